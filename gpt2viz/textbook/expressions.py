@@ -20,11 +20,13 @@ import torch
 from torch import Tensor
 
 from gpt2viz.errors import GPT2VizError
-from gpt2viz.textbook.bounds import Misfit, Value, Work
 from gpt2viz.textbook.operations import (
     ATTRIBUTES,
     FUNCTIONS,
     NO_METHODS,
+    Misfit,
+    Value,
+    Work,
     between,
     flipped,
     item,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from gpt2viz.textbook import logits, steps
-from gpt2viz.textbook.steps import rows
+from gpt2viz.textbook import attention, logits
+from gpt2viz.textbook.tensors import rows
 
 _Shares = NDArray[np.float64]
 
@@ -54,9 +54,9 @@ class Verdict(NamedTuple):
 #: What can be predicted: a row of E4, of E7 and of E14, and for E22 one of round numbers, in which
 #: a root that was forgotten shows.
 ROWS: Mapping[str, Row] = {
-    "crane": Row(steps.CRANE_WORDS["bird"], tuple(steps.crane("bird").scores[0].tolist())),
+    "crane": Row(attention.CRANE_WORDS["bird"], tuple(attention.crane("bird").scores[0].tolist())),
     "scale": Row(("key 0", "key 1", "key 2", "key 3"), (16.0, 8.0, 8.0, 0.0), hs=64),
-    "mask": Row(steps.SENTENCE, steps.PRINTED_SCALED[2], later=1),
+    "mask": Row(attention.SENTENCE, attention.PRINTED_SCALED[2], later=1),
     "next": Row(logits.FOUR, tuple(logits.logits(logits.LAST, logits.EMBEDDING)[0].tolist())),
 }
 

@@ -1,24 +1,135 @@
-"""Many heads: how the shapes change, the four variants on one input, and heads apart."""
+"""Many heads: attention in four forms, each one idea further, and then as separate heads.
+
+No weights, weights, a mask, many heads: the order of S. Raschka, "Build a Large Language Model
+(From Scratch)" (2024), chapter 3. Shapes: B texts, T tokens, C channels, nh heads, hs channels of
+one head.
+"""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
+from gpt2viz.errors import ContextError, GPT2VizError
+from gpt2viz.textbook.attention import JOURNEY_X, hide_later
 from gpt2viz.textbook.claims import Claim, shape
-from gpt2viz.textbook.draws import drawn, normal
-from gpt2viz.textbook.steps import JOURNEY_X, rows
-from gpt2viz.textbook.variants import (
-    CausalAttention,
-    MultiHeadAttention,
-    SimplifiedAttention,
-    TrainableAttention,
-    separate,
-)
+from gpt2viz.textbook.mlp import drop
+from gpt2viz.textbook.tensors import drawn, normal, rows
+
+
+class ShapeError(GPT2VizError):
+    """A tensor that doesn't fit a module."""
+
+
+def mix(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+    """softmax(q kᵀ / √hs + mask) v: (…, T, hs) -> (…, T, hs)."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (…, T, T)
+    if causal:
+        later = torch.ones_like(scores, dtype=torch.bool).triu(diagonal=1)
+        scores = scores.masked_fill(later, -math.inf)
+    return torch.softmax(scores, dim=-1) @ v
+
+
+class SimplifiedAttention(nn.Module):
+    """Each vector is its own query, key and value, unscaled: (B, T, C) -> (B, T, C)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = torch.softmax(x @ x.transpose(-2, -1), dim=-1)  # (B, T, T)
+        return weights @ x
+
+
+class TrainableAttention(nn.Module):
+    """Queries, keys and values are learned from x: (B, T, C) -> (B, T, hs)."""
+
+    causal = False
+
+    def __init__(self, C: int, hs: int, bias: bool = False) -> None:
+        super().__init__()
+        self.query = nn.Linear(C, hs, bias=bias)
+        self.key = nn.Linear(C, hs, bias=bias)
+        self.value = nn.Linear(C, hs, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return mix(self.query(x), self.key(x), self.value(x), self.causal)
+
+
+class CausalAttention(TrainableAttention):
+    """The same, but no token sees a later one: (B, T, C) -> (B, T, hs)."""
+
+    causal = True
+
+
+class MultiHeadAttention(nn.Module):
+    """nh causal heads at once, from three wide matrices: (B, T, C) -> (B, T, C)."""
+
+    def __init__(self, C: int, nh: int, n_positions: int, bias: bool = False) -> None:
+        super().__init__()
+        if C % nh:
+            raise ShapeError(
+                f"{C} channels can't be shared equally by {nh} heads: {C} / {nh} = {C / nh:.2f}. "
+                f"Choose a number of heads that divides {C}."
+            )
+        self.nh, self.n_positions = nh, n_positions
+        self.query = nn.Linear(C, C, bias=bias)
+        self.key = nn.Linear(C, C, bias=bias)
+        self.value = nn.Linear(C, C, bias=bias)
+        self.out = nn.Linear(C, C)
+
+    def split(self, x: Tensor) -> Tensor:
+        B, T, C = x.shape
+        return x.view(B, T, self.nh, C // self.nh).transpose(1, 2)  # (B, nh, T, hs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check(x)
+        q, k, v = (self.split(make(x)) for make in (self.query, self.key, self.value))
+        heads = mix(q, k, v, causal=True)  # (B, nh, T, hs)
+        return self.out(heads.transpose(1, 2).reshape(x.shape))  # type: ignore[no-any-return]
+
+    def check(self, x: Tensor) -> None:
+        expected, given = self.query.in_features, x.shape[-1]
+        if given != expected:
+            raise ShapeError(
+                f"x has {given} channels, shape {tuple(x.shape)}; this module reads {expected}. "
+                f"Give it x of shape (B, T, {expected}), or build the module for {given} channels."
+            )
+        if x.shape[1] > self.n_positions:
+            raise ContextError(x.shape[1], self.n_positions)
+
+
+class SeparateHeads(nn.Module):
+    """A small attention of its own for every head, side by side: (B, T, C) -> (B, T, C).
+
+    As in A. Karpathy's lecture "Let's build GPT" (2023).
+    """
+
+    def __init__(self, C: int, nh: int, bias: bool = False) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList(CausalAttention(C, C // nh, bias) for _ in range(nh))
+        self.out = nn.Linear(C, C)
+
+    def forward(self, x: Tensor) -> Tensor:
+        side_by_side = torch.cat([head(x) for head in self.heads], dim=-1)  # (B, T, C)
+        return self.out(side_by_side)  # type: ignore[no-any-return]
+
+
+def separate(fused: MultiHeadAttention) -> SeparateHeads:
+    """The same weights as separate heads: head n has rows n·hs … (n+1)·hs of each matrix."""
+    C, hs = fused.query.in_features, fused.query.in_features // fused.nh
+    bias = fused.query.bias is not None
+    apart = SeparateHeads(C, fused.nh, bias)
+    apart.out.load_state_dict(fused.out.state_dict())
+    for name in ("query", "key", "value"):
+        whole = fused.get_submodule(name).state_dict()
+        for n, head in enumerate(apart.heads):
+            part = {key: tensor[n * hs : (n + 1) * hs] for key, tensor in whole.items()}
+            head.get_submodule(name).load_state_dict(part)
+    return apart
+
 
 Step = tuple[str, str]
 Variant = SimplifiedAttention | TrainableAttention | MultiHeadAttention
@@ -136,3 +247,56 @@ def separate_claims() -> list[Claim]:
     fused, apart = apart_and_fused(C=12, nh=3)
     largest = float((fused - apart).abs().max())
     return [Claim("one wide module and separate heads give the same", "", str(largest < 1e-6))]
+
+
+def split_and_merge(T: int, C: int, nh: int) -> list[Tensor]:
+    """T rows of C numbers on their way into nh heads and back; each number is its own place.
+
+    (T, C), then ``view`` (T, nh, hs), ``transpose`` (nh, T, hs), back (T, nh, hs), and ``reshape``
+    (T, C). Raises ``RuntimeError`` where nh doesn't divide C.
+    """
+    x = torch.arange(T * C).view(T, C)
+    cut = x.view(T, nh, C // nh)
+    by_head = cut.transpose(0, 1)
+    back = by_head.transpose(0, 1)
+    return [x, cut, by_head, back, back.reshape(T, C)]
+
+
+class Dropped(NamedTuple):
+    """Weights (T, T) as softmax made them, and after dropout; and which the mask ``hidden``."""
+
+    weights: Tensor
+    dropped: Tensor
+    hidden: Tensor
+
+
+def is_causal(variant: Variant) -> bool:
+    """Whether no token sees a later one in it."""
+    return isinstance(variant, MultiHeadAttention) or getattr(variant, "causal", False)
+
+
+def weights_of(variant: Variant, x: Tensor) -> Tensor:
+    """The attention weights (T, T) of one of the four variants for x (T, C); those of head 0."""
+    if isinstance(variant, SimplifiedAttention):
+        return torch.softmax(x @ x.T, dim=-1)
+    q, k = variant.query(x), variant.key(x)  # (T, hs), or (T, C) for all heads
+    if isinstance(variant, MultiHeadAttention):
+        q, k = (variant.split(one[None])[0, 0] for one in (q, k))  # (T, hs)
+    scores = q @ k.T / math.sqrt(q.shape[-1])  # (T, T)
+    return torch.softmax(hide_later(scores) if is_causal(variant) else scores, dim=-1)
+
+
+def drop_weights(
+    x: ArrayLike, nh: int, seed: int, p: float, training: bool, drop_seed: int = 0
+) -> dict[str, Dropped]:
+    """The weights of each variant for x (T, C), parameters from a seed, and dropout with chance p.
+
+    Dropout comes after softmax, and the same places are dropped in all four.
+    """
+    found, given = {}, rows(x)
+    with torch.inference_mode():
+        for name, variant in the_variants(given.shape[-1], nh, seed).items():
+            weights = weights_of(variant, given)
+            hidden = hide_later(torch.zeros_like(weights)).isneginf() & is_causal(variant)
+            found[name] = Dropped(weights, drop(weights, p, training, drop_seed), hidden)
+    return found

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from gpt2viz.settings import BUNDLED
-from gpt2viz.textbook.draws import drawn
+from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.mlp import FeedForward
-from gpt2viz.textbook.norms import LayerNorm, PreNorm
-from gpt2viz.textbook.steps import rows
-from gpt2viz.textbook.variants import CausalAttention, MultiHeadAttention
+from gpt2viz.textbook.residual import LayerNorm, PreNorm
+from gpt2viz.textbook.tensors import drawn, rows
 
 #: A target that doesn't count. PyTorch calls it ``ignore_index``, and this is its default.
 IGNORED = -100

@@ -11,8 +11,7 @@ from torch import Tensor
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim, shape
-from gpt2viz.textbook.draws import drawn
-from gpt2viz.textbook.steps import rows
+from gpt2viz.textbook.tensors import drawn, rows
 
 # E14 on a plane: a vocabulary of four words, and the vector of the last token.
 FOUR = ("fish", "steel", "the", "ate")

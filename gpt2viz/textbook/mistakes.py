@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim
-from gpt2viz.textbook.variants import MultiHeadAttention
+from gpt2viz.textbook.heads import MultiHeadAttention
 
 
 @dataclass(frozen=True)

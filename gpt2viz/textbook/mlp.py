@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from gpt2viz.arrays import Array
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.network import ACTIVATION
 from gpt2viz.textbook.claims import Claim
-from gpt2viz.textbook.draws import normal
-from gpt2viz.textbook.steps import rows
+from gpt2viz.textbook.tensors import drawn, normal, rows
 
 Curve = Callable[[Tensor], Tensor]
 
@@ -219,3 +224,80 @@ def curve_claims() -> list[Claim]:
     x = rows(TABLE)
     curves = [Claim(f"{name} of 2.4, 1, 0, −0.5, −2", "", f(x)) for name, f in CURVES.items()]
     return [*curves, Claim("width of a SwiGLU for C = 768", "", swiglu_width(768))]
+
+
+class BlockRun(NamedTuple):
+    """A block of ``n_parameters`` run on x (T, C): ``inside`` (T, F), ``output`` (T, C)."""
+
+    n_parameters: int
+    inside: Tensor
+    output: Tensor
+
+
+@lru_cache(maxsize=8)
+def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
+    """The blocks, without biases, with tables from a seed; GELU's and ReLU's have the same."""
+    blocks: dict[str, nn.Module] = {
+        "GELU": FeedForward(C, "GELU (tanh)", bias=False),
+        "ReLU": FeedForward(C, "ReLU", bias=False),
+        "SwiGLU": SwiGLU(C, swiglu_width(C, multiple=1)),
+    }
+    return {name: drawn(block, seed) for name, block in blocks.items()}  # type: ignore[misc]
+
+
+def inside_block(block: FeedForward | SwiGLU, x: Tensor) -> Tensor:
+    """What is left of x (T, C) after the curve or the gate: (T, F)."""
+    if isinstance(block, SwiGLU):
+        return silu(block.gate(x)) * block.up(x)  # type: ignore[no-any-return]
+    return block.curve(block.widen(x))
+
+
+def run_blocks(x: ArrayLike, seed: int) -> dict[str, BlockRun]:
+    """The same x (T, C) through each of the three blocks."""
+    given = rows(x)
+    with torch.inference_mode():
+        return {
+            name: BlockRun(
+                sum(t.numel() for t in block.parameters()), inside_block(block, given), block(given)
+            )
+            for name, block in three_blocks(given.shape[-1], seed).items()
+        }
+
+
+class Neurons(NamedTuple):
+    """The F numbers in the middle of an MLP, ``widened`` and then ``bent`` by the curve: (F,) each.
+
+    ``back`` (C, F) and ``bias`` (C,) make what the MLP adds of them: ``back @ bent + bias``.
+    """
+
+    widened: Array
+    bent: Array
+    back: Array
+    bias: Array
+
+    def strongest(self, n: int) -> list[int]:
+        """The ``n`` that are furthest from 0 after the curve, the furthest first."""
+        return [int(neuron) for neuron in np.argsort(-abs(self.bent), kind="stable")[:n]]
+
+
+def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
+    """A layer's neurons for a token whose ``stream`` (C,) is that after the layer's attention.
+
+    With the layer's weights, and without its modules: what hooks them is another run.
+    """
+    config = model.config
+    weights = {
+        name: weight.detach().to("cpu", torch.float32)
+        for name, weight in model.network.h[layer].named_parameters()
+        if name.startswith(("ln_2.", "mlp."))
+    }
+
+    def of(name: str) -> tuple[Tensor, Tensor]:
+        return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+    with torch.inference_mode():
+        x = torch.tensor(stream)  # (C,)
+        normed = F.layer_norm(x, x.shape, *of("ln_2"), config.layer_norm_epsilon)  # (C,)
+        widened = F.linear(normed, *of("mlp.c_fc"))  # (F,)
+        bent = ACTIVATION[config.activation_function]()(widened)  # (F,)
+    return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in of("mlp.c_proj")))

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.autograd.functional import jacobian as jacobian_of
 
-from gpt2viz.textbook.draws import normal
-from gpt2viz.textbook.steps import attend, project, rows
+from gpt2viz.textbook.attention import attend, project
+from gpt2viz.textbook.tensors import normal, rows
 
 #: Random networks that a gradient's size is the mean of.
 DRAWS = 20

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from gpt2viz.textbook import embeddings, logits, mlp, steps
-from gpt2viz.textbook.steps import Steps
+from gpt2viz.textbook import attention, embeddings, logits, mlp
+from gpt2viz.textbook.attention import Steps
+from gpt2viz.textbook.tensors import rows
 
 VOCABULARY = ("A", "crane", "ate", "fish", ".")
 IDS = (0, 1, 2, 3)
@@ -97,26 +98,26 @@ class Reading(NamedTuple):
 
 def look(x: Tensor, head: Head, causal: bool = True) -> Steps:
     """Vectors (T, C) through one head."""
-    q, k, v = (steps.project(x, table) for table in head)
-    return steps.attend(q, k, v, causal=causal)
+    q, k, v = (attention.project(x, table) for table in head)
+    return attention.attend(q, k, v, causal=causal)
 
 
 def read(tables: Tables = MADE) -> Reading:
     """The sentence, from its ids to what comes next."""
     tokens = embeddings.look_up(tables.tokens, IDS)
-    positions = steps.rows(tables.positions)[: len(IDS)]
+    positions = rows(tables.positions)[: len(IDS)]
     x = tokens + positions
     free = look(x, tables.heads[0], causal=False)
     heads = tuple(look(x, head) for head in tables.heads)
     merged = torch.cat([head.output for head in heads], dim=-1)
-    attention = steps.project(merged, tables.merge)
-    mid = x + attention
+    added = attention.project(merged, tables.merge)
+    mid = x + added
     widened = mlp.linear(mid, tables.widen, tables.bias)
     bent = mlp.relu(widened)
-    added = steps.project(bent, tables.back)
-    end = mid + added
+    back = attention.project(bent, tables.back)
+    end = mid + back
     scores = logits.logits(end, tables.tokens)
     return Reading(
-        *(tokens, positions, x, free, heads, merged, attention, mid),
-        *(widened, bent, added, end, scores, logits.next_token(scores)),
+        *(tokens, positions, x, free, heads, merged, added, mid),
+        *(widened, bent, back, end, scores, logits.next_token(scores)),
     )

@@ -30,9 +30,10 @@ from gpt2viz.app.course import checks, parts, sheets
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
-from gpt2viz.textbook import embeddings, examples, heads, mistakes, norms, shape_sheet, steps
+from gpt2viz.textbook import attention, embeddings, examples, heads, mistakes, residual, sizes
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
+from gpt2viz.textbook.tensors import rows
 from gpt2viz.textbook.tiny_crane import VOCABULARY
 from tests.app.chapters import answered, chapter, formulas, said
 from tests.app.pages import ROOT, array, figure, open_page, pictures, plain
@@ -44,10 +45,10 @@ HERE = str(Path(course.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
 #: Turn numbers into tensors, errors into words, or call for claims; or stand beside the chapter.
 PLUMBING = {
-    steps.rows.__code__,
+    rows.__code__,
     mistakes.message.__code__,
     inspect.unwrap(examples.claims).__code__,
-    shape_sheet.page.__code__,
+    sizes.shape_sheet.__code__,
 }
 HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
 LISTING, PICTURE = source_code.listing.__code__, output.picture.__code__
@@ -346,7 +347,13 @@ AXES = {
     ("", "neuron"): "real_neurons",
 }
 #: All that can be a token in the chapters: words of the examples, or a place of one.
-WORDS = {*steps.SENTENCE, *steps.JOURNEY, *embeddings.WORDS, *map(str, range(6)), *VOCABULARY}
+WORDS = {
+    *attention.SENTENCE,
+    *attention.JOURNEY,
+    *embeddings.WORDS,
+    *map(str, range(6)),
+    *VOCABULARY,
+}
 
 
 def test_rows_and_columns_are_called_what_they_are(subtests: pytest.Subtests) -> None:
@@ -409,14 +416,14 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     at = chapter("residual")
     curves = {line["name"]: line["y"] for line in figure(at, "norm_order")["data"]}
     for order in ("pre-norm", "post-norm"):
-        assert_allclose(array(curves[order]), norms.gradients(order, 24, straight=True))
+        assert_allclose(array(curves[order]), residual.gradients(order, 24, straight=True))
     text = said(at)
-    in_all = [norms.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
-    left = norms.gradients("post-norm", 24, straight=True)[0]
+    in_all = [residual.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
+    left = residual.gradients("post-norm", 24, straight=True)[0]
     assert f"after 24 parts **{left:.4f}** of the gradient is left" in text
     assert f"{in_all[0]:.1f} times the end's gradient arrives with pre-norm" in text
     assert f"With post-norm it is {in_all[1]:.1f} times" in text
-    assert f"here to size {norms.stacked('pre-norm', 24)[-1]:.1f}" in text
+    assert f"here to size {residual.stacked('pre-norm', 24)[-1]:.1f}" in text
 
 
 def test_most_examples_have_numbers_to_change() -> None:

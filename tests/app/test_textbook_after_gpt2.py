@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import mlp, steps
+from gpt2viz.textbook import attention, mlp
 from tests.app.chapters import chapter as shown
 from tests.app.chapters import drawn, follows, formula, links, matrix, numbers, said, spelled, visit
 from tests.app.pages import array, figure, open_page, plain
@@ -33,7 +33,7 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     return softmax(np.where(np.tri(len(q), dtype=bool), scores, -np.inf))
 
 
-@pytest.mark.parametrize("x", [steps.SENTENCE_X, ODD])
+@pytest.mark.parametrize("x", [attention.SENTENCE_X, ODD])
 def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     at = visit("kv-cache", cache_x=spelled(x))
     q, k, v = (np.reshape(x, (4, 2)) @ w.T for w in seeded())
@@ -136,7 +136,7 @@ def test_both_are_moved_and_the_score_stays(
     assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
 
 
-@pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, steps.SENTENCE_X), (4, ODD)])
+@pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, attention.SENTENCE_X), (4, ODD)])
 def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
     at = visit("grouped", groups=str(groups), group_x=spelled(x))
     words = np.reshape(x, (4, 2))
@@ -211,7 +211,7 @@ def test_a_single_token_has_nowhere_else_to_look() -> None:
 
 
 def test_states_follow_the_edited_words() -> None:
-    x = np.array(steps.SENTENCE_X)
+    x = np.array(attention.SENTENCE_X)
     x[0] = [3, -1]
     state, expected = np.zeros(2), []
     for word in x:

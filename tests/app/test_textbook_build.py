@@ -23,8 +23,7 @@ from gpt2viz.model import network
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
-from gpt2viz.textbook.line_by_line import line_by_line
-from gpt2viz.textbook.line_pairs import PAIRS
+from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
 from tests.app.chapters import answered, said
 from tests.app.pages import open_page, plain, sent
 from tests.checkpoints import write_checkpoint

@@ -22,7 +22,8 @@ from gpt2viz.app.course.written import enough, equals, given, in_a_field
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
-from gpt2viz.textbook import express_lane, geometry, mlp, scale, steps, values
+from gpt2viz.textbook import attention, mlp
+from gpt2viz.textbook.residual import lane_gradients
 from tests.app.chapters import (
     captions,
     chapter,
@@ -43,7 +44,9 @@ from tests.numpy_gpt2 import read, reference, softmax
 from tests.textbook.oracle import hidden, orders
 
 LATER = ~np.tri(4, dtype=bool)
-BIRD, MACHINE = ((steps.CRANE_KEYS[of], steps.CRANE_VALUES[of]) for of in ("bird", "machine"))
+BIRD, MACHINE = (
+    (attention.CRANE_KEYS[of], attention.CRANE_VALUES[of]) for of in ("bird", "machine")
+)
 Q = [0.7, 0.7]
 
 
@@ -109,11 +112,11 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
         arrows, v = (np.array(case[name]) for name in ("arrows", "values"))
         q, keys = arrows[0], arrows[1:]
         asked = np.tile(q, (len(keys), 1))
-        here = steps.attend(asked, keys, v, scaled=False, temperature=case["heat"])
+        here = attention.attend(asked, keys, v, scaled=False, temperature=case["heat"])
         assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
         assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
-        assert_allclose(found["shadows"], geometry.shadows(q, keys), rtol=1e-4, atol=1e-5)
-        ends = geometry.laid_out(here.weights[0], v)
+        assert_allclose(found["shadows"], attention.shadows(q, keys), rtol=1e-4, atol=1e-5)
+        ends = attention.tip_to_tail(here.weights[0], v)
         assert_allclose(found["ends"], ends, rtol=1e-3, atol=1e-4)
         assert [found[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
         # Shares no code with either.
@@ -148,10 +151,10 @@ def test_an_edited_sentence_is_followed_through_one_head() -> None:
 
 
 def test_edited_values_are_handed_over() -> None:
-    x, w_v = np.array(values.X), np.array(values.HANDS_OVER)
+    x, w_v = np.array(attention.VALUE_X), np.array(attention.HANDS_OVER)
     x[1, 3], w_v[2] = -2, [0.5, 0, 0, -1, 0]
     at = visit("by-hand", values_x=spelled(x), values_wv=spelled(w_v))
-    scores = (x @ np.array(values.LOOKS_FOR).T) @ (x @ np.array(values.FOUND_BY).T).T
+    scores = (x @ np.array(attention.LOOKS_FOR).T) @ (x @ np.array(attention.FOUND_BY).T).T
     weights = softmax(scores / np.sqrt(2))
     for key, expected in {
         "values_weights": weights,
@@ -164,7 +167,7 @@ def test_edited_values_are_handed_over() -> None:
 
 @pytest.mark.parametrize(("query", "factor"), [(0, 7.77), (1, 1), (5, 0.01)])
 def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
-    x = (np.array(steps.JOURNEY_X) * factor).round(5)
+    x = (np.array(attention.JOURNEY_X) * factor).round(5)
     at = visit("by-hand", journey_q=str(query), journey_x=spelled(x))
     line = formula(at, r"\text{scores} ")
     follows(line, x @ x[query])
@@ -176,7 +179,7 @@ def test_the_journey_follows_from_its_table(query: int, factor: float) -> None:
 @pytest.mark.parametrize("hs", [32, 128])
 def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
     at = visit("by-hand", hs=str(hs))
-    scores = scale.random_scores(hs).double().numpy()
+    scores = attention.random_scores(hs).double().numpy()
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
     assert_allclose(matrix(at, "sharpness"), [found.mean(axis=0) for found in weights], atol=1e-5)
     told = [
@@ -185,15 +188,15 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
         for low, high in [np.quantile(found[:, 0], [0.1, 0.9])]
     ]
     assert f"Unscaled {told[0]}, divided by √hs {told[1]}" in said(at)
-    assert f", {scale.DRAWS} draws" in next(iter(drawn(at, "sharpness")))
+    assert f", {attention.SCALE_DRAWS} draws" in next(iter(drawn(at, "sharpness")))
 
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("factor", [1, 3])
 def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: int) -> None:
-    scores = (np.array(steps.PRINTED_SCALED) * factor + 0.00123 * (factor - 1)).round(6)
+    scores = (np.array(attention.PRINTED_SCALED) * factor + 0.00123 * (factor - 1)).round(6)
     at = visit("mask", mask_on=str(causal).lower(), mask_scores=spelled(scores))
-    for n, word in enumerate(steps.SENTENCE):
+    for n, word in enumerate(attention.SENTENCE):
         line = formula(at, rf"\text{{{word}: }} \text{{softmax}}")
         before, _, after = line.partition("])")
         row = numbers(before)
@@ -216,7 +219,10 @@ def closed(scores: np.ndarray, n: int) -> np.ndarray:
 def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None:
     asked = {"mask_scores": spelled(edit)} if edit else {}
     at = visit("mask", mask_step="3", mask_on="false", **asked)
-    data, scores = sent(at, "mask_step_player"), np.reshape(edit or steps.PRINTED_SCALED, (4, 4))
+    data, scores = (
+        sent(at, "mask_step_player"),
+        np.reshape(edit or attention.PRINTED_SCALED, (4, 4)),
+    )
     assert data["at"] == 3
     assert len(data["frames"]) == 5
     saved = kept(at, "Scores and weights, while the mask closes row by row, step 4 of 5")
@@ -363,7 +369,7 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
     name = "Gradient at each layer, with and without the residual, as powers of ten"
     curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
     for name, residual in (("x + f(x)", True), ("f(x)", False)):
-        sizes = np.array(express_lane.gradients(depth, residual))
+        sizes = np.array(lane_gradients(depth, residual))
         assert_allclose(10 ** np.array(curves[name]), sizes, rtol=1e-4)
     digits, exponent = f"{sizes[0]:.1e}".split("e")
     raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
@@ -548,5 +554,5 @@ def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) ->
         assert "Type" not in said(at) or "four different words" in said(at)
         assert len(at.session_state["_shown"].pictures["Words as points of a plane"].names) == 10
     table = torch.full((5120, 256), torch.nan)
-    monkeypatch.setattr("gpt2viz.textbook.word_plane.table_of", lambda _: table)
+    monkeypatch.setattr("gpt2viz.textbook.embeddings.table_of", lambda _: table)
     assert "numbers that aren't finite" in said(visit("tokens"))

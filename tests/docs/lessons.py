@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import sizes, steps
+from gpt2viz.textbook import attention, sizes
 from tests.bundled import CATS, CRANE, back, copier
 from tests.numpy_gpt2 import reference, softmax
 
@@ -94,13 +94,13 @@ def by_hand() -> dict[str, str]:
         f"| {word} | {score:.2f} | [[{power:.3f}]] | [[{weight:.2f}]] |".replace("-", "−")
         for word, score, power, weight in zip(words, scores, powers, weights, strict=True)
     ]
-    keys, values = (np.array(of["bird"]) for of in (steps.CRANE_KEYS, steps.CRANE_VALUES))
-    fits = keys @ np.array(steps.CRANE_QUERY[0])
+    keys, values = (np.array(of["bird"]) for of in (attention.CRANE_KEYS, attention.CRANE_VALUES))
+    fits = keys @ np.array(attention.CRANE_QUERY[0])
     shares = softmax(fits)
     mixture = [
         f"| {word} | {_vector(key)} | {_vector(value)} | [[{fit:.2f}]] | [[{share:.2f}]] |"
         for word, key, value, fit, share in zip(
-            steps.CRANE_WORDS["bird"], keys, values, fits, shares, strict=True
+            attention.CRANE_WORDS["bird"], keys, values, fits, shares, strict=True
         )
     ]
     animal, machine = shares @ values
@@ -110,7 +110,7 @@ def by_hand() -> dict[str, str]:
         "powers": f"{powers.sum():.3f}",
         "one": f"{weights.sum():.2f}",
         "most": words[int(weights.argmax())],
-        "query": _vector(steps.CRANE_QUERY[0]),
+        "query": _vector(attention.CRANE_QUERY[0]),
         "mixture": "\n".join(mixture),
         "animal": f"{animal:.2f}",
         "machine": f"{machine:.2f}",

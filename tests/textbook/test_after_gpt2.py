@@ -8,8 +8,8 @@ import torch
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from gpt2viz.textbook import grouped, kv_cache, mlp, norms, rope, sinks
-from gpt2viz.textbook.variants import ShapeError
+from gpt2viz.textbook import after_gpt2, mlp, residual
+from gpt2viz.textbook.heads import ShapeError
 from tests.textbook.oracle import hidden, softmax
 
 
@@ -26,7 +26,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, 
 def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) -> None:
     x, tables = made(T, C), made(3, hs, C)
     q, k, v = (x @ w.T for w in tables)
-    again, cached = kv_cache.write_again(x, *tables), kv_cache.write_cached(x, *tables)
+    again, cached = after_gpt2.write_again(x, *tables), after_gpt2.write_cached(x, *tables)
     for found in (again, cached):
         assert_allclose(found.output, attention(q, k, v)[1], atol=1e-5)
         assert_allclose(found.keys, k, atol=1e-5)
@@ -34,13 +34,13 @@ def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) ->
     step = np.arange(1, T + 1)
     assert again.cost == (3 * step * C * hs + 2 * step**2 * hs).tolist()
     assert cached.cost == (3 * C * hs + 2 * step * hs).tolist()
-    assert kv_cache.costs(T, C, hs) == (again.cost, cached.cost)
+    assert after_gpt2.cache_costs(T, C, hs) == (again.cost, cached.cost)
 
 
 def test_only_what_is_multiplied_while_it_is_open_is_counted() -> None:
     a, b = torch.ones(2, 3), torch.ones(3, 5)
     _ = a @ b
-    with kv_cache.Counter() as counter:
+    with after_gpt2.Counter() as counter:
         _ = a @ b
         _ = a * a + a
         _ = torch.softmax(a, dim=-1)
@@ -52,8 +52,8 @@ def test_rms_norm_is_that_of_llama() -> None:
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
     x, gain = made(9) + 3, made(9, scale=2)
-    found = norms.rms_norm(x, gain)
-    theirs = LlamaRMSNorm(9, eps=norms.EPSILON)
+    found = residual.rms_norm(x, gain)
+    theirs = LlamaRMSNorm(9, eps=residual.EPSILON)
     with torch.no_grad():
         theirs.weight.copy_(torch.tensor(gain))
         assert_allclose(found.output, theirs(torch.tensor(x, dtype=torch.float32)), atol=1e-5)
@@ -63,12 +63,12 @@ def test_rms_norm_is_that_of_llama() -> None:
 
 def test_a_shift_is_seen_by_rms_norm_alone() -> None:
     x, one, none = made(6), np.ones(6), np.zeros(6)
-    layer = [norms.layer_norm(x + c, one, none).output for c in (0, 5)]
-    scaled = [norms.rms_norm(x + c, one).output for c in (0, 5)]
+    layer = [residual.layer_norm(x + c, one, none).output for c in (0, 5)]
+    scaled = [residual.rms_norm(x + c, one).output for c in (0, 5)]
     assert_allclose(layer[0], layer[1], atol=1e-5)
     assert (scaled[0] - scaled[1]).abs().max() > 0.5
     centred = x - x.mean()
-    assert_allclose(norms.rms_norm(centred, one).output, layer[0], atol=1e-5)
+    assert_allclose(residual.rms_norm(centred, one).output, layer[0], atol=1e-5)
 
 
 def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
@@ -101,7 +101,7 @@ def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
     x, places = made(3, hs).astype(np.float32), [0, 7, 100_000]
     speeds = 10_000.0 ** (-np.arange(0, hs, 2) / hs)
     turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(places, speeds))
-    found = rope.rotate(x, places).numpy()
+    found = after_gpt2.rotate(x, places).numpy()
     assert_allclose(complex_pairs(found), turned, atol=1e-9)
     assert_allclose(np.linalg.norm(found, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
 
@@ -112,9 +112,9 @@ def test_a_score_depends_on_the_distance_alone() -> None:
     speeds = 10_000.0 ** (-np.arange(0, 6, 2) / 6)
     pairs = complex_pairs(q.astype(float)) * complex_pairs(k.astype(float)).conj()
     expected = (pairs * np.exp(1j * np.outer(distances, speeds))).real.sum(axis=1)
-    assert_allclose(rope.by_distance(q, k, 39), expected, atol=1e-9)
+    assert_allclose(after_gpt2.score_by_distance(q, k, 39), expected, atol=1e-9)
     for shift in (0, 1, 100, 10_000):
-        found = [rope.score(q, k, shift + int(d), shift) for d in distances]
+        found = [after_gpt2.rotary_score(q, k, shift + int(d), shift) for d in distances]
         assert_allclose(found, expected, atol=1e-7)
 
 
@@ -126,17 +126,17 @@ def test_it_is_the_rotation_of_llama_whose_pairs_are_halves() -> None:
     )
 
     x = torch.tensor(made(5, 8), dtype=torch.float32)
-    config = LlamaConfig(hidden_size=8, num_attention_heads=1, rope_theta=rope.BASE)
+    config = LlamaConfig(hidden_size=8, num_attention_heads=1, rope_theta=after_gpt2.ROPE_BASE)
     cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(5)[None])
     halves = torch.cat([x[:, 0::2], x[:, 1::2]], dim=1)[None, None]
     theirs, _ = apply_rotary_pos_emb(halves, halves, cos, sin)
-    found = rope.rotate(x, range(5))
+    found = after_gpt2.rotate(x, range(5))
     assert_allclose(torch.cat([found[:, 0::2], found[:, 1::2]], dim=1), theirs[0, 0], atol=1e-5)
 
 
 def test_an_odd_number_makes_no_pairs() -> None:
     with pytest.raises(ShapeError, match="3 numbers don't make pairs"):
-        rope.rotate(made(2, 3), [0, 1])
+        after_gpt2.rotate(made(2, 3), [0, 1])
 
 
 @pytest.mark.parametrize("n_kv", [1, 2, 4])
@@ -146,7 +146,7 @@ def test_heads_share_keys_and_values_as_in_llama(n_kv: int) -> None:
 
     nh, hs, C, T = 4, 3, 12, 5
     x, w_q, w_k, w_v = made(T, C), made(nh, hs, C), made(n_kv, hs, C), made(n_kv, hs, C) / 2
-    found = grouped.share(x, w_q, w_k, w_v)
+    found = after_gpt2.share(x, w_q, w_k, w_v)
     assert found.group == [n // (nh // n_kv) for n in range(nh)]
     for n, g in enumerate(found.group):
         weights, output = attention(x @ w_q[n].T, x @ w_k[g].T, x @ w_v[g].T)
@@ -172,9 +172,9 @@ def test_a_group_has_the_mean_of_its_heads() -> None:
     w = made(6, 2, 3)
     for n_kv in (1, 2, 3, 6):
         expected = [np.mean(part, axis=0) for part in np.split(w, n_kv)]
-        assert_allclose(grouped.pool(w, n_kv), expected, atol=1e-6)
+        assert_allclose(after_gpt2.pool(w, n_kv), expected, atol=1e-6)
     with pytest.raises(ShapeError, match=r"6 query heads .* 4 groups: 6 / 4 = 1\.50"):
-        grouped.pool(w, 4)
+        after_gpt2.pool(w, 4)
 
 
 def test_the_bytes_are_those_of_the_tensors() -> None:
@@ -182,15 +182,15 @@ def test_the_bytes_are_those_of_the_tensors() -> None:
         return [torch.zeros(n_kv, 100, 64, dtype=torch.float16) for _ in range(2 * 12)]
 
     for n_kv in (1, 3, 12):
-        assert grouped.cache_bytes(100, n_kv, 64, 12) == sum(part.nbytes for part in kept(n_kv))
+        assert after_gpt2.cache_bytes(100, n_kv, 64, 12) == sum(part.nbytes for part in kept(n_kv))
 
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_row_sums_to_1_with_and_without_the_first_token(forget: bool) -> None:
-    for scores in (sinks.SCORES, (0, 0, 0, 0), (-100, 100, 7, 0.5)):
-        found = sinks.look(scores, sinks.VALUES, forget)
+    for scores in (after_gpt2.SINK_SCORES, (0, 0, 0, 0), (-100, 100, 7, 0.5)):
+        found = after_gpt2.look_back(scores, after_gpt2.SINK_VALUES, forget)
         weights = softmax(np.where(np.arange(4) < forget, -np.inf, scores))
-        output = weights @ np.array(sinks.VALUES)
+        output = weights @ np.array(after_gpt2.SINK_VALUES)
         assert_allclose(found.weights, weights, atol=1e-6)
         assert_allclose(found.output, output, atol=1e-6)
         assert found.length == pytest.approx(np.linalg.norm(output), abs=1e-6)
@@ -200,14 +200,14 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     """Tables take numbers from −100 to 100: nothing made of them is NaN or infinite."""
     big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
     square = big[:2]
-    writing = kv_cache.write_cached(big, square, square, square)
-    assert_allclose(writing.output, kv_cache.write_again(big, square, square, square).output)
+    writing = after_gpt2.write_cached(big, square, square, square)
+    assert_allclose(writing.output, after_gpt2.write_again(big, square, square, square).output)
     gate = mlp.gated(big[0], big[:3], big[:3], big[:3].T)
-    heads = grouped.share(big, big[:, None], big[:2, None], big[:2, None]).heads
-    look = sinks.look([100, -100, 100, 0], big)
+    heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
+    look = after_gpt2.look_back([100, -100, 100, 0], big)
     mixed = [head.output for head in heads]
-    for found in (writing.output, *gate, *mixed, *look[:2], *norms.rms_norm(big[0], big[1])):
+    for found in (writing.output, *gate, *mixed, *look[:2], *residual.rms_norm(big[0], big[1])):
         assert torch.isfinite(found).all()
-    assert np.isfinite(rope.by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
-    zero = norms.rms_norm(np.zeros(4), np.ones(4))
+    assert np.isfinite(after_gpt2.score_by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
+    zero = residual.rms_norm(np.zeros(4), np.ones(4))
     assert not zero.output.any()  # ε saves the division

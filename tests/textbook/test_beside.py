@@ -7,7 +7,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook import blocks, express_lane, masks, values
+from gpt2viz.textbook import attention, mlp
+from gpt2viz.textbook.residual import lane_gradients
 from tests.textbook.oracle import gelu_tanh, hidden, softmax
 
 
@@ -18,7 +19,7 @@ def made(*size: int, scale: float = 1.0) -> np.ndarray:
 @pytest.mark.parametrize(("T", "C", "d_k", "d_v"), [(3, 5, 2, 3), (1, 2, 1, 4), (6, 3, 3, 1)])
 def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: int) -> None:
     x, w_q, w_k, w_v = made(T, C), made(d_k, C), made(d_k, C, scale=2), made(d_v, C)
-    itself, chosen = values.hand_over(x, w_q, w_k, w_v)
+    itself, chosen = attention.hand_over(x, w_q, w_k, w_v)
     weights = softmax(x @ w_q.T @ w_k @ x.T / np.sqrt(d_k))
     for found, v in ((itself, x), (chosen, x @ w_v.T)):
         assert_allclose(found.weights, weights, atol=1e-5)
@@ -29,8 +30,10 @@ def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: i
 
 
 def test_things_look_for_actions_and_are_told_what_these_do() -> None:
-    _, chosen = values.hand_over(values.X, values.LOOKS_FOR, values.FOUND_BY, values.HANDS_OVER)
-    assert_allclose(chosen.v, np.array(values.X)[:, 2:])
+    _, chosen = attention.hand_over(
+        attention.VALUE_X, attention.LOOKS_FOR, attention.FOUND_BY, attention.HANDS_OVER
+    )
+    assert_allclose(chosen.v, np.array(attention.VALUE_X)[:, 2:])
     assert chosen.weights.argmax(dim=1).tolist()[::2] == [1, 1]
     assert chosen.output.argmax(dim=1).tolist()[::2] == [1, 1]  # both are told "eats"
 
@@ -39,20 +42,20 @@ def test_things_look_for_actions_and_are_told_what_these_do() -> None:
 def test_an_added_mask_is_one_that_is_filled_in(T: int) -> None:
     scores = made(T, T, scale=30)
     tensor = torch.tensor(scores)
-    M = masks.added_mask(T)
+    M = attention.added_mask(T)
     for i, j in np.ndindex(T, T):
         assert M[i, j] == (-np.inf if j > i else 0)
-    assert_allclose(masks.add_mask(tensor), hidden(scores))
-    assert_allclose(masks.add_mask(tensor).softmax(-1), softmax(hidden(scores)))
+    assert_allclose(attention.add_mask(tensor), hidden(scores))
+    assert_allclose(attention.add_mask(tensor).softmax(-1), softmax(hidden(scores)))
 
 
 def test_a_kept_mask_is_cut_and_stretched_and_no_parameter() -> None:
-    kept, scores = masks.KeptMask(8), made(2, 3, 5, 5)
+    kept, scores = attention.StoredMask(8), made(2, 3, 5, 5)
     assert list(kept.parameters()) == []
     assert {name: t.shape for name, t in kept.state_dict().items()} == {"bias": (1, 1, 8, 8)}
     for b, h in np.ndindex(2, 3):
         assert_allclose(kept(torch.tensor(scores))[b, h], hidden(scores[b, h]))
-    shapes = [size for _, size in masks.kept_steps(8, 2, 12, 4)]
+    shapes = [size for _, size in attention.stored_mask_steps(8, 2, 12, 4)]
     one, all_heads = "(1, 1, 4, 4)", "(2, 12, 4, 4)"
     assert shapes == ["(8, 8)", "(1, 1, 8, 8)", one, all_heads, all_heads]
 
@@ -60,10 +63,10 @@ def test_a_kept_mask_is_cut_and_stretched_and_no_parameter() -> None:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_three_blocks_run_on_the_same_words(seed: int) -> None:
     x = made(6, 3)
-    found = blocks.run_beside(x, seed)
+    found = mlp.run_blocks(x, seed)
     tables = {
         name: [t.detach().double().numpy() for t in block.parameters()]
-        for name, block in blocks.three_blocks(3, seed).items()
+        for name, block in mlp.three_blocks(3, seed).items()
     }
     for name, curve in {"GELU": gelu_tanh, "ReLU": lambda x: np.maximum(x, 0)}.items():
         widen, back = tables[name]
@@ -82,7 +85,7 @@ def test_three_blocks_run_on_the_same_words(seed: int) -> None:
 def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> None:
     """The change of the end, along its gradient, for a small change of each layer's numbers."""
     depth, C = 3, 4
-    found = express_lane.gradients(depth, residual, C=C)
+    found = lane_gradients(depth, residual, C=C)
     layers = []
     for n in range(depth):
         generator = torch.Generator().manual_seed(1 + n)
@@ -113,5 +116,5 @@ def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> Non
 
 @pytest.mark.parametrize("depth", [6, 12, 24, 48])
 def test_without_the_residual_next_to_nothing_arrives(depth: int) -> None:
-    assert express_lane.gradients(depth, residual=True)[0] > 1
-    assert express_lane.gradients(depth, residual=False)[0] < 10 ** (-depth / 6)
+    assert lane_gradients(depth, residual=True)[0] > 1
+    assert lane_gradients(depth, residual=False)[0] < 10 ** (-depth / 6)

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.textbook.bounds import LARGEST, MOST_AXES, MOST_BYTES, Value, Work
 from gpt2viz.textbook.expressions import LONGEST, Expression, ExpressionError
-from gpt2viz.textbook.operations import FUNCTIONS
+from gpt2viz.textbook.operations import FUNCTIONS, LARGEST, MOST_AXES, MOST_BYTES, Value, Work
 from tests.textbook.allocator import peak_bytes
 
 RNG = np.random.default_rng(0)

@@ -19,11 +19,10 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.generation import generate
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import eighty_lines, gaps, judge
-from gpt2viz.textbook.bounds import MOST_BYTES
+from gpt2viz.textbook import eighty_lines, gaps
 from gpt2viz.textbook.expressions import ExpressionError
-from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Draft
-from gpt2viz.textbook.judge import Case, Verdict
+from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Verdict
+from gpt2viz.textbook.operations import MOST_BYTES
 from tests.numpy_gpt2 import reference
 from tests.textbook.allocator import peak_bytes
 
@@ -84,11 +83,11 @@ def run() -> gpt2viz.Trace:
 
 @cache
 def cases(n_tokens: int = 5) -> dict[str, list[Case]]:
-    return judge.as_in(model(), run(), n_tokens)
+    return gaps.as_in(model(), run(), n_tokens)
 
 
 def judged(name: str, text: str) -> Verdict:
-    return judge.judge(GAP[name], text, cases()[name], cases(4)[name][0])
+    return gaps.judge(GAP[name], text, cases()[name], cases(4)[name][0])
 
 
 def test_the_gaps_are_those_of_the_eighty_lines() -> None:
@@ -149,7 +148,7 @@ def test_what_else_is_wrong_is_told(subtests: pytest.Subtests) -> None:
 def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
     *most, last = cases()["residual"]
     spoiled = last._replace(wanted=last.wanted + 1)
-    verdict = judge.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
+    verdict = gaps.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
     assert verdict.kind == "values"
     assert "off by up to 1." in verdict.said
 

@@ -23,8 +23,7 @@ from gpt2viz.model import network
 from gpt2viz.run.stages import STAGE, axis_sizes, places
 from gpt2viz.textbook import eighty_lines
 from gpt2viz.textbook.gaps import Draft
-from gpt2viz.textbook.line_by_line import FILLED, line_by_line
-from gpt2viz.textbook.line_pairs import PAIRS, Pair
+from gpt2viz.textbook.line_by_line import FILLED, PAIRS, Pair, line_by_line
 from tests.numpy_gpt2 import reference
 
 TEXT = "A crane ate fish"

@@ -15,10 +15,9 @@ from torch.testing import assert_close
 import gpt2viz
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
-from gpt2viz.textbook import embeddings, heads, logits, mistakes, mlp, norms, scale, sizes, steps
+from gpt2viz.textbook import attention, embeddings, heads, logits, mistakes, mlp, residual, sizes
 from gpt2viz.textbook.diagram import edges, nodes
-from gpt2viz.textbook.draws import drawn, normal
-from gpt2viz.textbook.variants import (
+from gpt2viz.textbook.heads import (
     CausalAttention,
     MultiHeadAttention,
     SeparateHeads,
@@ -27,6 +26,7 @@ from gpt2viz.textbook.variants import (
     TrainableAttention,
     separate,
 )
+from gpt2viz.textbook.tensors import drawn, normal
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -41,9 +41,9 @@ def test_steps_are_scaled_dot_product_attention() -> None:
         expected = F.scaled_dot_product_attention(
             q, k, v, is_causal=causal, scale=None if scaled else 1.0
         )
-        assert_close(steps.attend(q, k, v, causal=causal, scaled=scaled).output, expected)
+        assert_close(attention.attend(q, k, v, causal=causal, scaled=scaled).output, expected)
     x, w_q, w_k, w_v = make(4, 3, 3)
-    for part, w in zip(steps.fused(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
+    for part, w in zip(attention.fused(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
         assert_close(part, F.linear(x, w))
 
 
@@ -135,29 +135,29 @@ def test_dropout() -> None:
 
 def test_layer_norm_by_hand_and_as_a_module() -> None:
     x, gain, shift = make(3, 9)
-    found = norms.layer_norm(x, gain, shift)
+    found = residual.layer_norm(x, gain, shift)
     assert_close(found.output, F.layer_norm(x, (9,), gain, shift))
     assert_close(found.variance, x.var(correction=0))
     for bias in (False, True):
-        ours, theirs = norms.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
+        ours, theirs = residual.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
         assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
         assert_close(ours(make(3, 8)), theirs(make(3, 8)))
 
 
 def test_pre_and_post_norm() -> None:
     part, x = nn.Linear(8, 8), make(3, 8)
-    assert_close(norms.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
-    assert_close(norms.PostNorm(8, part)(x), F.layer_norm(x + part(x), (8,)))
-    assert norms.stacked("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
+    assert_close(residual.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
+    assert_close(residual.PostNorm(8, part)(x), F.layer_norm(x + part(x), (8,)))
+    assert residual.stacked("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
 
 
 def test_scaled_first_weights_keep_the_stream_small() -> None:
     """2L independent additions add up like √(2L); scaling takes that factor away."""
-    plain = np.array([norms.stream_sizes(n, scaled=False)[-1] for n in (4, 16)])
-    small = np.array([norms.stream_sizes(n, scaled=True)[-1] for n in (4, 16)])
+    plain = np.array([residual.stream_sizes(n, scaled=False)[-1] for n in (4, 16)])
+    small = np.array([residual.stream_sizes(n, scaled=True)[-1] for n in (4, 16)])
     assert plain[1] / plain[0] == pytest.approx(2, rel=0.25)
     assert small[1] / small[0] == pytest.approx(1, rel=0.15)
-    assert len(norms.stream_sizes(4, scaled=True)) == 5
+    assert len(residual.stream_sizes(4, scaled=True)) == 5
 
 
 def test_parameters_are_counted_as_the_model_and_transformers_have_them() -> None:
@@ -211,7 +211,7 @@ def test_logits_and_loss() -> None:
 
 def test_score_variance_grows_with_hs() -> None:
     for hs in (1, 4, 256):
-        raw, scaled = scale.score_variance(hs)
+        raw, scaled = attention.score_variance(hs)
         assert raw == pytest.approx(hs, rel=0.08)
         assert scaled == pytest.approx(1, rel=0.08)
 

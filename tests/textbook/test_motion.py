@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import motion
+from gpt2viz.textbook import attention, heads, residual
 from tests.bundled import CRANE, N_LAYER
 from tests.numpy_gpt2 import read, reference
 from tests.textbook.oracle import softmax
@@ -19,7 +19,7 @@ from tests.textbook.oracle import softmax
 @pytest.mark.parametrize("T", [1, 2, 5])
 def test_the_mask_closes_row_by_row(T: int) -> None:
     scores = np.random.default_rng(T).normal(size=(T, T)) * 3
-    states = motion.closing(scores)
+    states = attention.closing(scores)
     assert len(states) == T + 1
     for n, state in enumerate(states):
         expected = scores.copy()
@@ -32,17 +32,17 @@ def test_the_mask_closes_row_by_row(T: int) -> None:
 @pytest.mark.parametrize(("T", "C", "nh"), [(4, 12, 3), (1, 6, 6), (3, 8, 1), (4, 16, 4)])
 def test_split_and_merge_move_what_numpy_moves(T: int, C: int, nh: int) -> None:
     x = np.arange(T * C).reshape(T, C)
-    heads = np.stack(np.split(x, nh, axis=1))  # (nh, T, hs), cut one by one
-    rows = np.stack([[heads[h, t] for h in range(nh)] for t in range(T)])
+    parts = np.stack(np.split(x, nh, axis=1))  # (nh, T, hs), cut one by one
+    rows = np.stack([[parts[h, t] for h in range(nh)] for t in range(T)])
     for found, expected in zip(
-        motion.split_and_merge(T, C, nh), (x, rows, heads, rows, x), strict=True
+        heads.split_and_merge(T, C, nh), (x, rows, parts, rows, x), strict=True
     ):
         assert_array_equal(found, expected)
 
 
 def test_heads_that_cannot_share_are_refused() -> None:
     with pytest.raises(RuntimeError):
-        motion.split_and_merge(2, 10, 3)
+        heads.split_and_merge(2, 10, 3)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -56,7 +56,7 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
     added: list[Any] = [token, place]
     for n in range(N_LAYER):
         added += [out["attention_output"][n][position], out["mlp_output"][n][position]]
-    found = motion.stops(model, trace, position)
+    found = residual.stops(model, trace, position)
     assert [(s.key, s.layer) for s in found] == [
         ("token_embedding", None),
         ("embedding", None),
@@ -79,4 +79,4 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
 def test_a_token_that_is_not_there_is_refused() -> None:
     model = gpt2viz.load_model()
     with pytest.raises(IndexError):
-        motion.stops(model, gpt2viz.trace(model, "A crane"), 99)
+        residual.stops(model, gpt2viz.trace(model, "A crane"), 99)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook import flash, rnn
+from gpt2viz.textbook import after_gpt2, rnn
 from tests.textbook.oracle import hidden, softmax
 
 
@@ -69,7 +69,7 @@ def test_in_an_rnn_the_gradient_shrinks_with_the_way_and_in_attention_it_does_no
 
 @pytest.mark.parametrize(("T", "size"), [(1, 4), (5, 2), (6, 3), (9, 1), (7, 7), (8, 99)])
 def test_tiles_give_the_outputs_of_the_whole_table(T: int, size: int) -> None:
-    found = flash.run_beside(T, size, nh=2, hs=3, seed=5)
+    found = after_gpt2.run_three(T, size, nh=2, hs=3, seed=5)
     q, k, v = drawn(3, 2, T, 3, seed=5)
     for head in range(2):
         weights = softmax(hidden(q[head] @ k[head].T / np.sqrt(3)))
@@ -85,6 +85,6 @@ def test_scores_that_would_overflow_are_summed_safely() -> None:
     q, k, v = (
         torch.tensor(t, dtype=torch.float32) for t in (*200 * made(2, 1, 6, 4), made(1, 6, 4))
     )
-    output, _ = flash.tiled(q, k, v, 2)
+    output, _ = after_gpt2.tiled(q, k, v, 2)
     weights = softmax(hidden((q[0].double() @ k[0].double().T).numpy() / 2))
     assert_allclose(output[0], weights @ v[0].double().numpy(), atol=1e-4)

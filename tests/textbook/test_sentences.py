@@ -13,13 +13,13 @@ import torch
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import embeddings, mlp, norms, scale, steps
+from gpt2viz.textbook import attention, embeddings, mlp, residual
 from gpt2viz.textbook.claims import TEXTS
-from gpt2viz.textbook.draws import drawn, normal
 from gpt2viz.textbook.examples import EXAMPLES, claims
+from gpt2viz.textbook.tensors import drawn, normal
 from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
 
-X = np.array(steps.SENTENCE_X, np.float64)
+X = np.array(attention.SENTENCE_X, np.float64)
 
 
 def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
@@ -132,12 +132,12 @@ def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
     rng = np.random.default_rng(hs)
     queries, keys = rng.normal(size=(20_000, 1, hs)), rng.normal(size=(20_000, 8, hs))
     scores = (keys * queries).sum(axis=-1)
-    found = scale.random_scores(hs)
-    assert found.shape == (scale.DRAWS, 8)
+    found = attention.random_scores(hs)
+    assert found.shape == (attention.SCALE_DRAWS, 8)
     for divisor in (1, np.sqrt(hs)):
         largest = softmax(scores / divisor).max(axis=1)
-        spread = scale.largest(found, float(divisor))
-        error = largest.std() / np.sqrt(scale.DRAWS)
+        spread = attention.largest_weight(found, float(divisor))
+        error = largest.std() / np.sqrt(attention.SCALE_DRAWS)
         assert spread.mean == pytest.approx(largest.mean(), abs=4 * error)
         assert [spread.low, spread.high] == pytest.approx(
             np.quantile(largest, [0.1, 0.9]), abs=0.07
@@ -145,16 +145,21 @@ def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
 
 
 def test_the_mean_grows_with_hs_though_single_draws_need_not() -> None:
-    means = [scale.largest(scale.random_scores(hs), 1).mean for hs in (2, 8, 32, 64, 128, 512)]
+    means = [
+        attention.largest_weight(attention.random_scores(hs), 1).mean
+        for hs in (2, 8, 32, 64, 128, 512)
+    ]
     assert means == sorted(means)
     assert means[2:5] == pytest.approx([0.83, 0.88, 0.91], abs=0.01)
-    single = [float(scale.sharpness(scale.random_scores(hs, seed=0), 1)[0, 0]) for hs in (32, 128)]
+    single = [
+        float(attention.sharpness(attention.random_scores(hs, seed=0), 1)[0, 0]) for hs in (32, 128)
+    ]
     assert single[0] != pytest.approx(means[2], abs=0.05)  # why a single one isn't shown
 
 
 def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """A gradient through (y − mean) / √(var + ε), by the derivative written out."""
-    spread = np.sqrt(y.var() + norms.EPSILON)
+    spread = np.sqrt(y.var() + residual.EPSILON)
     z = (y - y.mean()) / spread
     return (gradient - gradient.mean() - z * (gradient * z).mean()) / spread
 
@@ -163,7 +168,7 @@ def back(y: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("order", ["pre-norm", "post-norm"])
 def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
     C, depth, before = 32, 24, order == "pre-norm"
-    kind: Any = norms.PreNorm if before else norms.PostNorm
+    kind: Any = residual.PreNorm if before else residual.PostNorm
     tables = [
         drawn(kind(C, torch.nn.Linear(C, C)), 1 + n).part.weight.detach().double().numpy()
         for n in range(depth)
@@ -171,7 +176,7 @@ def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
     x, inside = normal(C, seed=0).double().numpy(), []
     for w in tables:
         y = x if before else x + w @ x
-        z = (y - y.mean()) / np.sqrt(y.var() + norms.EPSILON)
+        z = (y - y.mean()) / np.sqrt(y.var() + residual.EPSILON)
         x = x + w @ z if before else z
         inside.append(y)
     gradient = end = normal(C, seed=depth + 1).double().numpy()
@@ -183,15 +188,15 @@ def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
             gradient = back(y, gradient)
             gradient = gradient + (0 if straight else w.T @ gradient)
         expected.insert(0, float(np.linalg.norm(gradient) / np.linalg.norm(end)))
-    found = norms.gradients(order, depth, straight=straight)
+    found = residual.gradients(order, depth, straight=straight)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_the_straight_way_stays_open_with_pre_norm_only() -> None:
-    assert norms.gradients("pre-norm", 24, straight=True) == [1.0] * 25
-    assert norms.gradients("post-norm", 24, straight=True)[0] < 1e-3
+    assert residual.gradients("pre-norm", 24, straight=True) == [1.0] * 25
+    assert residual.gradients("post-norm", 24, straight=True)[0] < 1e-3
     for seed in range(5):  # in all much more comes back, most with pre-norm
-        in_all = [norms.gradients(o, 24, seed=100 * seed)[0] for o in ("pre-norm", "post-norm")]
+        in_all = [residual.gradients(o, 24, seed=100 * seed)[0] for o in ("pre-norm", "post-norm")]
         assert in_all[0] > in_all[1] > 0.1
 
 

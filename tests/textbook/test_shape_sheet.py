@@ -7,14 +7,14 @@ import re
 import pytest
 
 import gpt2viz
-from gpt2viz.textbook import shape_sheet
+from gpt2viz.textbook import sizes
 
 
 @pytest.mark.parametrize("text", ["A", "A crane ate fish"])
 def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> None:
     model = gpt2viz.load_model()
     run = gpt2viz.trace(model, text)
-    page = shape_sheet.page(model.config, "<stories>", len(run.token_ids))
+    page = sizes.shape_sheet(model.config, "<stories>", len(run.token_ids))
     cells = [re.findall(r"<td>(.*?)</td>", line) for line in page.splitlines()]
     listed = [(row[2], row[3]) for row in cells if len(row) == 4]
     made = [record for record in run.tensors if record.layer in (None, 0)]
@@ -25,7 +25,7 @@ def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> Non
 
 
 def test_every_axis_of_the_sheet_is_explained() -> None:
-    found = shape_sheet.rows(gpt2viz.GPT2Config(), 4)
-    page = shape_sheet.page(gpt2viz.GPT2Config(), "GPT-2 small", 4)
+    found = sizes.shape_rows(gpt2viz.GPT2Config(), 4)
+    page = sizes.shape_sheet(gpt2viz.GPT2Config(), "GPT-2 small", 4)
     for axis in {axis for *_, axes, _ in found for axis in axes.strip("()").split(", ")} - {"1"}:
         assert f"<tr><td>{axis}</td>" in page

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook import dropped_weights, heads
+from gpt2viz.textbook import heads
 from tests.textbook.oracle import JOURNEY, hidden, softmax
 
 
@@ -26,7 +26,7 @@ def expected(name: str, x: np.ndarray, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("p", [0.0, 0.5, 0.9])
 def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: int) -> None:
-    found = dropped_weights.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
+    found = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
     assert list(found) == ["nothing learned", "trainable", "causal", "multi-head"]
     gone = []
     for name, one in found.items():
@@ -44,7 +44,7 @@ def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: in
 def test_weights_that_are_dropped_give_the_variants_output() -> None:
     """With nothing dropped, they are what the modules themselves mix values by."""
     outputs = heads.four_variants(JOURNEY, nh=3, seed=2)
-    found = dropped_weights.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
+    found = heads.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
     for name in ("trainable", "causal"):
         variant = heads.the_variants(3, 3, 2)[name]
         value = dict(variant.named_parameters())["value.weight"].detach().numpy()

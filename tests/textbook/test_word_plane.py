@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import word_plane
+from gpt2viz.textbook import embeddings
 from tests.numpy_gpt2 import read
 
 
@@ -21,10 +21,10 @@ def made(*size: int) -> np.ndarray:
 def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
     x = made(n, C)
     tensor = torch.tensor(x, dtype=torch.float32)
-    found = word_plane.plane(tensor)
+    found = embeddings.plane(tensor)
     centred = x - x.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    points = word_plane.seen_in(found, tensor).numpy()
+    points = embeddings.seen_in(found, tensor).numpy()
     k = min(2, n - 1, C)
     for m in range(k):
         direction = vectors[:, -1 - m]
@@ -37,8 +37,8 @@ def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
 
 
 def test_equal_words_are_one_point() -> None:
-    found = word_plane.plane(torch.ones(3, 4))
-    assert_allclose(word_plane.seen_in(found, torch.ones(3, 4)), 0)
+    found = embeddings.plane(torch.ones(3, 4))
+    assert_allclose(embeddings.seen_in(found, torch.ones(3, 4)), 0)
     assert_allclose(found.share, 0)
 
 
@@ -48,33 +48,33 @@ def test_neighbours_are_those_of_the_largest_cosine() -> None:
     lengths = np.linalg.norm(table, axis=1)
     lengths[7] = 1
     expected = asked @ table.T / lengths / np.linalg.norm(asked, axis=1)[:, None]
-    found = word_plane.cosines(*(torch.tensor(t, dtype=torch.float32) for t in (table, asked)))
+    found = embeddings.cosines(*(torch.tensor(t, dtype=torch.float32) for t in (table, asked)))
     assert_allclose(found, expected, atol=1e-5)
     for row, cosine in zip(found, expected, strict=True):
         order = np.argsort(-cosine)
         left_out = [int(order[0]), int(order[3]), 49]
         kept = [n for n in order.tolist() if n not in left_out]
-        assert word_plane.rank(row, int(order[2])) == 3
-        near = word_plane.nearest(row, 4, left_out)
+        assert embeddings.rank(row, int(order[2])) == 3
+        near = embeddings.nearest(row, 4, left_out)
         assert [one.id for one in near] == kept[:4]
         assert_allclose([one.cosine for one in near], cosine[kept[:4]], atol=1e-5)
         for place in (0, 5, len(kept) - 1):
-            assert word_plane.rank(row, kept[place], left_out) == place + 1
-    assert len(word_plane.nearest(found[0], 99, [1, 2])) == 48
+            assert embeddings.rank(row, kept[place], left_out) == place + 1
+    assert len(embeddings.nearest(found[0], 99, [1, 2])) == 48
 
 
 def test_a_sum_is_the_first_less_the_second_and_the_third() -> None:
     table = made(9, 3)
-    found = word_plane.sum_of(torch.tensor(table), [4, 0, 7])
+    found = embeddings.sum_of(torch.tensor(table), [4, 0, 7])
     assert_allclose(found, table[4] - table[0] + table[7])
 
 
 def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -> None:
     model = gpt2viz.load_model()
     _, weights = read(BUNDLED)
-    assert_allclose(word_plane.table_of(model), weights["wte.weight"], atol=1e-6)
-    id = word_plane.token_of("king", model.tokenizer)
+    assert_allclose(embeddings.table_of(model), weights["wte.weight"], atol=1e-6)
+    id = embeddings.token_of("king", model.tokenizer)
     assert id is not None
     assert model.tokenizer.token_bytes(id) == b" king"
     for no_token in ("unbelievable", "\ud800"):
-        assert word_plane.token_of(no_token, model.tokenizer) is None
+        assert embeddings.token_of(no_token, model.tokenizer) is None

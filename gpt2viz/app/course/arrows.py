@@ -10,8 +10,8 @@ from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import arrows
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.app.course.tables import LARGEST
-from gpt2viz.textbook import geometry
-from gpt2viz.textbook.steps import Steps
+from gpt2viz.textbook import attention
+from gpt2viz.textbook.attention import Steps
 
 _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 
@@ -46,11 +46,11 @@ def draw(
         axes,
         query,
         found.k,
-        geometry.shadows(query, found.k),
+        attention.shadows(query, found.k),
         found.scores[0],
         weights,
         found.v,
-        geometry.laid_out(weights, found.v),
+        attention.tip_to_tail(weights, found.v),
         temperature(),
     )
     arrows.draw(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)
@@ -59,4 +59,4 @@ def draw(
         "all the weight. The larger t is, the more even the weights are."
     )
     st.select_slider("Temperature t", _HEATS, **address.choice(parameters.CRANE_HEAT, _HEATS))
-    code(geometry.shadows, geometry.laid_out)
+    code(attention.shadows, attention.tip_to_tail)

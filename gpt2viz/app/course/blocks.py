@@ -7,7 +7,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.parts import TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
-from gpt2viz.textbook import blocks, steps
+from gpt2viz.textbook import attention, mlp
 
 _AXES = ("x₁", "x₂", "x₃")
 
@@ -17,10 +17,10 @@ def draw(book: Book) -> None:
     st.subheader("Three blocks, one input", anchor="blocks")
     left, right = st.columns([3, 1], gap="medium")
     with left:
-        x = table(parameters.BLOCKS_X, "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
+        x = table(parameters.BLOCKS_X, "Six words", attention.JOURNEY_X, attention.JOURNEY, _AXES)
     seeds = range(10)
     seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.BLOCKS_SEED, seeds))
-    found = blocks.run_beside(x, seed)
+    found = mlp.run_blocks(x, seed)
     n = {ran.n_parameters for ran in found.values()}
     prose.markdown(
         "Three MLPs read the same six words. The first two differ only in their curve. The third, "
@@ -28,7 +28,7 @@ def draw(book: Book) -> None:
         f"**{n.pop()} parameters**, drawn from a seed."
     )
     panels = [
-        vectors(name, ran.output, steps.JOURNEY, _AXES, TOKENS) for name, ran in found.items()
+        vectors(name, ran.output, attention.JOURNEY, _AXES, TOKENS) for name, ran in found.items()
     ]
     picture(book, "blocks", panels, height=270)
     zero = {name: float((ran.inside == 0).float().mean()) for name, ran in found.items()}
@@ -52,4 +52,4 @@ def draw(book: Book) -> None:
         f"{zero['GELU']:.0%}, and the gate {zero['SwiGLU']:.0%}. A channel that ReLU has shut "
         "passes no gradient, so it learns nothing from that word."
     )
-    code(blocks.three_blocks, blocks.inside, blocks.run_beside)
+    code(mlp.three_blocks, mlp.inside_block, mlp.run_blocks)

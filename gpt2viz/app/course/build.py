@@ -16,10 +16,9 @@ from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Text
 from gpt2viz.labels import counted
-from gpt2viz.textbook import judge
+from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
-from gpt2viz.textbook.gaps import GAPS, NEW, Draft, Gap
-from gpt2viz.textbook.judge import Case, Verdict
+from gpt2viz.textbook.gaps import GAPS, NEW, Case, Draft, Gap, Verdict
 
 #: What the address calls the expression in each gap.
 _WRITTEN: Mapping[str, Text] = {
@@ -59,14 +58,14 @@ def draw(book: Book) -> list[Question]:
     )
     run = _run(book.view)
     n = len(run.token_ids)
-    cases, shorter = (judge.as_in(book.view.model, run, m) for m in (n, n - 1))
+    cases, shorter = (gaps.as_in(book.view.model, run, m) for m in (n, n - 1))
     place = st.container()
     given, verdicts = {}, {}
     for gap in GAPS:
         given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], shorter[gap.name][0])
     with place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
         st.code(Draft(given).source(), wrap_lines=True)
-    code(judge.as_in, judge.judge)
+    code(gaps.as_in, gaps.judge)
     return _questions(verdicts, _speaks(run, given, verdicts))
 
 
@@ -80,9 +79,9 @@ def _refusal(view: View) -> str:
         )
     if view.model.nbytes > _LARGEST:
         return "The model above is too large to be run at each change. Choose a smaller one."
-    if view.n_tokens < judge.FEWEST:
+    if view.n_tokens < gaps.FEWEST:
         return (
-            f"Type a sentence of {judge.FEWEST} tokens or more: in a shorter one some mistakes "
+            f"Type a sentence of {gaps.FEWEST} tokens or more: in a shorter one some mistakes "
             "don't show."
         )
     return ""
@@ -90,11 +89,11 @@ def _refusal(view: View) -> str:
 
 def _run(view: View) -> Trace:
     """The sentence's run with the mask on; of a long sentence, that of its first tokens."""
-    ids = view.trace.token_ids[: judge.MOST]
+    ids = view.trace.token_ids[: gaps.MOST]
     if view.trace.causal and ids == view.trace.token_ids:
         return view.trace
     if ids != view.trace.token_ids:
-        prose.caption(f"Only the first {judge.MOST} tokens of your sentence are read.")
+        prose.caption(f"Only the first {gaps.MOST} tokens of your sentence are read.")
     if not view.trace.causal:
         prose.caption("Here the sentence is read with the mask on, as GPT-2 reads.")
     run = run_cache.run(replace(view.trace.key, token_ids=ids, causal=True))
@@ -118,7 +117,7 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
             autocomplete="off",
             **address.text(_WRITTEN[gap.name]),
         )
-        verdict = judge.judge(gap, given, cases, shorter)
+        verdict = gaps.judge(gap, given, cases, shorter)
         if verdict.kind == "right":
             prose.markdown(f":green-badge[right] {verdict.said}")
         elif verdict.said:

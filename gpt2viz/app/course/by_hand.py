@@ -16,7 +16,14 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
-from gpt2viz.textbook import scale, steps
+from gpt2viz.textbook import attention
+from gpt2viz.textbook.attention import (
+    SCALE_DRAWS,
+    largest_weight,
+    random_scores,
+    score_variance,
+    sharpness,
+)
 
 _AXES = ("x₁", "x₂", "x₃")
 #: The weight tables of one head, in the order in which they are used.
@@ -45,21 +52,21 @@ def _journey(book: Book) -> Iterator[Question]:
     )
     left, right = st.columns(2, gap="medium")
     with left:
-        x = table(parameters.JOURNEY_X, "Six words", steps.JOURNEY_X, steps.JOURNEY, _AXES)
-        places = range(len(steps.JOURNEY))
+        x = table(parameters.JOURNEY_X, "Six words", attention.JOURNEY_X, attention.JOURNEY, _AXES)
+        places = range(len(attention.JOURNEY))
         chosen: int = st.selectbox(
             "Query",
             places,
-            format_func=lambda n: f"{n} {steps.JOURNEY[n]}",
+            format_func=lambda n: f"{n} {attention.JOURNEY[n]}",
             **address.choice(parameters.JOURNEY_Q, places),
         )
-    found = steps.attend(x, x, x, scaled=False)
+    found = attention.attend(x, x, x, scaled=False)
     with right:
-        panel = pairs("weights", found.weights, steps.JOURNEY, "attention weight")
+        panel = pairs("weights", found.weights, attention.JOURNEY, "attention weight")
         picture(book, "journey_weights", [panel], "unit", height=330)
     for name, numbers in mixture(found, chosen):
         st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
-    code(steps.attend)
+    code(attention.attend)
     own = [int(n) for n in np.asarray(found.weights.argmax(1))]
     yield from [
         Question(
@@ -81,14 +88,14 @@ def _journey(book: Book) -> Iterator[Question]:
             "Vectors at right angles have the score 0. Three dimensions are enough for six "
             "directions, if both signs are used.",
             done=own == list(places),
-            told=_itself(own) if not np.allclose(x, steps.JOURNEY_X) else "",
+            told=_itself(own) if not np.allclose(x, attention.JOURNEY_X) else "",
         ),
     ]
 
 
 def _itself(most: list[int]) -> str:
     """``most`` is for each word the place of the one that it looks at most."""
-    other = [word for n, word in enumerate(steps.JOURNEY) if most[n] != n]
+    other = [word for n, word in enumerate(attention.JOURNEY) if most[n] != n]
     return f"These don't yet: {', '.join(other)}."
 
 
@@ -105,16 +112,16 @@ def _sentence(book: Book) -> Iterator[Question]:
         "columns. $h_s$ (head size) is how many numbers a query has, here 2. Why scores are "
         "divided by $\\sqrt{h_s}$ comes last in this chapter."
     )
-    labels, drawn = steps.SENTENCE, steps.drawn_weights()
+    labels, drawn = attention.SENTENCE, attention.drawn_weights()
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
-        x = table(parameters.HAND_X, "x: four words", steps.SENTENCE_X, labels, _AXES[:2])
+        x = table(parameters.HAND_X, "x: four words", attention.SENTENCE_X, labels, _AXES[:2])
     weights = []
     for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
         with column:
             weights.append(table(which, which.says, start, ("out 1", "out 2"), _AXES[:2]))
-    q, k, v = (steps.project(x, w) for w in weights)
-    found = steps.attend(q, k, v)
+    q, k, v = (attention.project(x, w) for w in weights)
+    found = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
     panels = [vectors(name, part, labels, ("1", "2"), TOKENS) for name, part in made]
     picture(book, "hand_qkv", panels, height=230)
@@ -130,15 +137,15 @@ def _sentence(book: Book) -> Iterator[Question]:
         picture(book, "hand_output", [one], height=300)
     st.latex(rf"\text{{output of crane}} {equals(found.output[1])}")
     output.table(_shapes(found), "Shapes", hide_index=True)
-    code(steps.drawn_weights, steps.project, steps.attend)
-    first = (np.array(steps.SENTENCE_X), *map(np.asarray, drawn))
+    code(attention.drawn_weights, attention.project, attention.attend)
+    first = (np.array(attention.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
     yield _equal_outputs(found, changed)
     _fused(x, weights)
     values.draw(book)
 
 
-def _equal_outputs(found: steps.Steps, changed: list[bool]) -> Question:
+def _equal_outputs(found: attention.Steps, changed: list[bool]) -> Question:
     """``changed`` tells which of x, W_Q, W_K and W_V are not those of the text."""
     gap = float((found.output - found.output[0]).abs().max())
     touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
@@ -165,15 +172,17 @@ def _fused(x: Array, weights: list[Array]) -> None:
         "stacked. GPT-2 does it that way (`c_attn`), because one large multiplication is faster."
     )
     w_q, w_k, w_v = weights
-    parts = zip(steps.fused(x, w_q, w_k, w_v), map(partial(steps.project, x), weights), strict=True)
+    parts = zip(
+        attention.fused(x, w_q, w_k, w_v), map(partial(attention.project, x), weights), strict=True
+    )
     gap = max(float((one - other).abs().max()) for one, other in parts)
     prose.markdown(
         f"Largest difference between the two ways, with the numbers above: **{difference(gap)}**"
     )
-    code(steps.project, steps.fused)
+    code(attention.project, attention.fused)
 
 
-def _shapes(found: steps.Steps) -> dict[str, list[str]]:
+def _shapes(found: attention.Steps) -> dict[str, list[str]]:
     names = ("x · W_Qᵀ and so on", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
     tensors = (found.q, found.scores, found.scaled_scores, found.weights, found.output)
     return {
@@ -204,27 +213,27 @@ def _scale(book: Book) -> Iterator[Question]:
     hs: int = st.segmented_control(
         "$h_s$", sizes, required=True, **address.choice(parameters.HS, sizes)
     )
-    raw, scaled = scale.score_variance(hs)
+    raw, scaled = score_variance(hs)
     st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")
     left, right = st.columns(2)
     left.metric("Variance of q·k, measured", f"{raw:.1f}", help="Over 40,000 random pairs.")
     right.metric("Variance of q·k / √hs, measured", f"{scaled:.3f}")
-    scores = scale.random_scores(hs)
-    both = [scale.sharpness(scores, divisor).mean(0) for divisor in (1, hs**0.5)]
+    scores = random_scores(hs)
+    both = [sharpness(scores, divisor).mean(0) for divisor in (1, hs**0.5)]
     keys = ("largest", "2nd", "3rd", *(f"{n}th" for n in range(4, 9)))
-    title = f"mean weights of eight random keys, {scale.DRAWS} draws"
+    title = f"mean weights of eight random keys, {SCALE_DRAWS} draws"
     panel = vectors(
         title, both, ("unscaled", "divided by √hs"), keys, ("scores", "weight, by size")
     )
     picture(book, "sharpness", [panel], "unit", height=190)
-    found = scale.largest(scores, 1), scale.largest(scores, hs**0.5)
+    found = largest_weight(scores, 1), largest_weight(scores, hs**0.5)
     told = (f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in found)
     prose.markdown(
         "The largest weight: its mean, and the range that holds the middle eight in ten draws. "
         "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*told)
     )
     guess.shown("scale")
-    code(scale.score_variance, scale.random_scores, scale.sharpness, scale.largest)
+    code(score_variance, random_scores, sharpness, largest_weight)
     yield from [
         Question(
             "scale_one",

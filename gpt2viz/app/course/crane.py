@@ -13,7 +13,7 @@ from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.tables import table, write
 from gpt2viz.app.course.written import mixture
-from gpt2viz.textbook import steps
+from gpt2viz.textbook import attention
 
 _PLANE = ("animal", "machine")
 #: The tables of each sentence.
@@ -46,41 +46,45 @@ def draw(book: Book) -> list[Question]:
     words, numbers = st.columns([2, 3], gap="large")
     with words:
         sentence = _choose()
-        labels = steps.CRANE_WORDS[sentence]
-        query = table(parameters.CRANE_Q, "Query of crane", steps.CRANE_QUERY, labels[:1], _PLANE)
-        keys = table(_KEYS[sentence], "Keys", steps.CRANE_KEYS[sentence], labels, _PLANE)
-        values = table(_VALUES[sentence], "Values", steps.CRANE_VALUES[sentence], labels, _PLANE)
+        labels = attention.CRANE_WORDS[sentence]
+        query = table(
+            parameters.CRANE_Q, "Query of crane", attention.CRANE_QUERY, labels[:1], _PLANE
+        )
+        keys = table(_KEYS[sentence], "Keys", attention.CRANE_KEYS[sentence], labels, _PLANE)
+        values = table(
+            _VALUES[sentence], "Values", attention.CRANE_VALUES[sentence], labels, _PLANE
+        )
     heat = arrows.temperature()
-    found = steps.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
-    first = steps.CRANE_KEYS[sentence]
-    asked_as_before = bool(np.allclose(query, steps.CRANE_QUERY) and np.allclose(keys, first))
+    found = attention.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
+    first = attention.CRANE_KEYS[sentence]
+    asked_as_before = bool(np.allclose(query, attention.CRANE_QUERY) and np.allclose(keys, first))
     with numbers:
         seen = guess.shown("crane", asked_as_before and sentence == "bird" and heat == 1)
         if seen:
             _pictures(book, found, labels, heat)
-    code(steps.attend)
+    code(attention.attend)
     if seen:
         arrows.draw(book, found, labels, _PLANE, partial(_moved, sentence))
     return _questions(found, sentence, asked_as_before, heat, seen)
 
 
 def _moved(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
-    write(parameters.CRANE_Q, steps.CRANE_QUERY, query)
-    write(_KEYS[sentence], steps.CRANE_KEYS[sentence], keys)
-    write(_VALUES[sentence], steps.CRANE_VALUES[sentence], values)
+    write(parameters.CRANE_Q, attention.CRANE_QUERY, query)
+    write(_KEYS[sentence], attention.CRANE_KEYS[sentence], keys)
+    write(_VALUES[sentence], attention.CRANE_VALUES[sentence], values)
 
 
 def _choose() -> str:
     sentence: str = st.segmented_control(
         "The crane is a",
-        list(steps.CRANE_WORDS),
+        list(attention.CRANE_WORDS),
         required=True,
-        **address.choice(parameters.CRANE, list(steps.CRANE_WORDS)),
+        **address.choice(parameters.CRANE, list(attention.CRANE_WORDS)),
     )
     return sentence
 
 
-def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: float) -> None:
+def _pictures(book: Book, found: attention.Steps, labels: tuple[str, ...], heat: float) -> None:
     one = pairs("weights of crane", found.weights[:1], labels, "attention weight")
     picture(book, "crane_weights", [one], "unit", height=170)
     step = {
@@ -101,7 +105,7 @@ def _pictures(book: Book, found: steps.Steps, labels: tuple[str, ...], heat: flo
 
 
 def _questions(
-    found: steps.Steps, sentence: str, asked_as_before: bool, heat: float, seen: bool
+    found: attention.Steps, sentence: str, asked_as_before: bool, heat: float, seen: bool
 ) -> list[Question]:
     """``asked_as_before`` tells that query and keys are those of the text, ``seen`` that the
     weights are shown.
@@ -113,7 +117,7 @@ def _questions(
         told = "That is “lifted steel”. Choose the bird."
     elif machine:
         told = heated or "The query or a key was changed too. Put it back."
-    last = steps.CRANE_WORDS[sentence][-1]
+    last = attention.CRANE_WORDS[sentence][-1]
     weight = float(found.weights[0, -1])
     animal = float(found.output[0, 0])
     return [

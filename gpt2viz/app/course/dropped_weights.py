@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.parts import Book, code, pairs, picture
-from gpt2viz.textbook import dropped_weights, mlp, steps
+from gpt2viz.textbook import attention, heads, mlp
 
 _CHANCES = [0.0, 0.1, 0.2, 0.5, 0.9]
 #: Heads of the last form, and what decides the tables of all.
@@ -31,11 +31,17 @@ def draw(book: Book) -> None:
         "Seed of what is dropped", seeds, **address.choice(parameters.WEIGHTS_SEED, seeds)
     )
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
-    found = dropped_weights.drop_weights(steps.JOURNEY_X, _NH, _SEED, p, training, which)
+    found = heads.drop_weights(attention.JOURNEY_X, _NH, _SEED, p, training, which)
     called = {name: name.replace("multi-head", "multi-head, head 0") for name in found}
     before, after = (
         [
-            pairs(f"{called[name]}: {what}", numbers, steps.JOURNEY, "attention weight", one.hidden)
+            pairs(
+                f"{called[name]}: {what}",
+                numbers,
+                attention.JOURNEY,
+                "attention weight",
+                one.hidden,
+            )
             for name, one in found.items()
             for numbers in [one.weights if what == "weights" else one.dropped]
         ]
@@ -48,4 +54,4 @@ def draw(book: Book) -> None:
         f"Before, each row sums to 1. Afterwards they sum to between **{min(sums):.2f}** and "
         f"**{max(sums):.2f}**. Later keys stay at 0: dropout comes after the mask."
     )
-    code(dropped_weights.weights_of, mlp.drop, dropped_weights.drop_weights)
+    code(heads.weights_of, mlp.drop, heads.drop_weights)

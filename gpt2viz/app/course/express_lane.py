@@ -9,7 +9,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.labels import power_of_ten
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import express_lane
+from gpt2viz.textbook import residual
 
 _DEPTHS = [2, 6, 12, 24, 48]
 
@@ -28,8 +28,8 @@ def draw(book: Book) -> None:
         "Layers", _DEPTHS, required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
     )
     found = {
-        "x + f(x)": express_lane.gradients(depth, residual=True),
-        "f(x)": express_lane.gradients(depth, residual=False),
+        "x + f(x)": residual.lane_gradients(depth, residual=True),
+        "f(x)": residual.lane_gradients(depth, residual=False),
     }
     output.picture(
         curves_at(
@@ -49,4 +49,4 @@ def draw(book: Book) -> None:
         f"Without it, **{power_of_ten(lost)}** times. On the scale −3 means a thousandth."
     )
     prose.caption("C = 32, untrained, without norms.")
-    code(express_lane.gradients)
+    code(residual.lane_gradients)

@@ -8,7 +8,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.labels import difference
-from gpt2viz.textbook import flash
+from gpt2viz.textbook import after_gpt2
 
 _LENGTHS, _SIZES = [64, 256, 1024], [16, 64, 256]
 
@@ -55,7 +55,7 @@ def _beside() -> None:
     size: int = columns[1].segmented_control(
         "Keys of a tile", _SIZES, required=True, **address.choice(parameters.FLASH_SIZE, _SIZES)
     )
-    found = flash.run_beside(T, size)
+    found = after_gpt2.run_three(T, size)
     gap = max(float((one.output - found["explicit"].output).abs().max()) for one in found.values())
     output.table(
         {
@@ -79,4 +79,4 @@ def _beside() -> None:
         "can't be seen here."
     )
     prose.caption("Random queries, keys and values; 12 heads of 64 channels, causal.")
-    code(flash.explicit, flash.tiled, flash.fused, flash.run_beside)
+    code(after_gpt2.explicit, after_gpt2.tiled, after_gpt2.fused, after_gpt2.run_three)

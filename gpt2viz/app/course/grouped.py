@@ -8,7 +8,7 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, Book, code, pairs, picture
 from gpt2viz.app.course.tables import table
-from gpt2viz.textbook import grouped, steps, variants
+from gpt2viz.textbook import after_gpt2, attention, heads
 
 _GROUPS = [1, 2, 3, 4]
 
@@ -27,19 +27,19 @@ def draw(book: Book) -> list[Question]:
         "made by the mean of its heads' tables. In the same way the paper turns a trained model "
         "into a grouped one, and then trains it a little more."
     )
-    nh, hs, labels = 4, 2, steps.SENTENCE
+    nh, hs, labels = 4, 2, attention.SENTENCE
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.GROUP_X, "x: four words", steps.SENTENCE_X, labels, PLANE)
+        x = table(parameters.GROUP_X, "x: four words", attention.SENTENCE_X, labels, PLANE)
         groups: int = st.segmented_control(
             "Groups", _GROUPS, required=True, **address.choice(parameters.GROUPS, _GROUPS)
         )
-    w_q, w_k, w_v = grouped.drawn_heads(nh, hs, x.shape[1])
+    w_q, w_k, w_v = after_gpt2.drawn_heads(nh, hs, x.shape[1])
     try:
-        found = grouped.share(x, w_q, grouped.pool(w_k, groups), grouped.pool(w_v, groups))
-    except variants.ShapeError as error:
+        found = after_gpt2.share(x, w_q, after_gpt2.pool(w_k, groups), after_gpt2.pool(w_v, groups))
+    except heads.ShapeError as error:
         st.error(str(error), icon=":material/error:")
-        code(grouped.drawn_heads, grouped.pool)
+        code(after_gpt2.drawn_heads, after_gpt2.pool)
     else:
         with right:
             panels = [
@@ -53,20 +53,20 @@ def draw(book: Book) -> list[Question]:
                 for n, (head, group) in enumerate(zip(*found, strict=True))
             ]
             picture(book, "group_weights", panels, "unit", height=260)
-        code(grouped.drawn_heads, grouped.pool, grouped.share, steps.attend)
+        code(after_gpt2.drawn_heads, after_gpt2.pool, after_gpt2.share, attention.attend)
     return _groups_kept(groups, hs, len(x))
 
 
 def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
     """What the small case keeps, and what GPT-2 small would."""
     if not 4 % groups:
-        few = grouped.cache_bytes(T, groups, hs, width=4)
+        few = after_gpt2.cache_bytes(T, groups, hs, width=4)
         st.latex(
             rf"2 \cdot {groups} \text{{ groups}} \cdot {T} \text{{ words}} \cdot {hs} "
             rf"\text{{ numbers}} \cdot 4 = {few} \text{{ bytes}}"
         )
     sizes = [12, 6, 4, 3, 2, 1]
-    kept = [grouped.cache_bytes(1024, n, 64, n_layer=12) for n in sizes]
+    kept = [after_gpt2.cache_bytes(1024, n, 64, n_layer=12) for n in sizes]
     prose.markdown(
         "Only keys and values are kept: here with 4 bytes a number. Below is what GPT-2 small "
         "would keep of 1,024 tokens if its 12 heads shared, in all 12 layers, with 2 bytes a "
@@ -86,7 +86,7 @@ def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
         rf"2 \cdot 12 \text{{ layers}} \cdot 12 \text{{ groups}} \cdot 1024 \cdot 64 \cdot 2 = "
         rf"{kept[0]:,} \text{{ bytes}}".replace(",", "{,}")
     )
-    code(grouped.cache_bytes)
+    code(after_gpt2.cache_bytes)
     return [
         Question(
             "groups_factor",

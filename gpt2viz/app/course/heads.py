@@ -21,7 +21,7 @@ from gpt2viz.app.views import zoom
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import difference
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
-from gpt2viz.textbook import heads, steps, variants
+from gpt2viz.textbook import attention, heads
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -70,7 +70,7 @@ def _way(book: Book) -> Iterator[Question]:
             height="content",
         )
         failed = False
-    except variants.ShapeError as error:
+    except heads.ShapeError as error:
         st.error(str(error), icon=":material/error:")
         failed = True
     st.latex(
@@ -82,7 +82,7 @@ def _way(book: Book) -> Iterator[Question]:
         "B texts at once, T tokens each, C channels, $n_h$ heads (nh) of $h_s$ channels (hs). The "
         "brackets lay the heads' outputs side by side; $W_O$ is the table that mixes them."
     )
-    whole = variants.MultiHeadAttention
+    whole = heads.MultiHeadAttention
     code(heads.shape_steps, whole.__init__, whole.split)
     if not failed:
         motion.heads_split(book, B, T, C, nh)
@@ -122,10 +122,10 @@ def _variants(book: Book) -> Iterator[Question]:
         "have learned tables, whose numbers are drawn from a seed here. Each row is a word "
         "afterwards. In the causal forms the first word has seen only itself."
     )
-    labels, axes = steps.JOURNEY, ("x₁", "x₂", "x₃")
+    labels, axes = attention.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
     with left:
-        x = table(parameters.VARIANTS_X, "Input", steps.JOURNEY_X, labels, axes)
+        x = table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes)
     seeds = range(10)
     seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.VARIANTS_SEED, seeds))
     found = heads.four_variants(x, nh=3, seed=seed)
@@ -133,11 +133,11 @@ def _variants(book: Book) -> Iterator[Question]:
     picture(book, "variants", panels, height=300)
     code(
         heads.four_variants,
-        variants.mix,
-        variants.SimplifiedAttention,
-        variants.TrainableAttention,
-        variants.CausalAttention,
-        variants.MultiHeadAttention,
+        heads.mix,
+        heads.SimplifiedAttention,
+        heads.TrainableAttention,
+        heads.CausalAttention,
+        heads.MultiHeadAttention,
     )
     causal, free = found["causal"], found["trainable"]
     yield Question(
@@ -171,7 +171,7 @@ def _apart(book: Book, seed: int) -> None:
     prose.markdown(
         f"Largest difference: **{difference(gap)}**. They may differ by rounding, no more."
     )
-    code(heads.apart_and_fused, variants.separate, variants.SeparateHeads)
+    code(heads.apart_and_fused, heads.separate, heads.SeparateHeads)
 
 
 def _real(book: Book) -> Iterator[Question]:

@@ -12,7 +12,7 @@ from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, link, picture, v
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import difference
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import kv_cache, steps
+from gpt2viz.textbook import after_gpt2, attention
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -26,11 +26,11 @@ def draw(book: Book) -> Iterator[Question]:
         "Here four words are written by one small head, with the tables of *Attention by hand*. It "
         "is done both ways: reading all words again at each step, and with a cache."
     )
-    tables, labels = steps.drawn_weights(), steps.SENTENCE
+    tables, labels = attention.drawn_weights(), attention.SENTENCE
     left, right = st.columns([2, 5], gap="large")
     with left:
-        x = table(parameters.CACHE_X, "x: four words", steps.SENTENCE_X, labels, PLANE)
-    again, cached = kv_cache.write_again(x, *tables), kv_cache.write_cached(x, *tables)
+        x = table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, labels, PLANE)
+    again, cached = after_gpt2.write_again(x, *tables), after_gpt2.write_cached(x, *tables)
     with right:
         made = {"keys kept": cached.keys, "values kept": cached.values}
         made |= {"output, read again": again.output, "output, cached": cached.output}
@@ -45,11 +45,11 @@ def draw(book: Book) -> Iterator[Question]:
     for name, cost in (("read again", again.cost), ("cached", cached.cost)):
         st.latex(rf"\text{{{name}: }} {' + '.join(map(str, cost))} = {sum(cost)}")
     code(
-        steps.drawn_weights,
-        steps.attend,
-        kv_cache.write_again,
-        kv_cache.write_cached,
-        kv_cache.Counter,
+        attention.drawn_weights,
+        attention.attend,
+        after_gpt2.write_again,
+        after_gpt2.write_cached,
+        after_gpt2.Counter,
     )
     yield from _cache_questions()
     _long_text(book)
@@ -64,7 +64,7 @@ def to_generate(label: str) -> None:
 def _long_text(book: Book) -> None:
     """The work at each step of a longer text, in a head as wide as GPT-2 small's."""
     T, C, hs = 32, 768, 64
-    again, cached = kv_cache.costs(T, C, hs)
+    again, cached = after_gpt2.cache_costs(T, C, hs)
     output.picture(
         curves_at(
             f"Multiply-adds of each step in a head of GPT-2 small, {T} tokens",
@@ -82,7 +82,7 @@ def _long_text(book: Book) -> None:
         f"multiply-adds. The price of the cache is room: 2 · {hs} numbers a token, in each head of "
         "each layer."
     )
-    code(kv_cache.costs)
+    code(after_gpt2.cache_costs)
 
 
 def _cache_questions() -> list[Question]:

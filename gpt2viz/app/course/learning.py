@@ -26,8 +26,8 @@ from gpt2viz.labels import counted, label, signed
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.pictures.training import loss_curves, losses_of_models
 from gpt2viz.textbook import learning
+from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.learning import Setting
-from gpt2viz.textbook.variants import CausalAttention, MultiHeadAttention
 
 _RATES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _SECOND = "The end."

@@ -14,8 +14,7 @@ from gpt2viz.app.course.parts import Book, code, link
 from gpt2viz.app.frame.page import View
 from gpt2viz.model import network
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, axis_sizes
-from gpt2viz.textbook.line_by_line import line_by_line
-from gpt2viz.textbook.line_pairs import Pair
+from gpt2viz.textbook.line_by_line import Pair, line_by_line
 
 #: The line that the section opens at, by how it begins.
 _OPENING = "scores ="

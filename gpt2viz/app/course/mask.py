@@ -15,12 +15,13 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.arrays import Array
 from gpt2viz.model.mask import hidden_pairs
-from gpt2viz.textbook import steps
+from gpt2viz.textbook import attention
+from gpt2viz.textbook.tensors import rows
 
 
 def draw(book: Book) -> Iterator[Question]:
     """E7."""
-    labels = steps.SENTENCE
+    labels = attention.SENTENCE
     prose.markdown(
         "GPT-2 learns to predict the next token at **every** place of a text at once. If a token "
         "could look at those after it, the answer would be in plain sight and nothing would be "
@@ -32,21 +33,21 @@ def draw(book: Book) -> Iterator[Question]:
     left, right = st.columns([4, 5], gap="small")
     with left:
         scaled = table(
-            parameters.MASK_SCORES, "Scaled scores", steps.PRINTED_SCALED, labels, labels
+            parameters.MASK_SCORES, "Scaled scores", attention.PRINTED_SCALED, labels, labels
         )
         causal = st.toggle("Causal mask", **address.switch(parameters.MASK_ON))
-    tensor = steps.rows(scaled)
-    shown = steps.hide_later(tensor) if causal else tensor
+    tensor = rows(scaled)
+    shown = attention.hide_later(tensor) if causal else tensor
     weights = shown.softmax(dim=-1)
     masked = shown.isneginf()
     with right:
-        seen = guess.shown("mask", causal and bool(np.allclose(scaled, steps.PRINTED_SCALED)))
+        seen = guess.shown("mask", causal and bool(np.allclose(scaled, attention.PRINTED_SCALED)))
         if seen:
             one = pairs("weights", weights, labels, "attention weight", masked)
             picture(book, "mask_weights", [one], "unit", height=330)
     for n, word in enumerate(labels if seen else ()):
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
-    code(steps.hide_later)
+    code(attention.hide_later)
     if seen:
         motion.mask_closes(book, scaled)
     prose.markdown(
@@ -62,7 +63,7 @@ def draw(book: Book) -> Iterator[Question]:
 
 def _after_softmax() -> Question:
     """What a row sums to where the mask comes too late, in the table as it was at first."""
-    weights = np.asarray(steps.rows(steps.PRINTED_SCALED).softmax(dim=-1))
+    weights = np.asarray(rows(attention.PRINTED_SCALED).softmax(dim=-1))
     kept = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
     sums = [f"{float(row.sum()):.4f}" for row in kept]
     first, itself = (float(x) for x in kept[1, :2])

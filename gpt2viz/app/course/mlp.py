@@ -16,7 +16,8 @@ from gpt2viz.app.course.written import bracketed, equals, given
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import mlp, steps
+from gpt2viz.textbook import mlp
+from gpt2viz.textbook.tensors import rows
 
 _OUT = tuple(f"out {n}" for n in range(4))
 _EIGHT = tuple(f"{n}" for n in range(8))
@@ -108,7 +109,7 @@ def _curves(book: Book) -> Iterator[Question]:
         "another, tanh; the two GELUs differ by less than 0.0005."
     )
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
-    drawn = {name: np.asarray(f(steps.rows(xs))) for name, f in mlp.CURVES.items()}
+    drawn = {name: np.asarray(f(rows(xs))) for name, f in mlp.CURVES.items()}
     output.picture(
         curves_at("Four activation curves, f(x) over x", xs, drawn, "x", "f(x)"),
         book.colors,
@@ -116,7 +117,7 @@ def _curves(book: Book) -> Iterator[Question]:
         of_run=False,
     )
     at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
-    values = {name: np.asarray(f(steps.rows(at))) for name, f in mlp.CURVES.items()}
+    values = {name: np.asarray(f(rows(at))) for name, f in mlp.CURVES.items()}
     number = st.column_config.NumberColumn(format="%.4f")
     output.table(
         {"x": at} | values,
@@ -159,7 +160,7 @@ def _dropout(book: Book) -> Iterator[Question]:
     with columns[2]:
         training = st.toggle("Training", **address.switch(parameters.DROP_ON))
     after = mlp.drop(mlp.WIDENED, p, training, seed)
-    both, names = [steps.rows(mlp.WIDENED), after], ("", "number")
+    both, names = [rows(mlp.WIDENED), after], ("", "number")
     panel = vectors("eight numbers", both, ("before", "after"), _EIGHT, names)
     picture(book, "drop", [panel], height=180)
     code(mlp.drop)

@@ -14,7 +14,7 @@ from gpt2viz.app.parameter import Choice
 from gpt2viz.labels import isolated, label
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Frames, Place, written
-from gpt2viz.textbook import motion, steps
+from gpt2viz.textbook import attention, heads, residual
 
 #: Tokens whose vectors are drawn.
 _ROWS = 4
@@ -27,23 +27,23 @@ def mask_closes(book: Book, scores: ArrayLike) -> None:
         "on the right is softmax of what stands there. So later words lose their weight to the "
         "others."
     )
-    states = motion.closing(scores)
+    states = attention.closing(scores)
     told = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
-    for n, word in enumerate(steps.SENTENCE):
+    for n, word in enumerate(attention.SENTENCE):
         before, after = (
             ", ".join(written(float(x)) for x in states[at].weights[n]) for at in (n, n + 1)
         )
-        later = " and ".join(steps.SENTENCE[n + 1 :])
+        later = " and ".join(attention.SENTENCE[n + 1 :])
         went = f"−∞ goes in for {later}. Its weights {before} become {after}."
         told.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
-    _play(book, frames.closing_mask(states, steps.SENTENCE, told), parameters.MASK_STEP)
-    code(motion.closing)
+    _play(book, frames.closing_mask(states, attention.SENTENCE, told), parameters.MASK_STEP)
+    code(attention.closing)
 
 
 def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
     """Vectors of C channels into nh heads and back; nh must divide C."""
     drawn, hs = min(T, _ROWS), C // nh
-    states = motion.split_and_merge(drawn, C, nh)
+    states = heads.split_and_merge(drawn, C, nh)
     told = [
         f"({B}, {T}, {C}): a row for each token. A colour marks the {hs} channels of one head.",
         f"view: ({B}, {T}, {nh}, {hs}). Each row is cut into {nh} pieces. Nothing has moved.",
@@ -57,7 +57,7 @@ def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
         "A block is what one head gets of one token."
     )
     _play(book, frames.splitting_heads(states, nh, told), parameters.WAY_STEP)
-    code(motion.split_and_merge)
+    code(heads.split_and_merge)
 
 
 def stream_flows(book: Book) -> None:
@@ -71,7 +71,7 @@ def stream_flows(book: Book) -> None:
         "\n\nAt each step those rows of the token table are listed that point most nearly the same "
         "way."
     )
-    stops = motion.stops(view.model, view.trace, place)
+    stops = residual.stops(view.model, view.trace, place)
     name, tokenizer = isolated(view.labels[place]), view.model.tokenizer
     found = []
     for n, stop in enumerate(stops):
@@ -89,10 +89,10 @@ def stream_flows(book: Book) -> None:
             )
         )
     _play(book, frames.way_through(found), parameters.STREAM_STEP, of_run=True)
-    code(motion.stops)
+    code(residual.stops)
 
 
-def _what(stop: motion.Stop, added: float, length: float) -> str:
+def _what(stop: residual.Stop, added: float, length: float) -> str:
     if stop.key == "token_embedding":
         return f"its row of the token table, length {written(length)}."
     part = {"embedding": "its position", "residual_mid": "attention", "residual_out": "the MLP"}

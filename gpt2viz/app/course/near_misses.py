@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from gpt2viz.textbook import steps
+from gpt2viz.textbook import attention
 
 #: Question -> wrong answers (several with " | " between) -> what they would be right for.
 _NEAR: Mapping[str, Mapping[str, str]] = {
@@ -146,20 +146,20 @@ def near_misses(question: str) -> Mapping[str, str]:
 @cache
 def _weights() -> Mapping[str, str]:
     """How much "starts" gives to each word but the right one."""
-    row = steps.journey_steps().weights[steps.JOURNEY.index("starts")]
+    row = attention.journey_steps().weights[attention.JOURNEY.index("starts")]
     found = {
         word: f"“starts” gives it {float(weight):.4f}. Another word gets more."
-        for word, weight in zip(steps.JOURNEY, row, strict=True)
+        for word, weight in zip(attention.JOURNEY, row, strict=True)
     }
-    del found[steps.JOURNEY[int(row.argmax())]]
+    del found[attention.JOURNEY[int(row.argmax())]]
     return found
 
 
 @cache
 def _seen() -> Mapping[str, str]:
     """How many words each but the last may see with the mask on."""
-    n = len(steps.JOURNEY)
+    n = len(attention.JOURNEY)
     return {
         word: f"With the mask it sees {place} of the {n} words, without it all {n}."
-        for place, word in enumerate(steps.JOURNEY[:-1], start=1)
+        for place, word in enumerate(attention.JOURNEY[:-1], start=1)
     }

@@ -24,7 +24,7 @@ from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.run.stages import StageName
-from gpt2viz.textbook import neurons
+from gpt2viz.textbook import mlp
 
 #: What the chips above do.
 CHOOSING = "Choose the token that is followed."
@@ -224,7 +224,7 @@ def _mlp(book: Book) -> None:
     rows = {"x + attention": stream, "MLP adds": adds}
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
     _lines(view, layer, "residual_mid", "mlp_in", "mlp_act", "mlp_projected")
-    found = neurons.inside(view.model, layer, stream)
+    found = mlp.neurons_at(view.model, layer, stream)
     best = found.strongest(_SHOWN)
     prose.markdown(
         f"In the middle are {counted(len(found.bent), 'neurons')}. Before the curve, "
@@ -243,7 +243,7 @@ def _mlp(book: Book) -> None:
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
     _sum([strong, rest, float(found.bias[0])], float(adds[0]))
-    code(neurons.inside)
+    code(mlp.neurons_at)
     to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
 
 

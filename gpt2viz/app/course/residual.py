@@ -15,7 +15,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import norms
+from gpt2viz.textbook import residual
 
 _FOUR = ("0", "1", "2", "3")
 _DEPTHS = [2, 6, 12, 24, 48]
@@ -42,18 +42,18 @@ def _stream(book: Book) -> Iterator[Question]:
     left, right = st.columns(2, gap="large")
     with left:
         both = table(
-            parameters.STREAM, "The stream, and what is added", (norms.STREAM, norms.ADDED),
+            parameters.STREAM, "The stream, and what is added", (residual.STREAM, residual.ADDED),
             ("x", "f(x)"), _FOUR,
         )  # fmt: skip
-    total = norms.add(both[0], both[1])
+    total = residual.add(both[0], both[1])
     with right:
         panel = vectors("x + f(x)", [*both, total], ("x", "f(x)", "sum"), _FOUR, ("", "channel"))
         picture(book, "stream_picture", [panel], height=210)
     st.latex(rf"x + f(x) {equals(total)}")
-    code(norms.add)
+    code(residual.add)
     motion.stream_flows(book)
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
-    kept = bool(np.allclose(both[0], norms.STREAM))
+    kept = bool(np.allclose(both[0], residual.STREAM))
     yield from [
         Question(
             "stream_erase",
@@ -80,13 +80,13 @@ def _norm() -> Iterator[Question]:
     rows = table(
         parameters.NORM,
         "x, gain and shift",
-        (np.add(norms.STREAM, norms.ADDED).round(6), np.ones(4), np.zeros(4)),
+        (np.add(residual.STREAM, residual.ADDED).round(6), np.ones(4), np.zeros(4)),
         ("x", "gain γ", "shift β"),
         _FOUR,
     )
-    found = norms.layer_norm(*rows)
+    found = residual.layer_norm(*rows)
     _steps(found, rows)
-    code(norms.layer_norm)
+    code(residual.layer_norm)
     x = rows[0]
     equal, shifted = bool(np.ptp(x) == 0), bool(np.any(rows[2] != 0))
     told = ""
@@ -115,14 +115,14 @@ def _norm() -> Iterator[Question]:
     ]
 
 
-def _steps(found: norms.Normed, rows: Array) -> None:
+def _steps(found: residual.Normed, rows: Array) -> None:
     """LayerNorm line by line; each follows from those above it and the table."""
     x, gain, shift = rows.astype(float)
     normed, variance = np.asarray(found.normed, float), float(found.variance)
     k = enough(normed, lambda z: z * gain + shift, found.output)
     centred = np.asarray(found.centred, float)
-    m = enough(centred, lambda c: c / np.sqrt(variance + norms.EPSILON), normed, k)
-    n = enough(variance, lambda v: centred / np.sqrt(v + norms.EPSILON), normed, m)
+    m = enough(centred, lambda c: c / np.sqrt(variance + residual.EPSILON), normed, k)
+    n = enough(variance, lambda v: centred / np.sqrt(v + residual.EPSILON), normed, m)
     mean = equals(found.mean, enough(found.mean, lambda mu: x - mu, centred, n))
     st.latex(rf"\mu {mean} \qquad \sigma^2 {equals(variance, n)}")
     st.latex(rf"x - \mu {equals(centred, m)}")
@@ -137,7 +137,7 @@ def _order(book: Book) -> None:
         "\n\nHow much of the gradient arrives **straight along the stream**:"
     )
     depth, orders = 24, ("pre-norm", "post-norm")
-    straight = {order: norms.gradients(order, depth, straight=True) for order in orders}
+    straight = {order: residual.gradients(order, depth, straight=True) for order in orders}
     output.picture(
         curves_at(
             "Gradient that comes straight back along the stream, with pre-norm and post-norm",
@@ -150,8 +150,8 @@ def _order(book: Book) -> None:
         key="norm_order",
         of_run=False,
     )
-    in_all = [norms.gradients(order, depth)[0] for order in orders]
-    grown = norms.stacked("pre-norm", depth)[-1]
+    in_all = [residual.gradients(order, depth)[0] for order in orders]
+    grown = residual.stacked("pre-norm", depth)[-1]
     prose.markdown(
         "Post-norm divides the sum by its size after every part, and the straight path with it: "
         f"after {depth} parts **{straight['post-norm'][0]:.4f}** of the gradient is left. Pre-norm "
@@ -166,12 +166,12 @@ def _order(book: Book) -> None:
     )
     prose.caption("Random linear layers as parts, C = 32.")
     code(
-        norms.gradients,
-        norms.stacked,
-        norms.PreNorm,
-        norms.PostNorm,
-        norms.LayerNorm,
-        norms.Fixed,
+        residual.gradients,
+        residual.stacked,
+        residual.PreNorm,
+        residual.PostNorm,
+        residual.LayerNorm,
+        residual.Fixed,
     )
 
 
@@ -188,9 +188,9 @@ def _depth(book: Book) -> Iterator[Question]:
     n_layer: int = st.segmented_control(
         "Layers L", _DEPTHS, required=True, **address.choice(parameters.DEPTH, _DEPTHS)
     )
-    plain = norms.stream_sizes(n_layer, scaled=False)
-    small = norms.stream_sizes(n_layer, scaled=True)
-    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} {equals(norms.first_deviation(n_layer), 5)}")
+    plain = residual.stream_sizes(n_layer, scaled=False)
+    small = residual.stream_sizes(n_layer, scaled=True)
+    st.latex(rf"0.02 / \sqrt{{2 \cdot {n_layer}}} {equals(residual.first_deviation(n_layer), 5)}")
     output.picture(
         curves_at(
             "Size of the stream against depth",
@@ -209,7 +209,7 @@ def _depth(book: Book) -> Iterator[Question]:
         f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 with random "
         "parameters, C = 96."
     )
-    code(norms.stream_sizes, norms.first_deviation)
+    code(residual.stream_sizes, residual.first_deviation)
     yield from [
         Question(
             "depth_ten",

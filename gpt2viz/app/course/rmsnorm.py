@@ -14,7 +14,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
-from gpt2viz.textbook import norms
+from gpt2viz.textbook import residual
 
 _FOUR = ("0", "1", "2", "3")
 _SHIFTS = [-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0]
@@ -33,7 +33,9 @@ def draw(book: Book) -> list[Question]:
     )
     left, right = st.columns([2, 3], gap="large")
     with left:
-        x = table(parameters.RMS_X, "x", np.add(norms.STREAM, norms.ADDED).round(6), ("x",), _FOUR)
+        x = table(
+            parameters.RMS_X, "x", np.add(residual.STREAM, residual.ADDED).round(6), ("x",), _FOUR
+        )
         shift: float = st.select_slider(
             "c, added to all of x",
             _SHIFTS,
@@ -41,8 +43,8 @@ def draw(book: Book) -> list[Question]:
             **address.choice(parameters.RMS_SHIFT, _SHIFTS),
         )
     both, one, none = (x[0], x[0] + np.float32(shift)), np.ones(4), np.zeros(4)
-    layer = [norms.layer_norm(row, one, none) for row in both]
-    scaled = [norms.rms_norm(row, one) for row in both]
+    layer = [residual.layer_norm(row, one, none) for row in both]
+    scaled = [residual.rms_norm(row, one) for row in both]
     with right:
         rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
         found = [*(part.output for part in layer), *(part.output for part in scaled)]
@@ -60,7 +62,7 @@ def draw(book: Book) -> list[Question]:
         f"With c the numbers after LayerNorm move by up to **{moved[0]:.4f}**, after RMSNorm by up "
         f"to **{moved[1]:.4f}**."
     )
-    code(norms.layer_norm, norms.rms_norm)
+    code(residual.layer_norm, residual.rms_norm)
     return _rms_questions(x[0], float((layer[0].output - scaled[0].output).abs().max()))
 
 

@@ -11,7 +11,7 @@ from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import power_of_ten
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import rnn, steps
+from gpt2viz.textbook import attention, rnn
 
 _LENGTHS = [8, 16, 32, 64]
 
@@ -27,10 +27,12 @@ def draw(book: Book) -> list[Question]:
     prose.caption("t counts the words from 1. The curve tanh keeps each number between −1 and 1.")
     left, right = st.columns([2, 3], gap="large")
     with left:
-        x = table(parameters.RNN_X, "x: four words", steps.SENTENCE_X, steps.SENTENCE, PLANE)
+        x = table(
+            parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
+        )
     states = rnn.read(x, rnn.W_X, rnn.W_H)
     with right:
-        panel = vectors("state after each word", states, steps.SENTENCE, ("h₁", "h₂"), TOKENS)
+        panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)
         picture(book, "rnn_states", [panel], height=240)
     code(rnn.read)
     prose.markdown(

@@ -13,7 +13,7 @@ from gpt2viz.app.course.written import equals
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import rope
+from gpt2viz.textbook import after_gpt2
 
 _AT = range(33)
 _MOVES = [0, 1, 2, 5, 10, 100, 1000]
@@ -35,16 +35,22 @@ def draw(book: Book) -> list[Question]:
     left, right = st.columns([2, 3], gap="large")
     columns = ("x₀", "y₀", "x₁", "y₁")
     with left:
-        both = table(parameters.ROPE_QK, "Query and key", (rope.QUERY, rope.KEY), "qk", columns)
+        both = table(
+            parameters.ROPE_QK,
+            "Query and key",
+            (after_gpt2.ROPE_QUERY, after_gpt2.ROPE_KEY),
+            "qk",
+            columns,
+        )
         at, key_at, move = _places()
-    turned = rope.rotate(both, [at + move, key_at + move])
+    turned = after_gpt2.rotate(both, [at + move, key_at + move])
     q, k = both
-    before, after = (rope.score(q, k, at + by, key_at + by) for by in (0, move))
+    before, after = (after_gpt2.rotary_score(q, k, at + by, key_at + by) for by in (0, move))
     with right:
         rows = ("q", "k", f"q at {at + move}", f"k at {key_at + move}")
         panel = vectors("before and after turning", [*both, *turned], rows, columns, ("", ""))
         picture(book, "rope_turned", [panel], height=250)
-    first, second = np.asarray(rope.angles([1], 4))[0]
+    first, second = np.asarray(after_gpt2.rotary_angles([1], 4))[0]
     st.latex(rf"\theta_0 {equals(first)} \qquad \theta_1 {equals(second)} \quad \text{{a step}}")
     prose.caption(
         "θ (theta) is how far a pair turns in one step, in radians: 2π is all the way round. "
@@ -57,7 +63,7 @@ def draw(book: Book) -> list[Question]:
         f"**{difference(abs(after - before))}**. It may change by rounding, no more."
         + (" Here the key comes later: the causal mask would hide it." if key_at > at else "")
     )
-    code(rope.angles, rope.rotate, rope.score)
+    code(after_gpt2.rotary_angles, after_gpt2.rotate, after_gpt2.rotary_score)
     _by_distance(book, q, k)
     return _rope_questions()
 
@@ -78,7 +84,7 @@ def _by_distance(book: Book, q: Array, k: Array) -> None:
         curves_at(
             "Score by distance",
             range(_FURTHEST + 1),
-            {"q · k": rope.by_distance(q, k, _FURTHEST)},
+            {"q · k": after_gpt2.score_by_distance(q, k, _FURTHEST)},
             "tokens from the key to the query",
             "score",
         ),
@@ -90,7 +96,7 @@ def _by_distance(book: Book, q: Array, k: Array) -> None:
         "Each pair adds a wave of its own. The first comes round every 2π tokens, about 6; the "
         "second takes 628. Real models have more pairs, and the slowest take tens of thousands."
     )
-    code(rope.by_distance)
+    code(after_gpt2.score_by_distance)
 
 
 def _rope_questions() -> list[Question]:

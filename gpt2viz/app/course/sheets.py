@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz import settings
 from gpt2viz.app import prose
-from gpt2viz.textbook import shape_sheet, sizes
+from gpt2viz.textbook import sizes
 
 #: Where the sheets stand, beside the app.
 FOLDER = settings.APP / "docs" / "lessons"
@@ -36,7 +36,7 @@ def offer() -> None:
         prose.caption(f"All shapes of {_NAME} on a page, to print and keep.")
         st.download_button(
             "Sheet of shapes",
-            shape_sheet.page(sizes.RELEASED[0].config, _NAME, T=_T),
+            sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T),
             file_name="gpt2viz-shapes.html",
             mime="text/html",
             icon=":material/download:",

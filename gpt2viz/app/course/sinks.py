@@ -19,7 +19,7 @@ from gpt2viz.app.views import head_habits
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.find import head_map
-from gpt2viz.textbook import sinks, steps
+from gpt2viz.textbook import after_gpt2, attention
 
 
 def draw(book: Book) -> Iterator[Question]:
@@ -36,13 +36,15 @@ def draw(book: Book) -> Iterator[Question]:
         "falls to the others, wanted or not. The paper found that models break down then, and that "
         "keeping the first four tokens mends it."
     )
-    labels = steps.SENTENCE
+    labels = attention.SENTENCE
     left, right = st.columns([2, 3], gap="large")
     with left:
-        scores = table(parameters.SINK_SCORES, "Scores of fish", sinks.SCORES, ("fish",), labels)[0]
-        values = table(parameters.SINK_VALUES, "Values", sinks.VALUES, labels, PLANE)
+        scores = table(
+            parameters.SINK_SCORES, "Scores of fish", after_gpt2.SINK_SCORES, ("fish",), labels
+        )[0]
+        values = table(parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, labels, PLANE)
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
-    found = sinks.look(scores, values, forget)
+    found = after_gpt2.look_back(scores, values, forget)
     with right:
         panel = vectors("weights of fish", found.weights, ("fish",), labels, ("query", "key"))
         picture(book, "sink_weights", [panel], "unit", height=170)
@@ -51,7 +53,7 @@ def draw(book: Book) -> Iterator[Question]:
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
     st.latex(rf"\text{{weights}} \cdot V {equals(found.output)}")
     prose.markdown(f"The vector that fish takes away has length **{found.length:.2f}**.")
-    code(sinks.look)
+    code(after_gpt2.look_back)
     yield from _sink_questions(scores, values, weights, forget)
     to_generate("What dropping tokens costs the model, on Generate")
     _real_sinks(book)
@@ -101,7 +103,9 @@ def _even(n: int, causal: bool) -> float:
 
 def _sink_questions(scores: Array, values: Array, weights: Array, forget: bool) -> list[Question]:
     rests = bool(weights[0] > 0.9)
-    kept = scores[0] == np.float32(sinks.SCORES[0]) and np.allclose(values, sinks.VALUES)
+    kept = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
+        values, after_gpt2.SINK_VALUES
+    )
     told = ""
     if forget:
         told = "The first token is dropped. Switch that off."

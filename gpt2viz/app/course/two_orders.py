@@ -7,7 +7,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
-from gpt2viz.textbook import embeddings, steps
+from gpt2viz.textbook import attention, embeddings
 
 
 def draw(book: Book) -> None:
@@ -36,4 +36,4 @@ def draw(book: Book) -> None:
     picture(book, "order", panels, height=240)
     gap = float((found[0] - found[1]).abs().max())
     prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
-    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, steps.attend)
+    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, attention.attend)

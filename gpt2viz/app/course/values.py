@@ -8,9 +8,18 @@ from gpt2viz.app import output, parameters, prose
 from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import difference
-from gpt2viz.textbook import values
+from gpt2viz.textbook.attention import (
+    FOUND_BY,
+    HANDS_OVER,
+    LOOKS_FOR,
+    VALUE_KINDS,
+    VALUE_TOLD,
+    VALUE_WORDS,
+    VALUE_X,
+    hand_over,
+)
 
-_ALL = (*values.KINDS, *values.TOLD)
+_ALL = (*VALUE_KINDS, *VALUE_TOLD)
 
 
 def draw(book: Book) -> None:
@@ -25,19 +34,19 @@ def draw(book: Book) -> None:
     )
     left, right = st.columns(2, gap="large")
     with left:
-        x = table(parameters.VALUES_X, "x: three words", values.X, values.WORDS, _ALL)
+        x = table(parameters.VALUES_X, "x: three words", VALUE_X, VALUE_WORDS, _ALL)
     with right:
-        w_v = table(parameters.VALUES_WV, "W_V", values.HANDS_OVER, values.TOLD, _ALL)
-    itself, chosen = values.hand_over(x, values.LOOKS_FOR, values.FOUND_BY, w_v)
+        w_v = table(parameters.VALUES_WV, "W_V", HANDS_OVER, VALUE_TOLD, _ALL)
+    itself, chosen = hand_over(x, LOOKS_FOR, FOUND_BY, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:
-        one = pairs("weights", chosen.weights, values.WORDS, "attention weight")
+        one = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
         picture(book, "values_weights", [one], "unit", height=240)
     with columns[1]:
-        one = vectors("V = x: output", itself.output, values.WORDS, _ALL, TOKENS)
+        one = vectors("V = x: output", itself.output, VALUE_WORDS, _ALL, TOKENS)
         picture(book, "values_itself", [one], height=240)
     with columns[2]:
-        one = vectors("V = x W_Vᵀ: output", chosen.output, values.WORDS, values.TOLD, TOKENS)
+        one = vectors("V = x W_Vᵀ: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS)
         picture(book, "values_chosen", [one], height=240)
     gap = float((itself.weights - chosen.weights).abs().max())
     prose.markdown(
@@ -59,4 +68,4 @@ def draw(book: Book) -> None:
         "d_k is the size of queries and keys, d_v that of values. GPT-2 uses the same size for "
         "both, $h_s$."
     )
-    code(values.hand_over)
+    code(hand_over)

@@ -13,8 +13,8 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.parameter import Text
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.picture import Points
-from gpt2viz.textbook import word_plane
-from gpt2viz.textbook.word_plane import Near
+from gpt2viz.textbook import embeddings
+from gpt2viz.textbook.embeddings import Near
 
 #: Words that are drawn at most, and characters of a field.
 _MOST, _LONGEST = 16, 120
@@ -47,7 +47,7 @@ def draw(book: Book) -> None:
     if len(words) < 2:
         prose.markdown("Type **two words** or more, each of them one token of this model.")
         return
-    table = word_plane.table_of(book.view.model)
+    table = embeddings.table_of(book.view.model)
     if not np.isfinite(np.asarray(table[[*words.values(), *terms.values()]])).all():
         prose.markdown("The vectors of some of these words hold numbers that aren't finite.")
         return
@@ -62,7 +62,7 @@ def _asked(label: str, parameter: Text, book: Book) -> _Words:
     """The words of a field that are one token each, and a line about those that aren't."""
     typed = st.text_input(label, max_chars=_LONGEST, autocomplete="off", **address.text(parameter))
     words = list(dict.fromkeys(typed.replace(",", " ").split()))[:_MOST]
-    found = {word: word_plane.token_of(word, book.view.model.tokenizer) for word in words}
+    found = {word: embeddings.token_of(word, book.view.model.tokenizer) for word in words}
     if others := [word for word, id in found.items() if id is None]:
         said = ", ".join(literal(shorten(word)) for word in others)
         prose.caption(f"Not one token in this model's vocabulary, so left out: {said}")
@@ -71,14 +71,14 @@ def _asked(label: str, parameter: Text, book: Book) -> _Words:
 
 def _plane(book: Book, words: _Words, terms: _Words) -> None:
     """The picture, and each word's nearest neighbours in the whole vocabulary."""
-    table = word_plane.table_of(book.view.model)
+    table = embeddings.table_of(book.view.model)
     ids = list(words.values())
-    found = word_plane.plane(table[ids])
-    points = np.asarray(word_plane.seen_in(found, table[ids]))
+    found = embeddings.plane(table[ids])
+    points = np.asarray(embeddings.seen_in(found, table[ids]))
     names = [shorten(word) for word in words]
     if terms:
-        total = word_plane.sum_of(table, list(terms.values())[:3])[None]
-        points = np.vstack([points, np.asarray(word_plane.seen_in(found, total))])
+        total = embeddings.sum_of(table, list(terms.values())[:3])[None]
+        points = np.vstack([points, np.asarray(embeddings.seen_in(found, total))])
         names.append(_written(terms))
     across, up = points.T.tolist()
     drawn = Points(
@@ -96,8 +96,8 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
         f"The plane keeps {first:.0%} and {second:.0%} of how the words differ. What it leaves "
         "out can't be seen here: points that touch may lie far apart."
     )
-    cosine = word_plane.cosines(table, table[ids])
-    near = [word_plane.nearest(row, _NEAR, [id]) for row, id in zip(cosine, ids, strict=True)]
+    cosine = embeddings.cosines(table, table[ids])
+    near = [embeddings.nearest(row, _NEAR, [id]) for row, id in zip(cosine, ids, strict=True)]
     output.table(
         {"word": list(words), "nearest, with the cosine": [_listed(book, one) for one in near]},
         "Nearest neighbours of the words",
@@ -106,27 +106,27 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
     )
     prose.caption(f"Of all {len(table):,} tokens. `·` is a space, with which most words begin.")
     code(
-        word_plane.token_of,
-        word_plane.table_of,
-        word_plane.plane,
-        word_plane.seen_in,
-        *([word_plane.sum_of] if terms else []),
-        word_plane.cosines,
-        word_plane.nearest,
+        embeddings.token_of,
+        embeddings.table_of,
+        embeddings.plane,
+        embeddings.seen_in,
+        *([embeddings.sum_of] if terms else []),
+        embeddings.cosines,
+        embeddings.nearest,
     )
 
 
 def _sum(book: Book, terms: _Words) -> None:
     """What a sum of three words is nearest to, with those words and without them."""
-    table = word_plane.table_of(book.view.model)
+    table = embeddings.table_of(book.view.model)
     *three, hoped = terms.values()
     first, *_, wanted = (literal(shorten(word)) for word in terms)
-    total = word_plane.cosines(table, word_plane.sum_of(table, three)[None])[0]
-    alone = word_plane.cosines(table, table[three[:1]])[0]
+    total = embeddings.cosines(table, embeddings.sum_of(table, three)[None])[0]
+    alone = embeddings.cosines(table, table[three[:1]])[0]
     rows = {
-        "the sum": word_plane.nearest(total, _NEAR_SUM),
-        "the sum, without the three words": word_plane.nearest(total, _NEAR_SUM, three),
-        "the first word alone, without the three": word_plane.nearest(alone, _NEAR_SUM, three),
+        "the sum": embeddings.nearest(total, _NEAR_SUM),
+        "the sum, without the three words": embeddings.nearest(total, _NEAR_SUM, three),
+        "the first word alone, without the three": embeddings.nearest(alone, _NEAR_SUM, three),
     }
     prose.markdown(
         f"If directions have a meaning, then **{literal(_written(terms))}** should lie near "
@@ -137,7 +137,7 @@ def _sum(book: Book, terms: _Words) -> None:
         "Nearest neighbours of the sum",
         hide_index=True,
     )
-    places = [word_plane.rank(cosine, hoped, three) for cosine in (total, alone)]
+    places = [embeddings.rank(cosine, hoped, three) for cosine in (total, alone)]
     prose.markdown(
         f"Without the three words, **{wanted}** is at place **{places[0]:,}** of the sum's "
         f"neighbours. Of those of **{first}** alone it is at place {places[1]:,}. "
@@ -146,8 +146,8 @@ def _sum(book: Book, terms: _Words) -> None:
         "Much of what is left comes from words that were near from the start (Linzen 2016, "
         "*Issues in Evaluating Semantic Spaces Using Word Analogies*)."
     )
-    code(word_plane.sum_of, word_plane.table_of, word_plane.cosines, word_plane.nearest,
-         word_plane.rank)  # fmt: skip
+    code(embeddings.sum_of, embeddings.table_of, embeddings.cosines, embeddings.nearest,
+         embeddings.rank)  # fmt: skip
 
 
 def _verdict(near: Sequence[Near], three: Collection[int]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpt2viz.analysis.sampling import softmax
-from gpt2viz.textbook.steps import Steps
+from gpt2viz.textbook.attention import Steps
 
 #: So many characters of a number can be read in a field of a table.
 _FITS = 8

@@ -47,8 +47,8 @@ export const point = ([left, top], { low, high }) =>
 export const mixed = (from, to, share) => Array.isArray(to)
   ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
 
-// What follows from a query and its keys, as `attend` in textbook/steps.py and `shadows` and
-// `laid_out` in textbook/geometry.py work it out: for as long as a point is on its way.
+// What follows from a query and its keys, as `attend`, `shadows` and
+// `tip_to_tail` in textbook/attention.py work it out: for as long as a point is on its way.
 export function followed({ arrows, values, heat }) {
   const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
   const size = dot(query, query), scores = keys.map((key) => dot(key, query))

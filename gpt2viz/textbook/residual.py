@@ -1,4 +1,4 @@
-"""What holds a deep stack together: the stream, LayerNorm, and small first parameters."""
+"""The residual stream: sums, norms, gradients through a deep stack, and small first weights."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import math
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from gpt2viz.arrays import Array
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.devices import read_only
 from gpt2viz.model.network import GPT2
+from gpt2viz.run.stages import StageName
+from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.textbook.claims import Claim
-from gpt2viz.textbook.draws import drawn, normal
-from gpt2viz.textbook.steps import rows
+from gpt2viz.textbook.mlp import FeedForward
+from gpt2viz.textbook.tensors import drawn, normal, rows
 
 EPSILON = 1e-5
 
@@ -209,3 +215,74 @@ def depth_claims() -> list[Claim]:
         Claim("growth of the stream, all weights at 0.02", "", plain[-1] / plain[0]),
         Claim("growth of the stream, writers scaled", "", scaled[-1] / scaled[0]),
     ]
+
+
+@lru_cache(maxsize=16)
+def lane_gradients(depth: int, residual: bool, C: int = 32, seed: int = 0) -> tuple[float, ...]:
+    """The size of the gradient before and after each of ``depth`` MLPs, over that at the end.
+
+    Each layer makes f(x) of x (C,), or x + f(x) with ``residual``. Sizes are root mean squares,
+    for a random gradient (C,) at the end. The parameters of f are drawn from a seed, the same both
+    times.
+    """
+    parts: list[nn.Module] = [drawn(FeedForward(C), seed + 1 + n) for n in range(depth)]
+    stream = [normal(C, seed=seed).requires_grad_()]
+    for part in parts:
+        made = part(stream[-1])
+        stream.append(stream[-1] + made if residual else made)
+    end = normal(C, seed=seed + depth + 1)
+    found = torch.autograd.grad(stream[-1], stream, end)
+    sizes = [float(one.square().mean().sqrt()) for one in found]
+    return tuple(size / sizes[-1] for size in sizes)
+
+
+class Stop(NamedTuple):
+    """A token's vector at one place of the residual stream.
+
+    ``added`` (C,) is what came last and ``stream`` (C,) the sum so far; ``cosine`` compares the
+    stream with itself before that, 1 where nothing was before. ``nearest`` are the rows of the
+    token table that point most alike, the nearest first, and ``alike`` their cosines.
+    """
+
+    key: str
+    layer: int | None
+    added: Array
+    stream: Array
+    cosine: float
+    nearest: NDArray[np.int64]
+    alike: NDArray[np.float64]
+
+
+def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
+    """A token's way through the residual stream: 2 + 2 n_layer stops.
+
+    The row of the token table, then the sum after the position, and after attention and MLP of
+    each layer. ``count`` nearest rows are found at each. Raises ``ValueError`` for a trace of
+    another model.
+    """
+    check_run(trace, model)
+    places: list[tuple[StageName, int | None, Array]] = [
+        ("token_embedding", None, trace.stage("token_embedding")[0, position]),
+        ("embedding", None, trace.stage("position_embedding")[position]),
+    ]
+    for n in range(model.config.n_layer):
+        places.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
+        places.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
+    streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in places])  # (S, C)
+    table = read_only(model.network.wte.weight)  # (n_vocab, C)
+    alike = _cosines(streams, table)  # (S, n_vocab)
+    order = np.argsort(-np.nan_to_num(alike, nan=-2), axis=1, kind="stable")[:, :count]
+    found = []
+    for n, (key, layer, added) in enumerate(places):
+        cosine = float(_cosines(streams[n : n + 1], streams[max(n - 1, 0)][None])[0, 0])
+        near = order[n]
+        found.append(Stop(key, layer, added, streams[n], cosine, near, alike[n, near]))
+    return found
+
+
+def _cosines(a: Array, b: Array) -> NDArray[np.float64]:
+    """The cosine of every two rows: (S, C), (n, C) -> (S, n); NaN for a row without a length."""
+    lengths = np.outer(*(np.linalg.norm(one.astype(np.float64), axis=1) for one in (a, b)))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        found: NDArray[np.float64] = (a @ b.T) / lengths
+    return found

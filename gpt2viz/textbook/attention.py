@@ -7,13 +7,15 @@ queries, columns are keys.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
+from torch import Tensor, nn
 
 from gpt2viz.textbook.claims import Claim, shape
+from gpt2viz.textbook.tensors import normal, rows
 
 
 class Steps(NamedTuple):
@@ -66,11 +68,6 @@ def fused(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> list[
     """q, k and v (T, C) from one multiplication: the three matrices stacked, the result cut."""
     stacked = torch.cat([rows(w_q), rows(w_k), rows(w_v)])  # (3C, C)
     return list((rows(x) @ stacked.T).chunk(3, dim=-1))  # (T, 3C) -> three times (T, C)
-
-
-def rows(values: ArrayLike) -> Tensor:
-    """A table of numbers as a float32 tensor."""
-    return torch.as_tensor(values, dtype=torch.float32)
 
 
 # E4. One ambiguous word in a plane: first coordinate "animal", second "machine". What "ate" and
@@ -239,4 +236,183 @@ def journey_claims() -> list[Claim]:
             "0.1240 rounds to 0.12; as printed, the six sum to 1.01.",
         ),
         Claim("context vector", "0.4419 0.6515 0.5683", steps.output[1]),
+    ]
+
+
+def added_mask(T: int) -> Tensor:
+    """M (T, T): 0 where a query may see a key, −∞ where the key comes later."""
+    return torch.full((T, T), -math.inf).triu(diagonal=1)
+
+
+def add_mask(scores: Tensor) -> Tensor:
+    """(T, T) scores + M: where M is 0 they stay, where it is −∞ they become −∞."""
+    return scores + added_mask(len(scores))
+
+
+class StoredMask(nn.Module):
+    """The triangle for n_positions, made once and kept as a buffer, as in minGPT (Karpathy 2020).
+
+    (B, nh, T, T) scores -> (B, nh, T, T), with −∞ where the key comes later. A buffer goes along
+    with the module, to a GPU and into its file, but is never trained.
+    """
+
+    bias: Tensor
+
+    def __init__(self, n_positions: int) -> None:
+        super().__init__()
+        triangle = torch.ones(n_positions, n_positions).tril()
+        self.register_buffer("bias", triangle.view(1, 1, n_positions, n_positions))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        T = scores.shape[-1]
+        may_see = self.bias[:, :, :T, :T]  # (1, 1, T, T)
+        return scores.masked_fill(may_see == 0, -math.inf)  # (B, nh, T, T)
+
+
+def stored_mask_steps(n_positions: int, B: int, nh: int, T: int) -> list[tuple[str, str]]:
+    """(what is done, shape after it) where a kept mask meets scores (B, nh, T, T)."""
+    kept, scores = StoredMask(n_positions), torch.zeros(B, nh, T, T)
+    triangle = kept.bias[0, 0]
+    return [
+        ("ones(n, n).tril()", str(tuple(triangle.shape))),
+        (".view(1, 1, n, n), kept as a buffer", str(tuple(kept.bias.shape))),
+        ("[:, :, :T, :T]: what this text needs", str(tuple(kept.bias[:, :, :T, :T].shape))),
+        ("the scores that it meets", str(tuple(scores.shape))),
+        ("masked_fill: stretched over B and nh", str(tuple(kept(scores).shape))),
+    ]
+
+
+class Closed(NamedTuple):
+    """Scores and their softmax (T, T), with the mask in the first rows only."""
+
+    scores: Tensor
+    weights: Tensor
+
+
+def closing(scores: ArrayLike) -> list[Closed]:
+    """The mask put into scores (T, T) row by row: T + 1 steps, the first without any of it."""
+    scores = rows(scores)
+    hidden = hide_later(scores)
+    found = []
+    for n in range(len(scores) + 1):
+        now = torch.cat([hidden[:n], scores[n:]])  # n rows are closed
+        found.append(Closed(now, torch.softmax(now, dim=-1)))
+    return found
+
+
+def shadows(q: ArrayLike, k: ArrayLike) -> Tensor:
+    """Where each key (T, hs) falls on the line through 0 and the query (hs,): points (T, hs).
+
+    A score q · k is the query's length times how far its point lies from 0, with a minus on the far
+    side of 0. For a query that is 0 there is no line, and all points are 0.
+    """
+    q, k = rows(q), rows(k)
+    size = q @ q
+    along = k @ q / size if size > 0 else torch.zeros(len(k))  # (T,), in lengths of the query
+    return along[:, None] * q
+
+
+def tip_to_tail(weights: ArrayLike, v: ArrayLike) -> Tensor:
+    """Values (T, d) shortened to their weights (T,) and put tip to tail: (T + 1, d).
+
+    The first point is 0, the last the mixture weights · v.
+    """
+    pieces = rows(weights)[:, None] * rows(v)  # (T, d)
+    return torch.cat([torch.zeros(1, pieces.shape[1]), pieces.cumsum(dim=0)])
+
+
+VALUE_WORDS = ("crane", "ate", "fish")
+#: What the numbers of x stand for: two say what kind of word it is, three what it tells.
+VALUE_KINDS, VALUE_TOLD = ("thing", "action"), ("flies", "eats", "swims")
+VALUE_X = (
+    (1.0, 0.0, 1.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0, 1.0, 0.0),
+    (1.0, 0.0, 0.0, 0.0, 1.0),
+)
+#: Things look for actions, and actions for things: (2, 5).
+LOOKS_FOR = ((0.0, 3.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, 0.0, 0.0))
+#: A word is found by its kind: (2, 5).
+FOUND_BY = ((1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0))
+#: It hands over what it tells: (3, 5).
+HANDS_OVER = ((0.0, 0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.0))
+
+
+class BothValues(NamedTuple):
+    """The same weights, with two kinds of values: x itself (T, C), and ``chosen`` (T, d_v)."""
+
+    itself: Steps
+    chosen: Steps
+
+
+def hand_over(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> BothValues:
+    """Words x (T, C) through one head, whose values are x itself, and then x W_Vᵀ.
+
+    W_Q and W_K are (d_k, C): queries meet keys, so both have d_k numbers. W_V is (d_v, C), for
+    any d_v.
+    """
+    q, k = project(x, w_q), project(x, w_k)  # (T, d_k)
+    return BothValues(attend(q, k, x), attend(q, k, project(x, w_v)))
+
+
+#: One draw may show the opposite of what holds on average.
+SCALE_DRAWS = 400
+
+
+class Spread(NamedTuple):
+    """A mean, and what eight of ten draws lie between."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=32)
+def score_variance(hs: int, n_pairs: int = 40_000, seed: int = 0) -> tuple[float, float]:
+    """Variance of q·k, and of q·k / √hs, for random q and k (n_pairs, hs).
+
+    Each of their numbers is drawn from a normal distribution of variance 1, so that q·k is a sum
+    of hs products of variance 1: its variance is hs (Vaswani et al. 2017, footnote 4).
+    """
+    q, k = normal(2, n_pairs, hs, seed=seed)
+    scores = (q * k).sum(dim=-1)  # (n_pairs,)
+    return float(scores.var()), float((scores / math.sqrt(hs)).var())
+
+
+def random_scores(hs: int, n_draws: int = SCALE_DRAWS, n_keys: int = 8, seed: int = 0) -> Tensor:
+    """The scores (n_draws, n_keys) of random queries, each with as many random keys of its own."""
+    drawn = normal(n_draws, 1 + n_keys, hs, seed=seed)
+    queries, keys = drawn[:, 0], drawn[:, 1:]  # (n_draws, hs), (n_draws, n_keys, hs)
+    return (keys @ queries[:, :, None])[:, :, 0]
+
+
+def sharpness(scores: ArrayLike, divisor: float) -> Tensor:
+    """Softmax of scores (…, n) over a divisor, the largest weight first: (…, n)."""
+    weights = torch.softmax(rows(scores) / divisor, dim=-1)
+    return weights.sort(dim=-1, descending=True).values
+
+
+def largest_weight(scores: ArrayLike, divisor: float) -> Spread:
+    """The largest weight of each draw of ``random_scores``: its mean and spread."""
+    first = sharpness(scores, divisor)[:, 0]
+    low, high = first.quantile(torch.tensor([0.1, 0.9])).tolist()
+    return Spread(float(first.mean()), low, high)
+
+
+def scale_claims() -> list[Claim]:
+    """E22, with 64 channels."""
+    raw, scaled = score_variance(64)
+    scores = random_scores(64)
+    return [
+        Claim("variance of the scores, hs = 64", "~64", raw),
+        Claim("variance of the scores over √64", "~1", scaled),
+        Claim(
+            f"largest weight of 8, mean of {SCALE_DRAWS} draws, unscaled",
+            "",
+            largest_weight(scores, 1).mean,
+        ),
+        Claim(
+            f"largest weight of 8, mean of {SCALE_DRAWS} draws, over √64",
+            "",
+            largest_weight(scores, 8).mean,
+        ),
     ]

@@ -1,13 +1,19 @@
-"""Random weights and inputs from a seed, the same whatever else draws at the time."""
+"""Tables of numbers as tensors, and random ones from a seed, whatever else draws at the time."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 Module = TypeVar("Module", bound=nn.Module)
+
+
+def rows(values: ArrayLike) -> Tensor:
+    """A table of numbers as a float32 tensor."""
+    return torch.as_tensor(values, dtype=torch.float32)
 
 
 def normal(*size: int, seed: int) -> Tensor:

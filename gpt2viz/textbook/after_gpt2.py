@@ -1,0 +1,275 @@
+"""Later parts of language models: KV cache, RoPE, grouped queries, flash attention, sinks.
+
+Each cites its paper. Shapes: T tokens, C channels, nh query heads, n_kv heads of keys and values,
+hs channels of a head.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from gpt2viz.textbook.attention import Steps, added_mask, attend, project
+from gpt2viz.textbook.heads import ShapeError
+from gpt2viz.textbook.tensors import normal, rows
+
+
+class Counter(TorchFunctionMode):
+    """While it is open, ``count`` grows by a · b · c for each ``@`` of (a, b) and (b, c).
+
+    That is one multiplication and one addition for each number that is summed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(
+        self, made: Callable[..., Any], _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if made in (torch.Tensor.matmul, torch.Tensor.__matmul__):
+            self.count += args[0].numel() * args[1].shape[1]
+        return made(*args, **(kwargs or {}))
+
+
+class WrittenTokens(NamedTuple):
+    """Each token's ``output`` (T, hs), its step's multiply-adds, and the last step's k, v (T, hs).
+
+    ``cost`` has a number for each of the T steps.
+    """
+
+    output: Tensor
+    cost: list[int]
+    keys: Tensor
+    values: Tensor
+
+
+def write_again(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
+    """Without a cache: each step reads all tokens of x (T, C) so far, and keeps the last output.
+
+    The three tables are (hs, C).
+    """
+    x, outputs, cost = rows(x), [], []
+    for t in range(1, len(x) + 1):
+        with Counter() as counter:
+            q, k, v = (project(x[:t], w) for w in (w_q, w_k, w_v))  # (t, hs) each
+            outputs.append(attend(q, k, v, causal=True).output[-1:])
+        cost.append(counter.count)
+    return WrittenTokens(torch.cat(outputs), cost, k, v)
+
+
+def write_cached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
+    """With a cache: each step reads one token of x (T, C); its key and value join those kept.
+
+    No mask is needed, as nothing that is kept comes later.
+    """
+    outputs, cost, keys, values = [], [], [], []
+    for token in rows(x)[:, None]:  # (1, C)
+        with Counter() as counter:
+            keys.append(project(token, w_k))
+            values.append(project(token, w_v))
+            k, v = torch.cat(keys), torch.cat(values)  # (t, hs): all that was kept, and the new one
+            outputs.append(attend(project(token, w_q), k, v).output)
+        cost.append(counter.count)
+    return WrittenTokens(torch.cat(outputs), cost, k, v)
+
+
+@lru_cache(maxsize=8)
+def cache_costs(T: int, C: int, hs: int) -> tuple[list[int], list[int]]:
+    """Multiply-adds of each of T steps without and with a cache, in a head of that size.
+
+    Both ways are gone, with zeros: what is multiplied doesn't change how often.
+    """
+    x, table = torch.zeros(T, C), torch.zeros(hs, C)
+    again, cached = (write(x, table, table, table) for write in (write_again, write_cached))
+    return again.cost, cached.cost
+
+
+ROPE_BASE = 10_000.0
+
+# A query and a key of four numbers: two pairs.
+ROPE_QUERY = (1.0, 0.0, 0.5, 0.5)
+ROPE_KEY = (0.8, 0.6, 0.5, -0.5)
+
+
+def rotary_angles(positions: Sequence[int], hs: int, base: float = ROPE_BASE) -> Tensor:
+    """By how much each pair is turned at each position, in radians: (T, hs / 2).
+
+    One step turns pair i by base^(−2i / hs): the first pair fastest. In float64, since after many
+    turns float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
+    """
+    if hs % 2:
+        raise ShapeError(f"{hs} numbers don't make pairs. Choose an even head size.")
+    speeds = base ** (-torch.arange(0, hs, 2, dtype=torch.float64) / hs)  # (hs / 2,)
+    return torch.tensor(positions, dtype=torch.float64)[:, None] * speeds
+
+
+def rotate(x: ArrayLike, positions: Sequence[int], base: float = ROPE_BASE) -> Tensor:
+    """Each pair of neighbours in a row of x (T, hs) turned by its angle: (T, hs), float64."""
+    x = rows(x).double()
+    turn = rotary_angles(positions, x.shape[1], base)
+    cos, sin = turn.cos(), turn.sin()
+    one, other = x[:, 0::2], x[:, 1::2]  # (T, hs / 2) each
+    turned = torch.stack([one * cos - other * sin, one * sin + other * cos], dim=-1)
+    return turned.flatten(1)  # pairs side by side again
+
+
+def rotary_score(
+    q: ArrayLike, k: ArrayLike, at: int, key_at: int, base: float = ROPE_BASE
+) -> float:
+    """The dot product of q (hs,), turned for position ``at``, and k (hs,), for ``key_at``."""
+    turned = rotate(torch.stack([rows(q), rows(k)]), [at, key_at], base)
+    return float(turned[0] @ turned[1])
+
+
+def score_by_distance(
+    q: ArrayLike, k: ArrayLike, furthest: int, base: float = ROPE_BASE
+) -> list[float]:
+    """The score of q (hs,) and k (hs,) where the key stands 0, 1, … ``furthest`` tokens back."""
+    query = rotate(rows(q)[None], [furthest], base)[0]
+    keys = rotate(rows(k).repeat(furthest + 1, 1), range(furthest, -1, -1), base)
+    return (keys @ query).tolist()
+
+
+class Shared(NamedTuple):
+    """Each query head's steps, and the ``group`` whose keys and values it read."""
+
+    heads: list[Steps]
+    group: list[int]
+
+
+def drawn_heads(nh: int, hs: int, C: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """W_Q, W_K and W_V of nh heads, (nh, hs, C) each: twice standard normal numbers from a seed."""
+    w_q, w_k, w_v = 2 * normal(3, nh, hs, C, seed=seed)
+    return w_q, w_k, w_v
+
+
+def pool(w: ArrayLike, n_kv: int) -> Tensor:
+    """The tables w (nh, hs, C) of nh heads as n_kv: each the mean of a group (section 2.1).
+
+    Raises ``ShapeError`` where the groups can't be of one size.
+    """
+    w = rows(w)
+    if len(w) % n_kv:
+        raise ShapeError(
+            f"{len(w)} query heads can't be shared out equally among {n_kv} groups: {len(w)} / "
+            f"{n_kv} = {len(w) / n_kv:.2f}. Choose a number of groups that divides {len(w)}."
+        )
+    return w.reshape(n_kv, -1, *w.shape[1:]).mean(dim=1)
+
+
+def share(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> Shared:
+    """x (T, C) through nh causal query heads, w_q (nh, hs, C), and w_k and w_v (n_kv, hs, C).
+
+    Query head n reads the keys and values of group n · n_kv / nh, rounded down.
+    """
+    q, k, v = (rows(x) @ rows(w).mT for w in (w_q, w_k, w_v))  # (nh or n_kv, T, hs)
+    group = [n * len(k) // len(q) for n in range(len(q))]
+    return Shared([attend(q[n], k[g], v[g], causal=True) for n, g in enumerate(group)], group)
+
+
+def cache_bytes(T: int, n_kv: int, hs: int, n_layer: int = 1, width: int = 2) -> int:
+    """Bytes of the keys and values of T tokens: 2 · n_layer · n_kv · T · hs numbers.
+
+    ``width`` is the bytes of one number.
+    """
+    return 2 * n_layer * n_kv * T * hs * width
+
+
+class AttentionRun(NamedTuple):
+    """One way: its output (nh, T, hs), the seconds it took, and bytes of its largest score table.
+
+    ``largest`` is None where it can't be seen from outside.
+    """
+
+    output: Tensor
+    seconds: float
+    largest: int | None
+
+
+def explicit(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, int]:
+    """Causal attention with whole tables (nh, T, T): the output (nh, T, hs), a table's bytes."""
+    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (nh, T, T)
+    weights = torch.softmax(scores + added_mask(q.shape[1]), dim=-1)
+    return weights @ v, scores.nbytes
+
+
+def tiled(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
+    """The same from ``size`` keys at a time: (nh, T, hs), and the bytes of the largest table.
+
+    Softmax needs the largest score and a sum. Both are kept as they are so far; when a larger
+    score comes, what was summed up before is scaled down to it.
+    """
+    T, bytes_seen = q.shape[1], 0
+    most = torch.full((*q.shape[:2], 1), -math.inf)  # (nh, T, 1), the largest score so far
+    total, mixed = torch.zeros_like(most), torch.zeros_like(q)
+    for start in range(0, T, size):
+        keys = slice(start, start + size)
+        scores = q @ k[:, keys].mT / math.sqrt(q.shape[-1])  # (nh, T, size)
+        later = torch.arange(T)[keys] > torch.arange(T)[:, None]
+        scores = scores.masked_fill(later, -math.inf)
+        new = torch.maximum(most, scores.amax(dim=-1, keepdim=True))
+        part, shrunk = torch.exp(scores - new), torch.exp(most - new)
+        total = total * shrunk + part.sum(dim=-1, keepdim=True)
+        mixed = mixed * shrunk + part @ v[:, keys]
+        most, bytes_seen = new, max(bytes_seen, scores.nbytes)
+    return mixed / total, bytes_seen
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
+    """PyTorch's own, in one call: (nh, T, hs). Which algorithm runs is for it to choose."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True), None
+
+
+def run_three(
+    T: int, size: int, nh: int = 12, hs: int = 64, seed: int = 0
+) -> dict[str, AttentionRun]:
+    """Random q, k and v (nh, T, hs) through each of the three ways, with the time that it takes."""
+    q, k, v = normal(3, nh, T, hs, seed=seed)
+    ways: dict[str, Callable[[], tuple[Tensor, int | None]]] = {
+        "explicit": lambda: explicit(q, k, v),
+        "in tiles": lambda: tiled(q, k, v, size),
+        "fused": lambda: fused(q, k, v),
+    }
+    found = {}
+    with torch.inference_mode():
+        for name, way in ways.items():
+            before = time.perf_counter()
+            output, largest = way()
+            found[name] = AttentionRun(output, time.perf_counter() - before, largest)
+    return found
+
+
+# The last word's scores of all four, and what each of them hands over: the first next to nothing.
+SINK_SCORES = (4.0, 3.0, 2.0, 3.0)
+SINK_VALUES = ((0.1, 0.0), (1.0, 0.2), (0.1, 0.9), (0.8, -0.6))
+
+
+class LookBack(NamedTuple):
+    """One query's weights (T,), the mixture of the values (d,), and how long that vector is."""
+
+    weights: Tensor
+    output: Tensor
+    length: float
+
+
+def look_back(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) -> LookBack:
+    """Scores (T,) to weights, and the mixture of values (T, d).
+
+    ``forget_first`` hides token 0, as a cache does that drops the oldest.
+    """
+    seen = rows(scores).clone()
+    if forget_first:
+        seen[0] = -math.inf
+    weights = torch.softmax(seen, dim=-1)  # sums to 1, whatever the scores are
+    output = weights @ rows(values)
+    return LookBack(weights, output, float(output.norm()))
