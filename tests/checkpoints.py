@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from tokenizers import ByteLevelBPETokenizer
-from transformers import GPT2Config, GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.model import ahead
@@ -20,6 +19,7 @@ from gpt2viz.run.captured import Captured
 
 if TYPE_CHECKING:
     import pytest
+    from transformers import GPT2LMHeadModel
 
 TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
@@ -47,7 +47,10 @@ def write_checkpoint(
     """Write a whole checkpoint and return transformers' own model of it, in eager attention.
 
     Weights and biases are large and random, so that a wrong formula shows in the numbers.
+    transformers takes seconds to import, and most tests write no checkpoint.
     """
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder)
     sizes = {"vocab_size": 420, "n_positions": 24, "n_embd": 24, "n_layer": 3, "n_head": 4}

@@ -11,7 +11,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.analysis.paired_runs import Metric
@@ -80,6 +79,8 @@ def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
 
 
 def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
+    from transformers import GPT2LMHeadModel
+
     theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, dtype=torch.float32).eval()
     tokenizer = gpt2viz.load_model().tokenizer
     clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz import parse_edits
@@ -43,6 +42,8 @@ def runs() -> Any:
 
     The lens is the logits (places, T, n_vocab) of the stream read after every step.
     """
+    from transformers import GPT2LMHeadModel
+
     theirs = GPT2LMHeadModel.from_pretrained(
         BUNDLED, attn_implementation="eager", dtype=torch.float32
     ).eval()

@@ -14,7 +14,6 @@ import pytest
 import streamlit as st
 import torch
 from numpy.testing import assert_allclose
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
@@ -75,6 +74,8 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     asked = [dict(parse_qsl(link.query_string)) for link in links]
     edits = [gpt2viz.parse_edits(one["edits"])[0] for one in asked if "edits" in one]
     assert before in [(edit.layer, edit.head) for edit in edits]
+    from transformers import GPT2LMHeadModel
+
     theirs: Any = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
     ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(CATS)])
     for edit, left in zip(edits, weights, strict=True):

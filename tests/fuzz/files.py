@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from safetensors.torch import load_file, save
-from transformers import GPT2Tokenizer
 
 from tests.checkpoints import write_checkpoint
 
@@ -24,6 +23,8 @@ INDEX = "model.safetensors.index.json"
 
 def bases(folder: Path) -> list[Files]:
     """A tiny checkpoint in three layouts: two tokenizers, and weights in one file or two."""
+    from transformers import GPT2Tokenizer
+
     write_checkpoint(folder / "tiny")
     plain = read(folder / "tiny")
     plain.pop("generation_config.json")

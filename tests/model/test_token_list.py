@@ -15,7 +15,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.anatomy.merges import follow
@@ -62,6 +61,8 @@ def test_nanogpts_shakespeare_by_characters(
     ids = [CHARACTERS.index(c) for c in "First\nCitizen"]
     assert list(trace.token_ids) == ids
     assert trace.tokens == tuple("First\nCitizen")
+    from transformers import GPT2LMHeadModel
+
     theirs: Any = GPT2LMHeadModel.from_pretrained(tmp_path / "out", attn_implementation="eager")
     with torch.no_grad():
         assert_allclose(trace.logits, network(torch.tensor([ids])), rtol=1e-5, atol=1e-5)

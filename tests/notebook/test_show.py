@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.labels import label
@@ -214,6 +213,8 @@ class Tokens:
 
 
 def test_what_generate_returns_is_stitched_into_one_picture() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     model = GPT2LMHeadModel(
         GPT2Config(
             n_layer=2,
@@ -368,6 +369,8 @@ def test_a_traces_tokens_and_weights() -> None:
 
 
 def test_an_output_of_transformers() -> None:
+    from transformers import BertConfig, BertModel
+
     torch.manual_seed(0)
     sizes = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3}
     config = BertConfig(vocab_size=50, intermediate_size=8, attn_implementation="eager", **sizes)

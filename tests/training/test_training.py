@@ -16,7 +16,6 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors import safe_open
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.analysis.batch_scores import (
@@ -369,6 +368,8 @@ def test_too_little_text_for_a_vocabulary() -> None:
 
 
 def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) -> None:
+    from transformers import GPT2LMHeadModel
+
     network = new_network(RECIPE).half().float().eval()  # as the file will hold it
     save_bpe(train_bpe(["words of text " * 50], 600), tmp_path)
     export(network, tmp_path)
