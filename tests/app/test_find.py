@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.app import address, clicks, parameters, run_cache
-from gpt2viz.app.views import head_looks, head_ranking
+from gpt2viz.app.views import find
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
@@ -129,12 +129,12 @@ def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
     clicks.choose_named_head(clicks.Cell("2.3", 9, 9))
     assert put == {parameters.LAYER: 2, parameters.HEAD: 3}
-    head_looks._choose(7, [1, 4])(clicks.Cell("attention weight", 1, 5))
+    find._choose_look(7, [1, 4])(clicks.Cell("attention weight", 1, 5))
     assert (put.pop(parameters.QUERY), put.pop(parameters.KEYS)) == (7, [1, 4])
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
     picked: dict[str, Any] = {"ranking": {"selection": {"rows": [1]}}}
     monkeypatch.setattr("streamlit.session_state", picked)
-    choose = head_ranking.choose_row([0, 3, 2], [4, 5, 1])
+    choose = find._choose_row([0, 3, 2], [4, 5, 1])
     choose()
     assert put == {parameters.LAYER: 3, parameters.HEAD: 5}
     picked["ranking"]["selection"]["rows"] = []

@@ -22,7 +22,7 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import run_cache
 from gpt2viz.app.byte_cache import Kept
-from gpt2viz.app.views import measures, similar_heads, two_runs
+from gpt2viz.app.views import find, measures, two_runs
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 
@@ -71,7 +71,7 @@ KEPT: dict[str, Any] = {
         ),
     ),
     "similarities": (
-        lambda key: similar_heads._similarities(key)[0],
+        lambda key: find._similarities(key)[0],
         lambda model, trace: similarities(trace),
     ),
     "apart": (

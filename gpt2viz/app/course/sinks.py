@@ -15,7 +15,7 @@ from gpt2viz.app.course.parts import PLANE, Book, code, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.app.frame import end_of_text
-from gpt2viz.app.views import head_habits
+from gpt2viz.app.views import find
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.find import head_map
@@ -85,7 +85,7 @@ def _real_sinks(book: Book) -> None:
         f"head looked at all tokens alike, it would be {even:.2f}. In a short text a large share "
         "means little: there is not much else to look at."
     )
-    across = head_habits.survey(view)
+    across = find.survey(view)
     if across is not None and "first token" in across.mean:
         mean = across.mean["first token"]
         layer, head = np.unravel_index(np.nan_to_num(mean).argmax(), mean.shape)

@@ -2,32 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz.analysis.patterns import drawn, likeness, similarity
-from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.clicks import choose_map_head
-from gpt2viz.app.components import lines
+from gpt2viz import CheckpointError
+from gpt2viz.analysis.attribution import taken
+from gpt2viz.analysis.looks import Look
+from gpt2viz.analysis.patterns import Cell as PatternCell
+from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarity
+from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
+from gpt2viz.analysis.similarity import similarities
+from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
+from gpt2viz.app import (
+    address,
+    output,
+    pages,
+    parameters,
+    prose,
+    run_cache,
+    troubles,
+    weight_readings,
+)
+from gpt2viz.app.clicks import (
+    Cell,
+    choose_head,
+    choose_map_head,
+    choose_named_head,
+    choose_no_head,
+    open_head,
+)
+from gpt2viz.app.components import lines, matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame import below, controls, token_strip
 from gpt2viz.app.frame.page import View
-from gpt2viz.app.views import (
-    head_habits,
-    head_looks,
-    pattern_grid,
-    similar_heads,
-    wiring,
-    zoom,
-)
-from gpt2viz.app.views.head_ranking import beside, chosen_head, ranked
+from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.views import wiring, zoom
 from gpt2viz.app.views.stages import draw_weights
-from gpt2viz.arrays import Pairs
-from gpt2viz.pictures.find import drawn_pattern, head_map
-from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.arrays import Array
+from gpt2viz.labels import counted
+from gpt2viz.pictures.find import (
+    SMALL,
+    WEIGHTS_ALONE,
+    atlas,
+    best_heads,
+    drawn_pattern,
+    head_map,
+    ranking,
+)
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.similarity import (
+    cells_of,
+    group_table,
+    groups,
+    in_order,
+    similarity_map,
+    tree,
+)
+from gpt2viz.run.key import RunKey
+from gpt2viz.run.trace import Trace
+from gpt2viz.survey.stored import Survey, read_survey
 
 SIMILARITY = "cosine similarity"
+#: Value in the address -> which text the heads are measured on.
+TEXTS = {
+    "sentence": "your sentence",
+    "probe": "random tokens, repeated",
+    "texts": "many texts",
+    "weights": WEIGHTS_ALONE,
+}
+#: What a query takes from keys: how much of its attention, and the vector that comes of it.
+WEIGHT, GIVEN = "attention weight", "length given"
+#: What a person picks, what the number beside it is called, and the one it begins with.
+_PATTERNS: dict[Kind, tuple[str, str, int]] = {
+    "back": ("A fixed number of tokens back", "Tokens back", 1),
+    "column": ("One token, from everywhere", "Token", 0),
+    "block": ("Blocks along the diagonal", "Tokens in a block", 3),
+    "stripes": ("Stripes at regular distances back", "Period", 2),
+    "empty": ("Nothing: paint it yourself", "", 0),
+}
+#: A longer text's cells are too small to be painted.
+_PAINTABLE = 64
+#: How alike the heads of a group are at least, on average.
+_AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+#: So many of the best heads are drawn.
+SHOWN = 4
+#: Pixels of the table at most: it scrolls, and the pictures stand below it on the same screen.
+_TABLE = 190
 
 
 def show() -> None:
@@ -36,50 +104,50 @@ def show() -> None:
 
 
 def _below(view: View) -> None:
-    """The way to look is picked, and then drawn."""
+    """Pick a way to look and draw it."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:
         chosen = controls.mode(pages.FIND)
-    _stop_where_all_are_alike(view, chosen)
+    if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
+        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
+        return
     ways = {
-        "habit": head_habits.draw,
-        "look": head_looks.draw,
+        "habit": _by_habit,
+        "look": _by_look,
         "pattern": _by_pattern,
         "head": _by_head,
+        "all": _all_by_similarity,
         "wiring": wiring.draw,
     }
-    if chosen in ways:
-        ways[chosen](view, choices)
-    else:
-        similar_heads.draw(view)
+    ways[chosen](view, choices)
 
 
 def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a drawn pattern."""
     with choices:
-        kind, n, cells = pattern_grid.pattern(view)
-    maps, ranking = beside()
-    picture, found = maps.columns(2, gap="small")
-    wanted = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
+        kind, n, cells = _pick_pattern(view)
+    maps, ranking = _columns()
+    picture, result = maps.columns(2, gap="small")
+    pattern = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
-        panel = drawn_pattern(wanted, view.labels, view.trace)
+        panel = drawn_pattern(pattern, view.labels, view.trace)
         output.picture(
             Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
             view.colors,
             key="drawn",
             made_by=(drawn,),
-            choose=pattern_grid.paint(view),
+            choose=_paint(view),
         )
-    if not wanted[1:].any():
-        found.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
+    if not pattern[1:].any():
+        result.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
         return
-    with found:
-        values = _like(view, wanted)
-        _similarity_map(view, values, chosen_head(view))
+    with result:
+        values = _every_layer(view, lambda weights: similarity(weights, pattern))
+        _similarity_map(view, values, _chosen_head(view))
     with maps:
-        pattern_grid.note(view)
+        _pattern_note(view)
     with ranking:
-        ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
 
 
 def _by_head(view: View, choices: DeltaGenerator) -> None:
@@ -87,11 +155,11 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     with choices:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.switched(zoom.whole_text(view.n_tokens))
-    maps, ranking = beside()
-    picture, found = maps.columns(2, gap="small")
+    maps, ranking = _columns()
+    picture, result = maps.columns(2, gap="small")
     with picture:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
-    with found:
+    with result:
         values = alike(view, layer, head)
         _similarity_map(view, values, (layer, head))
     prose.caption(
@@ -100,7 +168,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         place=maps,
     )
     with ranking:
-        ranked(
+        _ranked(
             view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines, large=False
         )
 
@@ -127,7 +195,7 @@ def _similarity_map(view: View, values: Scores, framed: tuple[int | None, int | 
 
 
 def _choosing() -> str:
-    """What it does to choose a token of the sentence, which stands above the way to look."""
+    """A hint at what choosing a token of the sentence does, above the way to look."""
     chosen, text = address.asked(parameters.FIND), address.asked(parameters.ON)
     if chosen == "look":
         return "Choose the token that looks."
@@ -137,22 +205,587 @@ def _choosing() -> str:
     return token_strip.LIGHT_UP if of_sentence and chosen != "all" else ""
 
 
-def _stop_where_all_are_alike(view: View, chosen: str) -> None:
-    """Stop the page with one message where heads are to be told apart on one token."""
-    if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
-        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
-        st.stop()
-
-
-def _like(view: View, wanted: Pairs) -> Scores:
-    """How much every head is like a drawn pattern (T, T): (n_layer, n_head)."""
-    every = range(view.model.config.n_layer)
-    return np.stack([similarity(view.trace.stage("weights", n)[0], wanted) for n in every])
-
-
 def alike(view: View, layer: int, head: int | None) -> Scores:
-    """How much every head is like one of them, or like a layer's mean: (n_layer, n_head)."""
+    """The similarity of every head to one of them, or to a layer's mean: (n_layer, n_head)."""
     weights = view.trace.stage("weights", layer)[0]
-    wanted = weights.mean(axis=0) if head is None else weights[head]
+    model = weights.mean(axis=0) if head is None else weights[head]
+    return _every_layer(view, lambda weights: likeness(weights, model))
+
+
+def _every_layer(view: View, score: Callable[[Array], Any]) -> Scores:
+    """A ``score`` of each layer's weights (n_head, T, T), stacked: (n_layer, n_head)."""
     every = range(view.model.config.n_layer)
-    return np.stack([likeness(view.trace.stage("weights", n)[0], wanted) for n in every])
+    scores: Scores = np.stack([score(view.trace.stage("weights", n)[0]) for n in every])
+    return scores
+
+
+def _by_habit(view: View, choices: DeltaGenerator) -> None:
+    """Maps of every score of every head, on the sentence and on random tokens said twice."""
+    probe = run_cache.probe(view.trace.key)
+    runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
+    results = {text: run_cache.scored(run.key) for text, run in runs.items()}
+    scores = {text: result.scores for text, result in results.items()}
+    troubles.draw(*SCORES.troubles, *chain(*(result.failed for result in results.values())))
+    across = survey(view)
+    if across:
+        scores["texts"] = across.mean
+    with choices:
+        score, text = _pick_habit(scores)
+    maps, ranking = _columns()
+    reading = weight_readings.read(view.model)
+    with maps:
+        _score_maps(view, scores, reading.scores)
+        weight_readings.bar(reading)
+        _explain_scores(probe, across)
+    declared = WEIGHT_SCORES[score] if text == "weights" else SCORES[score]
+    prose.markdown(
+        f":small[**{score}**: {declared.words} :gray[{literal(declared.formula)}]]",
+        place=ranking,
+    )
+    if text == "weights" and reading.scores is None:
+        ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")
+        return
+    columns = reading.scores if text == "weights" else scores[text]
+    if columns is None or score not in columns:
+        ranking.info(
+            f"This model's survey was made without “{score}”, so it can't rank the heads by it. "
+            "Choose another score or another text, or make a new survey: `gpt2viz heads`.",
+            icon=":material/info:",
+        )
+        return
+    surveyed = across if text == "texts" else None
+    if surveyed:
+        columns = {"± (95 %)": surveyed.margin[score], **columns}
+    run = runs.get(text, view.trace)
+    with ranking:
+        _ranked(view, columns, score, run, run.labels)
+    if surveyed:
+        _passages(surveyed, score)
+
+
+def _score_maps(
+    view: View, scores: Mapping[str, Mapping[str, Scores]], by_weights: Mapping[str, Scores] | None
+) -> None:
+    """Every score of every head, and those by the weights alone once these are read."""
+    with st.container(key="atlas"):
+        output.picture(
+            atlas(
+                "Every score of every head, on each text and by the weights alone",
+                {TEXTS[text]: values for text, values in scores.items()},
+                _chosen_head(view),
+                by_weights,
+            ),
+            view.colors,
+            key="atlas_maps",
+            made_by=(
+                head_scores,
+                *dict.fromkeys(chain(*(s.code for s in SCORES.values()))),
+                weight_scores,
+            ),
+            choose=choose_map_head(),
+        )
+
+
+def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
+    """Pick the score that heads are ranked by, and on which of the ``texts``, keys of ``TEXTS``,
+    or by the weights alone."""
+    offered = [*texts, "weights"]
+    opening = "probe" if "probe" in offered else offered[0]
+    on = address.choice(parameters.ON, offered, opening)
+    by_weights = address.chosen(parameters.ON) == "weights"
+    known = list(WEIGHT_SCORES if by_weights else SCORES)
+    score: str = st.segmented_control(
+        "Rank the heads by",
+        known,
+        required=True,
+        wrap=True,
+        label_visibility="collapsed",
+        **address.choice(parameters.HABIT, known, "copying" if by_weights else None),
+    )
+    text: str = st.selectbox("on", offered, format_func=TEXTS.__getitem__, width=310, **on)
+    return score, text
+
+
+def survey(view: View) -> Survey | None:
+    """The model's scores across many texts, if it has them; one message where they are broken."""
+    try:
+        return _read_survey(view.model.name)
+    except CheckpointError as error:
+        st.warning(literal(str(error)), icon=":material/error:")
+        return None
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
+def _read_survey(name: str) -> Survey | None:
+    model = run_cache.load(name)
+    if model.weights is None:
+        return None
+    sizes = (model.config.n_layer, model.config.n_head)
+    return read_survey(run_cache.model_folders()[name], model.weights, *sizes)
+
+
+def _explain_scores(probe: Trace | None, across: Survey | None) -> None:
+    """Explain the maps, the probe, if there is one, and the survey's texts."""
+    prose.markdown(
+        ":small[One map for each habit: each cell is a head, layers down and heads across. The "
+        "stronger the colour, the more the head does it. Click a cell to see that head beside.]"
+    )
+    twice, many = "", ""
+    if probe is not None:
+        half = counted(len(probe.token_ids) // 2, "different tokens")
+        twice = (
+            f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then "
+            "the same ones again. Such a text can be predicted only by copying, so it shows which "
+            "heads copy."
+        )
+    if across is not None:
+        row = "Third" if twice else "Second"
+        many = (
+            f" **{row} row**: the mean over {counted(across.n_passages, 'passages')} of up to "
+            f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
+        )
+    prose.caption(
+        f"**First row**: measured on your sentence.{twice}{many} The first query is left out: with "
+        "the mask on it can see only itself, in every head. **Weights alone**: what its weights "
+        "have each head do on any text, as if nothing stood between it and the embeddings."
+    )
+
+
+def _passages(across: Survey, score: str) -> None:
+    """The survey's ±, and its passages on which each head scored highest."""
+    prose.caption(
+        "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
+        f"{counted(across.n_passages, 'passages')} of {counted(across.n_documents, 'documents')}. "
+        "Passages of one document are alike, so only **documents are treated as independent**. "
+        "With fewer than five of them there is no ±."
+    )
+    prose.markdown(f"#### Where each head scored highest on “{score}”")
+    passages = [p._asdict() for p in across.best if p.score == score]
+    names = ["value", "layer", "head", "text", "document", "token"]
+    output.table(
+        pd.DataFrame(passages, columns=names).sort_values("value", ascending=False, kind="stable"),
+        f"Passages with the highest score: {score}",
+        hide_index=True,
+        column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
+    )
+    prose.caption(
+        f"{literal(across.about)} Document and token, both counted from 0, say where in the texts "
+        "a passage begins. The pictures above are of your sentence; their numbers are means over "
+        "the texts."
+    )
+
+
+def _by_look(view: View, choices: DeltaGenerator) -> None:
+    """Every head by what a query takes from the chosen keys."""
+    query, opening = _query_and_opening(view)
+    with choices:
+        by = _pick_measure()
+    keys = _pick_keys(view, query, opening)
+    numbers = given(view, query, keys)
+    layer, head = _chosen_head(view)
+    maps, ranking = _columns()
+    with maps, st.container(key="maps"):
+        for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
+            output.picture(
+                Heatmaps(
+                    f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
+                    [head_map(values, name)],
+                    scale="unit" if name == WEIGHT else "amount",
+                    height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
+                    numbers=8,
+                    row=layer,
+                    column=head,
+                    bar=name,
+                    legend=False,
+                ),
+                view.colors,
+                place=place,
+                key=f"map_{name}",
+                made_by=(taken,) if name == GIVEN else (given,),
+                choose=_choose_look(query, keys),
+            )
+        if opening and address.is_default(parameters.KEYS):
+            st.caption(  # without links to the glossary: its words are anybody's
+                f"Opened with a look of head {opening.layer}.{opening.head}: from “"
+                f"{literal(view.labels[query])}” ({query}) at “{literal(view.labels[opening.key])}”"
+                f" ({opening.key}), {opening.weight:.2f}. Its hardest look from there, at another "
+                "token that isn't the first."
+            )
+    with ranking:
+        _ranked(view, numbers, by, view.trace, view.labels)
+
+
+def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
+    """A click in a map chooses its head; the pair, which may be its look, is chosen with it."""
+    choose = choose_map_head()
+
+    def clicked(cell: Cell) -> None:
+        address.put(parameters.QUERY, query)
+        address.put(parameters.KEYS, keys)
+        choose(cell)
+
+    return clicked
+
+
+def _query_and_opening(view: View) -> tuple[int, Look | None]:
+    """The query, and the look from it that the mode opens with, if there is one.
+
+    That is the chosen head's hardest; where no token is chosen, of all its rows.
+    """
+    looks = run_cache.every_head(view.trace.key, False).looks
+    layer, head = controls.layer_and_head(view)
+    query = view.query
+    if query is None:
+        keys_alone = address.asked(parameters.KEYS) is not None
+        query = view.n_tokens - 1 if keys_alone else int(looks.weights[layer, head].argmax())
+    return query, looks.at(layer, head, query) or next(iter(looks.hardest(query, 1)), None)
+
+
+def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
+    """Pick the tokens that the query may look at; at first that of its ``opening`` look.
+
+    Where there is none, at first the query itself.
+    """
+    seen = range(query + 1 if view.trace.causal else view.n_tokens)
+    small, labels = ":small[:gray[{}]]".format, view.labels
+    first = opening.key if opening else query
+    bound = address.several(parameters.KEYS, seen, [first])
+
+    opened = {first} if address.is_default(parameters.KEYS) else set[int]()
+
+    def choose() -> None:  # the token that looks is then a choice too, and stays
+        address.put(parameters.QUERY, query)
+        keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
+        address.put(parameters.KEYS, keys)  # in place of the key that nobody chose
+
+    with st.container(key="keys_of", horizontal=True, vertical_alignment="center", gap="small"):
+        prose.markdown(
+            f"“{literal(view.labels[query])}” ({query}) looks at",
+            width="content",
+            help=prose.tip(
+                "Choose one or more tokens that are looked at here, and the token that looks from "
+                "the tokens above."
+            ),
+        )
+        chosen: list[int] = st.pills(
+            "Tokens that are looked at",  # plain: it is read aloud with every sign in it
+            seen,
+            selection_mode="multi",
+            label_visibility="collapsed",
+            format_func=lambda n: f"{small(n)} {literal(labels[n])}",
+            key=bound["key"],
+            on_change=choose,
+        )
+    return sorted(chosen)
+
+
+def _pick_measure() -> str:
+    """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
+    chosen: str = st.segmented_control(
+        "Rank the heads by",
+        [WEIGHT, GIVEN],
+        required=True,
+        help=prose.tip(
+            "The weight is how much of the query's attention goes to these tokens together. "
+            "What they give is a vector: the weighted sum of their value vectors, put through the "
+            "head's part of W_O. A large weight on short vectors gives little (Kobayashi et al. "
+            "2020)."
+        ),
+        **address.choice(parameters.RANK, [WEIGHT, GIVEN]),
+    )
+    return chosen
+
+
+def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
+    """``WEIGHT`` and ``GIVEN`` from query to keys, in every head: (n_layer, n_head) each."""
+    every = range(view.model.config.n_layer)
+    lengths = [taken(view.model, view.trace, n, query, keys) for n in every]
+    weights = _every_layer(view, lambda weights: weights[:, query, keys].sum(axis=1))
+    return {WEIGHT: weights, GIVEN: np.stack(lengths)}
+
+
+def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
+    """Pick a pattern, its number and the cells that are painted over it."""
+    cells: tuple[PatternCell, ...] = address.several_values(
+        parameters.CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
+    )
+    bound = address.choice(parameters.PATTERN, list(_PATTERNS))
+    change, args = bound.pop("on_change"), bound["args"]
+
+    def begin_anew(*_args: str) -> None:
+        change(*args)
+        address.put(parameters.CELLS, ())
+        address.put(parameters.N, None)
+
+    kind: Kind = st.selectbox(
+        "Pattern",
+        list(_PATTERNS),
+        format_func=lambda k: _PATTERNS[k][0],
+        on_change=begin_anew,
+        **bound,
+    )
+    _, name, default = _PATTERNS[kind]
+    n = default
+    if name:
+        least = 0 if kind in ("back", "column") else 1
+        counts = range(least, max(view.n_tokens, default + 1))
+        n = st.selectbox(name, counts, **address.choice(parameters.N, counts, default))
+    if cells:
+        st.button(
+            f"Clear {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=address.put,
+            args=(parameters.CELLS, ()),
+        )
+    return kind, n, cells
+
+
+def _pattern_note(view: View) -> None:
+    """Explain a click on the pattern, and the number beside it."""
+    prose.caption(
+        (
+            "Click cells to paint or clear them. "
+            if view.n_tokens <= _PAINTABLE
+            else f"Cells can be painted in texts of up to {_PAINTABLE} tokens. "
+        )
+        + "The number is the **cosine similarity** over the rows with a wanted cell: 1 for a head "
+        "that gives these cells all its weight, 0 for one that gives them none."
+    )
+
+
+def _paint(view: View) -> Callable[[Cell], None]:
+    """A click on a cell of the pattern adds it or takes it away."""
+    paintable, causal = view.n_tokens <= _PAINTABLE, view.trace.causal
+
+    def clicked(where: Cell) -> None:
+        cell = PatternCell(where.row, where.column)
+        if not paintable or (causal and cell.key > cell.query):
+            return
+        before = address.chosen(parameters.CELLS)
+        without = tuple(other for other in before if other != cell)
+        address.put(parameters.CELLS, without if cell in before else (*before, cell))
+
+    return clicked
+
+
+def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
+    """The map of all heads and the table of groups; a click opens a head, or two side by side."""
+    config = view.model.config
+    values, joined = _similarities(view.trace.key)
+    if not np.isfinite(values).all():
+        st.info("This run has numbers that are NaN or infinite: its heads can't be compared.")
+        return
+    names = [f"{layer}.{head}" for layer, head in np.ndindex(config.n_layer, config.n_head)]
+    order = in_order(joined)
+    words, picture = st.columns([4, 6], gap="large")
+    with words:
+        grouped = _pick_groups(values, joined, names)
+    starts = cells_of(order)
+
+    def open_pair(cell: Cell) -> None:
+        _open_pair(*(divmod(order[starts[n]], config.n_head) for n in (cell.row, cell.column)))
+
+    with picture, st.container(key="all_heads_alike"):
+        if len(starts) < len(order):
+            prose.caption(f"{len(order):,} heads: each point is the largest number in its block.")
+        what = "Similarity of every pair of heads, in groups"
+        output.picture(
+            similarity_map(what, values, order, grouped, names),
+            view.colors,
+            key="alike_map",
+            made_by=(similarities, tree),
+            then=open_pair,
+        )
+
+
+def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[int]]:
+    """Explain the map and pick its groups: heads that are at least so similar."""
+    prose.markdown(
+        "Each cell is a pair of heads: the **cosine similarity** of their weights on this "
+        "sentence, over all rows but the first. 1 is the same weights, 0 where no key gets weight "
+        "from both. Click one to see both heads side by side."
+    )
+    prose.caption(
+        "Heads that do the same stand side by side: the two most alike are joined first, then "
+        "groups, by the mean similarity of their heads (average linkage, SciPy). The frames are "
+        "the groups below."
+    )
+    at_least: float = st.segmented_control(
+        "Join groups that are alike by at least",
+        _AT_LEAST,
+        required=True,
+        wrap=True,
+        help=prose.tip(
+            "Two groups become one as long as the mean similarity of their heads is at least this."
+        ),
+        **address.choice(parameters.ALIKE, _AT_LEAST),
+    )
+    grouped = groups(joined, at_least)
+    output.table(
+        group_table(values, grouped, names),
+        "Groups of heads that do the same",
+        hide_index=True,
+        column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
+    )
+    alone = len(names) - sum(map(len, grouped))
+    prose.caption(
+        f"In no group, as nothing is similar enough: {alone:,} of {counted(len(names), 'heads')}."
+    )
+    return grouped
+
+
+@st.cache_data(
+    max_entries=8, hash_funcs=run_cache.BY_KEY, show_spinner="Comparing every two heads …"
+)
+def _similarities(key: RunKey) -> tuple[Scores, Scores]:
+    values = similarities(run_cache.run(key))
+    return values, tree(np.nan_to_num(values))
+
+
+def _open_pair(a: tuple[int, int], b: tuple[int, int]) -> None:
+    """A head from inside, or two heads side by side."""
+    if a == b:
+        open_head(*a)
+    pair = {parameters.LAYER: a[0], parameters.HEAD: a[1]}
+    pair |= {parameters.LAYER2: b[0], parameters.HEAD2: b[1]}
+    heads = {parameters.DIFFERS: "head", parameters.WHOLE: False}
+    st.switch_page(pages.SIDE_BY_SIDE.path, query_params=address.parameters(heads | pair))
+
+
+def _columns() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Room for maps of all heads, and beside it for the ranking."""
+    maps, ranking = st.columns([8, 5], gap="medium")
+    return maps.container(gap="xsmall"), ranking.container(gap="xsmall")
+
+
+def _ranked(
+    view: View,
+    columns: Mapping[str, Scores],
+    by: str,
+    trace: Trace,
+    labels: Sequence[str],
+    as_lines: bool | None = None,
+    large: bool = True,
+) -> None:
+    """The heads in a table, largest ``by`` first, and pictures of the best: a click chooses one.
+
+    One that is chosen stands there alone, ``large``, where it isn't shown elsewhere on the page.
+    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of,
+    ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
+    above them where it is None.
+    """
+    if np.isnan(columns[by]).all():
+        st.info(
+            f"Nothing in this text could show “{by}”, so the heads can't be ranked. "
+            "Choose something else above, or write a longer sentence."
+        )
+        return
+    layer, head = _chosen_head(view) if large else (None, None)
+    with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
+        table = ranking(columns, by, _pick_layers(view))
+        if as_lines is None:
+            as_lines = lines.switched(zoom.whole_text(len(labels)))
+    formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
+    chosen = (table["layer"] == layer) & (table["head"] == head)
+    rows = [int(n) for n in np.flatnonzero(chosen)]
+    st.session_state["ranking"] = {"selection": {"rows": rows}}  # wherever it was chosen
+    output.table(
+        table,
+        f"Heads ranked by {by}",
+        key="ranking",
+        hide_index=True,
+        height=min(_TABLE, 38 + 35 * len(table)),
+        column_config=formats,
+        on_select=_choose_row(table["layer"].tolist(), table["head"].tolist()),
+        selection_mode="single-row",
+    )
+    every = ranking(columns, by, [])
+    alone = every[(every["layer"] == layer) & (every["head"] == head)]
+    with st.container(key="best", gap="xsmall"):
+        best = table[table[by].notna()].head(SHOWN)
+        if len(alone) and layer is not None and head is not None:
+            _about_chosen(layer, head)
+            best = alone
+        if len(best):
+            _draw_best(view, best, by, trace, labels, as_lines)
+
+
+def _choose_row(layers: Sequence[int], heads: Sequence[int]) -> Callable[[], None]:
+    """A row of the table that is ticked chooses its head."""
+
+    def choose() -> None:
+        for row in st.session_state["ranking"]["selection"]["rows"]:
+            choose_head(layers[row], heads[row])
+
+    return choose
+
+
+def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
+    """The layer and head that are chosen, Nones where nobody has chosen any."""
+    chosen = controls.layer_and_head(view)
+    default = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
+    return (None, None) if default else chosen
+
+
+def _about_chosen(layer: int, head: int) -> None:
+    """The ways from the chosen head: inside it, or back to the best."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
+            open_head(layer, head)
+        st.button(
+            f"The best {SHOWN} instead",
+            icon=":material/close:",
+            type="tertiary",
+            key="best_instead",
+            on_click=choose_no_head,
+        )
+
+
+def _draw_best(
+    view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
+) -> None:
+    """The weights of the best heads, two by two, or of one, large."""
+    alone = len(best) == 1
+    name = f"{best['layer'].iloc[0]}.{best['head'].iloc[0]}"
+    alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
+    made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
+    own = trace is view.trace  # else its tokens are others than those of the sentence
+    size = GRID if alone else SMALL  # of lines all are drawn
+    panels = best_heads(trace, labels, best, by, GRID if as_lines else size)
+    picture = Heatmaps(
+        alt,
+        panels,
+        n_columns=1 if alone else 2,
+        height=250 if alone else 340,
+        row=view.query if own else None,
+        numbers=NUMBERS_FIT_LARGE if alone else 0,
+    )
+    to = lines.on_every_page if own else lines.nowhere
+    matrix_or_lines.draw(
+        view,
+        picture,
+        [Lined(f"{alt}: {panel.title}", [panel.title], to) for panel in panels],
+        as_lines=as_lines,
+        here=len(labels) <= size,
+        key="best_heads",
+        made_by=made_by,
+        of_run=own,
+        choose=choose_named_head,
+    )
+
+
+def _pick_layers(view: View) -> list[int]:
+    """Pick the layers whose heads are listed; all where none is chosen."""
+    every = range(view.model.config.n_layer)
+    chosen: list[int] = st.pills(
+        "Only layers",
+        every,
+        selection_mode="multi",
+        wrap=True,
+        help=prose.tip(
+            "Lists the heads of these layers only. With none chosen: those of all layers."
+        ),
+        **address.several(parameters.ONLY, every),
+    )
+    return chosen

@@ -20,7 +20,7 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache, we
 from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.views import head_habits, next_token
+from gpt2viz.app.views import find, next_token
 from gpt2viz.app.views.zoom import Window
 from gpt2viz.app.weight_readings import WeightReading
 from gpt2viz.labels import counted, signed
@@ -127,7 +127,7 @@ def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> Non
             ),
             width="content",
         )
-        if (across := head_habits.survey(view)) is not None:
+        if (across := find.survey(view)) is not None:
             output.tables_on_demand(
                 "In the survey",
                 {
