@@ -293,7 +293,7 @@ def _read(found: Given, facts: _Facts, asked: list[int]) -> _Read:
         kept = heads if n in whole else pooled(heads, facts.hidden, side)
         layers.append(stored(kept, ends, facts.n_steps))
     small = np.stack(tiles)
-    shares = canvas.shaded(facts.shares(small), pooled_mask(facts.hidden, THUMBNAIL))
+    shares = canvas.quantize(facts.shares(small), pooled_mask(facts.hidden, THUMBNAIL))
     parts = {"map": deflated(shares.tobytes())}
     if facts.hidden.any():
         parts["whole"] = _bits(facts.hidden)
@@ -385,7 +385,7 @@ def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
             "border-color": colors.grid,
             "primary-color": colors.accent,
         },
-        "map": canvas.shaded_colors(scale, colors),
+        "map": canvas.quantized_colors(scale, colors),
         "lines": colors.cases(1),
         "large": {name: large[name] for name in ("scale", "special", "line", "frame")},
     }

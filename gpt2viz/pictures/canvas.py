@@ -16,15 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
-from gpt2viz.pictures.every_head import HeadMaps
+from gpt2viz.pictures.every_head import HeadMaps, as_heatmaps
 from gpt2viz.pictures.palette import SQUARES, ColorScale, Palette, shades
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import AROUND, Heatmaps
 from gpt2viz.pictures.scales import decimals, shared_range
 from gpt2viz.pictures.special import specials
-
-#: Pixels of a map of all heads beside those of its layers.
-_MAP = 80
 
 #: What the canvas of matrices draws.
 Matrices = Heatmaps | HeadMaps
@@ -39,49 +36,21 @@ class Shown(NamedTuple):
     n_tokens: int
 
 
-def laid_out(picture: Matrices) -> Heatmaps:
-    """Any picture of matrices as matrices side by side."""
-    if isinstance(picture, Heatmaps):
-        return picture
-    panels: list[Panel] = []
-    for row in picture.rows:
-        for panel, ends, unit in zip(row.panels, row.ranges, row.units, strict=True):
-            rows_of = replace(panel.rows, title=f"{row.text} · layer")
-            title = f"{panel.name}\n{ends} {unit}".rstrip()
-            panels.append(replace(panel, title=title, rows=rows_of))
-    n_layer = len(panels[0].values)
-    height = len(picture.rows) * min(_MAP + 20 * n_layer, 260)
-    layer, head = picture.chosen
-    return Heatmaps(
-        picture.what,
-        panels,
-        "amount",
-        len(picture.rows[0].panels),
-        height,
-        row=layer,
-        column=head,
-        numbers=0,
-        legend=False,
-    )
-
-
 def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> dict[str, Any]:
     """What a message says beside its numbers: colours, and names, said once where panels share
     them.
 
     Where it is told what is ``shown`` of a text, the browser can show any other part of it.
     """
-    laid = laid_out(picture)
+    laid = as_heatmaps(picture)
     panels = laid.panels
     kinds = [specials(panel, colors) for panel in panels]
     legend = {one.name: one.color for kind in kinds for one in kind if one.cells.any()}
     low, high = shared_range(panels, laid.scale)
-    ranges = [(low, high)] * len(panels)
-    if isinstance(picture, HeadMaps):
-        ranges = [ends for row in picture.rows for ends in row.ends]
+    ranges = laid.ranges or [(low, high)] * len(panels)
     grids, numbers = _grids(laid)
     listed = [
-        _panel(panel, grid, ends, empty=isinstance(picture, HeadMaps))
+        _panel(panel, grid, ends, empty=bool(laid.ranges))
         for panel, grid, ends in zip(panels, numbers, ranges, strict=True)
     ]
     down = -(-len(panels) // laid.n_columns)
@@ -198,7 +167,7 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
     }
 
 
-def packed(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
+def encode(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
     """A ``message`` of matrices in little-endian float32, and a bit a cell for what is masked.
 
     Then the same of the whole ones, where it says that they come too, from a multiple of four on.
@@ -237,7 +206,7 @@ _SHADES = 253
 _MASKED, _NAN, _INFINITE = range(_SHADES, 256)
 
 
-def shaded(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
+def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
     """The colour of every cell, (…, rows, columns), as a byte: what is seen of a number in [0, 1].
 
     Its number among the shades from 0 to 1, then ``hidden`` (rows, columns), NaN and infinite
@@ -249,8 +218,8 @@ def shaded(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
     return np.where(np.isnan(tiles), _NAN, found).astype(np.uint8)
 
 
-def shaded_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:
-    """The colours of what is ``shaded``, on a scale of these colours, and of the lines round it."""
+def quantized_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:
+    """The colours of what ``quantize`` made on a scale, and of the lines round it."""
     return {
         "shades": shades(scale, _SHADES),
         "special": [

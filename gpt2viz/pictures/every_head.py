@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
 from gpt2viz.pictures.panel import Axis, Mask, Panel
-from gpt2viz.pictures.picture import Fixed, Picture, Series
+from gpt2viz.pictures.picture import Fixed, Heatmaps, Picture, Series
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
+
+#: Pixels of a map of all heads beside those of its layers.
+_MAP = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,3 +127,31 @@ class HeadMaps(Picture):
     def matrices(self) -> tuple[Panel, ...]:
         """The maps, row by row."""
         return tuple(panel for row in self.rows for panel in row.panels)
+
+
+def as_heatmaps(picture: Heatmaps | HeadMaps) -> Heatmaps:
+    """Any picture of matrices as matrices side by side: above a map stand its ends and unit."""
+    if isinstance(picture, Heatmaps):
+        return picture
+    panels = [
+        replace(
+            panel,
+            title=f"{panel.name}\n{ends} {unit}".rstrip(),
+            rows=replace(panel.rows, title=f"{row.text} · layer"),
+        )
+        for row in picture.rows
+        for panel, ends, unit in zip(row.panels, row.ranges, row.units, strict=True)
+    ]
+    layer, head = picture.chosen
+    return Heatmaps(
+        picture.what,
+        panels,
+        "amount",
+        len(picture.rows[0].panels),
+        len(picture.rows) * min(_MAP + 20 * len(panels[0].values), 260),
+        row=layer,
+        column=head,
+        numbers=0,
+        legend=False,
+        ranges=[ends for row in picture.rows for ends in row.ends],
+    )

@@ -137,6 +137,7 @@ class Heatmaps(Picture):
     where a neighbour may have them for it; a file has them always. ``grows`` tells how many pixels
     of the height are each row's, up to how many, where another part of the text has another height.
     Where it is ``ranged``, the ends of the scale stand above each matrix, as where no bar has them.
+    ``ranges`` are the ends of each matrix's own scale, where they don't share one.
     """
 
     panels: Sequence[Panel]
@@ -155,6 +156,7 @@ class Heatmaps(Picture):
     ends: tuple[bool, bool] = (True, True)
     grows: tuple[int, int] | None = None
     ranged: bool = False
+    ranges: Sequence[tuple[float, float]] = ()
 
     @property
     def matrices(self) -> tuple[Panel, ...]:

@@ -19,7 +19,7 @@ from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.views import zoom
 from gpt2viz.app.views.zoom import Window
-from gpt2viz.pictures.canvas import Shown, header, packed
+from gpt2viz.pictures.canvas import Shown, encode, header
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
@@ -327,7 +327,7 @@ def odd(part: Window) -> bytes:
         for n, one in enumerate(values)
     ]
     picture = Heatmaps("odd", panels, "signed", n_columns=2, row=4, column=3)
-    return packed(header(picture, LIGHT, part.shown), panels)
+    return encode(header(picture, LIGHT, part.shown), panels)
 
 
 def test_numbers_of_every_kind_are_cut_as_they_are(tmp_path: Path) -> None:
@@ -360,12 +360,12 @@ def test_a_part_knows_what_it_was_cut_from_and_is_kept_without() -> None:
 def test_what_is_not_dragged_in_the_browser_is_sent_as_it_was(n: int) -> None:
     window = Window(range(2, 5), range(3), n)
     part = window.fit(matrix(n))
-    before = packed(header(Heatmaps("one", [part]), LIGHT), [part])
+    before = encode(header(Heatmaps("one", [part]), LIGHT), [part])
     assert "zooms" not in said(before)
     if n == 300:  # more than a picture has room for
         assert window.shown is None
         return
-    sent = packed(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
+    sent = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
     told, values, masked = unpacked(sent)
     assert {name: told[name] for name in said(before)} == said(before)
     assert np.array_equal([values, masked], unpacked(before)[1:])

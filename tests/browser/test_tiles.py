@@ -80,7 +80,7 @@ def message(of: list[Panel], **more: Any) -> str:
     }
     header = canvas.header(Heatmaps("what", of, **options), LIGHT)
     header |= {"alt": "Two heads.", "tallest": 200, "chooses": True, "drags": True, "asks": []}
-    return base64.b64encode(canvas.packed(header | more, of)).decode()
+    return base64.b64encode(canvas.encode(header | more, of)).decode()
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:

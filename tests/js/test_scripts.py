@@ -105,7 +105,7 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
         Panel(str(n), one, rows, Axis("key", list("abcdefg")), str(n), masked=hidden)
         for n, (one, hidden) in enumerate(zip(values, (None, masked), strict=True))
     ]
-    message = canvas.packed(canvas.header(Heatmaps("what", panels, "signed"), LIGHT), panels)
+    message = canvas.encode(canvas.header(Heatmaps("what", panels, "signed"), LIGHT), panels)
     (tmp_path / "message").write_bytes(message)
     found = json.loads(run(HERE / "painted.js", tmp_path / "message").stdout)
     assert found["rows"] == rows.plain_names()

@@ -14,7 +14,7 @@ import streamlit as st
 from gpt2viz.analysis.looks import Look, Looks
 from gpt2viz.app import output
 from gpt2viz.app.components import brought
-from gpt2viz.pictures.canvas import message, shaded, shaded_colors
+from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis
@@ -58,7 +58,7 @@ def draw(
     said["alt"] = f"{output.remember(picture)} {_KEYS}"
     found = _draw(
         key=key,
-        data=message(said, shaded(picture.tiles, picture.hidden).tobytes()),
+        data=message(said, quantize(picture.tiles, picture.hidden).tobytes()),
         on_head_change=chosen,
         on_open_change=lambda: None,
     )
@@ -88,7 +88,7 @@ def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> 
         "next": coming,
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "none": ": none, only at itself and at the first token",
-        **shaded_colors(colors.unit, colors),
+        **quantized_colors(colors.unit, colors),
     }
 
 

@@ -5,7 +5,7 @@ import { opened } from "../message.js"
 
 const GAP = 6, LINE = 14, FONT = 12, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
-// A message: a JSON header, then every cell's colour as a byte. `shaded` in __init__.py says which.
+// A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
 export function read(bytes) {
   const { head, buffer, at: start } = opened(bytes)
   return { ...head, cells: new Uint8Array(buffer, start) }

@@ -12,7 +12,8 @@ from typing import Any
 from gpt2viz.app import why_there
 from gpt2viz.app.clicks import Cell, Drag, Dragged, answers
 from gpt2viz.app.components import brought
-from gpt2viz.pictures.canvas import Matrices, header, laid_out, packed
+from gpt2viz.pictures.canvas import Matrices, encode, header
+from gpt2viz.pictures.every_head import as_heatmaps
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 
@@ -45,7 +46,7 @@ def draw(
     reached from that ``of_page``, leads to why the head looks there. Another component may
     ``mount`` them, which is sent something ``further``.
     """
-    panels, chooses = laid_out(picture).panels, bool(choose or then)
+    panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
     ways = [why_there.way(panel, of_page) for panel in panels]
     keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
     drawn = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
@@ -55,7 +56,7 @@ def draw(
         "asks": [way is not None for way in ways],
         **further,
     }
-    found = mount(key=key, data=packed(drawn, panels), **answers(key, choose, drag))
+    found = mount(key=key, data=encode(drawn, panels), **answers(key, choose, drag))
     if then and found.cell:
         then(Cell.sent(found.cell))
     if found.ask and (way := ways[n := int(found.ask["panel"])]):
