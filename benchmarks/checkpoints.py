@@ -15,7 +15,7 @@ import numpy as np
 import gpt2viz
 from benchmarks.steps import Steps
 from gpt2viz.analysis.births import measured
-from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.pictures.pooling import thumbnails
 
 
 def main() -> None:

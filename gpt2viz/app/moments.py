@@ -22,7 +22,7 @@ from gpt2viz.app import limits, owner, run_cache
 from gpt2viz.app.byte_cache import Kept
 from gpt2viz.arrays import Array, largest
 from gpt2viz.model import ahead
-from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 

@@ -29,7 +29,7 @@ from gpt2viz.labels import label
 from gpt2viz.model import ahead, hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
-from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.edits import without_patches
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run

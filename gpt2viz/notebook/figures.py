@@ -21,9 +21,8 @@ from gpt2viz.pictures.palette import LIGHT, chessboard
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Picture
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.pictures.pooling import pool_panel, thumbnails
 from gpt2viz.pictures.tables import panel_table
-from gpt2viz.pictures.thumbnails import thumbnails
 from gpt2viz.run.stages import STAGE, HeadStageName
 from gpt2viz.run.trace import WRITTEN, Trace
 

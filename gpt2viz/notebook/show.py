@@ -19,12 +19,11 @@ from gpt2viz.notebook.given import FILL, Given, given
 from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
+from gpt2viz.pictures.cells import decimals
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.pooling import block_starts
-from gpt2viz.pictures.scales import decimals
-from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.pictures.pooling import THUMBNAIL, block_starts
 from gpt2viz.run.session import Session, open_session, run_of, session_of
 from gpt2viz.run.stages import STAGE, PairStageName, Scale
 from gpt2viz.run.trace import Trace

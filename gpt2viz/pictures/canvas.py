@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
+from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import HeadMaps, as_heatmaps
 from gpt2viz.pictures.palette import SQUARES, ColorScale, Palette, shades
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import AROUND, Heatmaps
-from gpt2viz.pictures.scales import decimals, shared_range
-from gpt2viz.pictures.special import specials
 
 #: What the canvas of matrices draws.
 Matrices = Heatmaps | HeadMaps
@@ -37,7 +36,7 @@ class Shown(NamedTuple):
 
 
 def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> dict[str, Any]:
-    """What a message says beside its numbers: colours, and names, said once where panels share
+    """The header of a message: colours, and names, said once where panels share
     them.
 
     Where it is told what is ``shown`` of a text, the browser can show any other part of it.

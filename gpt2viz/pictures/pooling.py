@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
 
+from gpt2viz.arrays import Array
 from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Part
+
+#: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
+THUMBNAIL = 40
 
 Numbers = TypeVar("Numbers", Matrix, Mask)
 
@@ -30,6 +35,11 @@ def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
         return matrix
     starts = block_starts(T, size)
     return _largest(matrix, starts, starts)
+
+
+def thumbnails(layers: Iterable[Array]) -> Array:
+    """Every head of every layer, (nh, T, T) each, shrunk: (n_layer, nh, side, side)."""
+    return np.stack([[pool_by_maximum(head, THUMBNAIL) for head in layer] for layer in layers])
 
 
 def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:

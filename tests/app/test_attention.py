@@ -23,7 +23,7 @@ from gpt2viz.app.views import attention
 from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
-from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.pictures.pooling import THUMBNAIL
 from tests.app.cases import each
 from tests.app.pages import (
     button_groups,

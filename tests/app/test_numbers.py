@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.pooling import pool_by_maximum
-from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.pictures.pooling import THUMBNAIL, pool_by_maximum
 from tests.app.cases import each
 from tests.app.pages import SHADE, figure, heatmaps, masks, open_page, panels, plain
 from tests.bundled import HEADS, HS, N_HEAD, C

@@ -21,8 +21,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Lens
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.pooling import crop, pool_panel
-from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.pictures.pooling import crop, pool_panel, thumbnails
 from tests.pictures.samples import heatmaps, one_of_every_kind
 
 NAN, INF = float("nan"), float("inf")

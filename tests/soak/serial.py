@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gpt2viz
-from gpt2viz.pictures.thumbnails import THUMBNAIL
+from gpt2viz.pictures.pooling import THUMBNAIL
 
 WORDS = (
     *("the", "cat", "sat", "on", "a", "mat", "and", "then", "dog", "ate", "fish", "near", "old"),

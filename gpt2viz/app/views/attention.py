@@ -28,7 +28,7 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.measure import Measure, one_head
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.thumbnails import THUMBNAIL, thumbnails
+from gpt2viz.pictures.pooling import THUMBNAIL, thumbnails
 from gpt2viz.run.key import RunKey
 
 #: Next tokens that are named.

@@ -23,8 +23,8 @@ from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.lens import lens_of_runs
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
+from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import probability_bars
-from gpt2viz.pictures.thumbnails import THUMBNAIL
 from gpt2viz.pictures.training import losses_at_steps, scores_at_steps, short
 
 _OLSSON = (

@@ -28,8 +28,7 @@ from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.pooling import pool_panel
-from gpt2viz.pictures.thumbnails import thumbnails
+from gpt2viz.pictures.pooling import pool_panel, thumbnails
 
 #: What the table shows, by its value in the address.
 _TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}

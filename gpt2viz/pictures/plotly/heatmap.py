@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from gpt2viz.labels import signed
+from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.grid import Place, color_axis, margins, markup, places, title
-from gpt2viz.pictures.scales import decimals, shared_range
-from gpt2viz.pictures.special import specials
 
 _LEGEND = {
     "orientation": "h",

@@ -1,13 +1,33 @@
-"""Cells without a colour on the scale: masked, NaN and infinite, three different things."""
+"""Paint of cells: the range of a scale, or a colour that isn't on it.
+
+Ranges are fixed for weights, symmetric for signed numbers, shared by what is compared. Masked, NaN
+and infinite cells are three different things.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Mask, Panel
+from gpt2viz.run.stages import Scale
+
+
+def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
+    """[0, 1] for weights, from 0 for amounts; else symmetric about 0. Holds every finite number."""
+    if scale == "unit":
+        return 0.0, 1.0
+    peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
+    peak = float(max([*peaks, *(p.least for p in panels)], default=0.0)) or 1.0
+    return (0.0 if scale == "amount" else -peak), peak
+
+
+def decimals(high: float) -> int:
+    """Two, or as many as show two digits of the largest number."""
+    return int(np.clip(1 - np.floor(np.log10(high)), 2, 8))
 
 
 class Special(NamedTuple):
