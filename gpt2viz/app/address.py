@@ -18,8 +18,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Choice, Listed, Parameter, Several, Switch, Text
-from gpt2viz.app.parameters import NAMED
+from gpt2viz.app.parameters import (
+    NAMED,
+    ListParam,
+    MultiParam,
+    Parameter,
+    SelectParam,
+    Switch,
+    Text,
+)
 from gpt2viz.labels import shorten
 
 #: Characters of one parameter. A longer text works, but is left out of the address.
@@ -121,7 +128,7 @@ def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
     return _bind(parameter, None, _parse_switch, fits, expected)
 
 
-def choice(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
+def choice(parameter: SelectParam, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
     """Arguments for a widget that picks one of ``options``.
 
     The address may spell a fraction another way: 0 for 0.0.
@@ -141,7 +148,7 @@ def choice(parameter: Choice, options: Sequence[Any], default: Any = None) -> di
 
 
 def several(
-    parameter: Several, options: Sequence[int], default: Sequence[int] = ()
+    parameter: MultiParam, options: Sequence[int], default: Sequence[int] = ()
 ) -> dict[str, Any]:
     """Arguments for a widget that picks several numbers: ``0,2`` in the address.
 
@@ -158,7 +165,7 @@ def several(
 
 
 def several_values(
-    parameter: Listed, parse: Callable[[str], tuple[Any, ...]], expected: str
+    parameter: ListParam, parse: Callable[[str], tuple[Any, ...]], expected: str
 ) -> tuple[Any, ...]:
     """A list that no one widget holds, none by default; changed with ``put``.
 

@@ -1,4 +1,4 @@
-"""Clicks on the cells of matrices, and parts that are dragged out: what they do."""
+"""Clicks on the cells of matrices and parts that are dragged out, and what each changes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 import streamlit as st
 
-from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.parameter import Choice
+from gpt2viz import TextError
+from gpt2viz.app import address, pages, parameters, run_cache
+from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.run.edits import unsummed
+from gpt2viz.run.key import RunKey
 
 
 class Cell(NamedTuple):
@@ -115,7 +118,7 @@ def choose_named_head(cell: Cell) -> None:
 
 
 def choose_map_head(
-    layer: Choice = parameters.LAYER, head: Choice = parameters.HEAD
+    layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
 ) -> Callable[[Cell], None]:
     """A click in a map of all heads chooses its layer and head."""
 
@@ -124,3 +127,53 @@ def choose_map_head(
         address.put(head, cell.column)
 
     return choose
+
+
+#: The parameters of a link to *Why there?*, without the cell's query and key.
+ExplainLink = dict[Parameter, Any]
+
+
+def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
+    """The link from a panel to its head's *Why there?*; None where no address leads there.
+
+    ``of_page`` is the run of the address, None on a page that reads no sentence. There is no link
+    for a panel that isn't one head's, for a run that can't be decomposed, for a model without a
+    name here, and for a text that can't be typed or is too long.
+    """
+    if drawn.head is None or of_page is None:
+        return None
+    run, layer, head = drawn.head
+    text = None if run.token_ids == of_page.token_ids else _typed_text(run)
+    other = run.model != of_page.model
+    if unsummed(run.edits) or text == "" or (other and run.model not in run_cache.model_folders()):
+        return None
+    link: ExplainLink = {parameters.SEE: "why", parameters.LAYER: layer, parameters.HEAD: head}
+    link |= {parameters.WHY: (), parameters.EDITED: bool(run.edits)}
+    if run.edits:
+        link[parameters.EDITS] = run.edits
+    if other:
+        link[parameters.MODEL] = run.model
+    if run.causal != of_page.causal:
+        link[parameters.CAUSAL] = run.causal
+    if text is not None:
+        link[parameters.TEXT] = text
+    return link if address.has_room(link) else None
+
+
+def _typed_text(run: RunKey) -> str:
+    """The text that gives the tokens of a run when it is typed; "" where none does."""
+    tokenizer = run_cache.load(run.model).tokenizer
+    first: bool = address.chosen(parameters.END_OF_TEXT)
+    text = tokenizer.decode(run.token_ids[tokenizer.own(run.token_ids)])
+    try:
+        again = tokenizer.encode(text, end_of_text_first=first)
+    except TextError:
+        return ""
+    return text if tuple(again) == run.token_ids else ""
+
+
+def explain(drawn: Panel, link: ExplainLink, cell: Cell) -> NoReturn:
+    """Open *Why there?* for a cell."""
+    query, key = drawn.rows.position(cell.row), drawn.columns.position(cell.column)
+    cell_link = link | {parameters.QUERY: query, parameters.KEY: key}
+    st.switch_page(pages.HEAD.path, query_params=address.parameters(cell_link))

@@ -1,13 +1,35 @@
-"""Work that goes on in a thread while pages show what came of it so far."""
+"""Long work in threads, while pages show its results so far: sweeps, weights, downloads."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
+from typing import Any, NamedTuple, Protocol
 
-from gpt2viz import GPT2VizError, Model
+import streamlit as st
+
+from gpt2viz import (
+    FewestHeads,
+    GPT2VizError,
+    Model,
+    PatchSweep,
+    PathSweep,
+    fewest_heads,
+    patch_estimate,
+    patch_paths,
+    patch_sweep,
+)
+from gpt2viz.analysis.composition import Composition
+from gpt2viz.analysis.on_disk import kept_composition, kept_scores
+from gpt2viz.analysis.paired_runs import Direction, Metric
+from gpt2viz.analysis.scores import Scores
+from gpt2viz.app import prose, run_cache
+from gpt2viz.app.literal import literal
+from gpt2viz.model import hub
+from gpt2viz.run.key import RunKey
 
 #: Seconds after which work that no page has asked for again ends.
 UNSEEN = 15
@@ -91,3 +113,260 @@ class Job(ABC):
             self.error = f"{type(error).__name__}: {error}"
         finally:
             self._still.set()
+
+
+#: The page is drawn anew each time that so much more is done.
+_STEP = 0.15
+
+
+def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
+    """A progress bar while jobs run; a message and a button once they have ended early.
+
+    ``offer`` is what the button says that begins it anew; ``key`` is the widgets' own. Nothing is
+    drawn once all is djob.
+    """
+    if any(job.running for job in jobs):
+        _progress(jobs, doing, key)
+    elif any(job.share < 1 for job in jobs):
+        _stopped(jobs, offer, key)
+
+
+def _mean_share(jobs: Sequence[Job]) -> float:
+    return sum(job.share for job in jobs) / len(jobs)
+
+
+@st.fragment(run_every=0.7)
+def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
+    """The bar and *Cancel*; the page is drawn again after each ``_STEP`` of progress."""
+    drawn: float = st.session_state.setdefault(f"_{key}_drawn", _mean_share(jobs))
+    for job in jobs:
+        job.seen()
+    if not any(job.running for job in jobs) or not drawn <= _mean_share(jobs) < drawn + _STEP:
+        del st.session_state[f"_{key}_drawn"]
+        st.rerun()
+    left = sum(job.left for job in jobs if job.running)
+    soon = "" if left == float("inf") else f", {left:.0f} s left"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.progress(_mean_share(jobs), f"{doing}: {100 * _mean_share(jobs):.0f} %{soon}", width=420)
+        st.button(
+            "Cancel", icon=":material/stop:", key=f"cancel_{key}", on_click=_cancel, args=(jobs,)
+        )
+
+
+def _cancel(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.cancel()
+
+
+def _stopped(jobs: Sequence[Job], offer: str, key: str) -> None:
+    """The reason of an early end, and a button to start again."""
+    why = next((job.error for job in jobs if job.error), "")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        prose.caption(
+            literal(why) if why else f"Cancelled at {100 * _mean_share(jobs):.0f} %.",
+            width="content",
+        )
+        st.button(
+            offer,
+            icon=":material/refresh:",
+            key=f"{key}_again",
+            on_click=_restart,
+            args=(jobs,),
+        )
+
+
+def _restart(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        if job.share < 1:
+            job.again()
+
+
+#: Seconds a page waits for the numbers before it is drawn without them.
+WAIT_FOR_WEIGHTS = 1.5
+
+
+@dataclass(eq=False)
+class WeightReading(Job):
+    """Every head by its weights alone: ``scores`` by name, (n_layer, n_head) each, and the wiring
+    between heads. Each is None until it has been read."""
+
+    scores: dict[str, Scores] | None = None
+    wiring: Composition | None = None
+
+    def work(self, model: Model) -> None:
+        """Read each head, then each pair of heads; either takes about half of the time."""
+        self.scores = kept_scores(model, lambda share: self.tell(share / 2))
+        self.tell(0.5)
+        self.wiring = kept_composition(model, lambda share: self.tell((1 + share) / 2))
+
+
+def read_weights(model: Model) -> WeightReading:
+    """Start reading a named model's weights, and wait ``WAIT_FOR_WEIGHTS`` for the end."""
+    reading = _reading(model.name, repr(model.weights))
+    reading.go_on(model)
+    reading.wait(reading.began + WAIT_FOR_WEIGHTS)
+    return reading
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _reading(name: str, files: str) -> WeightReading:
+    return WeightReading()
+
+
+def weights_bar(reading: WeightReading) -> None:
+    """The progress of a reading; nothing once it is done."""
+    what = "Reading every head's weights"
+    bar([reading], what, "Read every head's weights", "reading")
+
+
+#: Called with the results so far and the share that is done.
+Tell = Callable[[Any, float], None]
+
+
+class Search(Protocol):
+    """All that decides the numbers of a sweep; hashable."""
+
+    def run(self, model: Model, progress: Tell) -> Any:
+        """Make the numbers; ``progress`` is called with those so far, and may raise."""
+
+
+class StageSearch(NamedTuple):
+    """Every patch of a stage: both runs, what is patched and how it is read."""
+
+    clean: RunKey
+    corrupted: RunKey
+    stage: str
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+
+    def run(self, model: Model, progress: Tell) -> PatchSweep:
+        """Sweep the stage."""
+        clean, corrupted, stage, answer, direction, metric = self
+        return patch_sweep(
+            model, clean.token_ids, corrupted.token_ids, stage, answer,
+            direction=direction, metric=metric, causal=clean.causal, progress=progress,
+        )  # fmt: skip
+
+
+class PathSearch(NamedTuple):
+    """Every path into a head, (layer, head)."""
+
+    clean: RunKey
+    corrupted: RunKey
+    receiver: tuple[int, int]
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+
+    def run(self, model: Model, progress: Tell) -> PathSweep:
+        """Patch the paths."""
+        clean, corrupted, receiver, answer, direction, metric = self
+        return patch_paths(
+            model, clean.token_ids, corrupted.token_ids, receiver, answer,
+            direction=direction, metric=metric, causal=clean.causal, progress=progress,
+        )  # fmt: skip
+
+
+class HeadSearch(NamedTuple):
+    """The fewest heads that keep an answer."""
+
+    clean: RunKey
+    corrupted: RunKey
+    answer: tuple[int, int]
+
+    def run(self, model: Model, progress: Tell) -> FewestHeads:
+        """Give up one head after the other."""
+        clean, corrupted, answer = self
+        return fewest_heads(
+            model, clean.token_ids, corrupted.token_ids, answer,
+            causal=clean.causal, progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Sweep(Job):
+    """A sweep on its way. ``result`` holds the numbers so far, of a cancelled one too."""
+
+    search: Search
+    result: Any = None
+
+    def work(self, model: Model) -> None:
+        """Run the search."""
+        self.result = self.search.run(model, self._came)
+
+    def _came(self, result: Any, share: float) -> None:
+        self.result = result
+        self.tell(share)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def sweep_of(search: Search) -> Sweep:
+    """The sweep for a search, one for all visitors."""
+    return Sweep(search)
+
+
+def begin_sweeps(searches: Sequence[Search], model: Model, wait: float) -> list[Sweep]:
+    """Start sweeps, and wait some seconds for their end: most small ones are done by then."""
+    sweeps = [sweep_of(search) for search in searches]
+    until = time.monotonic() + wait
+    for sweep in sweeps:
+        sweep.go_on(model)
+    for sweep in sweeps:
+        sweep.wait(until)
+    return sweeps
+
+
+@st.cache_data(max_entries=64, show_spinner="Estimating …")
+def estimate(search: StageSearch) -> PatchSweep:
+    """All logit differences of a sweep at once, to first order."""
+    clean, corrupted, stage, answer, direction, _metric = search
+    return patch_estimate(
+        run_cache.load(clean.model),
+        clean.token_ids,
+        corrupted.token_ids,
+        stage,
+        answer,
+        direction=direction,
+        causal=clean.causal,
+    )
+
+
+@dataclass(eq=False)
+class Download:
+    """A download: ``here`` counts its bytes so far; ``error`` is the reason of an early end."""
+
+    offer: hub.Offer
+    here: int = 0
+    ended: bool = False
+    error: str = ""
+    stop: Event = field(default_factory=Event)
+
+    def run(self) -> None:
+        """Fetch it; for a thread of its own."""
+        try:
+            hub.fetch(self.offer, self._tell, self.stop.is_set)
+        except GPT2VizError as error:
+            self.error = str(error)
+        except Exception as error:  # else the page would wait for a thread that is gone
+            self.error = f"{type(error).__name__}: {error}"
+        finally:
+            run_cache.from_hub.clear()
+            self.ended = True
+
+    def _tell(self, here: int) -> None:
+        self.here = here
+
+
+@st.cache_resource
+def downloads() -> dict[str, Download]:
+    """Name -> the last download of that model, for all visitors."""
+    return {}
+
+
+def start_download(offer: hub.Offer) -> None:
+    """Begin a download, or go on with one, unless it is on its way already."""
+    current = downloads().get(offer.name)
+    if current is None or current.ended:
+        downloads()[offer.name] = download = Download(offer, offer.here)
+        Thread(target=download.run, daemon=True).start()

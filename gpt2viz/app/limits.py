@@ -15,7 +15,7 @@ from gpt2viz import CheckpointError, ContextError, GPT2Config, Model, settings
 from gpt2viz.app import address, compat, owner, parameters
 from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Text
+from gpt2viz.app.parameters import Text
 from gpt2viz.labels import counted
 from gpt2viz.model.memory import total_memory
 

@@ -13,10 +13,9 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Trace, export
-from gpt2viz.app import run_cache, source_code
+from gpt2viz.app import popover, run_cache, source_code
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import tiles
-from gpt2viz.app.frame import popover
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
 from gpt2viz.pictures.canvas import Matrices

@@ -1,29 +1,120 @@
-"""Every name that stands in the address, once: what it chooses, where, and what it goes along with.
+"""The address's names, each declared once: its kind of value, its pages, its meaning.
 
 A page reads one through ``app/address.py``: ``address.choice(parameters.LAYER, range(4))``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from gpt2viz.analysis.patterns import moved_cells, parse_cells
+from gpt2viz.analysis.steps import moved_steps, parse_steps
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import (
-    Choice,
-    Listed,
-    Parameter,
-    Several,
-    Switch,
-    Text,
-    move_cells,
-    move_edits,
-    move_part,
-    move_place,
-    move_places,
-    move_steps,
-    move_token_of_pattern,
-)
+from gpt2viz.run.edits import moved, parse_edits
+
+#: Where a token of the sentence stands now, by its place before; None where it is gone.
+To = Callable[[int], int | None]
+#: Text in the address, where its tokens stand now, all that the address holds -> text for the
+#: tokens at their new places, "" where none is left. ``ValueError`` for what can't be read.
+Move = Callable[[str, To, Mapping[str, str]], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """A name in the address. Its classes say what can stand there.
+
+    ``default`` holds where the address says nothing; None where that depends on the sentence or
+    the model, or nothing is chosen at first. ``on`` are the pages that read it. ``moves`` is how
+    it goes along with the sentence's tokens. One that was chosen ``of`` others is forgotten when
+    one of them changes.
+    """
+
+    name: str
+    says: str
+    default: Any = None
+    on: tuple[Page, ...] = ()
+    moves: Move | None = None
+    of: tuple[Parameter, ...] = ()
+
+    values: ClassVar[str] = ""
+
+
+class SelectParam(Parameter):
+    """One of a few values, or none."""
+
+    values = "one of those offered"
+
+
+class Switch(Parameter):
+    """On or off."""
+
+    values = "`true` or `false`"
+
+
+class Text(Parameter):
+    """Any text."""
+
+    values = "any text"
+
+
+class MultiParam(Parameter):
+    """Some of a few numbers."""
+
+    values = "numbers with commas between, such as `0,2`"
+
+
+class ListParam(Parameter):
+    """A list that no one widget holds, in a short form of its own."""
+
+    values = "a list with commas between"
+
+
+def move_place(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """A token's place."""
+    place = to(int(raw))
+    return "" if place is None else str(place)
+
+
+def move_places(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """Places with commas between."""
+    places = (to(int(n)) for n in raw.split(","))
+    return ",".join(str(place) for place in places if place is not None)
+
+
+def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """Cells: a query and a key each."""
+    return ",".join(map(str, moved_cells(parse_cells(raw), to)))
+
+
+def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """Edits, those that are about tokens."""
+    return ",".join(map(str, moved(parse_edits(raw), to)))
+
+
+def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """The heads on the way down, each with its cell."""
+    return ",".join(map(str, moved_steps(parse_steps(raw), to)))
+
+
+def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
+    """The ends of two ranges; of tokens that are gone, what is left of them."""
+    ends = [int(n) for n in raw.split(",")]
+    found: list[int] = []
+    for start, stop in zip(ends[::2], ends[1::2], strict=True):
+        left = [place for n in range(start, stop) if (place := to(n)) is not None]
+        if not left:
+            return ""
+        found += [left[0], left[-1] + 1]
+    return ",".join(map(str, found))
+
+
+def move_token_of_pattern(raw: str, to: To, everything: Mapping[str, str]) -> str:
+    """A column is a token's place; the other patterns' numbers count or measure."""
+    return move_place(raw, to, everything) if everything.get("pattern") == "column" else raw
+
 
 _HEADS: tuple[Page, ...] = (pages.ATTENTION, pages.HEAD, pages.SIDE_BY_SIDE, pages.FIND)
 _HEADS += (pages.PREDICT, pages.WHAT_IF, pages.TEXTBOOK)
@@ -36,37 +127,39 @@ _WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,
 #: What every page knows: its frame shows it.
 OF_EVERY_PAGE: tuple[Parameter, ...] = (
     TEXT := Text("text", "The sentence", on=pages.MENU),
-    MODEL := Choice("model", "The model, by its name", on=pages.MENU),
+    MODEL := SelectParam("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
     END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=pages.MENU),
-    QUERY := Choice("query", "The chosen token, by its place", on=pages.MENU, moves=move_place),
-    FROM := Choice("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
-    TOUR := Choice("tour", "The step of the tour", on=pages.PAGES),
+    QUERY := SelectParam(
+        "query", "The chosen token, by its place", on=pages.MENU, moves=move_place
+    ),
+    FROM := SelectParam("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
+    TOUR := SelectParam("tour", "The step of the tour", on=pages.PAGES),
     ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
 )
 
 #: What single pages, or some, can show.
 _OF_PAGES: tuple[Parameter, ...] = (
-    LAYER := Choice("layer", "The layer", on=(*_HEADS, pages.TRAINING, pages.MODELS)),
-    HEAD := Choice("head", "The head", on=(*_HEADS, pages.TRAINING)),
-    PICTURE := Choice("picture", "Weights as a `matrix` or as `lines`", "matrix", on=_LINES),
-    ZOOM := Listed(
+    LAYER := SelectParam("layer", "The layer", on=(*_HEADS, pages.TRAINING, pages.MODELS)),
+    HEAD := SelectParam("head", "The head", on=(*_HEADS, pages.TRAINING)),
+    PICTURE := SelectParam("picture", "Weights as a `matrix` or as `lines`", "matrix", on=_LINES),
+    ZOOM := ListParam(
         "zoom",
         "The part that is shown: first query, end of the queries, first key, end of the keys",
         on=_PARTS,
         moves=move_part,
         of=(TEXT, END_OF_TEXT),
     ),
-    MORE := Several("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
-    SHOW := Choice(
+    MORE := MultiParam("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
+    SHOW := SelectParam(
         "show",
         "What is shown: `weights`, `rest` (without the first column) or `norms` (value-weighted)",
         "weights",
         on=_FIRST,
     ),
     WORDS := Switch("words", "Tokens grouped into words", False, on=_FIRST),
-    KEY := Choice("key", "The key token, by its place", on=(pages.HEAD,), moves=move_place),
-    SEE := Choice(
+    KEY := SelectParam("key", "The key token, by its place", on=(pages.HEAD,), moves=move_place),
+    SEE := SelectParam(
         "see",
         "The head in the `run` of the sentence, `why` it looks there, or by its `weights` alone",
         "run",
@@ -78,7 +171,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=(pages.HEAD,),
         of=(QUERY,),
     ),
-    WHY := Listed(
+    WHY := ListParam(
         "why",
         "Why does it look there? The heads on the way down, each by layer and head, query and key: "
         "`0.0:2:1`",
@@ -86,7 +179,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         moves=move_steps,
         of=(LAYER, HEAD, QUERY, KEY),
     ),
-    PARTS := Choice(
+    PARTS := SelectParam(
         "parts",
         "What pairs of parts add to a score, `beyond` the row's mean or `raw`; or the strongest "
         "`path` down to the tokens",
@@ -100,46 +193,46 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=(pages.HEAD,),
     ),
     EDITED := Switch("edited", "Why: of the run with the `edits`", False, on=(pages.HEAD,)),
-    DIFFERS := Choice(
+    DIFFERS := SelectParam(
         "differs",
         "What differs between the sides: `layers`, `mask`, `text`, `head`, `edits` or `model`",
         "layers",
         on=_SIDES,
     ),
-    LAYERS := Several("layers", "Two to four layers, side by side", on=_SIDES),
-    COMPARE := Choice(
+    LAYERS := MultiParam("layers", "Two to four layers, side by side", on=_SIDES),
+    COMPARE := SelectParam(
         "compare", "All heads of a layer in place of the chosen one: `mean` or `rollout`", on=_SIDES
     ),
-    FIND := Choice(
+    FIND := SelectParam(
         "find",
         "How to look: `habit`, `look`, `pattern`, `head`, `all` or `wiring`",
         "habit",
         on=_FIND,
     ),
-    HABIT := Choice("habit", "The score that heads are ranked by", "induction", on=_FIND),
-    ON := Choice(
+    HABIT := SelectParam("habit", "The score that heads are ranked by", "induction", on=_FIND),
+    ON := SelectParam(
         "on",
         "Scores on the `sentence`, the `probe` or `texts`, or by the `weights` alone",
         on=_FIND,
     ),
-    ONLY := Several("only", "Layers whose heads are listed", on=_FIND),
-    KEYS := Several("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_places),
-    RANK := Choice("rank", "What a look is measured by", "attention weight", on=_FIND),
-    PATTERN := Choice("pattern", "The pattern that is drawn", "back", on=_FIND),
-    N := Choice("n", "The pattern's number", on=_FIND, moves=move_token_of_pattern),
-    CELLS := Listed(
+    ONLY := MultiParam("only", "Layers whose heads are listed", on=_FIND),
+    KEYS := MultiParam("keys", "Tokens that are looked at, by place", on=_FIND, moves=move_places),
+    RANK := SelectParam("rank", "What a look is measured by", "attention weight", on=_FIND),
+    PATTERN := SelectParam("pattern", "The pattern that is drawn", "back", on=_FIND),
+    N := SelectParam("n", "The pattern's number", on=_FIND, moves=move_token_of_pattern),
+    CELLS := ListParam(
         "cells", "Cells painted over the pattern: `3:1,4:2`", on=_FIND, moves=move_cells
     ),
-    ALIKE := Choice("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
-    MEASURE := Choice(
+    ALIKE := SelectParam("alike", "How alike the heads of a group are at least", 0.9, on=_FIND),
+    MEASURE := SelectParam(
         "measure",
         "Wiring: how heads are compared, by the Projection `kernel` or the `ratio` of norms",
         "kernel",
         on=_FIND,
     ),
-    INTO := Choice("into", "Wiring: edges into `q`, `k` or `v`, or `all`", "all", on=_FIND),
-    MOST := Choice("most", "Wiring: so many edges at most, the strongest", 20, on=_FIND),
-    EDGE := Listed(
+    INTO := SelectParam("into", "Wiring: edges into `q`, `k` or `v`, or `all`", "all", on=_FIND),
+    MOST := SelectParam("most", "Wiring: so many edges at most, the strongest", 20, on=_FIND),
+    EDGE := ListParam(
         "edge",
         "Wiring: the chosen edge, from a head into another's q, k or v: `0.0:1.4:k`",
         on=_FIND,
@@ -148,33 +241,35 @@ _OF_PAGES: tuple[Parameter, ...] = (
     PATH := Switch(
         "path", "Wiring: the chosen edge's path is patched between two sentences", False, on=_FIND
     ),
-    SCORE := Choice("score", "The score that is followed", on=_GROWTH),
-    STEP := Choice(
+    SCORE := SelectParam("score", "The score that is followed", on=_GROWTH),
+    STEP := SelectParam(
         "step", "The point of a training, by its steps, of the model's own checkpoints", on=_GROWTH
     ),
-    AGAINST := Choice("against", "The head whose birth stands beside: `1.7`", on=_GROWTH),
-    PREDICT := Choice("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
-    TEMPERATURE := Choice("temperature", "Temperature", 1.0, on=_PREDICT),
-    TOP_K := Choice("top_k", "Top-k", "all", on=_PREDICT),
-    TOP_P := Choice("top_p", "Top-p", 1.0, on=_PREDICT),
+    AGAINST := SelectParam("against", "The head whose birth stands beside: `1.7`", on=_GROWTH),
+    PREDICT := SelectParam("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
+    TEMPERATURE := SelectParam("temperature", "Temperature", 1.0, on=_PREDICT),
+    TOP_K := SelectParam("top_k", "Top-k", "all", on=_PREDICT),
+    TOP_P := SelectParam("top_p", "Top-p", 1.0, on=_PREDICT),
     EXPLAIN := Text("explain", "The token whose logit is taken apart", on=_PREDICT),
     MINUS := Text("minus", "The token whose logit is taken away", "nothing", on=_PREDICT),
-    WHAT_IF := Choice(
+    WHAT_IF := SelectParam(
         "what_if", "`edits` of one run, or what the answer `depends` on", "edits", on=_WHAT_IF
     ),
-    EDITS := Listed(
+    EDITS := ListParam(
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
         on=(pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
         moves=move_edits,
     ),
-    SEED := Choice("seed", "What decides the draws", 0, on=_PREDICT),
-    NEW := Listed("new", "Tokens written so far, after a sign of what they continue", on=_PREDICT),
+    SEED := SelectParam("seed", "What decides the draws", 0, on=_PREDICT),
+    NEW := ListParam(
+        "new", "Tokens written so far, after a sign of what they continue", on=_PREDICT
+    ),
     CACHE := Switch("cache", "Generate: the cache of keys and values is shown", False, on=_PREDICT),
-    ROOM := Choice("room", "Tokens that a cache of a fixed size has room for", 4, on=_PREDICT),
-    SINKS := Choice("sinks", "The text's first tokens, which it keeps", 1, on=_PREDICT),
+    ROOM := SelectParam("room", "Tokens that a cache of a fixed size has room for", 4, on=_PREDICT),
+    SINKS := SelectParam("sinks", "The text's first tokens, which it keeps", 1, on=_PREDICT),
     TEXT2 := Text("text2", "The second sentence", on=(*_SIDES, *_FIND, *_WHAT_IF)),
-    MATCH := Listed(
+    MATCH := ListParam(
         "match",
         "Tokens that belong together: `1:6,3:2`",
         on=_SIDES,
@@ -182,17 +277,17 @@ _OF_PAGES: tuple[Parameter, ...] = (
         of=(TEXT2,),
     ),
     WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
-    LAYER2 := Choice("layer2", "The layer of B", on=_SIDES),
-    HEAD2 := Choice("head2", "The head of B", 0, on=_SIDES),
-    MODEL2 := Choice("model2", "The model of B", on=_SIDES),
-    DIRECTION := Choice(
+    LAYER2 := SelectParam("layer2", "The layer of B", on=_SIDES),
+    HEAD2 := SelectParam("head2", "The head of B", 0, on=_SIDES),
+    MODEL2 := SelectParam("model2", "The model of B", on=_SIDES),
+    DIRECTION := SelectParam(
         "direction",
         "Depends on: `denoise` puts a piece of the first run into the second, `noise` one of the "
         "second into the first",
         "denoise",
         on=_WHAT_IF,
     ),
-    METRIC := Choice(
+    METRIC := SelectParam(
         "metric",
         "What is measured: `logit difference`, `probability` or `divergence`",
         "logit difference",
@@ -200,20 +295,20 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     RIGHT := Text("right", "The next token that the first run is right with", on=_WHAT_IF),
     WRONG := Text("wrong", "The one that the second run is wrong with", on=_WHAT_IF),
-    PIECE := Choice(
+    PIECE := SelectParam(
         "piece",
         "What of every head is patched: `head_output`, `q`, `k`, `v` or `weights`",
         "head_output",
         on=_WHAT_IF,
     ),
-    PATCH := Listed(
+    PATCH := ListParam(
         "patch",
         "Depends on: the piece that is put into the other run, as an edit, "
         "`patch:residual_in:2:7` or `patch:q:1.4`",
         on=_WHAT_IF,
         moves=move_edits,
     ),
-    DETAIL := Choice(
+    DETAIL := SelectParam(
         "detail",
         "Depends on: below the maps one `patch`, the `paths` into its head, or the `fewest` heads "
         "that keep the answer",
@@ -221,23 +316,23 @@ _OF_PAGES: tuple[Parameter, ...] = (
         on=_WHAT_IF,
     ),
     FILTER := Text("filter", "Rows that are shown: those with this text", "", on=(pages.SHAPES,)),
-    PART := Choice("part", "The section", "all", on=(pages.MODELS,)),
+    PART := SelectParam("part", "The section", "all", on=(pages.MODELS,)),
     WORD := Text("word", "What is cut into tokens", " unbelievable", on=(pages.MODELS,)),
     FIND_WORD := Text("find_word", "Words with this in name or meaning", "", on=(pages.GLOSSARY,)),
-    TERM := Choice("term", "The word that stands out", on=(pages.GLOSSARY,)),
-    CHAPTER := Choice("chapter", "The chapter", on=_BOOK),
-    EXAMPLE := Choice("example", "The worked example that the chapter opens at", on=_BOOK),
+    TERM := SelectParam("term", "The word that stands out", on=(pages.GLOSSARY,)),
+    CHAPTER := SelectParam("chapter", "The chapter", on=_BOOK),
+    EXAMPLE := SelectParam("example", "The worked example that the chapter opens at", on=_BOOK),
 )
 
 #: What can be changed in the Textbook's examples.
 _OF_THE_BOOK: tuple[Parameter, ...] = (
-    LAST_X := Listed("last_x", "The last vector", on=_BOOK),
-    LAST_ROWS := Listed("last_rows", "A vocabulary of four", on=_BOOK),
-    HEAT := Choice("heat", "Temperature", 1.0, on=_BOOK),
-    TARGET := Choice("target", "The word that comes next", "fish", on=_BOOK),
-    LEARN_LOGITS := Listed("learn_logits", "Logits for what follows each letter", on=_BOOK),
-    LEARN_RATE := Choice("learn_rate", "The learning rate of one step", 3.0, on=_BOOK),
-    LEARN_SEED := Choice("learn_seed", "What decides a small training", 0, on=_BOOK),
+    LAST_X := ListParam("last_x", "The last vector", on=_BOOK),
+    LAST_ROWS := ListParam("last_rows", "A vocabulary of four", on=_BOOK),
+    HEAT := SelectParam("heat", "Temperature", 1.0, on=_BOOK),
+    TARGET := SelectParam("target", "The word that comes next", "fish", on=_BOOK),
+    LEARN_LOGITS := ListParam("learn_logits", "Logits for what follows each letter", on=_BOOK),
+    LEARN_RATE := SelectParam("learn_rate", "The learning rate of one step", 3.0, on=_BOOK),
+    LEARN_SEED := SelectParam("learn_seed", "What decides a small training", 0, on=_BOOK),
     PLANE_WORDS := Text(
         "plane_words",
         "Words drawn as points",
@@ -250,74 +345,82 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
         "king man woman queen",
         on=_BOOK,
     ),
-    TINY_WORDS := Listed("tiny_words", "The tiny crane's token table", on=_BOOK),
-    TINY_PLACES := Listed("tiny_places", "Its position vectors", on=_BOOK),
-    TINY_Q0 := Listed("tiny_q0", "W_Q of its head 0", on=_BOOK),
-    TINY_K0 := Listed("tiny_k0", "W_K of its head 0", on=_BOOK),
-    TINY_V0 := Listed("tiny_v0", "W_V of its head 0", on=_BOOK),
-    TINY_Q1 := Listed("tiny_q1", "W_Q of its head 1", on=_BOOK),
-    TINY_K1 := Listed("tiny_k1", "W_K of its head 1", on=_BOOK),
-    TINY_V1 := Listed("tiny_v1", "W_V of its head 1", on=_BOOK),
-    TINY_MERGE := Listed("tiny_merge", "Its W_O", on=_BOOK),
-    TINY_WIDEN := Listed("tiny_widen", "Its MLP's way in, with biases", on=_BOOK),
-    TINY_BACK := Listed("tiny_back", "Its MLP's way back", on=_BOOK),
-    MASK_SCORES := Listed("mask_scores", "Scaled scores", on=_BOOK),
-    MASK_STEP := Choice("mask_step", "The step of the mask as it closes", 0, on=_BOOK),
+    TINY_WORDS := ListParam("tiny_words", "The tiny crane's token table", on=_BOOK),
+    TINY_PLACES := ListParam("tiny_places", "Its position vectors", on=_BOOK),
+    TINY_Q0 := ListParam("tiny_q0", "W_Q of its head 0", on=_BOOK),
+    TINY_K0 := ListParam("tiny_k0", "W_K of its head 0", on=_BOOK),
+    TINY_V0 := ListParam("tiny_v0", "W_V of its head 0", on=_BOOK),
+    TINY_Q1 := ListParam("tiny_q1", "W_Q of its head 1", on=_BOOK),
+    TINY_K1 := ListParam("tiny_k1", "W_K of its head 1", on=_BOOK),
+    TINY_V1 := ListParam("tiny_v1", "W_V of its head 1", on=_BOOK),
+    TINY_MERGE := ListParam("tiny_merge", "Its W_O", on=_BOOK),
+    TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases", on=_BOOK),
+    TINY_BACK := ListParam("tiny_back", "Its MLP's way back", on=_BOOK),
+    MASK_SCORES := ListParam("mask_scores", "Scaled scores", on=_BOOK),
+    MASK_STEP := SelectParam("mask_step", "The step of the mask as it closes", 0, on=_BOOK),
     MASK_ON := Switch("mask_on", "The causal mask", True, on=_BOOK),
-    ORDER_WORDS := Listed("order_words", "Word vectors", on=_BOOK),
-    ORDER_PLACES := Listed("order_places", "Position vectors", on=_BOOK),
+    ORDER_WORDS := ListParam("order_words", "Word vectors", on=_BOOK),
+    ORDER_PLACES := ListParam("order_places", "Position vectors", on=_BOOK),
     ORDER_ON := Switch("order_on", "Position vectors are added", False, on=_BOOK),
     ORDER_MASK := Switch("order_mask", "The causal mask", False, on=_BOOK),
-    CRANE := Choice("crane", "The sentence with the crane: `bird` or `machine`", "bird", on=_BOOK),
-    CRANE_HEAT := Choice("crane_heat", "The temperature of the crane's softmax", 1.0, on=_BOOK),
-    CRANE_Q := Listed("crane_q", "The crane's query", on=_BOOK),
-    CRANE_K_BIRD := Listed("crane_k_bird", "Keys beside the bird", on=_BOOK),
-    CRANE_V_BIRD := Listed("crane_v_bird", "Values beside the bird", on=_BOOK),
-    CRANE_K_MACHINE := Listed("crane_k_machine", "Keys beside the machine", on=_BOOK),
-    CRANE_V_MACHINE := Listed("crane_v_machine", "Values beside the machine", on=_BOOK),
-    JOURNEY_X := Listed("journey_x", "Six words", on=_BOOK),
-    JOURNEY_Q := Choice("journey_q", "The word that asks", 1, on=_BOOK),
-    HAND_X := Listed("hand_x", "Four words", on=_BOOK),
-    HAND_WQ := Listed("hand_wq", "W_Q", on=_BOOK),
-    HAND_WK := Listed("hand_wk", "W_K", on=_BOOK),
-    HAND_WV := Listed("hand_wv", "W_V", on=_BOOK),
-    HS := Choice("hs", "The head size", 64, on=_BOOK),
-    WAY_STEP := Choice("way_step", "The step of vectors that are split into heads", 0, on=_BOOK),
-    VALUES_X := Listed("values_x", "Words that are found and hand over", on=_BOOK),
-    VALUES_WV := Listed("values_wv", "What they hand over: W_V", on=_BOOK),
-    WAY_B := Choice("way_B", "Texts at once", 2, on=_BOOK),
-    WAY_T := Choice("way_T", "Tokens", 6, on=_BOOK),
-    WAY_C := Choice("way_C", "Channels", 768, on=_BOOK),
-    WAY_NH := Choice("way_nh", "Heads", 12, on=_BOOK),
-    VARIANTS_X := Listed("variants_x", "The input of four ways", on=_BOOK),
-    VARIANTS_SEED := Choice("variants_seed", "What decides the weights", 0, on=_BOOK),
-    WEIGHTS_P := Choice("weights_p", "The chance of a weight to be dropped", 0.5, on=_BOOK),
-    WEIGHTS_SEED := Choice("weights_seed", "What decides which are dropped", 0, on=_BOOK),
+    CRANE := SelectParam(
+        "crane", "The sentence with the crane: `bird` or `machine`", "bird", on=_BOOK
+    ),
+    CRANE_HEAT := SelectParam(
+        "crane_heat", "The temperature of the crane's softmax", 1.0, on=_BOOK
+    ),
+    CRANE_Q := ListParam("crane_q", "The crane's query", on=_BOOK),
+    CRANE_K_BIRD := ListParam("crane_k_bird", "Keys beside the bird", on=_BOOK),
+    CRANE_V_BIRD := ListParam("crane_v_bird", "Values beside the bird", on=_BOOK),
+    CRANE_K_MACHINE := ListParam("crane_k_machine", "Keys beside the machine", on=_BOOK),
+    CRANE_V_MACHINE := ListParam("crane_v_machine", "Values beside the machine", on=_BOOK),
+    JOURNEY_X := ListParam("journey_x", "Six words", on=_BOOK),
+    JOURNEY_Q := SelectParam("journey_q", "The word that asks", 1, on=_BOOK),
+    HAND_X := ListParam("hand_x", "Four words", on=_BOOK),
+    HAND_WQ := ListParam("hand_wq", "W_Q", on=_BOOK),
+    HAND_WK := ListParam("hand_wk", "W_K", on=_BOOK),
+    HAND_WV := ListParam("hand_wv", "W_V", on=_BOOK),
+    HS := SelectParam("hs", "The head size", 64, on=_BOOK),
+    WAY_STEP := SelectParam(
+        "way_step", "The step of vectors that are split into heads", 0, on=_BOOK
+    ),
+    VALUES_X := ListParam("values_x", "Words that are found and hand over", on=_BOOK),
+    VALUES_WV := ListParam("values_wv", "What they hand over: W_V", on=_BOOK),
+    WAY_B := SelectParam("way_B", "Texts at once", 2, on=_BOOK),
+    WAY_T := SelectParam("way_T", "Tokens", 6, on=_BOOK),
+    WAY_C := SelectParam("way_C", "Channels", 768, on=_BOOK),
+    WAY_NH := SelectParam("way_nh", "Heads", 12, on=_BOOK),
+    VARIANTS_X := ListParam("variants_x", "The input of four ways", on=_BOOK),
+    VARIANTS_SEED := SelectParam("variants_seed", "What decides the weights", 0, on=_BOOK),
+    WEIGHTS_P := SelectParam("weights_p", "The chance of a weight to be dropped", 0.5, on=_BOOK),
+    WEIGHTS_SEED := SelectParam("weights_seed", "What decides which are dropped", 0, on=_BOOK),
     WEIGHTS_ON := Switch("weights_on", "As in training", True, on=_BOOK),
-    LIN_X := Listed("lin_x", "x of a linear layer", on=_BOOK),
-    LIN_W := Listed("lin_w", "Its W", on=_BOOK),
-    LIN_B := Listed("lin_b", "Its b", on=_BOOK),
-    WALK_X := Listed("walk_x", "x of an MLP", on=_BOOK),
-    WALK_SEED := Choice("walk_seed", "What decides its weights", 0, on=_BOOK),
-    CURVE := Choice("curve", "The curve between", "GELU (erf)", on=_BOOK),
-    CURVE_X := Listed("curve_x", "Where the curves are read", on=_BOOK),
-    BLOCKS_X := Listed("blocks_x", "The input of three MLPs", on=_BOOK),
-    BLOCKS_SEED := Choice("blocks_seed", "What decides their tables", 0, on=_BOOK),
-    DROP_P := Choice("drop_p", "The chance to be dropped", 0.1, on=_BOOK),
-    DROP_SEED := Choice("drop_seed", "What decides what is dropped", 0, on=_BOOK),
+    LIN_X := ListParam("lin_x", "x of a linear layer", on=_BOOK),
+    LIN_W := ListParam("lin_w", "Its W", on=_BOOK),
+    LIN_B := ListParam("lin_b", "Its b", on=_BOOK),
+    WALK_X := ListParam("walk_x", "x of an MLP", on=_BOOK),
+    WALK_SEED := SelectParam("walk_seed", "What decides its weights", 0, on=_BOOK),
+    CURVE := SelectParam("curve", "The curve between", "GELU (erf)", on=_BOOK),
+    CURVE_X := ListParam("curve_x", "Where the curves are read", on=_BOOK),
+    BLOCKS_X := ListParam("blocks_x", "The input of three MLPs", on=_BOOK),
+    BLOCKS_SEED := SelectParam("blocks_seed", "What decides their tables", 0, on=_BOOK),
+    DROP_P := SelectParam("drop_p", "The chance to be dropped", 0.1, on=_BOOK),
+    DROP_SEED := SelectParam("drop_seed", "What decides what is dropped", 0, on=_BOOK),
     DROP_ON := Switch("drop_on", "As in training", True, on=_BOOK),
-    STREAM := Listed("stream", "The stream, and what is added", on=_BOOK),
-    STREAM_STEP := Choice(
+    STREAM := ListParam("stream", "The stream, and what is added", on=_BOOK),
+    STREAM_STEP := SelectParam(
         "stream_step", "The step of a token's way through the stream", 0, on=_BOOK, of=(MODEL,)
     ),
-    NORM := Listed("norm", "x, gain and shift of a norm", on=_BOOK),
-    LANE_DEPTH := Choice("lane_depth", "Layers that a gradient runs back through", 12, on=_BOOK),
-    DEPTH := Choice("depth", "Layers", 12, on=_BOOK),
-    LINE := Choice("line", "Of the eighty lines of code: the one that is looked at", on=_BOOK),
-    SIZE_VOCAB_SIZE := Choice("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
-    SIZE_N_POSITIONS := Choice("size_n_positions", "Tokens of the context", 1024, on=_BOOK),
-    SIZE_N_LAYER := Choice("size_n_layer", "Layers", 12, on=_BOOK),
-    SIZE_N_EMBD := Choice("size_n_embd", "Channels", 768, on=_BOOK),
+    NORM := ListParam("norm", "x, gain and shift of a norm", on=_BOOK),
+    LANE_DEPTH := SelectParam(
+        "lane_depth", "Layers that a gradient runs back through", 12, on=_BOOK
+    ),
+    DEPTH := SelectParam("depth", "Layers", 12, on=_BOOK),
+    LINE := SelectParam("line", "Of the eighty lines of code: the one that is looked at", on=_BOOK),
+    SIZE_VOCAB_SIZE := SelectParam("size_vocab_size", "Tokens of the vocabulary", 50_257, on=_BOOK),
+    SIZE_N_POSITIONS := SelectParam("size_n_positions", "Tokens of the context", 1024, on=_BOOK),
+    SIZE_N_LAYER := SelectParam("size_n_layer", "Layers", 12, on=_BOOK),
+    SIZE_N_EMBD := SelectParam("size_n_embd", "Channels", 768, on=_BOOK),
     SIZE_TIED := Switch("size_tied", "One table at both ends", True, on=_BOOK),
     BUILD_EMBEDDING := Text("build_embedding", "What adds tokens and positions", "", on=_BOOK),
     BUILD_SCORES := Text("build_scores", "What makes the scores", "", on=_BOOK),
@@ -327,29 +430,29 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     BUILD_MERGE := Text("build_merge", "What puts heads side by side", "", on=_BOOK),
     BUILD_RESIDUAL := Text("build_residual", "What goes into the stream", "", on=_BOOK),
     BUILD_HEAD := Text("build_head", "What makes the logits", "", on=_BOOK),
-    CACHE_X := Listed("cache_x", "Words written with a cache", on=_BOOK),
-    RNN_X := Listed("rnn_x", "Words read one after the other", on=_BOOK),
-    RNN_T := Choice("rnn_T", "Words that a gradient runs back over", 32, on=_BOOK),
-    FLASH_T := Choice("flash_T", "Tokens read in tiles", 256, on=_BOOK),
-    FLASH_SIZE := Choice("flash_size", "Keys of a tile", 64, on=_BOOK),
-    RMS_X := Listed("rms_x", "x of two norms", on=_BOOK),
-    RMS_SHIFT := Choice("rms_shift", "What is added to all of it", 1.0, on=_BOOK),
-    GATE_X := Listed("gate_x", "x of a SwiGLU", on=_BOOK),
-    GATE_W := Listed("gate_w", "Its gate", on=_BOOK),
-    GATE_UP := Listed("gate_up", "Its up", on=_BOOK),
-    GATE_DOWN := Listed("gate_down", "Its down", on=_BOOK),
-    GATE_C := Choice("gate_C", "Channels of an MLP in both forms", 768, on=_BOOK),
-    ROPE_QK := Listed("rope_qk", "A query and a key to be turned", on=_BOOK),
-    ROPE_Q := Choice("rope_q", "Where the query stands", 7, on=_BOOK),
-    ROPE_K := Choice("rope_k", "Where the key stands", 4, on=_BOOK),
-    ROPE_MOVE := Choice("rope_move", "How far both are moved on", 10, on=_BOOK),
-    GROUP_X := Listed("group_x", "Words read by grouped heads", on=_BOOK),
-    GROUPS := Choice("groups", "Groups that share keys and values", 2, on=_BOOK),
-    SINK_SCORES := Listed("sink_scores", "Scores of a query that may find nothing", on=_BOOK),
-    SINK_VALUES := Listed("sink_values", "Values beside a sink", on=_BOOK),
+    CACHE_X := ListParam("cache_x", "Words written with a cache", on=_BOOK),
+    RNN_X := ListParam("rnn_x", "Words read one after the other", on=_BOOK),
+    RNN_T := SelectParam("rnn_T", "Words that a gradient runs back over", 32, on=_BOOK),
+    FLASH_T := SelectParam("flash_T", "Tokens read in tiles", 256, on=_BOOK),
+    FLASH_SIZE := SelectParam("flash_size", "Keys of a tile", 64, on=_BOOK),
+    RMS_X := ListParam("rms_x", "x of two norms", on=_BOOK),
+    RMS_SHIFT := SelectParam("rms_shift", "What is added to all of it", 1.0, on=_BOOK),
+    GATE_X := ListParam("gate_x", "x of a SwiGLU", on=_BOOK),
+    GATE_W := ListParam("gate_w", "Its gate", on=_BOOK),
+    GATE_UP := ListParam("gate_up", "Its up", on=_BOOK),
+    GATE_DOWN := ListParam("gate_down", "Its down", on=_BOOK),
+    GATE_C := SelectParam("gate_C", "Channels of an MLP in both forms", 768, on=_BOOK),
+    ROPE_QK := ListParam("rope_qk", "A query and a key to be turned", on=_BOOK),
+    ROPE_Q := SelectParam("rope_q", "Where the query stands", 7, on=_BOOK),
+    ROPE_K := SelectParam("rope_k", "Where the key stands", 4, on=_BOOK),
+    ROPE_MOVE := SelectParam("rope_move", "How far both are moved on", 10, on=_BOOK),
+    GROUP_X := ListParam("group_x", "Words read by grouped heads", on=_BOOK),
+    GROUPS := SelectParam("groups", "Groups that share keys and values", 2, on=_BOOK),
+    SINK_SCORES := ListParam("sink_scores", "Scores of a query that may find nothing", on=_BOOK),
+    SINK_VALUES := ListParam("sink_values", "Values beside a sink", on=_BOOK),
     SINK_DROP := Switch("sink_drop", "The first token is dropped", False, on=_BOOK),
-    TRY_C := Choice("try_C", "Channels", 768, on=_BOOK),
-    TRY_NH := Choice("try_nh", "Heads", 12, on=_BOOK),
+    TRY_C := SelectParam("try_C", "Channels", 768, on=_BOOK),
+    TRY_NH := SelectParam("try_nh", "Heads", 12, on=_BOOK),
 )
 
 #: All of them, in the order in which the docs list them.
@@ -358,7 +461,7 @@ PARAMETERS: tuple[Parameter, ...] = (*OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
 NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}
 
 #: What picks a mode, on pages that have some.
-MODE: Mapping[Page, Choice] = {
+MODE: Mapping[Page, SelectParam] = {
     pages.HEAD: SEE,
     pages.SIDE_BY_SIDE: DIFFERS,
     pages.FIND: FIND,

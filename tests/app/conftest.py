@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from gpt2viz.app import address, moments, output, pages, run_cache, weight_readings
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app import address, jobs, moments, output, pages, run_cache
+from gpt2viz.app.parameters import Parameter
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,7 +35,7 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
-    monkeypatch.setattr(weight_readings, "WAIT", 60)
+    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 60)
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.course import contents
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
 from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, WITHOUT, notices, open_page
 from tests.docs.address import PAGE, table

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.analysis.paired_runs import Metric
-from gpt2viz.app import jobs, sweeps
+from gpt2viz.app import jobs
 from gpt2viz.app.views import sweep_offer, text_pair
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edits import OF_HEADS, STREAMS
@@ -245,16 +245,16 @@ def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
     assert notices(open_depends(**chosen))
 
 
-def wanted(metric: Metric = "logit difference") -> sweeps.Wanted:
+def wanted(metric: Metric = "logit difference") -> jobs.StageSearch:
     encode = gpt2viz.load_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
     answer = (encode(" fish")[0], encode(" corn")[0])
-    return sweeps.Wanted(clean, corrupted, "mlp_output", answer, "denoise", metric)
+    return jobs.StageSearch(clean, corrupted, "mlp_output", answer, "denoise", metric)
 
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
-    sweeping, model = sweeps.Sweeping(wanted()), gpt2viz.load_model()
+    sweeping, model = jobs.Sweep(wanted()), gpt2viz.load_model()
     came = sweeping._came
 
     def cancel_early(found: gpt2viz.PatchSweep, share: float) -> None:
@@ -267,7 +267,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
     assert 0.6 < sweeping.share < 1
-    found = cast(gpt2viz.PatchSweep, sweeping.found).values
+    found = cast(gpt2viz.PatchSweep, sweeping.result).values
     whole = sweep("mlp_output").values
     done = np.isfinite(found)
     assert 0 < done.sum() < done.size
@@ -278,13 +278,13 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     sweeping.again()
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
-    assert_allclose(cast(gpt2viz.PatchSweep, sweeping.found).values, whole, **TOLERANCE)
+    assert_allclose(cast(gpt2viz.PatchSweep, sweeping.result).values, whole, **TOLERANCE)
     assert sweeping.share == 1
 
 
 def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
-    sweeping = sweeps.Sweeping(wanted())
+    sweeping = jobs.Sweep(wanted())
     sweeping.go_on(gpt2viz.load_model())
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1
@@ -296,7 +296,7 @@ def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_offer, "AT_ONCE", 0)
-    sweeps.sweeping.clear()
+    jobs.sweep_of.clear()
     at = open_depends()
     estimated = gpt2viz.patch_estimate(gpt2viz.load_model(), CLEAN, CORRUPTED, "mlp_output")
     shown = heatmaps(figure(at, "depends_streams"))["mlp_output"]

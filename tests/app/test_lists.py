@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.parameter import Choice
+from gpt2viz.app.parameters import SelectParam
 from tests.app.cases import each
 from tests.app.pages import VIEWS, notices, open_page, page_text, pictures
 
@@ -48,7 +48,9 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
     offered: dict[str, Sequence[Any]] = {}
     choice = address.choice
 
-    def listen(parameter: Choice, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
+    def listen(
+        parameter: SelectParam, options: Sequence[Any], default: Any = None
+    ) -> dict[str, Any]:
         offered[parameter.name] = options
         return choice(parameter, options, default)
 

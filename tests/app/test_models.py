@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import limits, owner, pages, run_cache
-from gpt2viz.app.downloads import downloads
+from gpt2viz.app.jobs import downloads
 from gpt2viz.app.views.models.contents import SECTIONS
 from gpt2viz.app.views.models.words import LONGEST
 from gpt2viz.model import hub, memory

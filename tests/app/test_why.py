@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
 from gpt2viz.analysis.strongest_path import Hop, strongest_path
-from gpt2viz.app import address, parameters, run_cache, why_there
+from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
@@ -300,34 +300,34 @@ HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, why_there.Way | None]]:
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, clicks.ExplainLink | None]]:
     """Every head's panel that a page has drawn, by its title, with the way that leads from it."""
-    found: dict[str, tuple[Panel, why_there.Way | None]] = {}
-    way = why_there.way
+    found: dict[str, tuple[Panel, clicks.ExplainLink | None]] = {}
+    way = clicks.explain_link
 
-    def keep(panel: Panel, of_page: RunKey | None) -> why_there.Way | None:
+    def keep(panel: Panel, of_page: RunKey | None) -> clicks.ExplainLink | None:
         wanted = way(panel, of_page)
         if panel.head is not None:
             found[panel.title] = panel, wanted
         return wanted
 
-    monkeypatch.setattr(why_there, "way", keep)
+    monkeypatch.setattr(clicks, "explain_link", keep)
     return found
 
 
 def went(
-    monkeypatch: pytest.MonkeyPatch, panel: Panel, wanted: why_there.Way, row: int, column: int
+    monkeypatch: pytest.MonkeyPatch, panel: Panel, wanted: clicks.ExplainLink, row: int, column: int
 ) -> dict[str, str]:
     """What the address says on the page that opens."""
     opened: list[dict[str, str]] = []
     with monkeypatch.context() as patch:
         patch.setattr(address, "parameters", lambda asked: said(HERE, asked))
         patch.setattr(st, "switch_page", lambda _path, query_params: opened.append(query_params))
-        why_there.go(panel, wanted, Cell("", row, column))
+        clicks.explain(panel, wanted, Cell("", row, column))
     return opened[0]
 
 
-def said(before: Mapping[str, str], asked: why_there.Way) -> dict[str, str]:
+def said(before: Mapping[str, str], asked: clicks.ExplainLink) -> dict[str, str]:
     texts = {p.name: address._format(value) for p, value in asked.items() if value != ()}
     return {**before, **texts}
 
@@ -346,7 +346,7 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
     page: str,
     more: dict[str, str],
     title: str,
-    drawn: dict[str, tuple[Panel, why_there.Way | None]],
+    drawn: dict[str, tuple[Panel, clicks.ExplainLink | None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     open_page(page, **HERE, **more)
@@ -424,8 +424,8 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pool_panel(own, 9).head is None
     assert crop(own, range(2, 5), range(1, 3)).head == own.head
 
-    def way(run: RunKey, of_page: RunKey | None = here) -> why_there.Way | None:
-        return why_there.way(replace(own, head=HeadOfRun(run, LAYER, HEAD)), of_page)
+    def way(run: RunKey, of_page: RunKey | None = here) -> clicks.ExplainLink | None:
+        return clicks.explain_link(replace(own, head=HeadOfRun(run, LAYER, HEAD)), of_page)
 
     assert way(here) == {
         parameters.SEE: "why",

@@ -18,7 +18,7 @@ from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.analysis.wiring import EdgeName, carried, copying_edge, wired
-from gpt2viz.app import address, parameters, run_cache, weight_readings
+from gpt2viz.app import address, jobs, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import one_edge, wiring
 from tests.app.cases import each
@@ -172,9 +172,9 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
         tell(0.6)
         return gpt2viz.composition(model)
 
-    monkeypatch.setattr(weight_readings, "kept_scores", lambda *_: {})
-    monkeypatch.setattr(weight_readings, "kept_composition", slowly)
-    monkeypatch.setattr(weight_readings, "WAIT", 0)
+    monkeypatch.setattr(jobs, "kept_scores", lambda *_: {})
+    monkeypatch.setattr(jobs, "kept_composition", slowly)
+    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 0)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
     assert half.wait(60)
@@ -183,7 +183,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     assert re.fullmatch(r"Reading every head's weights: 75 %, \d+ s left", bar.proto.text)
     at.button(key="cancel_reading").click().run()
     go_on.set()
-    monkeypatch.setattr(weight_readings, "WAIT", 60)
+    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 60)
     at.run()
     assert "Cancelled at 80 %." in page_text(at)
     assert "wiring" not in pictures(at)

@@ -17,8 +17,8 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import address, parameters, run_cache
 from gpt2viz.app.clicks import Dragged
+from gpt2viz.app.view import Window
 from gpt2viz.app.views import zoom
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.canvas import Shown, encode, header
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt2viz.app import pages, parameters
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
 
 PAGE = Path(__file__).parents[2] / "docs/address.md"
 _HEAD = ("| name | what it chooses | what it holds | at first | pages |", "|---|---|---|---|---|")

@@ -7,7 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz.app import output
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.picture import Heatmaps
 

@@ -12,9 +12,9 @@ from gpt2viz.analysis.generation import generate
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Text
+from gpt2viz.app.parameters import Text
+from gpt2viz.app.view import View
 from gpt2viz.labels import counted
 from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError

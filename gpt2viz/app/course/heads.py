@@ -16,8 +16,8 @@ from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vecto
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
-from gpt2viz.app.parameter import Choice
-from gpt2viz.app.views import zoom
+from gpt2viz.app.parameters import SelectParam
+from gpt2viz.app.view import whole_text
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import difference
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
@@ -40,7 +40,7 @@ def draw(book: Book) -> Iterator[Question]:
 
 def _sizes() -> tuple[int, int, int, int]:
     """Pick B, T, C and nh."""
-    choices: tuple[tuple[str, Choice, list[int]], ...] = (
+    choices: tuple[tuple[str, SelectParam, list[int]], ...] = (
         ("B", parameters.WAY_B, [1, 2, 4]),
         ("T", parameters.WAY_T, [1, 4, 6, 100]),
         ("C", parameters.WAY_C, [12, 768, 1024, 1280]),
@@ -187,7 +187,7 @@ def _real(book: Book) -> Iterator[Question]:
     )
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.switched(zoom.whole_text(view.n_tokens), named=True)
+        as_lines = lines.switched(whole_text(view.n_tokens), named=True)
     draw_weights(
         view,
         layer,

@@ -12,15 +12,15 @@ import streamlit as st
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import TrainingRecord
-from gpt2viz.app import address, job_bar, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course import trained
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, link, picture, vectors
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.trained import Learned, Training
 from gpt2viz.app.course.written import enough, equals, spelled
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, label, signed
 from gpt2viz.pictures.curves import curves_at
@@ -225,7 +225,7 @@ def _four(book: Book) -> None:
             )
     if st.session_state.get(asked):
         job.go_on(book.view.model)
-        job_bar.bar([job], "Training", "Train the four models", "training")
+        jobs.bar([job], "Training", "Train the four models", "training")
     elif job.share < 1:
         return
     if any(len(one.points) > 1 for one in job.found.values()):

@@ -11,7 +11,7 @@ from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.components.listings import draw_listings
 from gpt2viz.app.course import real_step
 from gpt2viz.app.course.parts import Book, code, link
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.model import network
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, axis_sizes
 from gpt2viz.textbook.line_by_line import Pair, line_by_line

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import player
 from gpt2viz.app.course.parts import Book, code
-from gpt2viz.app.parameter import Choice
+from gpt2viz.app.parameters import SelectParam
 from gpt2viz.labels import isolated, label
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Frames, Place, written
@@ -103,7 +103,7 @@ def _what(stop: residual.Stop, added: float, length: float) -> str:
     )
 
 
-def _play(book: Book, drawn: Frames, parameter: Choice, of_run: bool = False) -> None:
+def _play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.chosen(parameter)
     choose = partial(address.put, parameter)

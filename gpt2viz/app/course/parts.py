@@ -10,9 +10,9 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, source_code
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel

@@ -14,9 +14,9 @@ from gpt2viz.app import address, pages, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code, link, picture, vectors
 from gpt2viz.app.course.written import bracketed, enough, equals, spelled
 from gpt2viz.app.frame import controls
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View
 from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Array

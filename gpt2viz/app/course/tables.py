@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import address, prose
 from gpt2viz.app.components.number_grid import number_fields
 from gpt2viz.app.course.written import in_a_field, shortest
-from gpt2viz.app.parameter import Listed
+from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
 
 #: Numbers that a table takes lie between −LARGEST and LARGEST, where nothing else is said.
@@ -23,7 +23,7 @@ _Flat = tuple[float, ...]
 
 
 def table(
-    parameter: Listed,
+    parameter: ListParam,
     title: str,
     default: ArrayLike,
     rows: Sequence[str],
@@ -54,13 +54,13 @@ def table(
     return np.array(found, np.float32).reshape(len(rows), -1)
 
 
-def numbers(parameter: Listed, default: ArrayLike, largest: float = LARGEST) -> Array:
+def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) -> Array:
     """The numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
     found = _read(parameter, default, largest)
     return np.array(found, np.float32).reshape(np.shape(default))
 
 
-def _read(parameter: Listed, default: ArrayLike, largest: float) -> _Flat:
+def _read(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:
     start = _flat(default)
     expected = f"{len(start)} numbers from −{largest:g} to {largest:g}, with commas between"
     return address.several_values(parameter, _reader(len(start), largest), expected) or start
@@ -71,7 +71,7 @@ def _flat(values: ArrayLike) -> _Flat:
 
 
 def write(
-    parameter: Listed, default: ArrayLike, values: Sequence[float], *, largest: float = LARGEST
+    parameter: ListParam, default: ArrayLike, values: Sequence[float], *, largest: float = LARGEST
 ) -> None:
     """Put other numbers into a table that starts as ``default``, row after row. For callbacks only.
 

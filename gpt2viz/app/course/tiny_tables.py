@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import tables
-from gpt2viz.app.parameter import Listed
+from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
 from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, VOCABULARY, Head, Tables
 
@@ -28,14 +28,14 @@ NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 class _Table(NamedTuple):
     """What the address calls a table, its title, what it held at first, and its axes."""
 
-    parameter: Listed
+    parameter: ListParam
     title: str
     made: ArrayLike
     rows: Sequence[str]
     columns: Sequence[str]
 
 
-def _of_head(letter: str, head: int, parameter: Listed) -> _Table:
+def _of_head(letter: str, head: int, parameter: ListParam) -> _Table:
     made = getattr(MADE.heads[head], letter)
     title = f"W_{letter.upper()}"
     if head:  # the chapter of head 0 comes before there are others

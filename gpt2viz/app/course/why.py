@@ -17,10 +17,10 @@ from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, link
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.view import View
 from gpt2viz.app.views.copying import said_twice
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import counted

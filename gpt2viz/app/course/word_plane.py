@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Text
+from gpt2viz.app.parameters import Text
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.picture import Points
 from gpt2viz.textbook import embeddings

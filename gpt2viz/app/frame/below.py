@@ -15,8 +15,9 @@ from streamlit.errors import StreamlitAPIException
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.frame import examples, token_strip, tour
-from gpt2viz.app.frame.page import View, open_page
+from gpt2viz.app.frame.page import open_page
 from gpt2viz.app.pages import Page
+from gpt2viz.app.view import View
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace

@@ -11,7 +11,7 @@ from contextlib import suppress
 from gpt2viz import EditError, GPT2VizError
 from gpt2viz.app import address, output, pages, parameters, run_cache
 from gpt2viz.app.frame import end_of_text
-from gpt2viz.app.parameter import Parameter, To
+from gpt2viz.app.parameters import Parameter, To
 
 #: Pages on which a head is large, whether or not somebody chose it. On Find it isn't.
 _OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}

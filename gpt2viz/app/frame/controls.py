@@ -9,8 +9,8 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose, run_cache
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.pages import Page
+from gpt2viz.app.view import View
 
 _HEAD_OR_WHOLE = "_head_or_whole"
 

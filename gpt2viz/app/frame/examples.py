@@ -15,8 +15,8 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import GPT2VizError, Trace
-from gpt2viz.app import address, output, pages, parameters, run_cache
-from gpt2viz.app.frame import end_of_text, popover
+from gpt2viz.app import address, output, pages, parameters, popover, run_cache
+from gpt2viz.app.frame import end_of_text
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import shorten
 from gpt2viz.run.key import RunKey

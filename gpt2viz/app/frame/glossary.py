@@ -6,8 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from gpt2viz.app import pages, prose
-from gpt2viz.app.frame import popover
+from gpt2viz.app import pages, popover, prose
 from gpt2viz.app.pages import Page
 from gpt2viz.app.terms import TERM, Term, containing
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from gpt2viz.app import output
-from gpt2viz.app.frame import popover
+from gpt2viz.app import output, popover
 from gpt2viz.labels import counted
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -40,7 +40,8 @@ from gpt2viz.app.frame import (
 from gpt2viz.app.frame.menu import menu
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Switch
+from gpt2viz.app.parameters import Switch
+from gpt2viz.app.view import View
 from gpt2viz.pictures.palette import Palette, palette
 from gpt2viz.run.key import RunKey
 
@@ -51,26 +52,6 @@ SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.END_OF_TEXT)
 _STYLE = " ".join(
     (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8").split()
 )
-
-
-@dataclass(frozen=True)
-class View:
-    """What a page draws from: the run, how its tokens are written, the chosen query, colours."""
-
-    model: Model
-    trace: Trace
-    query: int | None
-    colors: Palette
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The tokens as they are written on screen."""
-        return self.trace.labels
-
-    @property
-    def n_tokens(self) -> int:
-        """T, the number of tokens."""
-        return len(self.labels)
 
 
 def open_page(which: Page, choosing: str = token_strip.LIGHT_UP) -> View:

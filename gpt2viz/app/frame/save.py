@@ -9,9 +9,9 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import Trace, export
-from gpt2viz.app import address, output
+from gpt2viz.app import address, output, popover
 from gpt2viz.app.components import browser_picture
-from gpt2viz.app.frame import popover, saved_session
+from gpt2viz.app.frame import saved_session
 from gpt2viz.export import About
 
 _MIME = {

@@ -10,7 +10,7 @@ from gpt2viz import CheckpointError, ExportError
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.run.session import LARGEST, Session, read_session
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app import address, prose
-from gpt2viz.app.parameter import Text
+from gpt2viz.app.parameters import Text
 
 
 def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:

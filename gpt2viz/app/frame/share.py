@@ -8,9 +8,9 @@ from functools import partial
 import streamlit as st
 
 from gpt2viz import Trace, export
-from gpt2viz.app import address, in_words, output, pages, parameters, run_cache
+from gpt2viz.app import address, in_words, output, pages, parameters, popover, run_cache
 from gpt2viz.app.components import browser_picture
-from gpt2viz.app.frame import popover, saved_session
+from gpt2viz.app.frame import saved_session
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.palette import Palette

@@ -12,8 +12,7 @@ import streamlit as st
 
 from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Parameter
-from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QUERY
+from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QUERY, Parameter
 
 _BEFORE = "_before_tour"
 

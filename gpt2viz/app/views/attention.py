@@ -16,11 +16,10 @@ from gpt2viz.app.clicks import open_head
 from gpt2viz.app.components import head_numbers, head_picture, lines, model_map
 from gpt2viz.app.components.head_picture import Heads
 from gpt2viz.app.frame import below, controls, examples
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.run_cache import EveryHead
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import births, measures, zoom
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.arrays import largest
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables

@@ -15,9 +15,9 @@ from gpt2viz.app import address, moments, output, pages, parameters, prose, run_
 from gpt2viz.app.components import steps as slider
 from gpt2viz.app.components.steps import Seen
 from gpt2viz.app.frame import controls
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.moments import Moment
+from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails

@@ -6,10 +6,9 @@ import streamlit as st
 
 from gpt2viz.app import output, prose
 from gpt2viz.app.clicks import choose_query
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views.stages import mask_in_words
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import who_sees_whom
 from gpt2viz.pictures.picture import Heatmaps
 

@@ -20,8 +20,8 @@ from gpt2viz.app.components.written_sum import (
     table,
     written,
 )
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.labels import counted, difference, shorten
 from gpt2viz.pictures import tables
 

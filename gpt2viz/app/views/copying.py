@@ -12,8 +12,8 @@ from gpt2viz import TextError, Trace
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, limits, parameters, run_cache
 from gpt2viz.app.frame import end_of_text
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 
 #: A head copies that scores at least so much for induction on random tokens said twice, and on
 #: the sentence said twice has a look at least so hard.

@@ -14,12 +14,12 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import Edit, EditError, parse_edits, patch_estimate, patch_sweep
 from gpt2viz.analysis.paired_runs import Direction, Metric
 from gpt2viz.analysis.text_pairs import telling_answers
-from gpt2viz.app import address, job_bar, output, parameters, prose, run_cache, sweeps
+from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import page
-from gpt2viz.app.frame.page import View
-from gpt2viz.app.parameter import Text
-from gpt2viz.app.sweeps import Sweeping
+from gpt2viz.app.jobs import Sweep
+from gpt2viz.app.parameters import Text
+from gpt2viz.app.view import View
 from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, text_pair
 from gpt2viz.app.views.patched import Runs
 from gpt2viz.arrays import largest
@@ -184,7 +184,7 @@ def _piece() -> str:
     return chosen
 
 
-def _sweeps(runs: Runs, stages: Sequence[str]) -> list[Sweeping]:
+def _sweeps(runs: Runs, stages: Sequence[str]) -> list[Sweep]:
     """The sweeps of some stages on their way, with a bar while there is more to come."""
     estimated = runs.metric == "logit difference"
     found, begun = sweep_offer.begin(
@@ -199,7 +199,7 @@ def _sweeps(runs: Runs, stages: Sequence[str]) -> list[Sweeping]:
     )
     if begun:
         doing = "First-order estimates become exact" if estimated else "Exact"
-        job_bar.bar(found, doing, _EVERY, "sweep")
+        jobs.bar(found, doing, _EVERY, "sweep")
     return found
 
 
@@ -208,14 +208,14 @@ def _cost(runs: Runs) -> float:
     return runs.cost * runs.clean.model.config.n_layer * runs.clean.n_tokens
 
 
-def _known(runs: Runs, stages: Sequence[str], found: Sequence[Sweeping]) -> list[Shares]:
+def _known(runs: Runs, stages: Sequence[str], found: Sequence[Sweep]) -> list[Shares]:
     """What is known of each stage by now."""
     known = []
     for stage, sweeping in zip(stages, found, strict=True):
-        sweep = sweeping.found
+        sweep = sweeping.result
         estimate = None
         if sweeping.share < 1 and runs.metric == "logit difference":
-            estimate = sweeps.estimate(runs.wanted(stage))
+            estimate = jobs.estimate(runs.wanted(stage))
         if (here := shares(stage, sweep, estimate)) is not None:
             known.append(here)
     if any(not np.isfinite(one.values).all() for one in known):

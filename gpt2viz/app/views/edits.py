@@ -26,11 +26,10 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import address, output, parameters, prose, run_cache, troubles
 from gpt2viz.app.clicks import Cell, choose_no_head
 from gpt2viz.app.frame import controls, end_of_text, sentence
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import two_runs
 from gpt2viz.app.views.two_runs import Sides
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.errors import PluginError
 from gpt2viz.labels import isolated
 from gpt2viz.pictures.panel import Panel

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpt2viz import FewestHeads, fewest_heads
-from gpt2viz.app import job_bar, output, prose
-from gpt2viz.app.sweeps import WantedHeads
+from gpt2viz.app import jobs, output, prose
+from gpt2viz.app.jobs import HeadSearch
 from gpt2viz.app.views import sweep_offer
 from gpt2viz.app.views.patched import Runs
 from gpt2viz.pictures.patching import faithfulness_curve
@@ -39,7 +39,7 @@ def _search(runs: Runs) -> FewestHeads | None:
     """What is found by now, with a bar while there is more to come."""
     config = runs.clean.model.config
     n_heads = config.n_layer * config.n_head
-    wanted = WantedHeads(runs.clean.trace.key, runs.corrupted.trace.key, runs.answer)
+    wanted = HeadSearch(runs.clean.trace.key, runs.corrupted.trace.key, runs.answer)
     (search,), begun = sweep_offer.begin(
         [wanted],
         runs.clean.model,
@@ -49,6 +49,6 @@ def _search(runs: Runs) -> FewestHeads | None:
         until="The heads are tried one after the other, by many runs of both sentences.",
     )
     if begun:
-        job_bar.bar([search], "Giving up heads", _SEARCH, "fewest")
-    found: FewestHeads | None = search.found
+        jobs.bar([search], "Giving up heads", _SEARCH, "fewest")
+    found: FewestHeads | None = search.result
     return found

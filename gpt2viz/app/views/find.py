@@ -19,16 +19,7 @@ from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, simila
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import (
-    address,
-    output,
-    pages,
-    parameters,
-    prose,
-    run_cache,
-    troubles,
-    weight_readings,
-)
+from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache, troubles
 from gpt2viz.app.clicks import (
     Cell,
     choose_head,
@@ -40,10 +31,10 @@ from gpt2viz.app.clicks import (
 from gpt2viz.app.components import lines, matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame import below, controls, token_strip
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views import wiring, zoom
+from gpt2viz.app.view import View, whole_text
+from gpt2viz.app.views import wiring
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
@@ -154,7 +145,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a chosen one."""
     with choices:
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.switched(zoom.whole_text(view.n_tokens))
+        as_lines = lines.switched(whole_text(view.n_tokens))
     maps, ranking = _columns()
     picture, result = maps.columns(2, gap="small")
     with picture:
@@ -232,10 +223,10 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     with choices:
         score, text = _pick_habit(scores)
     maps, ranking = _columns()
-    reading = weight_readings.read(view.model)
+    reading = jobs.read_weights(view.model)
     with maps:
         _score_maps(view, scores, reading.scores)
-        weight_readings.bar(reading)
+        jobs.weights_bar(reading)
         _explain_scores(probe, across)
     declared = WEIGHT_SCORES[score] if text == "weights" else SCORES[score]
     prose.markdown(
@@ -685,7 +676,7 @@ def _ranked(
     with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
-            as_lines = lines.switched(zoom.whole_text(len(labels)))
+            as_lines = lines.switched(whole_text(len(labels)))
     formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]

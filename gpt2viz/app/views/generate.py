@@ -14,9 +14,9 @@ from gpt2viz.analysis.generation import draw as draw_token
 from gpt2viz.app import address, limits, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import open_head
 from gpt2viz.app.frame import below, controls, end_of_text, page, token_strip
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View
 from gpt2viz.app.views import kv_cache, next_token
 from gpt2viz.app.views.next_token import Sampling
 from gpt2viz.labels import label

@@ -13,12 +13,11 @@ from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import below, controls
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import births, cell, copying, head_weights, measures, why, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.plotly.grid import pixels

@@ -8,9 +8,9 @@ import numpy as np
 
 from gpt2viz import PathSweep, patch_path, patch_paths
 from gpt2viz.analysis.direct_paths import WAYS
-from gpt2viz.app import job_bar, output, prose
+from gpt2viz.app import jobs, output, prose
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.sweeps import WantedPaths
+from gpt2viz.app.jobs import PathSearch
 from gpt2viz.app.views import sweep_offer
 from gpt2viz.app.views.patched import Runs, effect
 from gpt2viz.pictures.patching import READS, brought, path_maps
@@ -55,7 +55,7 @@ def draw(runs: Runs, head: tuple[int, int] | None, choose: Callable[[Cell], None
 def _sweep(runs: Runs, head: tuple[int, int]) -> PathSweep | None:
     """The paths into a head by now, with a bar while there are more to come."""
     keys = runs.clean.trace.key, runs.corrupted.trace.key
-    wanted = WantedPaths(*keys, head, runs.answer, runs.direction, runs.metric)
+    wanted = PathSearch(*keys, head, runs.answer, runs.direction, runs.metric)
     config = runs.clean.model.config
     n_runs = len(WAYS) * head[0] * config.n_head
     cost = 2 * runs.cost * n_runs * (1 - head[0] / config.n_layer)
@@ -63,8 +63,8 @@ def _sweep(runs: Runs, head: tuple[int, int]) -> PathSweep | None:
         [wanted], runs.clean.model, cost, "paths", offer=_EVERY, until="Nothing is measured yet."
     )
     if begun:
-        job_bar.bar([found], "Paths", _EVERY, "paths")
-    sweep: PathSweep | None = found.found
+        jobs.bar([found], "Paths", _EVERY, "paths")
+    sweep: PathSweep | None = found.result
     return sweep
 
 

@@ -16,13 +16,12 @@ from gpt2viz.analysis.circuits import (
 )
 from gpt2viz.analysis.composition import Composition
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache, weight_readings
+from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.jobs import WeightReading
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import find, next_token
-from gpt2viz.app.views.zoom import Window
-from gpt2viz.app.weight_readings import WeightReading
 from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
@@ -51,11 +50,11 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
     with left:
         _beside(view, part, layer, head)
         _places(view, layer, head)
-    reading = weight_readings.read(view.model)
+    reading = jobs.read_weights(view.model)
     with right:
         _among_all(view, reading, layer, head)
         of_token = st.container()
-        weight_readings.bar(reading)
+        jobs.weights_bar(reading)
         if reading.wiring is not None:
             _partners(reading.wiring, layer, head)
     with of_token:  # last: what was typed may be no token, and ends the page

@@ -14,8 +14,8 @@ from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
 from gpt2viz.app import address, limits, output, parameters, prose, run_cache
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.labels import counted
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey

@@ -12,11 +12,10 @@ from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines, matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.frame import controls
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import measures, zoom
 from gpt2viz.app.views.two_runs import HEIGHT
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps

@@ -12,8 +12,8 @@ import streamlit as st
 from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
 from gpt2viz.analysis.words import word_starts
 from gpt2viz.app import address, parameters, prose, run_cache
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line, Made
+from gpt2viz.app.view import View
 from gpt2viz.app.views import reused
 from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.measure import (

@@ -12,10 +12,10 @@ from gpt2viz import contributions, entropy, logit_lens, sampling_distribution, s
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, open_head
 from gpt2viz.app.frame import page
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Text
+from gpt2viz.app.parameters import Text
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View
 from gpt2viz.labels import difference, signed
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.lens import lens_map

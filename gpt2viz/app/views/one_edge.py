@@ -14,8 +14,8 @@ from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.analysis.wiring import Carried, EdgeName, carried
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.app.views import text_pair
 from gpt2viz.labels import signed
 from gpt2viz.pictures.measure import GRID

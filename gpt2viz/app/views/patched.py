@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from gpt2viz import Edit, Trace, sampling_distribution
 from gpt2viz.analysis.paired_runs import Direction, Metric, measured
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.jobs import StageSearch
 from gpt2viz.app.literal import literal
-from gpt2viz.app.sweeps import Wanted
+from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
 from gpt2viz.pictures.prediction import probability_bars
@@ -46,10 +46,10 @@ class Runs:
     direction: Direction
     metric: Metric
 
-    def wanted(self, stage: str) -> Wanted:
+    def wanted(self, stage: str) -> StageSearch:
         """The sweep of a stage."""
         keys = self.clean.trace.key, self.corrupted.trace.key
-        return Wanted(*keys, stage, self.answer, self.direction, self.metric)
+        return StageSearch(*keys, stage, self.answer, self.direction, self.metric)
 
     @property
     def cost(self) -> float:

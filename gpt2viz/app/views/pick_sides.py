@@ -11,8 +11,8 @@ from gpt2viz import GPT2Config, GPT2VizError, Model, TooLargeError
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import two_texts
 from gpt2viz.app.views.two_runs import (
@@ -22,7 +22,7 @@ from gpt2viz.app.views.two_runs import (
     of_one_text,
     with_mask_and_without,
 )
-from gpt2viz.app.views.zoom import Window, whole_text, window
+from gpt2viz.app.views.zoom import window
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer

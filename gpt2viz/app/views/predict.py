@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import below, controls
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.app.views import generate, next_token
 
 

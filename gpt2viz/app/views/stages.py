@@ -13,10 +13,9 @@ from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.clicks import Cell, Drag, Dragged
 from gpt2viz.app.components import matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
-from gpt2viz.app.views.zoom import Window
+from gpt2viz.app.view import View, Window
 from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.measure import GRID

@@ -11,10 +11,10 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import PatchError
 from gpt2viz.analysis.paired_runs import check_pair
 from gpt2viz.analysis.text_pairs import one_token_changed
-from gpt2viz.app import address, parameters, prose, run_cache
-from gpt2viz.app.frame import end_of_text, popover, sentence
-from gpt2viz.app.frame.page import View
+from gpt2viz.app import address, parameters, popover, prose, run_cache
+from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
 from gpt2viz.labels import shorten
 from gpt2viz.model.hub import RELEASED

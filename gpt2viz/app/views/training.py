@@ -13,8 +13,8 @@ from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import open_head
 from gpt2viz.app.frame import page
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.app.views import births
 from gpt2viz.pictures.training import loss_curves, score_growth
 

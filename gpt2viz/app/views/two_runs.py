@@ -15,9 +15,8 @@ from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
-from gpt2viz.app.views.zoom import Window
+from gpt2viz.app.view import View, Window
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
 from gpt2viz.pictures.find import head_map

@@ -9,12 +9,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.analysis.comparison import Path, align
 from gpt2viz.app import output, prose
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import causal_mask, measures, pick_sides, two_outcomes, two_runs, two_texts
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Place, Sides, Weights
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.from_trace import difference_in_words
 

@@ -14,8 +14,8 @@ from gpt2viz.analysis.one_word import LIKELIEST, Change, one_word_changes
 from gpt2viz.analysis.patterns import Cell, parse_cells
 from gpt2viz.app import address, limits, parameters, prose, run_cache
 from gpt2viz.app.frame import end_of_text, sentence
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.run.key import RunKey
 
 _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"

@@ -12,13 +12,12 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import below, controls, token_strip
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import depends, measures, two_predictions, two_runs, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Sides
-from gpt2viz.app.views.zoom import Window
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.lens import lens_of_runs
 from gpt2viz.run.interventions import changes

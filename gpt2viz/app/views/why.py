@@ -16,10 +16,10 @@ from gpt2viz.analysis.strongest_path import Hop, strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_cell, open_head
 from gpt2viz.app.components import model_map
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
 from gpt2viz.labels import difference, signed
 from gpt2viz.pictures.explanation import SUM, path_map, reason_map

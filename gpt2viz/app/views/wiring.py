@@ -22,9 +22,9 @@ from gpt2viz.analysis.wiring import (
     parse_edge,
     wired,
 )
-from gpt2viz.app import address, output, parameters, prose, run_cache, weight_readings
+from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.app.views import one_edge
 from gpt2viz.labels import counted
 from gpt2viz.pictures.wiring import Wire, Wiring, wire_table
@@ -50,8 +50,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         return
     with choices:
         wanted = _choices()
-    reading = weight_readings.read(view.model)
-    weight_readings.bar(reading)
+    reading = jobs.read_weights(view.model)
+    jobs.weights_bar(reading)
     if (found := reading.wiring) is None:
         return
     drawn = wired(found, *wanted)

@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz.app import address, output, pages, parameters
 from gpt2viz.app.components import component
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameter import Parameter
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.run.stages import HEAD_STAGES
 from gpt2viz.textbook.diagram import Node, edges
 

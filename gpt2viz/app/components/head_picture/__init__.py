@@ -17,7 +17,7 @@ import streamlit as st
 from gpt2viz.app import address, output, parameters
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import beside, brought, lines, tiles
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.pictures.lines import MOST_SOURCES
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps

@@ -11,8 +11,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import brought, picture_switch
-from gpt2viz.app.frame.page import View
-from gpt2viz.app.views.zoom import Window
+from gpt2viz.app.view import View, Window
 from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS
 
 SCRIPT = brought(__name__).name

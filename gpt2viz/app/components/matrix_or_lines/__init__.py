@@ -15,8 +15,8 @@ import streamlit as st
 from gpt2viz.app import output
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import beside, brought, lines, tiles
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.source_code import Made
+from gpt2viz.app.view import View
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gpt2viz.app import why_there
+from gpt2viz.app import clicks
 from gpt2viz.app.clicks import Cell, Drag, Dragged, answers
 from gpt2viz.app.components import brought
 from gpt2viz.pictures.canvas import Matrices, encode, header
@@ -47,7 +47,7 @@ def draw(
     ``mount`` them, which is sent something ``further``.
     """
     panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
-    ways = [why_there.way(panel, of_page) for panel in panels]
+    ways = [clicks.explain_link(panel, of_page) for panel in panels]
     keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
     drawn = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
         "alt": f"{said} {', '.join(keys)}.",
@@ -60,4 +60,4 @@ def draw(
     if then and found.cell:
         then(Cell.sent(found.cell))
     if found.ask and (way := ways[n := int(found.ask["panel"])]):
-        why_there.go(panels[n], way, Cell.sent(found.ask))
+        clicks.explain(panels[n], way, Cell.sent(found.ask))

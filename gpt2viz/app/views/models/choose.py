@@ -10,7 +10,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, GPT2VizError
 from gpt2viz.app import address, output, owner, pages, parameters, prose, run_cache
-from gpt2viz.app.downloads import Download, downloads, start
+from gpt2viz.app.jobs import Download, downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import read_config, weight_bytes
@@ -128,7 +128,7 @@ def _ask(offer: hub.Offer) -> None:
         prose.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
         st.button(
             f"Download {spell(offer.nbytes - here)}",
-            on_click=start,
+            on_click=start_download,
             args=(offer,),
             type="primary",
             icon=":material/download:",
@@ -161,7 +161,7 @@ def _ready(offer: hub.Offer) -> None:
     """A model that is here: the way to it, where its files are whole."""
     name = run_cache.name_of_fetched(offer.name)
     if name is None:
-        start(offer)  # all its bytes are here, only its place in the cache isn't made yet
+        start_download(offer)  # all its bytes are here, only its place in the cache isn't made yet
         _progress(offer.name)
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")

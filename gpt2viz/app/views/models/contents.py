@@ -10,8 +10,8 @@ import streamlit as st
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.frame import page
-from gpt2viz.app.frame.page import View
 from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
 from gpt2viz.app.views.models import about, choose, parts, positions, run, words
 from gpt2viz.pictures.palette import Palette
 

@@ -9,7 +9,7 @@ from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.app import output, prose
 from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.frame import controls
-from gpt2viz.app.frame.page import View
+from gpt2viz.app.view import View
 from gpt2viz.app.views import reused
 from gpt2viz.model.memory import spell
 from gpt2viz.pictures.anatomy import part_bars
