@@ -26,7 +26,7 @@ from streamlit.testing.v1.element_tree import Block
 import gpt2viz
 from gpt2viz import textbook
 from gpt2viz.app import course, output, source_code
-from gpt2viz.app.course import checks, parts, sheets
+from gpt2viz.app.course import parts, questions, sheets
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
 from gpt2viz.run import tracer
 from gpt2viz.run.provenance import MARK
@@ -50,7 +50,7 @@ PLUMBING = {
     inspect.unwrap(examples.claims).__code__,
     sizes.shape_sheet.__code__,
 }
-HEADING, ENDING = parts.heading.__code__, checks.ask.__code__
+HEADING, ENDING = parts.heading.__code__, questions.ask.__code__
 LISTING, PICTURE = source_code.listing.__code__, output.picture.__code__
 
 
@@ -125,13 +125,13 @@ def words(at: AppTest) -> int:
     )
 
 
-def questions(block: Block) -> Iterator[tuple[str, Block]]:
+def asked_in(block: Block) -> Iterator[tuple[str, Block]]:
     """The questions that stand in a part of the page, by their ids."""
     for part in block.children.values():
         if isinstance(part, Block):
             name = str(getattr(part.proto, "id", ""))
             asks = "-question_" in name
-            yield from [(name.partition("question_")[2], part)] if asks else questions(part)
+            yield from [(name.partition("question_")[2], part)] if asks else asked_in(part)
 
 
 def inside(block: Block) -> Iterator[Any]:
@@ -179,7 +179,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             ids = ", ".join(told.examples)
             assert lines == ([f"Printed and computed: {ids}"] if ids else [])
             assert "|printed|computed|" not in said(at)
-            asked = dict(questions(at.main))
+            asked = dict(asked_in(at.main))
             assert tuple(asked) == told.questions
             assert (1 if told.part else 2) <= len(asked) <= 4
             for id, block in asked.items():
@@ -272,7 +272,7 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
     assert f"**{told['differs']} differ**" in text
     assert "1 result printed: 1 agrees, 0 differ." in text  # E11
     assert "4 results printed: 3 agree, 1 differs." in text  # E19
-    assert tuple(questions(at.main)) == ()
+    assert tuple(asked_in(at.main)) == ()
     assert not at.session_state["_progress"].get(APPENDIX)
 
 
@@ -319,7 +319,7 @@ def test_chapters_read_any_sentence(subtests: pytest.Subtests) -> None:
             with subtests.test(chapter=name, text=text):
                 at = open_page("textbook", chapter=name, text=text, causal="false")
                 assert at.header[0].value == told.title
-                assert tuple(id for id, _ in questions(at.main)) == told.questions
+                assert tuple(id for id, _ in asked_in(at.main)) == told.questions
 
 
 #: What rows and columns are, "" where the labels say it -> the pictures of matrices.

@@ -12,11 +12,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app.course import checks, progress
-from gpt2viz.app.course.answers import LONGEST, right, told, values
-from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course import progress, questions
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
-from gpt2viz.app.course.near_misses import near_misses
+from gpt2viz.app.course.questions import (
+    LONGEST,
+    Question,
+    explain_wrong,
+    is_right,
+    near_misses,
+    values,
+)
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.chapters import answered, captions, revisit, said
 from tests.app.pages import open_page
@@ -158,9 +163,11 @@ def chapter_of(id: str) -> str:
 def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
     """Each chapter with its typed questions answered, and every question as it asks it."""
     asked: dict[str, Question] = {}
-    ask = checks._ask
+    ask = questions._ask
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checks, "_ask", lambda q, *rest: asked.setdefault(q.id, q) and ask(q, *rest))
+        patch.setattr(
+            questions, "_ask", lambda q, *rest: asked.setdefault(q.id, q) and ask(q, *rest)
+        )
         opened = {
             name: revisit(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
             for name in CHAPTERS
@@ -218,7 +225,7 @@ def test_a_wrong_answer_is_told_what_it_is_until_a_right_one_is_typed() -> None:
 def test_every_way_to_say_it_is_right_and_what_is_wrong_is_refused() -> None:
     def taken(id: str, texts: tuple[str, ...]) -> list[str]:
         question = typed()[id]
-        return [text for text in texts if right(text, question.answer, question.also)]
+        return [text for text in texts if is_right(text, question.answer, question.also)]
 
     assert {id: taken(id, texts) for id, texts in RIGHT.items()} == {
         id: list(texts) for id, texts in RIGHT.items()
@@ -239,8 +246,8 @@ def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subt
             assert known
             for wrongs, sentence in known.items():
                 for wrong in wrongs.split(" | "):
-                    assert not right(wrong, question.answer, question.also), wrong
-                    assert told(wrong, question.answer, known) == sentence
+                    assert not is_right(wrong, question.answer, question.also), wrong
+                    assert explain_wrong(wrong, question.answer, known) == sentence
             assert len(set(known.values())) == len(known)
 
 
@@ -330,9 +337,9 @@ def test_the_shapes_and_factors_that_are_told() -> None:
     ],
 )
 def test_what_can_be_told_of_any_wrong_answer(given: str, answer: str, said_of: str | None) -> None:
-    assert not right(given, answer)
+    assert not is_right(given, answer)
     if said_of is not None:
-        found = told(given, answer, {})
+        found = explain_wrong(given, answer, {})
         assert said_of in found
         assert bool(said_of) == bool(found)
 
@@ -362,8 +369,8 @@ def test_nothing_that_is_typed_takes_long_or_raises() -> None:
     endless = ("(" * 5000, "-" * 5000, "ln " * 5000, "1," * 5000, "9e999", "x" * 10**6, "9" * 400)
     for given in endless:
         values(given[:LONGEST])
-        assert not any(right(given, answer) for answer in ("6", "(2, 4, 3)", "step"))
-        assert isinstance(told(given, "6", near_misses("mask_row")), str)
+        assert not any(is_right(given, answer) for answer in ("6", "(2, 4, 3)", "step"))
+        assert isinstance(explain_wrong(given, "6", near_misses("mask_row")), str)
 
 
 def test_a_head_that_looks_at_itself_is_found() -> None:

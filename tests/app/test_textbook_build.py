@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.app.components import listings
-from gpt2viz.app.course import line_by_line as section
+from gpt2viz.app.course import whole as section
 from gpt2viz.app.literal import literal
 from gpt2viz.model import network
 from gpt2viz.model.checkpoint import BUNDLED

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
-from gpt2viz.app.course import trained
+from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
@@ -43,10 +43,8 @@ def loss_of(table: np.ndarray) -> float:
 @pytest.fixture
 def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No training is there yet, those to come are tiny, and none is left behind."""
-    found: dict[int, trained.Training] = {}
-    monkeypatch.setattr(
-        trained, "training", lambda n: found.setdefault(n, trained.Training(n, TINY))
-    )
+    found: dict[int, lesson.Training] = {}
+    monkeypatch.setattr(lesson, "training", lambda n: found.setdefault(n, lesson.Training(n, TINY)))
     yield
     for one in found.values():
         one.cancel()
@@ -122,7 +120,7 @@ def test_no_table_is_better_than_what_is_said() -> None:
 def test_four_models_are_trained_when_asked(one_training: None) -> None:
     at = chapter(learn_seed="3")
     assert not [t for t in at.dataframe if "it writes" in t.value]
-    job = trained.training(3)
+    job = lesson.training(3)
     assert not job.running
     at.button(key="train").click().run()
     job.wait(time.monotonic() + 60)
@@ -142,7 +140,7 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
         with torch.inference_mode():
             logits = model(ids.view(-1, TINY.T)).flatten(0, 1)
         assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
-        assert len(wrote) == trained.WRITTEN
+        assert len(wrote) == lesson.WRITTEN
         assert set(wrote) <= set(text.letters)
     for line, one in zip(figure(at, "learn_losses")["data"], job.found.values(), strict=True):
         assert array(line["x"]).tolist() == [2, 4, 6, 8]
@@ -155,7 +153,7 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
 def test_a_training_is_stopped_and_begun_anew(
     one_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, model = trained.training(1), gpt2viz.load_model()
+    job, model = lesson.training(1), gpt2viz.load_model()
     tell = job.tell
 
     def stop_early(share: float) -> None:
@@ -179,8 +177,8 @@ def test_a_training_is_stopped_and_begun_anew(
 
 
 def test_one_training_at_a_time(one_training: None) -> None:
-    job, model = trained.training(2), gpt2viz.load_model()
-    with trained._TURN:
+    job, model = lesson.training(2), gpt2viz.load_model()
+    with lesson._TURN:
         job.go_on(model)
         time.sleep(0.1)
         assert job.running

@@ -10,8 +10,8 @@ import streamlit as st
 from gpt2viz import Trace
 from gpt2viz.analysis.generation import generate
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View

@@ -9,16 +9,24 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import guess, values
-from gpt2viz.app.course.checks import Question
+from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import SAME, TOKENS, Book, code, heading, pairs, picture, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, mixture
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
 from gpt2viz.textbook import attention
 from gpt2viz.textbook.attention import (
+    FOUND_BY,
+    HANDS_OVER,
+    LOOKS_FOR,
     SCALE_DRAWS,
+    VALUE_KINDS,
+    VALUE_TOLD,
+    VALUE_WORDS,
+    VALUE_X,
+    hand_over,
     largest_weight,
     random_scores,
     score_variance,
@@ -142,7 +150,7 @@ def _sentence(book: Book) -> Iterator[Question]:
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
     yield _equal_outputs(found, changed)
     _fused(x, weights)
-    values.draw(book)
+    draw_values(book)
 
 
 def _equal_outputs(found: attention.Steps, changed: list[bool]) -> Question:
@@ -245,3 +253,55 @@ def _scale(book: Book) -> Iterator[Question]:
             done=found[0].mean > 0.9,
         ),
     ]
+
+
+_TELLING = (*VALUE_KINDS, *VALUE_TOLD)
+
+
+def draw_values(book: Book) -> None:
+    """Three words with five numbers: two to be found by, three to hand over."""
+    st.subheader("Why V isn't x", anchor="values")
+    prose.markdown(
+        "Why does a word hand over a value, and not its own vector x? Because being found and "
+        "telling something are two jobs. Here the first two numbers of x say **what it looks "
+        "like**: a thing, or an action. The other three say **what it tells**.\n\n"
+        "$W_Q$ lets things look for actions, and actions for things. $W_K$ shows only the kind. "
+        "$W_V$ hands over only what is told, so three numbers stand where keys have two."
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        x = table(parameters.VALUES_X, "x: three words", VALUE_X, VALUE_WORDS, _TELLING)
+    with right:
+        w_v = table(parameters.VALUES_WV, "W_V", HANDS_OVER, VALUE_TOLD, _TELLING)
+    itself, chosen = hand_over(x, LOOKS_FOR, FOUND_BY, w_v)
+    columns = st.columns([4, 5, 4], gap="medium")
+    with columns[0]:
+        one = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
+        picture(book, "values_weights", [one], "unit", height=240)
+    with columns[1]:
+        one = vectors("V = x: output", itself.output, VALUE_WORDS, _TELLING, TOKENS)
+        picture(book, "values_itself", [one], height=240)
+    with columns[2]:
+        one = vectors("V = x W_Vᵀ: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS)
+        picture(book, "values_chosen", [one], height=240)
+    gap = float((itself.weights - chosen.weights).abs().max())
+    prose.markdown(
+        f"The weights are the same both times: largest difference **{difference(gap)}**. With V = "
+        "x the crane is also told that “ate” is an action, which was needed only to find it. Nor "
+        "can such an output leave the range of the x that are mixed."
+    )
+    output.table(
+        {
+            "table": ["Q = x W_Qᵀ", "K = x W_Kᵀ", "V = x W_Vᵀ", "output"],
+            "shape": [str(tuple(t.shape)) for t in (chosen.q, chosen.k, chosen.v, chosen.output)],
+            "last axis": ["d_k, how a query asks", "d_k too, since it meets queries",
+                          "d_v, free to choose", "d_v"],
+        },
+        "Sizes of keys and values",
+        hide_index=True,
+    )  # fmt: skip
+    prose.caption(
+        "d_k is the size of queries and keys, d_v that of values. GPT-2 uses the same size for "
+        "both, $h_s$."
+    )
+    code(hand_over)

@@ -10,14 +10,11 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import landing
 from gpt2viz.app.course import (
+    after_gpt2,
     build,
     by_hand,
-    checks,
     crane,
-    flash,
-    grouped,
     heads,
-    kv_cache,
     learning,
     mask,
     mistakes,
@@ -25,14 +22,11 @@ from gpt2viz.app.course import (
     next_word,
     printed,
     progress,
+    questions,
     real_step,
     residual,
-    rmsnorm,
     rnn,
-    rope,
-    sinks,
     story,
-    swiglu,
     tokens,
     whole,
     why,
@@ -54,7 +48,7 @@ class Chapter(NamedTuple):
     """
 
     title: str
-    draw: Callable[[Book], Iterable[checks.Question]]
+    draw: Callable[[Book], Iterable[questions.Question]]
     examples: tuple[str, ...]
     questions: tuple[str, ...]
     reads_sentence: bool = False
@@ -172,15 +166,17 @@ CHAPTERS: Mapping[str, Chapter] = {
         ("build_attention", "build_all", "build_broken"),
         reads_sentence=True,
     ),
-    "kv-cache": Chapter("KV cache", kv_cache.draw, (), ("cache_tenth",), part=_AFTER),
-    "rmsnorm": Chapter("RMSNorm", rmsnorm.draw, (), ("rms_same",), part=_AFTER),
-    "swiglu": Chapter("SwiGLU", swiglu.draw, (), ("gate_shut",), part=_AFTER),
-    "rope": Chapter("RoPE", rope.draw, (), ("rope_moved",), part=_AFTER),
+    "kv-cache": Chapter("KV cache", after_gpt2.draw_kv_cache, (), ("cache_tenth",), part=_AFTER),
+    "rmsnorm": Chapter("RMSNorm", after_gpt2.draw_rmsnorm, (), ("rms_same",), part=_AFTER),
+    "swiglu": Chapter("SwiGLU", after_gpt2.draw_swiglu, (), ("gate_shut",), part=_AFTER),
+    "rope": Chapter("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
     "grouped": Chapter(
-        "Grouped-query attention", grouped.draw, (), ("groups_factor",), part=_AFTER
+        "Grouped-query attention", after_gpt2.draw_grouped, (), ("groups_factor",), part=_AFTER
     ),
-    "flash": Chapter("Flash attention", flash.draw, (), ("flash_bytes",), part=_AFTER),
-    "sinks": Chapter("Sinks", sinks.draw, (), ("sink_rest",), reads_sentence=True, part=_AFTER),
+    "flash": Chapter("Flash attention", after_gpt2.draw_flash, (), ("flash_bytes",), part=_AFTER),
+    "sinks": Chapter(
+        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), reads_sentence=True, part=_AFTER
+    ),
     "rnn": Chapter("RNNs", rnn.draw, (), ("rnn_between",), part="Before GPT-2"),
     "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
     APPENDIX: Chapter("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
@@ -247,7 +243,7 @@ def show(name: str, colors: Palette) -> None:
         known = [one for one, where in _EXPLAINED_IN.items() if names.index(where) <= place]
         view = page.read_sentence(colors, chapter.choosing, known)
     book = Book(colors, view)
-    checks.ask(name, chapter.draw(book))
+    questions.ask(name, chapter.draw(book))
     if name in story.CHAPTERS:
         story.tell(name, book)
     prose.caption(

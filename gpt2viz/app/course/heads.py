@@ -10,9 +10,8 @@ import streamlit as st
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import address, output, parameters, prose
 from gpt2viz.app.components import lines
-from gpt2viz.app.course import motion
-from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, vectors
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, picture, play, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
@@ -20,6 +19,7 @@ from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.view import whole_text
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.labels import difference
+from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import attention, heads
 
@@ -85,7 +85,7 @@ def _way(book: Book) -> Iterator[Question]:
     whole = heads.MultiHeadAttention
     code(heads.shape_steps, whole.__init__, whole.split)
     if not failed:
-        motion.heads_split(book, B, T, C, nh)
+        heads_split(book, B, T, C, nh)
     yield from _way_questions(failed, C)
     heading("E8")
     prose.markdown(
@@ -226,3 +226,27 @@ def _real(book: Book) -> Iterator[Question]:
 def _most_to_itself(weights: np.ndarray) -> bool:
     """Whether every token of a head (T, T) looks at itself more than at any other."""
     return bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
+
+
+#: Tokens whose vectors are drawn.
+_ROWS = 4
+
+
+def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
+    """Vectors of C channels into nh heads and back; nh must divide C."""
+    drawn, hs = min(T, _ROWS), C // nh
+    states = heads.split_and_merge(drawn, C, nh)
+    told = [
+        f"({B}, {T}, {C}): a row for each token. A colour marks the {hs} channels of one head.",
+        f"view: ({B}, {T}, {nh}, {hs}). Each row is cut into {nh} pieces. Nothing has moved.",
+        f"transpose: ({B}, {nh}, {T}, {hs}). Heads are counted first, so they are drawn apart; in "
+        "memory nothing has moved. Now each head works on its own rows.",
+        f"transpose: ({B}, {T}, {nh}, {hs}). The heads' outputs are counted by token again.",
+        f"reshape: ({B}, {T}, {C}). Now they are moved, and stand side by side in one row.",
+    ]
+    prose.markdown(
+        f"**To scale.** {'The first ' if drawn < T else ''}{drawn} of {T} tokens of one text. "
+        "A block is what one head gets of one token."
+    )
+    play(book, frames.splitting_heads(states, nh, told), parameters.WAY_STEP)
+    code(heads.split_and_merge)

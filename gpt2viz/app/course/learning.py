@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from threading import Semaphore
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 
-from gpt2viz import CheckpointError
+from gpt2viz import CheckpointError, Model
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
-from gpt2viz.app.course import trained
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, link, picture, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.trained import Learned, Training
 from gpt2viz.app.course.written import enough, equals, spelled
+from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, label, signed
+from gpt2viz.model.tuning import threads
 from gpt2viz.pictures.curves import curves_at
 from gpt2viz.pictures.training import loss_curves, losses_of_models
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
-from gpt2viz.textbook.learning import Setting
+from gpt2viz.textbook.learning import Point, Setting
 
 _RATES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _SECOND = "The end."
@@ -209,12 +211,12 @@ def _four(book: Book) -> None:
         "\n\nAll four learn from the same passages of old books of Project Gutenberg, in small "
         "letters. Every tenth passage is held out, and on those the loss is measured."
     )
-    seeds = trained.SEEDS
+    seeds = SEEDS
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed: int = st.selectbox(
             "Seed", seeds, width=120, **address.choice(parameters.LEARN_SEED, seeds)
         )
-        job, asked = trained.training(seed), f"_train_{seed}"
+        job, asked = training(seed), f"_train_{seed}"
         if job.share < 1 and not st.session_state.get(asked):
             st.button(
                 "Train the four models",
@@ -363,3 +365,65 @@ def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
             told=f"Now it is {loss:.4f}." if edited and not low else "",
         ),
     ]
+
+
+#: The seeds that are offered: so many trainings, each kept for all visitors, are a server's most.
+SEEDS = range(5)
+#: Letters that each model writes in the end.
+WRITTEN = 60
+
+_TURN = Semaphore()
+
+
+class Learned(NamedTuple):
+    """A model's losses by now, its parameters, and what it wrote in the end."""
+
+    points: tuple[Point, ...]
+    n_parameters: int
+    written: str = ""
+
+
+@dataclass(eq=False)
+class Training(Job):
+    """Four models on their way, by name; those that come later aren't there yet."""
+
+    seed: int
+    size: Setting = field(default_factory=Setting)
+    found: Mapping[str, Learned] = field(default_factory=dict)
+
+    def work(self, model: Model) -> None:
+        """Wait until no other training goes on, then train one model after the other."""
+        while not _TURN.acquire(timeout=0.5):
+            self.tell(0.0)
+        try:
+            self._train()
+        finally:
+            _TURN.release()
+
+    def _train(self) -> None:
+        text, size, found = learning.corpus(), self.size, dict[str, Learned]()
+        small = {
+            name: learning.build(name, len(text.letters), size, self.seed)
+            for name in learning.PARTS
+        }
+        counts = {name: sum(p.numel() for p in one.parameters()) for name, one in small.items()}
+        before = 0
+        for name, one in small.items():
+            points: list[Point] = []
+            with threads(size.B * size.T * counts[name]):
+                for point in learning.train(one, text, size, self.seed):
+                    points.append(point)
+                    self.found = found | {name: Learned(tuple(points), counts[name])}
+                    # A step takes about as long as the model has parameters.
+                    done = before + counts[name] * point.step / size.steps
+                    self.tell(done / sum(counts.values()))
+                written = learning.write(one, text.letters, size.T, WRITTEN, self.seed)
+            found[name] = Learned(tuple(points), counts[name], written)
+            before += counts[name]
+        self.found = found
+
+
+@st.cache_resource(max_entries=len(SEEDS), show_spinner=False)
+def training(seed: int) -> Training:
+    """The training of that seed, one for all visitors."""
+    return Training(seed)

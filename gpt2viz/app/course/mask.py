@@ -1,4 +1,4 @@
-"""The causal mask: nobody looks ahead."""
+"""The causal mask: no word sees a later one, and that alone tells the order."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from collections.abc import Iterator
 
 import numpy as np
 import streamlit as st
+from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import guess, masks, motion, two_orders
-from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, pairs, picture
+from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app.course import guess
+from gpt2viz.app.course.parts import (
+    PLANE,
+    TOKENS,
+    Book,
+    code,
+    heading,
+    pairs,
+    picture,
+    play,
+    vectors,
+)
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.arrays import Array
+from gpt2viz.labels import difference
 from gpt2viz.model.mask import hidden_pairs
-from gpt2viz.textbook import attention
+from gpt2viz.pictures import frames
+from gpt2viz.pictures.frames import written
+from gpt2viz.textbook import attention, embeddings
 from gpt2viz.textbook.tensors import rows
 
 
@@ -49,7 +63,7 @@ def draw(book: Book) -> Iterator[Question]:
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
     code(attention.hide_later)
     if seen:
-        motion.mask_closes(book, scaled)
+        mask_closes(book, scaled)
     prose.markdown(
         "The mask comes **before** softmax. Setting weights to 0 afterwards would leave rows that "
         "don't sum to 1. The mask needs no training: it is the same triangle for every text."
@@ -57,8 +71,8 @@ def draw(book: Book) -> Iterator[Question]:
         "itself. A model that reads from the left must settle at a later word which crane is meant."
     )
     yield from _questions(causal, scaled, np.asarray(weights[3]))
-    masks.draw(book, scaled)
-    two_orders.draw(book)
+    draw_added_mask(book, scaled)
+    draw_two_orders(book)
 
 
 def _after_softmax() -> Question:
@@ -112,3 +126,96 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             else "",
         ),
     ]
+
+
+def mask_closes(book: Book, scores: ArrayLike) -> None:
+    """Scaled scores (T, T) of the sentence of E7 on their way through the mask."""
+    prose.markdown(
+        "**Row by row.** Play it, or take one step at a time. On the left −∞ goes into the scores; "
+        "on the right is softmax of what stands there. So later words lose their weight to the "
+        "others."
+    )
+    states = attention.closing(scores)
+    told = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
+    for n, word in enumerate(attention.SENTENCE):
+        before, after = (
+            ", ".join(written(float(x)) for x in states[at].weights[n]) for at in (n, n + 1)
+        )
+        later = " and ".join(attention.SENTENCE[n + 1 :])
+        went = f"−∞ goes in for {later}. Its weights {before} become {after}."
+        told.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
+    play(book, frames.closing_mask(states, attention.SENTENCE, told), parameters.MASK_STEP)
+    code(attention.closing)
+
+
+#: The context, texts, heads and tokens of the shapes.
+_CONTEXT, _B, _NH, _T = 8, 2, 12, 4
+
+
+def draw_added_mask(book: Book, scores: Array) -> None:
+    """Scaled scores (T, T) with M added, and the shapes of a mask that is kept."""
+    st.subheader("Filled in, or added", anchor="added")
+    prose.markdown(
+        "Formulas write the mask as a table **M** that is added to the scores. It holds 0 where a "
+        "query may look, and −∞ where it may not. Code fills −∞ in with `masked_fill`. A number "
+        "plus 0 stays, and a number plus −∞ is −∞, so both come to the same."
+    )
+    st.latex(r"\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}} + M\right)")
+    st.latex(r"M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}")
+    prose.caption("i is the place of the query, j that of the key.")
+    tensor, labels = rows(scores), attention.SENTENCE
+    M, added, filled = (
+        attention.added_mask(_T),
+        attention.add_mask(tensor),
+        attention.hide_later(tensor),
+    )
+    made = {"M": M, "scaled scores + M": added, "masked_fill": filled}
+    panels = [pairs(name, t, labels, "score", t.isneginf()) for name, t in made.items()]
+    picture(book, "masks", panels, height=250)
+    prose.caption("A masked cell holds −∞.")
+    gap = float((added.softmax(dim=-1) - filled.softmax(dim=-1)).abs().max())
+    prose.markdown(f"Largest difference between the two ways' weights: **{difference(gap)}**")
+    code(attention.added_mask, attention.add_mask, attention.hide_later)
+    prose.markdown(
+        "The triangle is the same for every text, so code makes it once, for the longest one. It "
+        "is kept as a **buffer**: it goes along with the module, but training leaves it alone. "
+        "`.view(1, 1, n, n)` puts two axes of length 1 before it. They are stretched over the "
+        f"texts of a batch and the heads. Here n = {_CONTEXT} tokens fit, and a text has T = {_T}:"
+    )
+    steps_of = attention.stored_mask_steps(_CONTEXT, _B, _NH, _T)
+    output.table(
+        {"step": [what for what, _ in steps_of], "shape": [size for _, size in steps_of]},
+        "Shapes of a mask that is kept",
+        hide_index=True,
+    )
+    prose.caption(f"B = {_B} texts at once, nh = {_NH} heads.")
+    code(attention.stored_mask_steps, attention.StoredMask)
+
+
+def draw_two_orders(book: Book) -> None:
+    """The words of E3 in both orders, with and without positions and mask."""
+    st.subheader("What the mask tells about the order", anchor="two-orders")
+    prose.markdown(
+        "Attention adds up what words hand over. Where every word sees every other, each is given "
+        "the same in “crane ate fish” as in “fish ate crane”, if no position tells them apart."
+        "\n\nThe mask lets a word see only itself and those before it. That alone says something "
+        "about the order. Models can learn from it without any other help (Haviv et al. 2022, "
+        "*Transformer Language Models without Positional Encodings Still Learn Positional "
+        "Information*). Here attention has nothing learned."
+    )
+    with st.container(horizontal=True, gap="large"):
+        on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
+        causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
+    places = np.array(embeddings.POSITION_VECTORS) * on
+    both = (0, 1, 2), (2, 1, 0)
+    found = [embeddings.read_in_order(order, places, causal=causal) for order in both]
+    panels = [
+        vectors(
+            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, PLANE, TOKENS
+        )
+        for order, mixed in zip(both, found, strict=True)
+    ]
+    picture(book, "order", panels, height=240)
+    gap = float((found[0] - found[1]).abs().max())
+    prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
+    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, attention.attend)

@@ -8,8 +8,8 @@ import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, heading
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.written import equals
 from gpt2viz.textbook import mistakes
 

@@ -1,4 +1,4 @@
-"""The MLP and its curve: what each token does with what it has gathered."""
+"""The MLP and its curve: each token works alone on what it has gathered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import blocks, dropped_weights
-from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
+from gpt2viz.app.course.parts import TOKENS, Book, code, heading, pairs, picture, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import bracketed, equals, given
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
 from gpt2viz.pictures.curves import curves_at
-from gpt2viz.textbook import mlp
+from gpt2viz.textbook import attention, heads, mlp
 from gpt2viz.textbook.tensors import rows
 
 _OUT = tuple(f"out {n}" for n in range(4))
@@ -127,7 +126,7 @@ def _curves(book: Book) -> Iterator[Question]:
     )
     code(*mlp.CURVES.values())
     yield from _curve_questions(values["GELU (erf)"])
-    blocks.draw(book)
+    draw_blocks(book)
 
 
 def _curve_questions(gelu: Array) -> list[Question]:
@@ -184,4 +183,99 @@ def _dropout(book: Book) -> Iterator[Question]:
             else "",
         ),
     ]
-    dropped_weights.draw(book)
+    draw_dropped_weights(book)
+
+
+_AXES = ("x₁", "x₂", "x₃")
+
+
+def draw_blocks(book: Book) -> None:
+    """Six words through three blocks of equally many parameters."""
+    st.subheader("Three blocks, one input", anchor="blocks")
+    left, right = st.columns([3, 1], gap="medium")
+    with left:
+        x = table(parameters.BLOCKS_X, "Six words", attention.JOURNEY_X, attention.JOURNEY, _AXES)
+    seeds = range(10)
+    seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.BLOCKS_SEED, seeds))
+    found = mlp.run_blocks(x, seed)
+    n = {ran.n_parameters for ran in found.values()}
+    prose.markdown(
+        "Three MLPs read the same six words. The first two differ only in their curve. The third, "
+        "**SwiGLU**, has a gate, as a later chapter explains. Without biases each has "
+        f"**{n.pop()} parameters**, drawn from a seed."
+    )
+    panels = [
+        vectors(name, ran.output, attention.JOURNEY, _AXES, TOKENS) for name, ran in found.items()
+    ]
+    picture(book, "blocks", panels, height=270)
+    zero = {name: float((ran.inside == 0).float().mean()) for name, ran in found.items()}
+    output.table(
+        {
+            "block": list(found),
+            "channels inside": [ran.inside.shape[1] for ran in found.values()],
+            "exactly 0 inside": [f"{share:.0%}" for share in zero.values()],
+            "smallest inside": [float(ran.inside.min()) for ran in found.values()],
+            "largest inside": [float(ran.inside.max()) for ran in found.values()],
+        },
+        "Inside three blocks",
+        hide_index=True,
+        column_config={
+            f"{end} inside": st.column_config.NumberColumn(format="%.4f")
+            for end in ("smallest", "largest")
+        },
+    )
+    prose.markdown(
+        f"ReLU has shut **{zero['ReLU']:.0%}** of the channels; GELU "
+        f"{zero['GELU']:.0%}, and the gate {zero['SwiGLU']:.0%}. A channel that ReLU has shut "
+        "passes no gradient, so it learns nothing from that word."
+    )
+    code(mlp.three_blocks, mlp.inside_block, mlp.run_blocks)
+
+
+_CHANCES = [0.0, 0.1, 0.2, 0.5, 0.9]
+#: Heads of the last form, and what decides the tables of all.
+_NH, _SEED = 3, 0
+
+
+def draw_dropped_weights(book: Book) -> None:
+    """The weights of the variants for E19's words, as softmax left them and after dropout.
+
+    The head that is drawn of the last variant is its first.
+    """
+    st.subheader("Dropout on attention weights", anchor="dropped")
+    prose.markdown(
+        "Attention weights can be dropped too. Here are those of the four forms in *Many heads*:"
+    )
+    columns = st.columns(3, vertical_alignment="bottom")
+    p: float = columns[0].selectbox(
+        "Chance p", _CHANCES, **address.choice(parameters.WEIGHTS_P, _CHANCES)
+    )
+    seeds = range(10)
+    which: int = columns[1].selectbox(
+        "Seed of what is dropped", seeds, **address.choice(parameters.WEIGHTS_SEED, seeds)
+    )
+    training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
+    found = heads.drop_weights(attention.JOURNEY_X, _NH, _SEED, p, training, which)
+    called = {name: name.replace("multi-head", "multi-head, head 0") for name in found}
+    before, after = (
+        [
+            pairs(
+                f"{called[name]}: {what}",
+                numbers,
+                attention.JOURNEY,
+                "attention weight",
+                one.hidden,
+            )
+            for name, one in found.items()
+            for numbers in [one.weights if what == "weights" else one.dropped]
+        ]
+        for what in ("weights", "dropped")
+    )
+    picture(book, "variants_weights", before, "unit", height=250)
+    picture(book, "variants_dropped", after, height=250)
+    sums = [float(n) for one in found.values() for n in one.dropped.sum(dim=1)]
+    prose.markdown(
+        f"Before, each row sums to 1. Afterwards they sum to between **{min(sums):.2f}** and "
+        f"**{max(sums):.2f}**. Later keys stay at 0: dropout comes after the mask."
+    )
+    code(heads.weights_of, mlp.drop, heads.drop_weights)

@@ -11,8 +11,8 @@ from gpt2viz import Trace, sampling_distribution
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course import guess
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, Book, code, heading, picture, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array

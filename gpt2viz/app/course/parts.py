@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +11,12 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, source_code
+from gpt2viz.app.components import player
 from gpt2viz.app.pages import Page
-from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
+from gpt2viz.pictures.frames import Frames
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
@@ -102,6 +105,15 @@ def picture(
         legend=any(panel.masked is not None for panel in panels),
     )
     output.picture(drawn, book.colors, key=key, of_run=False)
+
+
+def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
+    """Frames that the reader can play or step through; the address has the frame."""
+    address.choice(parameter, range(len(drawn.frames)))
+    at: int = address.chosen(parameter)
+    choose = partial(address.put, parameter)
+    output.remember(drawn.still(at), of_run)
+    player.draw(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)
 
 
 def code(*made: source_code.Made) -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 import streamlit as st
 
 from gpt2viz.app import prose
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, heading
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import counted
 from gpt2viz.textbook.claims import TEXTS, Claim, Text

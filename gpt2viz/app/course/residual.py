@@ -8,13 +8,15 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course import express_lane, motion
-from gpt2viz.app.course.checks import Question
-from gpt2viz.app.course.parts import Book, code, heading, picture, vectors
+from gpt2viz.app.course.parts import Book, code, heading, picture, play, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
+from gpt2viz.labels import isolated, label, power_of_ten
+from gpt2viz.pictures import frames
 from gpt2viz.pictures.curves import curves_at
+from gpt2viz.pictures.frames import Place, written
 from gpt2viz.textbook import residual
 
 _FOUR = ("0", "1", "2", "3")
@@ -30,7 +32,7 @@ def draw(book: Book) -> Iterator[Question]:
         "the error's signal runs back along the same straight path."
     )
     yield from _stream(book)
-    express_lane.draw(book)
+    draw_express_lane(book)
     yield from _norm()
     _order(book)
     yield from _depth(book)
@@ -51,7 +53,7 @@ def _stream(book: Book) -> Iterator[Question]:
         picture(book, "stream_picture", [panel], height=210)
     st.latex(rf"x + f(x) {equals(total)}")
     code(residual.add)
-    motion.stream_flows(book)
+    stream_flows(book)
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
     kept = bool(np.allclose(both[0], residual.STREAM))
     yield from [
@@ -220,3 +222,84 @@ def _depth(book: Book) -> Iterator[Question]:
             done=grown > 10,
         ),
     ]
+
+
+def draw_express_lane(book: Book) -> None:
+    """Two stacks of the same parts, and what of the gradient arrives at each layer."""
+    st.subheader("An express lane for gradients", anchor="lane")
+    prose.markdown(
+        "In training, a **gradient** runs back from the end: for each number it tells how a small "
+        "change in it would change the error. Through a part it has to pass all of its "
+        "tables. Past it, along the stream, it arrives unchanged.\n\n"
+        "Now take the stream away: the same random MLPs are stacked twice. In one stack each "
+        "replaces what it read, f(x). In the other it is added, x + f(x)."
+    )
+    depth: int = st.segmented_control(
+        "Layers", _DEPTHS, required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
+    )
+    found = {
+        "x + f(x)": residual.lane_gradients(depth, residual=True),
+        "f(x)": residual.lane_gradients(depth, residual=False),
+    }
+    output.picture(
+        curves_at(
+            "Gradient at each layer, with and without the residual, as powers of ten",
+            range(depth + 1),
+            {name: np.log10(sizes) for name, sizes in found.items()},
+            "layer",
+            "log₁₀ of the gradient over that at the end",
+        ),
+        book.colors,
+        key="lane",
+        of_run=False,
+    )
+    kept, lost = (sizes[0] for sizes in found.values())
+    prose.markdown(
+        f"With the residual, **{kept:.3g}** times the end's gradient arrives at the first layer. "
+        f"Without it, **{power_of_ten(lost)}** times. On the scale −3 means a thousandth."
+    )
+    prose.caption("C = 32, untrained, without norms.")
+    code(residual.lane_gradients)
+
+
+def stream_flows(book: Book) -> None:
+    """A token of the sentence on its way through the model above."""
+    view = book.view
+    place = view.n_tokens - 1 if view.query is None else view.query
+    prose.markdown(
+        "**In the model above.** Choose a token and follow its vector. A vector's **length** is "
+        "the root of the sum of its squared numbers. The **cosine** of two vectors tells whether "
+        "they point the same way: 1 if they do, 0 at a right angle, −1 if they are opposite."
+        "\n\nAt each step those rows of the token table are listed that point most nearly the same "
+        "way."
+    )
+    stops = residual.stops(view.model, view.trace, place)
+    name, tokenizer = isolated(view.labels[place]), view.model.tokenizer
+    found = []
+    for n, stop in enumerate(stops):
+        texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]
+        added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
+        near = f"Nearest row: “{isolated(texts[0])}”, cosine {written(stop.alike[0])}."
+        found.append(
+            Place(
+                f"“{name}”: {_what_was_added(stop, added, length)} {near}",
+                added,
+                length,
+                stop.cosine if n else None,
+                list(zip(map(int, stop.nearest), texts, strict=True)),
+                stop.alike.tolist(),
+            )
+        )
+    play(book, frames.way_through(found), parameters.STREAM_STEP, of_run=True)
+    code(residual.stops)
+
+
+def _what_was_added(stop: residual.Stop, added: float, length: float) -> str:
+    if stop.key == "token_embedding":
+        return f"its row of the token table, length {written(length)}."
+    part = {"embedding": "its position", "residual_mid": "attention", "residual_out": "the MLP"}
+    where = "" if stop.layer is None else f"layer {stop.layer}, "
+    return (
+        f"{where}{part[stop.key]} adds a vector of length {written(added)}. The stream is now "
+        f"{written(length)} long; cosine to before {written(stop.cosine)}."
+    )

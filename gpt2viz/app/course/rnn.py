@@ -6,8 +6,8 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, output, parameters, prose
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import power_of_ten
 from gpt2viz.pictures.curves import curves_at

@@ -1,33 +1,140 @@
 """The story: the tiny crane reads one sentence, a step in each chapter, and the real model too.
 
-Each step begins with the numbers that the one before has left.
+Each step begins with the numbers that the one before has left. The reader's tables are in the
+address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.analysis.sampling import softmax
-from gpt2viz.app import prose
-from gpt2viz.app.course import real_step, tiny_tables
+from gpt2viz.app import address, parameters, prose
+from gpt2viz.app.course import real_step, tables
 from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
-from gpt2viz.app.course.tiny_tables import Mine
-from gpt2viz.app.course.written import (
-    bracketed,
-    brief,
-    enough,
-    equals,
-    given,
-    gives,
-    spelled,
-)
+from gpt2viz.app.course.written import bracketed, brief, enough, equals, given, gives, spelled
+from gpt2viz.app.parameters import ListParam
+from gpt2viz.arrays import Array
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import tiny_crane
-from gpt2viz.textbook.tiny_crane import CHANNELS, SENTENCE, VOCABULARY, Reading
+from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
+
+#: The tables' numbers lie between −LARGEST and LARGEST, so that a pencil is still enough.
+LARGEST = 10.0
+
+_OUT = ("out 1", "out 2")
+#: What both heads hand over, side by side.
+FOUND = ("0, out 1", "0, out 2", "1, out 1", "1, out 2")
+#: The MLP's neurons, as long as nobody says what they find.
+NEURONS = ("neuron 1", "neuron 2", "neuron 3")
+
+
+class _Table(NamedTuple):
+    """What the address calls a table, its title, what it held at first, and its axes."""
+
+    parameter: ListParam
+    title: str
+    made: ArrayLike
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+def _of_head(letter: str, head: int, parameter: ListParam) -> _Table:
+    made = getattr(MADE.heads[head], letter)
+    title = f"W_{letter.upper()}"
+    if head:  # the chapter of head 0 comes before there are others
+        title += f" of head {head}"
+    return _Table(parameter, title, made, _OUT, CHANNELS)
+
+
+_EDITABLE: Mapping[str, _Table] = {
+    "tokens": _Table(parameters.TINY_WORDS, "Token table", MADE.tokens, VOCABULARY, CHANNELS),
+    "positions": _Table(
+        parameters.TINY_PLACES, "Position vectors", MADE.positions, "0123", CHANNELS
+    ),
+    "q0": _of_head("q", 0, parameters.TINY_Q0),
+    "k0": _of_head("k", 0, parameters.TINY_K0),
+    "v0": _of_head("v", 0, parameters.TINY_V0),
+    "q1": _of_head("q", 1, parameters.TINY_Q1),
+    "k1": _of_head("k", 1, parameters.TINY_K1),
+    "v1": _of_head("v", 1, parameters.TINY_V1),
+    "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, FOUND),
+    "widen": _Table(
+        parameters.TINY_WIDEN,
+        "Into the middle",
+        np.column_stack([np.asarray(MADE.widen), np.asarray(MADE.bias)]),
+        NEURONS,
+        (*CHANNELS, "bias"),
+    ),
+    "back": _Table(parameters.TINY_BACK, "And back", MADE.back, CHANNELS, NEURONS),
+}
+
+
+class Mine(NamedTuple):
+    """The tables with all that the reader changed, and the names of those that were changed."""
+
+    tables: Tables
+    edited: frozenset[str]
+
+    def as_made(self, *names: str) -> bool:
+        """Whether none of these tables was changed."""
+        return not self.edited & set(names)
+
+
+def read_tables() -> Mine:
+    """The tables that the address asks for."""
+    now = {
+        name: tables.numbers(one.parameter, one.made, LARGEST) for name, one in _EDITABLE.items()
+    }
+    edited = {name for name, one in _EDITABLE.items() if not _same(now[name], one.made)}
+    heads = (
+        Head(now["q0"], now["k0"], now["v0"]),
+        Head(now["q1"], now["k1"], now["v1"]),
+    )
+    widen, bias = now["widen"][:, :-1], now["widen"][:, -1]
+    found = Tables(now["tokens"], now["positions"], heads, now["merge"], widen, bias, now["back"])
+    return Mine(found, frozenset(edited))
+
+
+def _same(one: Array, other: ArrayLike) -> bool:
+    return bool(np.array_equal(one, np.asarray(other, np.float32)))
+
+
+def fields(*names: str) -> None:
+    """Draw tables whose numbers can be changed, one below the other."""
+    for name in names:
+        one = _EDITABLE[name]
+        tables.table(one.parameter, one.title, one.made, one.rows, one.columns, LARGEST)
+
+
+def tell_edited(mine: Mine, used: Collection[str], here: Collection[str]) -> None:
+    """Say which tables of those ``used`` were changed elsewhere, with a way back.
+
+    Those ``here`` are drawn, each with a way back of its own.
+    """
+    elsewhere = [_EDITABLE[name] for name in used if name in mine.edited and name not in here]
+    if not elsewhere:
+        return
+    titles = ", ".join(f"**{one.title}**" for one in elsewhere)
+    prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
+    st.button(
+        "Back to the tiny crane's own numbers",
+        key="tiny_reset",
+        icon=":material/undo:",
+        type="tertiary",
+        on_click=_back,
+    )
+
+
+def _back() -> None:
+    for one in _EDITABLE.values():
+        address.put(one.parameter, ())
+
 
 #: The place of "fish", which sees the whole sentence, with the mask and without.
 _FISH = 3
@@ -38,8 +145,8 @@ _IN_LATEX = (r"\text{thing}", r"\text{deed}", r"\text{hand}_\rightarrow", r"\tex
 def tell(chapter: str, book: Book) -> None:
     """Draw a chapter's step of the tiny crane, and the same step in the real model."""
     st.subheader("The tiny crane", anchor="tiny")
-    mine = tiny_tables.read()
-    tiny_tables.tell_edited(mine, _used(chapter), _TABLES[chapter])
+    mine = read_tables()
+    tell_edited(mine, _used(chapter), _TABLES[chapter])
     _STEPS[chapter](book, tiny_crane.read(mine.tables), mine)
     code(tiny_crane.read, tiny_crane.look)
     st.subheader("The same step in the real model", anchor="real")
@@ -70,7 +177,7 @@ def _tokens(book: Book, crane: Reading, mine: Mine) -> None:
     )
     left, right = st.columns(2, gap="medium")
     with left:
-        tiny_tables.fields("tokens")
+        fields("tokens")
     with right:
         picture(book, "tiny_tokens", [_by_token("token vectors", crane.tokens)], height=230)
     st.latex(
@@ -89,7 +196,7 @@ def _order(book: Book, crane: Reading, mine: Mine) -> None:
     prose.markdown(turns if mine.as_made("tokens", "positions") else added)
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        tiny_tables.fields("positions")
+        fields("positions")
     with right:
         panels = [_by_token("token vectors", crane.tokens), _by_token("their sum x", crane.x)]
         picture(book, "tiny_order", panels, height=210)
@@ -195,7 +302,7 @@ def _heads(book: Book, crane: Reading, mine: Mine) -> None:
         for n, head in enumerate(crane.heads)
     ]
     picture(book, "tiny_heads", looks, "unit", height=250)
-    four = ("0: thing", "0: deed", "1: thing", "1: deed") if as_words else tiny_tables.FOUND
+    four = ("0: thing", "0: deed", "1: thing", "1: deed") if as_words else FOUND
     panels = [
         _by_token("outputs, side by side", crane.merged, four),
         _by_token("what attention adds", crane.attention),
@@ -209,7 +316,7 @@ def _heads(book: Book, crane: Reading, mine: Mine) -> None:
 
 def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
     named = mine.edited <= {"back"}
-    neurons = ("no deed", "deed", "both") if named else tiny_tables.NEURONS
+    neurons = ("no deed", "deed", "both") if named else NEURONS
     found = (
         " One is above 0 for a thing that has no deed yet, one for a deed, one for a thing that "
         "has its deed."
@@ -323,7 +430,7 @@ def _side_by_side(*names: str) -> None:
     for n in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
             with column:
-                tiny_tables.fields(name)
+                fields(name)
 
 
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:

@@ -15,8 +15,8 @@ from gpt2viz.analysis.reason_words import spoken
 from gpt2viz.analysis.scores import induction
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.course.checks import Question
 from gpt2viz.app.course.parts import Book, code, link
+from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter

@@ -1,0 +1,405 @@
+"""A chapter's questions: typed or done, how wrong answers are met, and what stays answered."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import streamlit as st
+
+from gpt2viz.app import prose
+from gpt2viz.app.course import progress
+from gpt2viz.textbook import attention
+
+#: How far a number may be off: half a unit of the second decimal.
+TOLERANCE = 0.0051
+#: Characters of the longest answer that is read.
+LONGEST = 80
+
+_COUNTED = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+)
+_TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
+_WORDS = {word: str(n) for n, word in enumerate(_COUNTED.split())}
+_WORDS |= {word: f"{n}0" for n, word in enumerate(_TENS.split(), start=3)}
+_WORDS |= {"half": "0.5", "thousand": "1000"}
+_SAID = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
+_SIGNS = str.maketrans(dict.fromkeys("−–—", "-") | dict.fromkeys("·×⋅∙", "*") | {"÷": "/"})
+_FUNCTIONS = {"ln": math.log, "log": math.log, "log2": math.log2, "sqrt": math.sqrt}
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_TOKEN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|log2|[^\W\d_]+|\S")
+_GROUPED = r"(?<![\d.,])\d{1,3}(?:[%s]\d{3})+(?![\d])"
+_FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "word"}
+
+
+def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
+    """Whether a typed text is the answer, or one of those that are right ``also``.
+
+    An answer of one number may be typed as a word ("six"), with a decimal comma ("1,39"), in
+    groups ("38,597,376"), with a unit or as a calculation ("ln 4"), within ``TOLERANCE``. One of
+    several numbers is a shape: what stands between them doesn't count. Of an answer in words,
+    case, quotes and words such as "the" don't count.
+    """
+    return any(_same(given[:LONGEST], one) for one in (answer, *also))
+
+
+def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
+    """What a wrong answer would be right for, in a sentence; "" where that can't be told.
+
+    ``near`` has a sentence for each wrong answer that is known, several of them with " | " between.
+    """
+    given = given[:LONGEST]
+    for wrong, sentence in near.items():
+        if any(_same(given, one) for one in wrong.split(" | ")):
+            return sentence
+    if _is_shape(answer):
+        return _of_a_shape(_sizes(given), _sizes(answer))
+    return _of_a_number(list(values(given)), answer) if _is_number(answer) else ""
+
+
+def values(given: str) -> Iterator[float]:
+    """What a typed number may mean: a comma or a point may stand for thousands or decimals."""
+    plain = given.casefold().translate(_SIGNS).replace("√", "sqrt").rpartition("=")[2]
+    plain = _ungrouped(plain, " '’_\u00a0\u202f")
+    readings = (_ungrouped(plain, ","), plain.replace(",", "."), _ungrouped(plain, "."))
+    for reading in dict.fromkeys(readings):
+        try:
+            yield _Calculation(_tokens(reading)).value()
+        except (ArithmeticError, ValueError, IndexError):
+            continue
+
+
+def _same(given: str, answer: str) -> bool:
+    if _is_shape(answer):
+        return _sizes(given) == _sizes(answer)
+    if _is_number(answer):
+        return any(abs(value - float(answer)) <= TOLERANCE for value in values(given))
+    return bool(_spoken(given)) and _spoken(given) == _spoken(answer)
+
+
+def _is_shape(answer: str) -> bool:
+    return answer.startswith("(")
+
+
+def _is_number(answer: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", answer) is not None
+
+
+def _sizes(shape: str) -> list[int]:
+    found = re.findall(r"\d+|[^\W\d_]+", shape.casefold())
+    return [int(n) for n in (_WORDS.get(part, part) for part in found) if n.isdecimal()]
+
+
+def _spoken(text: str) -> list[str]:
+    words = re.findall(r"[^\W\d_]+", text.casefold())
+    return [word for word in words if word not in _FILLERS] or words
+
+
+def _of_a_shape(found: list[int], wanted: list[int]) -> str:
+    if not found:
+        return "The answer is a shape: the sizes of all axes, such as (2, 3)."
+    if len(found) != len(wanted):
+        return f"The answer has {len(wanted)} axes; yours has {len(found)}."
+    if sorted(found) == sorted(wanted):
+        return "The right sizes in the wrong order: which axis comes first?"
+    return ""
+
+
+def _of_a_number(found: list[float], answer: str) -> str:
+    wanted = float(answer)
+    if not found:
+        return "The answer is a number."
+    if any(abs(value + wanted) <= TOLERANCE for value in found):
+        return "Right except for the sign."
+    if "." in answer and any(abs(value - wanted) <= 0.02 * abs(wanted) for value in found):
+        return "Close: mind the decimals."
+    return ""
+
+
+def _ungrouped(text: str, separators: str) -> str:
+    """Without the separators between groups of three digits."""
+    found = re.compile(_GROUPED % re.escape(separators))
+    return found.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
+
+
+def _tokens(text: str) -> list[str]:
+    """Numbers, signs and functions; "times" is a sign, other words are units and fall away."""
+    apart = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
+    found = [_SAID.get(token, token) for token in _TOKEN.findall(apart)]
+    found = [token for token in found if token in _FUNCTIONS or not token.isalpha()]
+    while found and found[0] in "*+~≈":
+        del found[0]
+    while found and found[-1] in "*.!%":
+        del found[-1]
+    return found
+
+
+class _Calculation:
+    """A sum of products of numbers, brackets and functions; ``ValueError`` for anything else."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.left = tokens
+
+    def value(self) -> float:
+        found = self._sum()
+        if self.left:
+            raise ValueError(self.left)
+        return found
+
+    def _sum(self) -> float:
+        found = self._product()
+        while self.left and self.left[0] in "+-":
+            found = _OPERATIONS[self.left.pop(0)](found, self._product())
+        return found
+
+    def _product(self) -> float:
+        found = self._factor()
+        while self.left and (self.left[0] in "*/(" or self.left[0] in _FUNCTIONS):
+            sign = self.left.pop(0) if self.left[0] in "*/" else "*"  # 2 ln 2
+            found = _OPERATIONS[sign](found, self._factor())
+        return found
+
+    def _factor(self) -> float:
+        first = self.left.pop(0)
+        if first == "-":
+            return -self._factor()
+        if first in _FUNCTIONS:
+            return _FUNCTIONS[first](self._factor())
+        if first == "(":
+            found = self._sum()
+            if self.left.pop(0) != ")":
+                raise ValueError("no closing bracket")
+            return found
+        return float(first)
+
+
+#: Question -> wrong answers (several with " | " between) -> what they would be right for.
+_NEAR: Mapping[str, Mapping[str, str]] = {
+    "tokens_shape": {
+        "(2, 4)": "That is the shape of the ids, before each of them becomes a row.",
+        "(4, 3)": "That is what one text becomes. There are two.",
+        "(8, 3)": "Eight rows are looked up, but texts and tokens remain separate axes.",
+        "(2, 3, 4)": "That is each text transposed: a column for each token.",
+    },
+    "order_shape": {
+        "(5, 3)": "That is what is added to each text.",
+        "(2, 5, 6)": "That would be the two side by side. Adding makes no more channels.",
+        "(2, 10, 3)": "That would be one after the other. Adding makes no more tokens.",
+        "(4, 5, 3)": "Texts are not added up: each gets the same position vectors.",
+        "(2, 3, 5)": "That is each text transposed: a column for each token.",
+    },
+    "way_scores": {
+        "(2, 16, 100, 64)": "That is Q, K or V, and the output of each head: 1024 / 16 = 64.",
+        "(2, 16, 64, 100)": "That is K transposed, ready to be multiplied by Q.",
+        "(2, 100, 16, 64)": "That is Q, K or V before the heads come to the front.",
+        "(2, 16, 64, 64)": "That is QᵀK, channels against channels. Scores are QKᵀ.",
+        "(2, 100, 1024)": "That is x, going in and coming out.",
+        "(2, 100, 100)": "That would be a single head.",
+        "(16, 100, 100)": "That is one text. There are two.",
+    },
+    "mask_row": {
+        "3": "That is the first row alone.",
+        "4": "That is the diagonal: each token may see itself.",
+        "10": "That is how many may be more than 0: the diagonal and below.",
+        "12": "That is all but the diagonal. Earlier keys are not masked.",
+        "16": "That is all of them.",
+    },
+    "mask_after": {
+        "1": "That is with the mask before softmax, where those that stay share the whole.",
+        "0.4746": "That is what the mask takes away.",
+        "0.3688": "That is what “crane” gives itself. It sees one more word.",
+        "0.1566": "That is what it gives “A”. It also sees itself.",
+        "0.2197": "That is the row of “A”.",
+        "0.7429": "That is the row of “ate”.",
+    },
+    "drop_factor": {
+        "0.5": "That is the chance to survive. The factor undoes it.",
+        "1": "Then the mean would be halved.",
+        "1.5": "That is 1 + p.",
+    },
+    "norm_scale": {
+        "10": "It would be, if only the mean were subtracted. What is it divided by?",
+        "0.1": "It would be, if σ alone had grown. x − μ grows too.",
+        "100": "That is the variance. The standard deviation is its square root.",
+    },
+    "whole_untied": {
+        "77.2 | 77.19 | 77194752": "That is both tables. One of them is there already.",
+        "124.4 | 124.44 | 124439808": "That is all of GPT-2 small, tied.",
+        "163 | 163.04 | 163037184": "That is all of GPT-2 small, untied. By how much has it grown?",
+        "31 | 31.02": "That is its growth in per cent.",
+        "0.8 | 0.79 | 786432": "That is the position table: 1,024 · 768.",
+    },
+    "why_pairs": {
+        "11": "That is how many parts there are. Each meets every one of the other side.",
+        "16": "That is the query's parts with themselves.",
+        "49": "That is the key's parts with themselves.",
+        "14": "That would be the pairs of two query parts. There are four.",
+    },
+    "why_shared": {
+        "5": "That is how much each score grows. What does softmax make of it?",
+        "148 | 148.4": "That is e⁵: each numerator grows so many times. So does their sum.",
+        "1": "That is what the weights sum to, before and after.",
+    },
+    "whole_heads": {
+        "12": "That is GPT-2 small.",
+        "16": "That is GPT-2 medium.",
+        "25": "That is GPT-2 XL.",
+        "36": "That is how many layers it has.",
+        "64": "That is how many channels each head has.",
+    },
+    "next_loss": {
+        "0.25": "That is the probability. The loss is −ln of it.",
+        "0.602": "That is the logarithm to base 10. Nats take ln.",
+        "2": "That is in bits: log₂ 4. In nats the number is smaller.",
+        "4": "That is how many words there are.",
+    },
+    "learn_count": {
+        "6": "That is the longest text alone.",
+        "12": "That would be one text of 13 tokens. These are three.",
+        "13": "Those are all tokens. What comes after the last one of a text?",
+        "18": "Those are all places of the batch, padding too.",
+        "21": "That is three times the longest text. Padding doesn't count.",
+    },
+    "cache_tenth": {
+        "520": "That is without a cache, which reads all ten words again.",
+        "28": "That is the fourth word.",
+        "40": "That is its scores and its mixture. It has a query, a key and a value too.",
+        "48": "It sees itself too: ten words, not nine.",
+        "12": "That is its own query, key and value. It also looks at ten words.",
+    },
+    "rope_moved": {
+        "9": "That is where it stood: 31 tokens before the query now.",
+        "3": "That is how far the key was from the query.",
+        "28": "That is how far the query has moved.",
+        "31": "That is how far they would be apart if the key stayed.",
+        "43": "That comes later than the query.",
+    },
+    "groups_factor": {
+        "8": "That is how many groups there are.",
+        "32": "That is how many query heads there are. One group alone would make it 32.",
+        "24": "That is how many heads of keys are saved.",
+        "16": "Keys and values both shrink, but they are added, not multiplied.",
+        "0.25": "That is the part that is left.",
+    },
+    "flash_bytes": {
+        "64": "That is how many keys a tile has.",
+        "256": "That would be with tiles of 4 keys.",
+        "1024": "That would be with tiles of a single key.",
+        "65536": "That is how many scores of a head are in one tile: 1024 · 64.",
+    },
+    "rnn_between": {
+        "100": "The first state is there after the first word, and waits for the second.",
+        "98": "The last word's step counts as well.",
+        "1": "That is one step. There are more words between.",
+        "10000": "That is how many scores attention has for this text.",
+    },
+    "mistake_25": {
+        "40": "That is how many channels each head would have.",
+        "48 | 64 | 768": "Divided by 25, that is not a whole number.",
+        "100": "That works too, but the question asks for another.",
+        "1600": "That is GPT-2 XL's own width. It isn't among those here.",
+    },
+}
+
+
+def near_misses(question: str) -> Mapping[str, str]:
+    """What each known wrong answer to a question would be right for; {} where none is known."""
+    if question == "journey_self":
+        return _weights()
+    return _seen() if question == "variants_last" else _NEAR.get(question, {})
+
+
+@cache
+def _weights() -> Mapping[str, str]:
+    """How much "starts" gives to each word but the right one."""
+    row = attention.journey_steps().weights[attention.JOURNEY.index("starts")]
+    found = {
+        word: f"“starts” gives it {float(weight):.4f}. Another word gets more."
+        for word, weight in zip(attention.JOURNEY, row, strict=True)
+    }
+    del found[attention.JOURNEY[int(row.argmax())]]
+    return found
+
+
+@cache
+def _seen() -> Mapping[str, str]:
+    """How many words each but the last may see with the mask on."""
+    n = len(attention.JOURNEY)
+    return {
+        word: f"With the mask it sees {place} of the {n} words, without it all {n}."
+        for place, word in enumerate(attention.JOURNEY[:-1], start=1)
+    }
+
+
+class Question(NamedTuple):
+    """``done`` tells that what is asked for is on screen now; or ``answer`` must be typed.
+
+    Answers that are right ``also`` are other ways to say it. ``why`` is shown once it is answered;
+    ``told`` while it isn't done: what can be said of what is on screen now, or "".
+    """
+
+    id: str
+    text: str
+    hint: str
+    why: str
+    done: bool = False
+    answer: str = ""
+    also: tuple[str, ...] = ()
+    told: str = ""
+
+
+def ask(chapter: str, questions: Iterable[Question]) -> None:
+    """Draw the questions and note those that are answered.
+
+    A chapter that yields them draws what comes next when it is asked for the next: each question
+    then stands below what it is about.
+    """
+    for question in questions:
+        _ask(question, progress.answered().setdefault(chapter, []))
+    if st.session_state.pop("_noted", False):
+        st.rerun()
+
+
+def _ask(question: Question, answered: list[str]) -> None:
+    """Draw one question; the frame lights up (``theme.css``) where it says why."""
+    with st.container(border=True, key=f"question_{question.id}"):
+        before = question.id in answered
+        words, hint = st.columns([8, 1], vertical_alignment="top")
+        prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", place=words)
+        with hint.popover("Hint", type="tertiary"):
+            prose.markdown(question.hint)
+        if before or _done(question):
+            with st.container(key=f"why_{question.id}"):
+                prose.markdown(f":green-badge[done] {question.why}")
+            if not before:
+                answered.append(question.id)
+                st.session_state["_noted"] = True  # the contents above were drawn without it
+
+
+def _done(question: Question) -> bool:
+    """Whether a question is answered now; what there is to say if not."""
+    done, told = question.done, question.told
+    if question.answer:
+        given = st.text_input(
+            "Your answer",
+            key=f"answer_{question.id}",
+            width=260,
+            max_chars=LONGEST,
+        )
+        done = is_right(given, question.answer, question.also)
+        if given and not done:
+            told = explain_wrong(given, question.answer, near_misses(question.id))
+            told = f"Not yet. {told or 'Look again, or take the hint.'}"
+    if told and not done:
+        prose.caption(told)
+    return done
