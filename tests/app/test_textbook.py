@@ -84,7 +84,7 @@ class Watch:
             part.pictures.append(str(frame.f_locals["key"]))
         else:
             part.ran.add(code)
-            if code.co_name == "__init__":
+            if code.co_name == "__init__" and "self" in frame.f_locals:
                 part.made.add(type(frame.f_locals["self"]))
             caller = frame.f_back.f_code.co_filename if frame.f_back else ""
             if caller.startswith(HERE) and code.co_filename.startswith(MODULES):
