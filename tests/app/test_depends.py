@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.analysis.paired_runs import Metric
 from gpt2viz.app import jobs
-from gpt2viz.app.views import sweep_offer, text_pair
+from gpt2viz.app.views import sweep_offer, two_texts
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edits import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
@@ -180,8 +180,8 @@ def test_what_attention_carries_is_shown_at_first() -> None:
     assert told in page_text(open_depends())
 
 
-@each("pair", text_pair.PAIRS)
-def test_in_an_example_a_word_is_copied(pair: text_pair.Pair) -> None:
+@each("pair", two_texts.PAIRS)
+def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
     """The word that differs is at least third, and its stream arrives at the last token."""
     model = gpt2viz.load_model()
     texts = pair.clean, pair.corrupted

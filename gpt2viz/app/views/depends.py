@@ -20,7 +20,7 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.jobs import Sweep
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
-from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, text_pair
+from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, two_texts
 from gpt2viz.app.views.patched import Runs
 from gpt2viz.arrays import largest
 from gpt2viz.pictures.patching import Shares, pair_labels, peak, share_maps, shares
@@ -44,7 +44,7 @@ _OF_HEADS = "Share of the answer that every head brings along"
 def draw(view: View, choices: DeltaGenerator) -> None:
     """Draw the mode; what is picked stands among the ``choices``."""
     page.stop_without_numbers(view.trace)
-    other = text_pair.ask(view, choices)
+    other = two_texts.ask_pair(view, choices)
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
     maps, said = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
@@ -240,7 +240,7 @@ def _chosen(runs: Runs, known: Sequence[Shares]) -> Edit | None:
     best = next((one for one in known if one.stage == "attention_output"), None)
     if best is None:
         return None
-    differ = text_pair.differing(runs.clean, runs.corrupted)
+    differ = two_texts.differing(runs.clean, runs.corrupted)
     carried = best.values.copy()
     if len(differ) < runs.clean.n_tokens:
         carried[:, differ] = -np.inf  # there the pieces differ from the start

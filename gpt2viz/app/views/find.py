@@ -19,7 +19,16 @@ from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, simila
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache, troubles
+from gpt2viz.app import (
+    address,
+    jobs,
+    output,
+    pages,
+    parameters,
+    prose,
+    run_cache,
+    troubles,
+)
 from gpt2viz.app.clicks import (
     Cell,
     choose_head,
@@ -34,7 +43,7 @@ from gpt2viz.app.frame import below, controls, token_strip
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, whole_text
-from gpt2viz.app.views import wiring
+from gpt2viz.app.views import measures, wiring
 from gpt2viz.app.views.stages import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
@@ -44,7 +53,6 @@ from gpt2viz.pictures.find import (
     atlas,
     best_heads,
     drawn_pattern,
-    head_map,
     ranking,
 )
 from gpt2viz.pictures.measure import GRID
@@ -167,18 +175,12 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
 def _similarity_map(view: View, values: Scores, framed: tuple[int | None, int | None]) -> None:
     """A map of every head's similarity, (n_layer, n_head), with the chosen one ``framed``."""
     with st.container(key="maps"):
-        output.picture(
-            Heatmaps(
-                "Similarity of every head",
-                [head_map(values, SIMILARITY)],
-                height=340,
-                numbers=8,
-                row=framed[0],
-                column=framed[1],
-                bar=SIMILARITY,
-                legend=False,
-            ),
-            view.colors,
+        measures.draw_head_map(
+            view,
+            values,
+            SIMILARITY,
+            framed,
+            "Similarity of every head",
             key="map_similarity",
             made_by=(similarity, likeness),
             choose=choose_map_head(),
@@ -376,25 +378,20 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
     layer, head = _chosen_head(view)
     maps, ranking = _columns()
     with maps, st.container(key="maps"):
-        for place, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
-            output.picture(
-                Heatmaps(
+        for column, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
+            with column:
+                measures.draw_head_map(
+                    view,
+                    values,
+                    name,
+                    (layer, head),
                     f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
-                    [head_map(values, name)],
+                    key=f"map_{name}",
+                    made_by=(taken if name == GIVEN else given,),
+                    choose=_choose_look(query, keys),
                     scale="unit" if name == WEIGHT else "amount",
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
-                    numbers=8,
-                    row=layer,
-                    column=head,
-                    bar=name,
-                    legend=False,
-                ),
-                view.colors,
-                place=place,
-                key=f"map_{name}",
-                made_by=(taken,) if name == GIVEN else (given,),
-                choose=_choose_look(query, keys),
-            )
+                )
         if opening and address.is_default(parameters.KEYS):
             st.caption(  # without links to the glossary: its words are anybody's
                 f"Opened with a look of head {opening.layer}.{opening.head}: from “"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,15 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
+from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.words import word_starts
-from gpt2viz.app import address, parameters, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz.app.clicks import Cell
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
 from gpt2viz.app.views import reused
 from gpt2viz.labels import counted, difference
+from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.measure import (
     GRID_OF_MANY,
     Measure,
@@ -25,6 +28,7 @@ from gpt2viz.pictures.measure import (
     weights_measure,
 )
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
@@ -152,6 +156,40 @@ def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure
             hidden_name="left out or masked",
         )
     return found
+
+
+def draw_head_map(
+    view: View,
+    scores: Scores,
+    quantity: str,
+    framed: tuple[int | None, int | None],
+    alt: str,
+    *,
+    key: str,
+    made_by: Sequence[Made],
+    choose: Callable[[Cell], None],
+    scale: Scale = "unit",
+    height: int = 340,
+    numbers: int = 8,
+) -> None:
+    """Draw a number for every head, (n_layer, n_head), with a head ``framed``, or a layer."""
+    output.picture(
+        Heatmaps(
+            alt,
+            [head_map(scores, quantity)],
+            scale=scale,
+            height=height,
+            numbers=numbers,
+            row=framed[0],
+            column=framed[1],
+            bar=quantity,
+            legend=False,
+        ),
+        view.colors,
+        key=key,
+        made_by=made_by,
+        choose=choose,
+    )
 
 
 def of_head(which: int | str) -> str:

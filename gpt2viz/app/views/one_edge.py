@@ -16,7 +16,7 @@ from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.app.views import text_pair
+from gpt2viz.app.views import two_texts
 from gpt2viz.labels import signed
 from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.picture import Heatmaps
@@ -127,7 +127,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     )
     if not wanted:
         return None
-    other = text_pair.ask(view, st.container(gap="xsmall"))
+    other = two_texts.ask_pair(view, st.container(gap="xsmall"))
     answer = telling_answers(view.trace, other.trace)
     found = _patched(Patch(view.trace.key, other.trace.key, EdgeName(*edge[:3]), answer))
     names = run_cache.vocabulary(view.model.name)

@@ -2,12 +2,74 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
-from gpt2viz.app import pages
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from gpt2viz import GPT2VizError, Model, TooLargeError
+from gpt2viz.analysis.comparison import (
+    Path,
+    addition_places,
+    align,
+    largest_differences,
+    nearest,
+    path,
+    stream_places,
+)
+from gpt2viz.analysis.patterns import likeness
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app.clicks import Cell, choose_map_head, choose_query
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.lines import on_every_page
 from gpt2viz.app.frame import below, controls
-from gpt2viz.app.view import View
-from gpt2viz.app.views import layers, two_sides
+from gpt2viz.app.literal import literal
+from gpt2viz.app.source_code import Line
+from gpt2viz.app.view import View, Window, whole_text
+from gpt2viz.app.views import edits as editing
+from gpt2viz.app.views import find, layers, measures, two_runs, two_texts
+from gpt2viz.app.views.stages import mask_in_words
+from gpt2viz.app.views.two_runs import (
+    Head,
+    Side,
+    Sides,
+    Weights,
+    of_one_text,
+    with_mask_and_without,
+)
+from gpt2viz.app.views.zoom import window
+from gpt2viz.model.checkpoint import weight_bytes
+from gpt2viz.model.memory import spell
+from gpt2viz.model.tokenizer import load_tokenizer
+from gpt2viz.pictures.compare import aligned_bars, nearest_table, path_lines
+from gpt2viz.pictures.from_trace import difference_in_words, who_sees_whom
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.run.trace import Trace
+
+#: Said below the pictures of both sides.
+_NOTES = {
+    "head": "Both heads come from one run: the same model, sentence and mask.",
+    "mask": "GPT-2 was trained with the mask **on**: to learn to predict the next token, no token "
+    "may see the ones after it. Switching it off is an experiment: the model was never trained "
+    "that way.",
+    "model": "Both read the same tokens. Two checkpoints of one training can be compared head by "
+    "head; heads of models that were trained separately share nothing but their number.",
+}
+#: Said below the path of two models.
+_DIRECTIONS = (
+    " Two checkpoints of one training share their directions; models that were trained separately "
+    "don't, so their similarity means nothing."
+)
+#: Above and below the map of heads: for sides that differ by more than a head, and for two heads.
+_MAP_TITLE = ("Which heads differ most?", "Which heads are like A?")
+_MAP_CAPTION = (
+    "The largest |B − A| of any weight, in every head that both have. Click one to see it above.",
+    "The cosine similarity of each head's weights with those of A's head, over all rows but the "
+    "first. Click one to see it as B.",
+)
 
 
 def show() -> None:
@@ -16,11 +78,344 @@ def show() -> None:
 
 
 def _below(view: View) -> None:
-    """What differs is picked, and then drawn."""
+    """Pick the difference between both sides, and draw it."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:
         what = controls.mode(pages.SIDE_BY_SIDE)
     if what == "layers":
         layers.draw(view, choices)
     else:
-        two_sides.draw(view, what, choices)
+        _two_sides(view, what, choices)
+
+
+def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
+    """Draw the mode ``what``, a key of the page's modes, with what is picked among ``choices``."""
+    pictures = st.container(key="sides", gap="xsmall")  # they stand above what they come of
+    both = _pick_sides(view, what, choices)
+    for letter, side in zip("AB", both.both, strict=True):
+        if side.trace is not view.trace:
+            output.run(letter, side.trace)
+    if what == "text":  # two texts aren't one window
+        parts = whole_text(both.a.view.n_tokens), whole_text(both.b.view.n_tokens)
+    else:
+        parts = (window(both.a.view),) * 2
+    with choices:
+        heads = _pick_heads(both, what)
+        as_lines = lines.switched(*parts)
+    with pictures:
+        drawn = _weights(both, what, heads, as_lines, parts)
+    left, right = st.columns([8, 5], gap="medium")
+    with right, st.container(gap="xsmall"):
+        _head_map(both, what, heads)
+    with left, st.container(gap="xsmall"):
+        if what == "head":
+            _token_rows(both, drawn)
+        else:
+            changed = _next_tokens(both)
+    paths = _paths(both, what)
+    _explain(both, what, heads, paths)
+    if what == "mask":
+        _mask(both.a.view, parts[0])
+    if what != "head":
+        _token_rows(both, drawn)
+    if paths:
+        _draw_paths(both, what, paths)
+    if what != "head" and not changed.empty:
+        prose.markdown("#### Which next tokens differ most?")
+        two_runs.draw_changes(
+            changed,
+            both.a.view.colors,
+            key="next",
+            alt="Tokens whose probability differs most between A and B",
+            name="Largest differences of next-token probabilities",
+            order="The largest rises from A to B, then the largest falls, over the whole "
+            "vocabulary.",
+        )
+
+
+def _weights(
+    both: Sides, what: str, heads: Sequence[Head], as_lines: bool, parts: tuple[Window, Window]
+) -> Weights:
+    """Draw the weights of both sides and their difference, which answer a click alike."""
+    a, b = (
+        f"{letter}: {side.title(head)}"
+        for letter, side, head in zip("AB", both.both, heads, strict=True)
+    )
+    weights = two_runs.weights(both, heads, (a, b), "B − A")
+    shown, tokens = weights.fit(parts), (on_every_page, on_every_page)
+    if what == "text":
+        of_b = partial(two_texts.choose_from_second, both.matches, both.a.token)
+        tokens = (on_every_page, of_b)
+    traces = zip(both.traces, heads, strict=True)
+    two_runs.draw(
+        both,
+        shown,
+        (f"Weights of both sides ({a}; {b})", f"Weights of B minus weights of A ({b}; {a})"),
+        as_lines=as_lines,
+        made_by=[Line(trace, "weights", layer) for trace, (layer, _head) in traces],
+        tokens=tokens,
+        choose=shown.choose_row(tokens),
+        drag=None if what == "text" else parts[0].drag(shown.a),
+        hint="Click a row, or a query among lines, to choose its token on both sides."
+        + (" Only tokens with a partner have a difference." if what == "text" else ""),
+    )
+    return weights
+
+
+def _explain(
+    both: Sides, what: str, heads: Sequence[Head], paths: dict[str, tuple[Path, Path]]
+) -> None:
+    """Explain the pictures above."""
+    if what == "text":
+        two_texts.verdict(both.a.view, both.b.view, (both.a.token, both.b.token), paths)
+    prose.caption(
+        "Attention weights, A and B on one scale from 0 to 1. "
+        + difference_in_words("B − A", "A", "B")
+        + f" {_NOTES.get(what, '')}"
+    )
+    editing.note_means(both.a.view, both.b.trace.edits)
+    measures.proof(both.a.view, sorted({layer for layer, _head in heads}), "the run of A")
+
+
+def _token_rows(both: Sides, drawn: Weights) -> None:
+    """The chosen token's row of both sides as bars."""
+    a, b = both.both
+    name_a, name_b = (
+        f"{letter}: {side.name}, from {side.token} {side.view.labels[side.token]}"
+        for letter, side in zip("AB", both.both, strict=True)
+    )
+    titles = f"{drawn.a.title}; {drawn.b.title}"
+    output.picture(
+        aligned_bars(
+            f"Attention weights of the token on both sides ({titles})",
+            align(a.trace.token_ids, b.trace.token_ids),
+            (a.view.labels, b.view.labels),
+            (drawn.a.values[a.token], drawn.b.values[b.token]),
+            (name_a, name_b),
+        ),
+        a.view.colors,
+        key="bars",
+        made_by=(align, aligned_bars),
+    )
+
+
+def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
+    """Ask for side B among the ``choices`` and run it; or one message and the end of the page."""
+    if what == "text":
+        other = two_texts.ask(view, choices)
+        matches = two_texts.matches(view, other)
+        a, b = two_texts.choose(view, other, matches)
+        return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
+    if what == "head":
+        return of_one_text(("One head", "Another"), view, view)
+    if what == "mask":
+        return with_mask_and_without(view)
+    return {"edits": editing.both_runs, "model": _two_models}[what](view, choices)
+
+
+def _two_models(view: View, choices: DeltaGenerator) -> Sides:
+    name = view.model.name
+    others = [other for other in run_cache.model_folders() if other != name]
+    if not others:
+        st.info("There is only one model here. Get another one on **Models**.")
+        st.stop()
+    chosen: str = choices.selectbox(
+        "Model B",
+        others,
+        help="Any model with the same tokenizer, such as another checkpoint of the same training.",
+        **address.choice(parameters.MODEL2, others, others[0]),
+    )
+    try:
+        if not _cut_alike(name, chosen):
+            raise GPT2VizError(
+                f"{name} and {chosen} have different tokenizers: they cut a text into different "
+                "tokens, so there is nothing to put side by side. Choose another model."
+            )
+        model = _load_beside(name, chosen)
+        trace = run_cache.run(replace(view.trace.key, model=chosen))
+    except GPT2VizError as error:
+        st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
+        st.stop()
+    return of_one_text((name, chosen), view, replace(view, model=model, trace=trace))
+
+
+@st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
+def _cut_alike(a: str, b: str) -> bool:
+    folders = run_cache.model_folders()
+    return load_tokenizer(folders[a]).cuts_like(load_tokenizer(folders[b]))
+
+
+def _load_beside(first: str, second: str) -> Model:
+    """The second model while the first one stays. Raises ``TooLargeError`` for two too large."""
+    folders, budget = run_cache.model_folders(), run_cache.models().budget
+    needed = sum(weight_bytes(folders[name]) for name in (first, second))
+    if needed > budget and not any(map(run_cache.shared, (first, second))):
+        raise TooLargeError(
+            f"{first} and {second} need {spell(needed)} of memory together, and this server has "
+            f"room for {spell(budget)} of models. Choose a smaller one."
+        )
+    return run_cache.load(second)
+
+
+def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
+    """Pick (layer, head) of A and B, head None for the mean of all.
+
+    One choice stands for both sides, unless it is heads that differ.
+    """
+    configs = [side.trace.config for side in both.both]
+    view, opening = both.a.view, editing.opening(both.a.view) if what == "edits" else None
+    layer = layer_b = controls.layer(view, min(c.n_layer for c in configs), opening)
+    head = head_b = controls.head(view, min(c.n_head for c in configs), opening)
+    if what == "head":
+        layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
+        layer_b = st.segmented_control(
+            "Layer of B",
+            layers,
+            required=True,
+            wrap=True,
+            **address.choice(parameters.LAYER2, layers, layers[-1]),
+        )
+        head_b = st.segmented_control(
+            "Head of B", heads, required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
+        )
+    whole: bool = st.toggle(
+        "Mean of all heads",
+        width="content",
+        help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
+        **address.switch(parameters.WHOLE),
+    )
+    return (layer, None if whole else head), (layer_b, None if whole else head_b)
+
+
+def _choose_head(what: str) -> Callable[[Cell], None]:
+    """A click in the map of heads shows that head on both sides, or as B."""
+    b = (parameters.LAYER2, parameters.HEAD2)
+    choose = choose_map_head(*b) if what == "head" else choose_map_head()
+
+    def clicked(cell: Cell) -> None:
+        choose(cell)
+        address.put(parameters.WHOLE, False)
+
+    return clicked
+
+
+def _head_map(both: Sides, what: str, heads: Sequence[Head]) -> None:
+    """Every head at a glance: the difference of its sides, or its similarity to A's head.
+
+    Of the ``heads`` that are shown, B's is framed.
+    """
+    like = what == "head"
+    prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
+    (layer, head), framed = heads
+    numbers = find.alike(both.a.view, layer, head) if like else both.apart()
+    quantity = "cosine similarity" if like else "largest difference"
+    with st.container(key="side_heads"):
+        measures.draw_head_map(
+            both.a.view,
+            numbers,
+            quantity,
+            framed,
+            f"Every head of every layer: {quantity}",
+            key="heads_map",
+            made_by=(likeness if like else largest_differences,),
+            choose=_choose_head(what),
+            height=226,  # on one screen with the matrices of that head
+            numbers=16,
+        )
+
+
+def _paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
+    """The chosen token's path in the stream and in what the parts add, for each pair of runs.
+
+    None where both sides are one run, or models of different sizes. Two texts are run with the
+    mask on and off.
+    """
+    a, b = (run.config for run in both.traces)
+    if what == "head" or (a.n_layer, a.n_embd) != (b.n_layer, b.n_embd):
+        return {}
+    pairs: dict[str, Sequence[Trace]] = {"A and B": both.traces}
+    if what == "text":
+        pairs = {
+            name: [run_cache.run(replace(run.key, causal=causal)) for run in both.traces]
+            for name, causal in (("mask on", True), ("mask off", False))
+        }
+    at = both.a.token, both.b.token
+    return {
+        name: (
+            path(run_a, run_b, at, stream_places(a.n_layer)),
+            path(run_a, run_b, at, addition_places(a.n_layer)),
+        )
+        for name, (run_a, run_b) in pairs.items()
+    }
+
+
+def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> None:
+    """The ``paths`` as curves, beside the tokens that the stream of either side is nearest to."""
+    colors, n_layer = both.a.view.colors, both.a.trace.config.n_layer
+    prose.markdown("#### The path of the token's vector through the layers")
+    curve, numbers = st.columns(2, gap="large")
+    with curve:
+        output.picture(
+            path_lines(
+                "Cosine similarity of the token's two vectors after every part of the model", paths
+            ),
+            colors,
+            key="path",
+            made_by=(path, nearest),
+        )
+        prose.caption(
+            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
+            "right angles. Solid line: the residual stream, to which every part adds. Dotted: "
+            f"what the part adds.{_DIRECTIONS if what == 'model' else ''}"
+        )
+    with numbers:
+        prose.caption(
+            "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
+            "embeddings: the three nearest at each place."
+        )
+        tokens = {
+            f"{letter}: {side.name}": nearest(side.trace, side.token, stream_places(n_layer), top=3)
+            for letter, side in zip("AB", both.both, strict=True)
+        }
+        table = nearest_table(tokens, stream_places(n_layer), both.vocabulary())
+        output.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
+
+
+def _next_tokens(both: Sides) -> pd.DataFrame:
+    """Draw both predictions after the token; returns the largest differences of a probability."""
+    prose.markdown(":small[**What comes next?**]")
+    table = two_runs.compare_predictions(
+        both,
+        ("A", "B"),
+        [
+            f"{letter}: most probable after {side.token} “{literal(side.view.labels[side.token])}”"
+            for letter, side in zip("AB", both.both, strict=True)
+        ],
+    )
+    if table.empty:
+        prose.caption("Both predict the same, to the last digit.")
+    return table
+
+
+def _mask(view: View, part: Window) -> None:
+    """The pairs that the mask hides, in the part that is shown."""
+    seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom")
+    prose.markdown("#### Who may see whom?")
+    words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
+    prose.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
+    shown = part.fit(seen)
+    with picture, st.container(key="mask"):
+        output.picture(
+            Heatmaps(
+                shown.named("Which query may see which key with the mask on"),
+                [shown],
+                height=280,
+                row=view.query,
+                numbers=0,
+            ),
+            view.colors,
+            key="seen",
+            made_by=(who_sees_whom, Line(view.trace, "masked_scores", 0)),
+            choose=choose_query(shown.rows),
+            drag=part.drag(shown),
+        )

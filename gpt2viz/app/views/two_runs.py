@@ -1,4 +1,4 @@
-"""Two runs side by side: one head's weights in both on one scale, and how far they are apart."""
+"""Two runs side by side: a head's weights on one scale, their difference, and both predictions."""
 
 from __future__ import annotations
 
@@ -6,39 +6,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
-from gpt2viz import Edit, Model
+from gpt2viz import Edit, divergence, sampling_distribution
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.frame import page
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
-from gpt2viz.labels import shorten
+from gpt2viz.labels import isolated, shorten
+from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
-from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import hidden_in
+from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 
 #: A layer and a head of it, or None for the mean of its heads.
-Place = tuple[int, int | None]
-
+Head = tuple[int, int | None]
 #: What to do with the position of a token that is chosen.
 Choose = Callable[[int], None]
-
 #: Pixels of a row of matrices, so that what comes of them is in sight below.
 HEIGHT = 280
+#: So many of the most probable tokens are drawn.
+_BEST = 5
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side: its name, its run, and the token of it that is looked at."""
+    """One side: its name, its run, and the position of its chosen token."""
 
     name: str
     view: View
@@ -49,14 +53,9 @@ class Side:
         """The run of this side."""
         return self.view.trace
 
-    @property
-    def model(self) -> Model:
-        """The model of this side."""
-        return self.view.model
-
-    def title(self, place: Place) -> str:
-        """What a picture of this side is called."""
-        layer, head = place
+    def title(self, of: Head) -> str:
+        """The title of a picture of this side."""
+        layer, head = of
         which = "mean of heads" if head is None else f"head {head}"
         return f"{shorten(self.name, 24)} · layer {layer}, {which}"
 
@@ -76,7 +75,7 @@ class Sides:
 
     @property
     def of_one_text(self) -> bool:
-        """Whether both read the same tokens, and are looked at after the same one."""
+        """True where both read the same tokens, and the same one is chosen."""
         a, b = self.both
         return (a.trace.token_ids, a.token) == (b.trace.token_ids, b.token)
 
@@ -86,25 +85,25 @@ class Sides:
         return self.a.trace, self.b.trace
 
     def apart(self) -> Scores:
-        """How far apart the weights lie at most, in every head: (n_layer, n_head)."""
+        """The largest difference of a weight in every head: (n_layer, n_head)."""
         return apart(self.a.trace.key, self.b.trace.key, tuple(self.matches.items()))
 
     def vocabulary(self) -> tuple[str, ...]:
         """Every token that either model has a number for; one may have more than its text needs."""
-        return max((run_cache.vocabulary(side.model.name) for side in self.both), key=len)
+        return max((run_cache.vocabulary(side.view.model.name) for side in self.both), key=len)
 
 
 @st.cache_data(max_entries=32, hash_funcs=run_cache.BY_KEY, show_spinner="Comparing every head …")
 def apart(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
-    """How far apart the weights of two runs lie at most, in every head: (n_layer, n_head)."""
+    """The largest difference of a weight between two runs, in every head: (n_layer, n_head)."""
     return largest_differences(run_cache.run(a), run_cache.run(b), matches)
 
 
 def of_one_text(names: tuple[str, str], a: View, b: View) -> Sides:
     """Two runs of the same tokens, looked at after the chosen one, or the last."""
     token = a.n_tokens - 1 if a.query is None else a.query
-    one, other = (Side(name, view, token) for name, view in zip(names, (a, b), strict=True))
-    return Sides(one, other, {n: n for n in range(a.n_tokens)})
+    sides = Side(names[0], a, token), Side(names[1], b, token)
+    return Sides(*sides, {n: n for n in range(a.n_tokens)})
 
 
 def with_mask_and_without(view: View) -> Sides:
@@ -134,26 +133,25 @@ class Weights:
 
     def fit(self, parts: tuple[Window, Window]) -> Weights:
         """The ``parts`` of both texts that are shown."""
-        one, other = parts
-        return Weights(one.fit(self.a), other.fit(self.b), one.fit(self.change))
+        return Weights(parts[0].fit(self.a), parts[1].fit(self.b), parts[0].fit(self.change))
 
     def choose_row(self, choose: tuple[Choose, Choose]) -> Callable[[Cell], None]:
         """A click on a row chooses its token: of B in B's matrix, of A in the others."""
-        rows, b = {one.name: one.rows for one in (self.a, self.b, self.change)}, self.b.name
+        rows, b = {panel.name: panel.rows for panel in (self.a, self.b, self.change)}, self.b.name
         return lambda cell: choose[cell.panel == b](rows[cell.panel].position(cell.row))
 
 
-def weights(both: Sides, places: Sequence[Place], titles: tuple[str, str], change: str) -> Weights:
-    """The weights at two ``places`` under ``titles``, and their difference, called ``change``.
+def weights(both: Sides, heads: Sequence[Head], titles: tuple[str, str], change: str) -> Weights:
+    """The weights of two ``heads`` under ``titles``, and their difference, called ``change``.
 
     Where keys were hidden, the cells say why; in the legend they share one name.
     """
     hidden = hidden_in(*both.traces).name
     a, b = (
         replace(
-            side_panel(side.trace, side.view.labels, *place, title), name=name, masked_name=hidden
+            side_panel(side.trace, side.view.labels, *head, title), name=name, masked_name=hidden
         )
-        for name, side, place, title in zip("ab", both.both, places, titles, strict=True)
+        for name, side, head, title in zip("ab", both.both, heads, titles, strict=True)
     )
     return Weights(a, b, difference_of_matched(a, b, list(both.matches.items()), change))
 
@@ -176,29 +174,29 @@ def draw(
     of A's or B's lines for ``tokens``. Below is the code of all, ``made_by`` and more, and a
     ``hint`` at what a click does.
     """
-    said, differs = shown.a.named(alt[0]), shown.change.named(alt[1])
-    drawn, change = [said], shown.change
+    of_both, of_change = shown.a.named(alt[0]), shown.change.named(alt[1])
+    drawn = [of_both]
     answers: dict[str, Any] = {"choose": choose, "drag": drag}
     pair, third = st.columns([8, 5])
     with pair:
         if both.of_one_text:
-            picture = _matrices(both.a, said, shown.a, shown.b)
-            lined = [_lined(*one) for one in zip((shown.a, shown.b), tokens, strict=True)]
+            picture = _matrices(both.a, of_both, shown.a, shown.b)
+            lined = [_lined(shown.a, tokens[0]), _lined(shown.b, tokens[1])]
             matrix_or_lines.draw(
                 both.a.view, picture, lined, as_lines=as_lines, key="both_sides", **answers
             )
         else:
             drawn = _one_each(both, shown, tokens, as_lines=as_lines, **answers)
     with third:
-        picture = _matrices(both.a, differs, change)
+        picture = _matrices(both.a, of_change, shown.change)
         output.picture(picture, both.a.view.colors, key="difference", **answers)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        output.code(*made_by, difference_of_matched, of=[*drawn, differs])
+        output.code(*made_by, difference_of_matched, of=[*drawn, of_change])
         prose.caption(hint, width="content")
 
 
 def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmaps:
-    """Matrices of one text on one scale, with the row of the token that is looked at framed."""
+    """Matrices of one text on one scale, with the row of the chosen token framed."""
     return Heatmaps(
         alt,
         panels,
@@ -211,14 +209,14 @@ def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmap
 
 
 def _lined(panel: Panel, choose: Choose) -> Lined:
-    """One side as lines, which light up the token that is looked at."""
+    """One side as lines, which light up the chosen token."""
     return Lined(panel.named(panel.title), [panel.title], choose)
 
 
 def _one_each(
     both: Sides, shown: Weights, tokens: tuple[Choose, Choose], **answers: Any
 ) -> list[str]:
-    """A picture for each side, where each has names of its own; what the two are called."""
+    """A picture for each side, where each has tokens of its own; returns their names."""
     panels = shown.a, shown.b
     sides = zip(both.both, panels, tokens, st.columns(2), strict=True)
     for side, panel, choose, column in sides:
@@ -233,34 +231,72 @@ def _one_each(
     return [panel.title for panel in panels]
 
 
-def draw_heads(
-    view: View,
-    numbers: Scores,
-    quantity: str,
-    place: Place,
-    alt: str,
+def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.DataFrame:
+    """Draw both predictions after the token, under their ``titles``, and the divergence.
+
+    Returns the ``tables.largest_changes`` from the first to the second, called by their ``names``:
+    of the tokens that both models' vocabularies have.
+    """
+    page.stop_without_numbers(*both.traces)
+    logits = [side.trace.logits_at(side.token) for side in both.both]
+    vocabulary, (first, second) = both.vocabulary(), names
+    predicted = [sampling_distribution(row) for row in logits]
+    a, b = (p[: min(map(len, logits))] for p in predicted)
+    with st.container(key="coming", horizontal=True, gap="medium"):
+        with (numbers := st.container(key="in_numbers", width=235, gap="xsmall")):
+            for title, p in zip(titles, predicted, strict=True):
+                best = int(p.argmax())
+                st.metric(title, f"“{isolated(vocabulary[best])}” {100 * p[best]:.2f} %")
+            if len(logits[0]) == len(logits[1]):
+                st.metric(
+                    "KL divergence",
+                    f"{divergence(logits[1], logits[0]):.4f} bits",
+                    help=prose.tip(
+                        "How many extra bits the next token costs on average if it follows "
+                        f"{first} but {second} is believed: Σ p log₂(p / q), p from {first}, q "
+                        f"from {second}. 0 where both predict the same."
+                    ),
+                )
+        table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
+        alt = f"The most probable next tokens, {first} and {second}"
+        _probabilities(table, both.a.view.colors, "best", alt)
+        output.code(sampling_distribution, divergence, of=[alt], place=numbers)
+    return tables.largest_changes(a, b, vocabulary, top=6, names=names)
+
+
+def draw_changes(
+    table: pd.DataFrame,
+    colors: Palette,
     *,
     key: str,
-    made_by: Made,
-    choose: Callable[[Cell], None],
+    alt: str,
+    name: str,
+    order: str,
+    made_by: Sequence[Made] = (),
 ) -> None:
-    """A number for every head, (n_layer, n_head), with one of them framed, or a layer.
-
-    It stands below the matrices of that head, on the same screen.
-    """
-    output.picture(
-        Heatmaps(
-            alt,
-            [head_map(numbers, quantity)],
-            height=226,
-            numbers=16,
-            row=place[0],
-            column=place[1],
-            bar=quantity,
-            legend=False,
-        ),
-        view.colors,
-        key=key,
-        made_by=(made_by,),
-        choose=choose,
+    """A table of ``tables.largest_changes`` as bars and as numbers; ``order`` says its order."""
+    bars, numbers = st.columns([5, 4], gap="medium")
+    with bars:
+        _probabilities(table, colors, key, alt, (*made_by, sampling_distribution, divergence))
+    formats = {
+        column: st.column_config.NumberColumn(format="%+.3f" if "points" in column else "%.3f")
+        for column in table.columns[2:]
+    }
+    prose.caption(order, place=numbers)
+    output.table(
+        table,
+        name,
+        place=numbers,
+        hide_index=True,
+        column_config=formats | {"id": None},
+        height=460,
     )
+
+
+def _probabilities(
+    table: pd.DataFrame, colors: Palette, key: str, alt: str, made_by: Sequence[Made] = ()
+) -> None:
+    """Both probabilities of the tokens in a table, in pairs."""
+    cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
+    picture = probability_bars(alt, table["token"], cases)
+    output.picture(picture, colors, key=key, made_by=made_by)

@@ -1,27 +1,71 @@
-"""Two sentences: the second text, which words belong together, what differs."""
+"""Two sentences: the second one, which of its tokens belong to the first's, and what differs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import ContextError, GPT2VizError
-from gpt2viz.analysis.comparison import Path, addition_places, align, path, shared, stream_places
+from gpt2viz import ContextError, GPT2VizError, PatchError
+from gpt2viz.analysis.comparison import Path, align, shared
 from gpt2viz.analysis.one_word import LIKELIEST, Change, one_word_changes
+from gpt2viz.analysis.paired_runs import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
-from gpt2viz.app import address, limits, parameters, prose, run_cache
+from gpt2viz.analysis.text_pairs import one_token_changed
+from gpt2viz.app import address, limits, parameters, popover, prose, run_cache
 from gpt2viz.app.frame import end_of_text, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
+from gpt2viz.labels import shorten
+from gpt2viz.model.hub import RELEASED
 from gpt2viz.run.key import RunKey
 
 _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
+#: Tokens that are shown on both sides of one that differs.
+_AROUND = 8
 
 
-def second(view: View, choices: DeltaGenerator) -> View:
+class Pair(NamedTuple):
+    """Two texts that differ in a token or more, each after its name."""
+
+    name: str
+    clean: str
+    corrupted: str
+
+
+#: The same is said twice, with another word in one of them: the word must be copied.
+PAIRS = (
+    Pair("Fish", "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"),
+    Pair(
+        "Red ball",
+        "Tom has a red ball. Anna has a blue cup. Tom has a red",
+        "Tom has a red hat. Anna has a blue cup. Tom has a red",
+    ),
+    Pair(
+        "Box",
+        "She put the apple in the box. She put the",
+        "She put the cake in the box. She put the",
+    ),
+)
+#: Prompts of published work on GPT-2 small: Wang et al. 2022, Hanna et al. 2023.
+PUBLISHED = (
+    Pair(
+        "Indirect object",
+        "When Mary and John went to the store, John gave a drink to",
+        "When Mary and John went to the store, Mary gave a drink to",
+    ),
+    Pair(
+        "Greater than",
+        "The war lasted from the year 1732 to the year 17",
+        "The war lasted from the year 1701 to the year 17",
+    ),
+)
+
+
+def ask(view: View, choices: DeltaGenerator) -> View:
     """Ask for the second text among the ``choices``, and ``read`` it."""
     changes = _changes(replace(view.trace.key, causal=True))
     with choices:
@@ -58,7 +102,7 @@ def read(view: View, text: str) -> View:
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Changing a word …")
 def _changes(key: RunKey) -> tuple[Change, ...]:
-    """What the second sentence can be: the first with one word changed, by a run of it."""
+    """Proposals for the second sentence: the first with one word changed, by a run of it."""
     return one_word_changes(run_cache.run(key), run_cache.load(key.model).tokenizer)
 
 
@@ -98,7 +142,7 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
 
 
 def matches(view: View, other: View) -> dict[int, int]:
-    """Which token of the second text belongs to each of the first, by position.
+    """The token of the second text that belongs to each of the first, by position.
 
     The same tokens, then those that stand in each other's place; the reader's own choice first.
     """
@@ -106,19 +150,19 @@ def matches(view: View, other: View) -> dict[int, int]:
     own = address.several_values(
         parameters.MATCH, parse_cells, "places in both texts such as 1:6,3:2"
     )
-    found = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
+    matched = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
     beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
-    for one, partner in (*shared(a, b), *beside):
-        if one not in found and partner not in found.values():
-            found[one] = partner
-    return dict(sorted(found.items()))
+    for token, partner in (*shared(a, b), *beside):
+        if token not in matched and partner not in matched.values():
+            matched[token] = partner
+    return dict(sorted(matched.items()))
 
 
-def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
+def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
     """The chosen token of the first text and its partner in the second, which can be changed."""
-    same = [n for n, m in found.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
+    same = [n for n, m in matched.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
     a = view.query if view.query is not None else (same or [0])[-1]
-    partners = {m: n for n, m in found.items()}
+    partners = {m: n for n, m in matched.items()}
     small, labels = ":small[:gray[{}]]".format, other.labels
 
     def chip(n: int) -> str:
@@ -128,7 +172,7 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])
 
-    st.session_state[_CHOSEN] = found.get(a)
+    st.session_state[_CHOSEN] = matched.get(a)
     with st.container(key="partner", horizontal=True, vertical_alignment="center", gap="small"):
         prose.markdown(
             f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with",
@@ -144,10 +188,10 @@ def choose(view: View, other: View, found: dict[int, int]) -> tuple[int, int]:
             key=_CHOSEN,
             on_change=rematch,
         )
-    if a not in found:
+    if a not in matched:
         st.info("This token has no partner in the second sentence: choose one above.")
         st.stop()
-    return a, found[a]
+    return a, matched[a]
 
 
 def put_match(a: int, b: int | None) -> None:
@@ -156,38 +200,26 @@ def put_match(a: int, b: int | None) -> None:
     address.put(parameters.MATCH, others if b is None else (*others, Cell(a, b)))
 
 
-def choose_from_second(found: Mapping[int, int], a: int, position: int) -> None:
+def choose_from_second(matched: Mapping[int, int], a: int, position: int) -> None:
     """A token of the second text chooses its partner; without one it becomes ``a``'s."""
-    partner = next((n for n, m in found.items() if m == position), None)
+    partner = next((n for n, m in matched.items() if m == position), None)
     if partner is None:
         put_match(a, position)
     else:
         address.put(parameters.QUERY, partner)
 
 
-def paths(view: View, other: View, at: tuple[int, int]) -> dict[str, tuple[Path, Path]]:
-    """With the mask on and off: the path of the stream, and that of what the parts add."""
-    layers, found = view.model.config.n_layer, {}
-    for name, causal in (("mask on", True), ("mask off", False)):
-        runs = [run_cache.run(replace(v.trace.key, causal=causal)) for v in (view, other)]
-        found[name] = (
-            path(runs[0], runs[1], at, stream_places(layers)),
-            path(runs[0], runs[1], at, addition_places(layers)),
-        )
-    return found
-
-
 def verdict(
-    view: View, other: View, at: tuple[int, int], found: dict[str, tuple[Path, Path]]
+    view: View, other: View, at: tuple[int, int], paths: dict[str, tuple[Path, Path]]
 ) -> None:
-    """How far apart both are, as one number for each mask, and why."""
+    """The largest difference between both tokens' vectors for each mask, and its reason."""
     a, b = at
     largest = {
-        name: max(float(path.difference.max()) for path in both) for name, both in found.items()
+        name: max(float(path.difference.max()) for path in both) for name, both in paths.items()
     }
     words, *numbers = st.columns([6, 2, 2], vertical_alignment="center")
-    for place, (name, value) in zip(numbers, largest.items(), strict=True):
-        place.metric(
+    for column, (name, value) in zip(numbers, largest.items(), strict=True):
+        column.metric(
             f"Difference, {name}",
             "exactly 0" if value == 0 else f"{value:.3g}",
             help=prose.tip(
@@ -195,12 +227,12 @@ def verdict(
                 "in the stream, and in what attention and MLP add to it."
             ),
         )
-    one = f"“{literal(view.labels[a])}” ({a})"
+    token = f"“{literal(view.labels[a])}” ({a})"
     with words:
         if view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
             exact = largest["mask on"] == 0
             prose.markdown(
-                f"Up to {one} both sentences are the same, and **with the mask on a token reads "
+                f"Up to {token} both sentences are the same, and **with the mask on a token reads "
                 "only itself and those before it**. So what comes later can't change it: "
                 + (
                     "its vectors are the same to the last digit, in every layer. "
@@ -212,13 +244,124 @@ def verdict(
             )
         elif view.trace.token_ids[a] == other.trace.token_ids[b]:
             prose.markdown(
-                f"{one} is the same token in both, so it **begins** as the same vector. Then its "
+                f"{token} is the same token in both, so it **begins** as the same vector. Then its "
                 "place is added, and attention brings in what it can see, layer by layer. Here "
                 "one of the two differs, or both, so the vectors part."
             )
         else:
             prose.markdown(
-                f"{one} and “{literal(other.labels[b])}” ({b}) are different tokens, so they "
+                f"{token} and “{literal(other.labels[b])}” ({b}) are different tokens, so they "
                 "differ from the start. A similarity above 0 means that their vectors are less "
                 "than 90° apart."
             )
+
+
+def ask_pair(view: View, choices: DeltaGenerator) -> View:
+    """Ask for the second sentence among the ``choices`` and run it: as many tokens, not the same.
+
+    Or one message, with a second sentence that would do, and the end of the page.
+    """
+    with choices:
+        current = sentence.box(
+            parameters.TEXT2,
+            _proposed_pair(view.trace.key) or "",
+            "Second sentence",
+            help=prose.tip(
+                "The first sentence with something changed, token for token. What differs between "
+                "their predictions is what is followed through the model."
+            ),
+            placeholder="The sentence above, with one word changed",
+        )
+        _offer_pairs(view)
+    other = read(view, current)
+    try:
+        check_pair(view.model, list(view.trace.token_ids), list(other.trace.token_ids))
+    except PatchError as error:
+        _refuse(view, error)
+    _second_tokens(view, other)
+    return other
+
+
+def _offer_pairs(view: View) -> None:
+    """A button that opens into pairs that show something."""
+    pairs = (*PUBLISHED, *PAIRS) if view.model.name in RELEASED else PAIRS
+
+    def body() -> None:
+        for pair in pairs:
+            st.button(
+                f"**{pair.name}** :gray[{literal(shorten(pair.clean, 60))}]",
+                key=f"pair_{pair.name}",
+                type="tertiary",
+                on_click=_open_pair,
+                args=(pair,),
+            )
+
+    popover.button("Pairs", body, key="pairs")
+
+
+def _open_pair(pair: Pair) -> None:
+    address.put(parameters.TEXT, pair.clean)
+    address.put(parameters.TEXT2, pair.corrupted)
+    for chosen in (parameters.PATCH, parameters.RIGHT, parameters.WRONG):
+        address.respell(chosen, "")
+    popover.close("pairs")
+
+
+@st.cache_data(
+    max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Looking for a word to change …"
+)
+def _proposed_pair(key: RunKey) -> str | None:
+    """The text of a run with a word changed, as everywhere; with any token where it has none."""
+    if text := proposed(key):
+        return text
+    model = run_cache.load(key.model)
+    ids = one_token_changed(model, run_cache.run(key))
+    return None if ids is None else _text(key.model, ids)
+
+
+def _text(model_name: str, ids: Sequence[int]) -> str:
+    """The text to type for token ids: the end-of-text token has a switch of its own."""
+    tokenizer = run_cache.load(model_name).tokenizer
+    return tokenizer.decode(ids[tokenizer.own(ids)])
+
+
+def _refuse(view: View, error: PatchError) -> None:
+    """Say what doesn't line up, offer a second sentence that would do, and stop."""
+    why = str(error).partition(" This would do:")[0]
+    st.warning(literal(why), icon=":material/compare_arrows:")
+    text = None if error.nearest is None else _text(view.model.name, error.nearest)
+    ids = view.trace.token_ids
+    if text is not None:
+        read = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
+        text = text if len(read) == len(ids) and tuple(read) != ids else None
+    if text := text or _proposed_pair(view.trace.key):
+        st.button(
+            f"Use “{literal(shorten(text, 80))}”",
+            on_click=address.put,
+            args=(parameters.TEXT2, text),
+            type="primary",
+            key="nearest_pair",
+        )
+    st.stop()
+
+
+def differing(view: View, other: View) -> list[int]:
+    """The positions of the tokens that differ."""
+    pairs = zip(view.trace.token_ids, other.trace.token_ids, strict=True)
+    return [n for n, (a, b) in enumerate(pairs) if a != b]
+
+
+def _second_tokens(view: View, other: View) -> None:
+    """The second sentence around what differs, below the tokens of the first; both are marked."""
+    differ = differing(view, other)
+    parts: list[str] = []
+    for n, label in enumerate(other.labels):
+        if n in differ:
+            own = literal(view.labels[n])
+            parts.append(f":orange-background[{own}] → :blue-background[{literal(label)}]")
+        elif any(abs(n - at) <= _AROUND for at in differ):
+            parts.append(literal(label))
+        elif parts[-1:] != ["…"]:
+            parts.append("…")
+    with st.container(key="second_tokens"):
+        st.markdown(f":small[{' '.join(parts)}]")

@@ -15,7 +15,7 @@ from gpt2viz.app.frame import below, controls, token_strip
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import depends, measures, two_predictions, two_runs, zoom
+from gpt2viz.app.views import depends, measures, two_runs, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.pictures.from_trace import difference_in_words
@@ -107,7 +107,7 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
     prose.markdown(
         f":small[**What comes after token {position} “{literal(view.labels[position])}”**]"
     )
-    table = two_predictions.compare(
+    table = two_runs.compare_predictions(
         both,
         ("baseline", "changed"),
         ["Baseline: most probable next", "Changed: most probable next"],
@@ -137,7 +137,7 @@ def _changes(both: Sides, table: pd.DataFrame) -> None:
     if table.empty:
         return
     prose.markdown("#### Which next tokens rose and fell most")
-    two_predictions.draw(
+    two_runs.draw_changes(
         table,
         both.a.view.colors,
         key="changes",
@@ -182,13 +182,15 @@ def _where(both: Sides, layer: int, head: int) -> None:
         help=prose.tip("Click a head to see its weights above."),
     )
     with st.container(key="where"):
-        two_runs.draw_heads(
+        measures.draw_head_map(
             both.a.view,
             both.apart(),
             "largest difference",
             (layer, head),
             "Largest change of a weight in every head",
             key="where_map",
-            made_by=largest_differences,
+            made_by=(largest_differences,),
             choose=choose_map_head(),
+            height=226,  # on one screen with the matrices of that head
+            numbers=16,
         )
