@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.analysis.paired_runs import Metric
 from gpt2viz.app import jobs
-from gpt2viz.app.views import sweep_offer, two_texts
+from gpt2viz.app.views import depends, two_texts
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edits import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
@@ -31,7 +31,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 @pytest.fixture(autouse=True)
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
-    monkeypatch.setattr(sweep_offer, "WAIT", 60)
+    monkeypatch.setattr(depends, "WAIT", 60)
 
 
 def open_depends(**chosen: str) -> AppTest:
@@ -295,7 +295,7 @@ def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_offer, "AT_ONCE", 0)
+    monkeypatch.setattr(depends, "AT_ONCE", 0)
     jobs.sweep_of.clear()
     at = open_depends()
     estimated = gpt2viz.patch_estimate(gpt2viz.load_model(), CLEAN, CORRUPTED, "mlp_output")
@@ -341,7 +341,7 @@ def test_a_head_of_the_first_layer_has_no_path() -> None:
 def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found = gpt2viz.fewest_heads(gpt2viz.load_model(), CLEAN, CORRUPTED)
     open_depends()
-    monkeypatch.setattr(sweep_offer, "AT_ONCE", 0)
+    monkeypatch.setattr(depends, "AT_ONCE", 0)
     at = open_depends(detail="fewest")
     assert "fewest" not in pictures(at)
     at.button(key="fewest_offer").click().run()

@@ -2,77 +2,128 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import Edit, EditError, parse_edits, patch_estimate, patch_sweep
-from gpt2viz.analysis.paired_runs import Direction, Metric
+from gpt2viz import (
+    Edit,
+    EditError,
+    FewestHeads,
+    PathSweep,
+    Trace,
+    fewest_heads,
+    parse_edits,
+    patch_estimate,
+    patch_path,
+    patch_paths,
+    patch_sweep,
+    sampling_distribution,
+)
+from gpt2viz.analysis.direct_paths import WAYS
+from gpt2viz.analysis.paired_runs import Direction, Metric, measured
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import page
-from gpt2viz.app.jobs import Sweep
+from gpt2viz.app.jobs import HeadSearch, PathSearch, Search, StageSearch, Sweep
+from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
-from gpt2viz.app.views import fewest, head_paths, next_token, patched, sweep_offer, two_texts
-from gpt2viz.app.views.patched import Runs
-from gpt2viz.arrays import largest
-from gpt2viz.pictures.patching import Shares, pair_labels, peak, share_maps, shares
+from gpt2viz.app.views import next_token, two_texts
+from gpt2viz.arrays import Array, largest
+from gpt2viz.labels import signed
+from gpt2viz.pictures.patching import (
+    READS,
+    Shares,
+    brought,
+    faithfulness_curve,
+    pair_labels,
+    path_maps,
+    peak,
+    share_maps,
+    shares,
+)
+from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.run.edits import OF_HEADS, STREAMS, check
+from gpt2viz.run.interventions import changes
 
-#: What is picked, by its value in the address.
+#: The choices, by their values in the address.
 DIRECTIONS: dict[Direction, str] = {"denoise": "First into second", "noise": "Second into first"}
 METRICS: dict[Metric, str] = {
     "logit difference": "Logit difference",
     "probability": "Probability",
     "divergence": "KL divergence",
 }
-#: What is shown below the maps, beside the heads.
+#: Details below the maps, beside the heads.
 DETAILS = {"patch": "This patch", "paths": "Paths into the head", "fewest": "Fewest heads"}
-_EVERY = "Run every patch"
-#: What the pictures are called.
+#: The pictures' names.
 _OF_STREAMS = "Share of the answer that each piece brings along, by layer and token"
 _OF_HEADS = "Share of the answer that every head brings along"
+_WAITING = "The first numbers are on their way."
+#: So many tokens are drawn.
+_BEST = 4
+#: A piece that is patched in words, {at} standing for its token or head.
+_PIECE_IN_WORDS = {
+    "residual_in": "the stream of {at} before layer {layer}",
+    "attention_output": "what attention of layer {layer} adds at {at}",
+    "mlp_output": "what the MLP of layer {layer} adds at {at}",
+    "head_output": "the output of head {layer}.{at}",
+    "q": "the queries of head {layer}.{at}",
+    "k": "the keys of head {layer}.{at}",
+    "v": "the values of head {layer}.{at}",
+    "weights": "the attention weights of head {layer}.{at}",
+}
+#: The share of the answer that is to be kept.
+_KEPT = 0.9
+#: Seconds that a page waits for numbers before it is drawn without them.
+WAIT = 1.5
+#: Operations up to which sweeps begin by themselves: half a minute on two slow cores.
+AT_ONCE = 2e12
 
 
 def draw(view: View, choices: DeltaGenerator) -> None:
-    """Draw the mode; what is picked stands among the ``choices``."""
+    """Draw the mode, with what is picked among the ``choices``."""
     page.stop_without_numbers(view.trace)
     other = two_texts.ask_pair(view, choices)
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
-    maps, said = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
+    maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
     settings = st.container(
         key="patching", horizontal=True, vertical_alignment="center", gap="small"
     )
     with settings:
-        runs = _asked(view, other)
-    lower, one = st.columns([4, 7], gap="medium")
-    with lower, st.container(gap="xsmall"):
-        stages = (*STREAMS, _piece())
-    heads, patch = lower.container(gap="xsmall"), one.container(gap="xsmall")
-    with said:
-        found = _sweeps(runs, stages)
-    known = _known(runs, stages, found)
-    at = _chosen(runs, known)
+        runs = _pick_runs(view, other)
+    left, right = st.columns([4, 7], gap="medium")
+    with left, st.container(gap="xsmall"):
+        stages = (*STREAMS, _pick_piece())
+    heads, details = left.container(gap="xsmall"), right.container(gap="xsmall")
+    with progress:
+        known = _known(runs, stages)
+    at = _chosen_patch(runs, known)
     if address.asked(parameters.EDITS):
-        said.caption("Your edits don't act here: both sentences are read by the unchanged model.")
+        progress.caption(
+            "Your edits don't act here: both sentences are read by the unchanged model."
+        )
     with maps:
-        _maps(runs, [one for one in known if one.stage in STREAMS], at, peak(known))
-    with heads:
-        _heads(runs, [one for one in known if one.stage in OF_HEADS], at, peak(known))
-    with patch:
-        _below(runs, at, known)
-    _words()
+        _maps(runs, [shares for shares in known if shares.stage in STREAMS], at, peak(known))
+    of_heads = next((shares for shares in known if shares.stage in OF_HEADS), None)
+    if of_heads is not None:
+        with heads:
+            _heads(runs, of_heads, at, peak(known))
+    with details:
+        _details(runs, at, of_heads)
+    _explain()
 
 
-def _below(runs: Runs, at: Edit | None, known: Sequence[Shares]) -> None:
+def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
     """One patch, the paths into its head, or the fewest heads that keep the answer."""
     with st.container(key="below_maps", horizontal=True, vertical_alignment="center", gap="small"):
         shown: str = st.segmented_control(
@@ -84,38 +135,28 @@ def _below(runs: Runs, at: Edit | None, known: Sequence[Shares]) -> None:
             **address.choice(parameters.DETAIL, [*DETAILS]),
         )
         if shown == "patch" and at is not None:
-            patched.in_full(runs, at)
+            _offer_edit(runs, at)
     if shown == "patch":
-        patched.draw(runs, at)
+        _draw_patch(runs, at)
     elif shown == "paths":
-        head_paths.draw(runs, _head(at, known), partial(_choose_head, _piece_of(known)))
+        piece = OF_HEADS[0] if of_heads is None else of_heads.stage
+        _paths_into(runs, _head(at, of_heads), piece)
     else:
-        fewest.draw(runs)
+        _fewest(runs)
 
 
-def _piece_of(known: Sequence[Shares]) -> str:
-    """What of every head is patched."""
-    return next((one.stage for one in known if one.stage in OF_HEADS), OF_HEADS[0])
-
-
-def _head(at: Edit | None, known: Sequence[Shares]) -> tuple[int, int] | None:
+def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
     """The head whose piece is patched; else the one after layer 0 that does most."""
     if at is not None and at.head is not None:
         return at.layer or 0, at.head
-    for one in known:
-        if one.stage in OF_HEADS and len(one.values) > 1:
-            later = np.abs(one.values[1:])
-            layer, head = np.unravel_index(int(later.argmax()), later.shape)
-            return int(layer) + 1, int(head)
-    return None
+    if of_heads is None or len(of_heads.values) < 2:
+        return None
+    later = np.abs(of_heads.values[1:])
+    layer, head = np.unravel_index(int(later.argmax()), later.shape)
+    return int(layer) + 1, int(head)
 
 
-def _choose_head(piece: str, cell: Cell) -> None:
-    """A click on an earlier head patches its piece, and shows the paths into it."""
-    address.put(parameters.PATCH, (_patch(piece, cell.row, cell.column),))
-
-
-def _asked(view: View, other: View) -> Runs:
+def _pick_runs(view: View, other: View) -> Runs:
     """Pick the direction, the metric and the answers; or one message and the end of the page."""
     direction: Direction = st.segmented_control(
         "Put",
@@ -143,10 +184,12 @@ def _asked(view: View, other: View) -> Runs:
     )
     names = run_cache.vocabulary(view.model.name)
     own = telling_answers(view.trace, other.trace)
-    offered = _offered(view, other)
+    logits = np.maximum(view.trace.logits_at(-1), other.trace.logits_at(-1))
+    offered = map(int, largest(logits, next_token.CANDIDATES))  # most probable in either run
+    offered_names = [names[n] for n in offered]
 
     def answer(title: str, which: Text, token: int) -> int | None:
-        listed = [names[n] for n in dict.fromkeys((token, *offered))]
+        listed = list(dict.fromkeys((names[token], *offered_names)))
         return next_token.pick(view, title, which, listed, names[token])
 
     right = answer("Right", parameters.RIGHT, own[0])
@@ -161,14 +204,8 @@ def _asked(view: View, other: View) -> Runs:
     return Runs(view, other, (cast(int, right), cast(int, wrong)), direction, metric)
 
 
-def _offered(view: View, other: View) -> list[int]:
-    """Tokens that may be an answer: the most probable of both runs."""
-    logits = np.maximum(view.trace.logits_at(-1), other.trace.logits_at(-1))
-    return [int(n) for n in largest(logits, next_token.CANDIDATES)]
-
-
-def _piece() -> str:
-    """Pick what of every head is patched."""
+def _pick_piece() -> str:
+    """Pick the stage of every head that is patched."""
     names = {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"}
     chosen: str = st.segmented_control(
         "Of a head",
@@ -184,41 +221,29 @@ def _piece() -> str:
     return chosen
 
 
-def _sweeps(runs: Runs, stages: Sequence[str]) -> list[Sweep]:
-    """The sweeps of some stages on their way, with a bar while there is more to come."""
+def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
+    """The shares of each stage by now, with a bar while there is more to come."""
     estimated = runs.metric == "logit difference"
-    found, begun = sweep_offer.begin(
-        [runs.wanted(stage) for stage in stages],
-        runs.clean.model,
-        _cost(runs),
+    sweeping = _sweep(
+        [runs.sweep(stage) for stage in stages],
+        runs,
+        runs.cost * runs.clean.model.config.n_layer * runs.clean.n_tokens,
         "sweep",
-        offer=_EVERY,
+        doing="First-order estimates become exact" if estimated else "Exact",
+        offer="Run every patch",
         until="These are **first-order estimates**, from one backward pass."
         if estimated
         else "Nothing is measured yet.",
     )
-    if begun:
-        doing = "First-order estimates become exact" if estimated else "Exact"
-        jobs.bar(found, doing, _EVERY, "sweep")
-    return found
-
-
-def _cost(runs: Runs) -> float:
-    """Operations of the sweep of one stage, about."""
-    return runs.cost * runs.clean.model.config.n_layer * runs.clean.n_tokens
-
-
-def _known(runs: Runs, stages: Sequence[str], found: Sequence[Sweep]) -> list[Shares]:
-    """What is known of each stage by now."""
     known = []
-    for stage, sweeping in zip(stages, found, strict=True):
-        sweep = sweeping.result
+    for stage, job in zip(stages, sweeping, strict=True):
+        values = job.result  # before the share, which may be whole a moment later
         estimate = None
-        if sweeping.share < 1 and runs.metric == "logit difference":
-            estimate = jobs.estimate(runs.wanted(stage))
-        if (here := shares(stage, sweep, estimate)) is not None:
+        if job.share < 1 and estimated:
+            estimate = jobs.estimate(runs.sweep(stage))
+        if (here := shares(stage, values, estimate)) is not None:
             known.append(here)
-    if any(not np.isfinite(one.values).all() for one in known):
+    if any(not np.isfinite(here.values).all() for here in known):
         st.info(
             "Both runs give the same by this measure, so no share of a difference can be told. "
             "Choose other answers, another measure or another sentence.",
@@ -228,16 +253,16 @@ def _known(runs: Runs, stages: Sequence[str], found: Sequence[Sweep]) -> list[Sh
     return known
 
 
-def _chosen(runs: Runs, known: Sequence[Shares]) -> Edit | None:
+def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
     """The piece that the address asks for, else what attention carries most of the answer to."""
-    asked = address.several_values(
+    requested = address.several_values(
         parameters.PATCH,
         lambda raw: (_fitting(runs, parse_edits(raw)),),
         "a piece of these runs, such as patch:residual_in:2:3 or patch:q:1.4",
     )
     with suppress(ValueError):  # chosen in a longer sentence or a larger model
-        return _fitting(runs, asked)
-    best = next((one for one in known if one.stage == "attention_output"), None)
+        return _fitting(runs, requested)
+    best = next((shares for shares in known if shares.stage == "attention_output"), None)
     if best is None:
         return None
     differ = two_texts.differing(runs.clean, runs.corrupted)
@@ -255,12 +280,12 @@ def _patch(stage: str, layer: int, at: int) -> Edit:
     return Edit("patch", stage=stage, layer=layer, head=at)
 
 
-def _fitting(runs: Runs, asked: Sequence[Edit]) -> Edit:
-    """The one patch that is asked for. Raises ``ValueError`` for what isn't a cell of the maps."""
-    if len(asked) != 1 or asked[0].kind != "patch":
-        raise EditError(f"not one patch: {asked}")
-    (edit,), run = asked, runs.clean.trace
-    check(asked, run.config, len(run.token_ids), run.causal, run.explicit)
+def _fitting(runs: Runs, edits: Sequence[Edit]) -> Edit:
+    """The only one of the ``edits``. Raises ``ValueError`` for what isn't a cell of the maps."""
+    if len(edits) != 1 or edits[0].kind != "patch":
+        raise EditError(f"not one patch: {edits}")
+    (edit,), run = edits, runs.clean.trace
+    check(edits, run.config, len(run.token_ids), run.causal, run.explicit)
     if (edit.position is None) == (edit.stage in STREAMS):
         raise EditError(f"no cell of a map: {edit}")
     return edit
@@ -274,7 +299,7 @@ def choose_patch(cell: Cell) -> None:
 def _maps(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) -> None:
     """The stream, attention's output and the MLPs', layers down and tokens across."""
     if not known:
-        prose.caption("The first numbers are on their way.")
+        prose.caption(_WAITING)
         return
     output.picture(
         share_maps(
@@ -291,28 +316,21 @@ def _maps(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) ->
     )
 
 
-def _heads(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) -> None:
-    """Every head."""
-    for one in known:
-        heads = [str(n) for n in range(one.values.shape[1])]
-        output.picture(
-            share_maps(
-                f"{_OF_HEADS}. {one.title}",
-                [one],
-                heads,
-                at,
-                least=least,
-                height=240,
-            ),
-            runs.clean.colors,
-            key="depends_heads",
-            choose=choose_patch,
-        )
-        output.code(patch_sweep, patch_estimate, of=[_OF_STREAMS, f"{_OF_HEADS}. {one.title}"])
+def _heads(runs: Runs, shares: Shares, at: Edit | None, least: float) -> None:
+    """Every head, layers down."""
+    what = f"{_OF_HEADS}. {shares.title}"
+    heads = [str(n) for n in range(shares.values.shape[1])]
+    output.picture(
+        share_maps(what, [shares], heads, at, least=least, height=240),
+        runs.clean.colors,
+        key="depends_heads",
+        choose=choose_patch,
+    )
+    output.code(patch_sweep, patch_estimate, of=[_OF_STREAMS, what])
 
 
-def _words() -> None:
-    """What there is to know about the pictures above."""
+def _explain() -> None:
+    """Explain the pictures above."""
     prose.markdown(
         "Both sentences run, and then once more for **every cell**, with that one piece of the "
         "other run put in (activation patching: Meng et al. 2022; Wang et al. 2022). A cell says "
@@ -326,3 +344,282 @@ def _words() -> None:
         "slope times the whole difference (attribution patching: Nanda 2023): it is wrong where "
         "the model is far from linear."
     )
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Two runs to patch between, and how the answer is read: all that a patch is made of."""
+
+    clean: View
+    corrupted: View
+    answer: tuple[int, int]
+    direction: Direction
+    metric: Metric
+
+    def sweep(self, stage: str) -> StageSearch:
+        """The sweep of a stage."""
+        keys = self.clean.trace.key, self.corrupted.trace.key
+        return StageSearch(*keys, stage, self.answer, self.direction, self.metric)
+
+    @property
+    def cost(self) -> float:
+        """Operations that a patched run takes, about: two a parameter and token, half the layers.
+
+        It goes on from the layer that is patched.
+        """
+        config = self.clean.model.config
+        return 12 * config.n_layer * config.n_embd**2 * self.clean.n_tokens
+
+    @property
+    def ends(self) -> tuple[View, View]:
+        """The run that is patched, and the one that the piece is from."""
+        both = self.corrupted, self.clean
+        return both if self.direction == "denoise" else both[::-1]
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The name of the run that the piece is from, and of the one that it goes into."""
+        return ("first", "second") if self.direction == "denoise" else ("second", "first")
+
+    def read(self, logits: NDArray[np.floating]) -> float:
+        """The metric of logits (n_vocab,)."""
+        return measured(logits, self.clean.trace, self.answer, self.metric)
+
+
+def _draw_patch(runs: Runs, edit: Edit | None) -> None:
+    """One patch: how much of the answer it brings, and what comes next. Nothing for none."""
+    if edit is None:
+        return
+    into, source = runs.ends
+    key = replace(into.trace.key, edits=(edit,), patch_from=source.trace.token_ids)
+    patched = run_cache.run(key)
+    output.run("The patched run", patched)
+    prose.markdown(_effect_in_words(runs, edit, patched.logits_at(-1)))
+    _next_tokens(runs, patched)
+
+
+def _offer_edit(runs: Runs, edit: Edit) -> None:
+    """A button that shows the patch as an edit, in full.
+
+    No link: one to the page that is open would leave the address as it is.
+    """
+    texts = [address.chosen(which) for which in (parameters.TEXT, parameters.TEXT2)]
+    if runs.direction == "denoise":
+        texts.reverse()
+    st.button(
+        "This patch as an edit: weights, prediction and lens",
+        icon=":material/compare:",
+        type="tertiary",
+        on_click=_open_edit,
+        args=(*texts, edit),
+        key="patch_in_full",
+    )
+
+
+def _open_edit(text: str, source: str, edit: Edit) -> None:
+    address.put(parameters.WHAT_IF, "edits")
+    address.put(parameters.TEXT, text)  # before the edit, which is of its tokens
+    address.put(parameters.TEXT2, source)
+    address.put(parameters.EDITS, (edit,))
+
+
+def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> str:
+    """The patch's effect, in words made of its numbers; Markdown."""
+    into, source = (runs.read(view.trace.logits_at(-1)) for view in runs.ends)
+    now = runs.read(logits)
+    share = (now - into) / (source - into)
+    first, second = runs.names
+    numbers = _numbers(into, now, source)
+    return (
+        f"Putting {_piece_in_words(runs, edit)} of the {first} run into the {second} "
+        f"**{_effect(runs, share)}**: {_metric_in_words(runs)} goes from {numbers[0]} to "
+        f"{numbers[1]}; in the {first} run it is {numbers[2]}."
+    )
+
+
+def _numbers(into: float, now: float, source: float) -> list[str]:
+    """The three measurements, with digits enough to tell the share of the way from them."""
+    apart = abs(source - into)
+    digits = min(6, max(2, 2 - math.floor(math.log10(apart)))) if apart else 2
+    return [signed(value, f".{digits}f") for value in (into, now, source)]
+
+
+def _effect(runs: Runs, share: float) -> str:
+    """The effect of a patch on the answer, in words."""
+    if share == 0:
+        return "changes nothing"
+    if share < 0:
+        return f"moves the answer {-100 * share:.0f} % the other way"
+    if runs.direction == "denoise":
+        return f"brings {100 * share:.0f} % of the answer along"
+    return f"takes {100 * share:.0f} % of the answer away"
+
+
+def _piece_in_words(runs: Runs, edit: Edit) -> str:
+    """The piece that is patched, in words."""
+    words = _PIECE_IN_WORDS[edit.stage or ""]
+    if edit.position is None:
+        return words.format(layer=edit.layer, at=edit.head)
+    token = literal(runs.ends[1].labels[edit.position])
+    return words.format(layer=edit.layer, at=f"“{token}” ({edit.position})")
+
+
+def _metric_in_words(runs: Runs) -> str:
+    """The metric in words."""
+    names = run_cache.vocabulary(runs.clean.model.name)
+    right, wrong = (f"“{literal(names[n])}”" for n in runs.answer)
+    if runs.metric == "divergence":
+        return "the KL divergence from the first run’s prediction, in bits,"
+    if runs.metric == "probability":
+        return f"the probability of {right}"
+    return f"the logit of {right} minus that of {wrong}"
+
+
+def _next_tokens(runs: Runs, patched: Trace) -> None:
+    """The next tokens in both runs and in the patched one."""
+    rows = {"first": runs.clean.trace, "second": runs.corrupted.trace, "patched": patched}
+    cases = {name: sampling_distribution(run.logits_at(-1)) for name, run in rows.items()}
+    shown = _drawn_tokens([*cases.values()], runs.answer)
+    names = run_cache.vocabulary(runs.clean.model.name)
+    output.picture(
+        probability_bars(
+            "The most probable next tokens of both runs, and of the patched one",
+            [names[n] for n in shown],
+            {name: (100 * p[shown]).tolist() for name, p in cases.items()},
+        ),
+        runs.clean.colors,
+        key="patched",
+        made_by=(changes, sampling_distribution),
+    )
+
+
+def _drawn_tokens(cases: Sequence[NDArray[np.float64]], answer: tuple[int, int]) -> list[int]:
+    """The tokens that are drawn: right and wrong one, then the most probable of any case."""
+    best = np.argsort(-np.max(cases, axis=0), kind="stable")[:_BEST].tolist()
+    return list(dict.fromkeys((*answer, *best)))[:_BEST]
+
+
+def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
+    """The share of the answer along every path into a head, (layer, head).
+
+    A click on an earlier head patches its ``piece``, and shows the paths into it.
+    """
+    if head is None:
+        prose.caption(_WAITING)
+        return
+    name = f"{head[0]}.{head[1]}"
+    if head[0] == 0:
+        prose.markdown(
+            f"Head **{name}** is in the first layer: it reads the tokens themselves, and no other "
+            "head comes before it. Click a head of a later layer."
+        )
+        return
+    keys, config = (runs.clean.trace.key, runs.corrupted.trace.key), runs.clean.model.config
+    n_runs = len(WAYS) * head[0] * config.n_head
+    (job,) = _sweep(
+        [PathSearch(*keys, head, runs.answer, runs.direction, runs.metric)],
+        runs,
+        2 * runs.cost * n_runs * (1 - head[0] / config.n_layer),
+        "paths",
+        doing="Paths",
+        offer="Run every path",
+        until="Nothing is measured yet.",
+    )
+    sweep: PathSweep | None = job.result
+    done = 0 if sweep is None else int(np.isfinite(sweep.values).all(axis=(0, 2)).sum())
+    if sweep is None or not done:
+        prose.caption(_WAITING)
+        return
+    shares = brought(sweep)[:, :done]  # (3, layers, n_head)
+    prose.markdown(_path_in_words(runs, name, shares))
+    output.picture(
+        path_maps(
+            f"Share of the answer along each path into head {name}",
+            shares,
+            height=max(150, 60 + 26 * done),
+        ),
+        runs.clean.colors,
+        key="head_paths",
+        choose=lambda cell: choose_patch(cell._replace(panel=piece)),
+        made_by=(patch_paths, patch_path),
+    )
+    prose.caption(
+        "A path is direct: what an earlier head writes in the other run is read by this head's "
+        "queries, keys or values alone, and all else is held (path patching: Wang et al. 2022; "
+        "Goldowsky-Dill et al. 2023). Click a head to go on to the paths into it."
+    )
+
+
+def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
+    """The path that does most, in words made of its number; Markdown."""
+    way, layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
+    share, paths = float(shares[way, layer, head]), f"all {shares.size} paths into head {name}"
+    if abs(share) < 0.005:
+        return f"Of {paths}, none moves the answer by even 1 %: it depends on no head alone."
+    source, into = runs.names
+    reads = READS[WAYS[way]]
+    return (
+        f"What head **{layer}.{head}** writes in the {source} run, put into the **{reads}** of "
+        f"head **{name}** alone in the {into}, **{_effect(runs, share)}**. Of {paths} "
+        "none does more."
+    )
+
+
+def _fewest(runs: Runs) -> None:
+    """The fewest heads that keep the answer, in words, and the curve, as far as they are tried."""
+    config = runs.clean.model.config
+    n_heads = config.n_layer * config.n_head
+    (job,) = _sweep(
+        [HeadSearch(runs.clean.trace.key, runs.corrupted.trace.key, runs.answer)],
+        runs,
+        runs.cost * n_heads * (n_heads + 1),
+        "fewest",
+        doing="Giving up heads",
+        offer="Search",
+        until="The heads are tried one after the other, by many runs of both sentences.",
+    )
+    fewest: FewestHeads | None = job.result
+    if fewest is None:
+        return
+    if words := fewest.words(_KEPT):
+        prose.markdown(words)
+    output.picture(
+        faithfulness_curve("Share of the answer that is kept, by how many heads are left", fewest),
+        runs.clean.colors,
+        key="fewest",
+        made_by=(fewest_heads,),
+    )
+    prose.caption(
+        "Heads are given up one by one, each time the one that is missed least. One that is gone "
+        "puts out its mean over both sentences at every token, so it no longer tells them apart. "
+        "The share is how far apart the logit differences of both sentences still are. Nothing "
+        "says that no other few would do (the question: Conmy et al. 2023)."
+    )
+
+
+def _sweep(
+    searches: Sequence[Search], runs: Runs, cost: float, key: str, *, doing: str, offer: str,
+    until: str,
+) -> list[Sweep]:  # fmt: skip
+    """Begin sweeps, with a bar while they go on.
+
+    Where they ``cost`` too many operations, a button makes the ``offer`` instead, and beside it
+    stands the caption ``until``.
+    """
+    started = [jobs.sweep_of(search) for search in searches]
+    pressed = f"_{key}_{hash(tuple(searches[:1]))}"
+    if cost <= AT_ONCE or st.session_state.get(pressed) or any(job.share for job in started):
+        jobs.begin_sweeps(searches, runs.clean.model, WAIT)
+        jobs.bar(started, doing, offer, key)
+        return started
+    with st.container(horizontal=True, vertical_alignment="center"):
+        prose.caption(until, width="content")
+        st.button(
+            offer,
+            icon=":material/play_arrow:",
+            help="It takes minutes on a model of this size and a text of this length.",
+            on_click=st.session_state.__setitem__,
+            args=(pressed, True),
+            key=f"{key}_offer",
+        )
+    return started
