@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
+from gpt2viz.app.literal import literal
 from gpt2viz.app.terms import A_TERM, SPELLED, Term
 
 _LEFT_ALONE = (
@@ -118,3 +119,10 @@ def link(term: Term, shown: str) -> str:
 def _spelled(asked: tuple[tuple[str, str], ...]) -> str:
     """Parameters as an address has them: every link of a page repeats the same."""
     return urlencode(asked, quote_via=quote, safe="")
+
+
+def plugin_errors(*said: str) -> None:
+    """One warning with each sentence once; nothing where there is none."""
+    if said:
+        told = "\n\n".join(map(literal, dict.fromkeys(said)))
+        st.warning(told, icon=":material/extension_off:")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import streamlit as st
@@ -22,8 +25,7 @@ from gpt2viz.analysis.looks import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
-from gpt2viz.app import gauges, limits, owner
-from gpt2viz.app.byte_cache import Kept
+from gpt2viz.app import gauges, server_config
 from gpt2viz.arrays import Array
 from gpt2viz.labels import label
 from gpt2viz.model import ahead, hub
@@ -34,6 +36,88 @@ from gpt2viz.run.edits import without_patches
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
+
+
+class Sized(Protocol):
+    """Something that knows how many bytes it holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now; they may grow with use."""
+
+
+Value = TypeVar("Value", bound=Sized)
+
+
+class ByteLRUCache(Generic[Value]):
+    """Values by key, the least recently used let go where they hold more than ``budget`` bytes.
+
+    The one used last stays, however large. Safe for many threads: a value that many ask for at
+    a time is made once, and one that is being made keeps nobody from the others.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._bytes: dict[Hashable, int] = {}
+        self._lock = Lock()
+        self._turns: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value of ``key``; made, and kept, where there is none. Raises what ``make`` does."""
+        with self._lock:
+            turn = self._turns.setdefault(key, Lock())
+        with turn:
+            with self._lock:
+                value = self._values.get(key)
+            if value is None:
+                value = make()
+            with self._lock:
+                self._keep(key, value)
+        return value
+
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the value of ``key`` is kept; asking doesn't count as a use."""
+        return key in self._values
+
+    def find(self, wanted: Callable[[Any], bool]) -> Value | None:
+        """A value whose key is wanted, the one used last; None where none is kept."""
+        with self._lock:
+            return next((v for key, v in reversed(self._values.items()) if wanted(key)), None)
+
+    def best(self, worth: Callable[[Any], float]) -> Value | None:
+        """The value whose key is worth most, of equals the one used last; None where none is above
+        0.
+        """
+        with self._lock:
+            key = max(reversed(self._values), key=worth, default=None)
+            return None if key is None or worth(key) <= 0 else self._values[key]
+
+    def make_room(self, nbytes: int) -> list[Hashable]:
+        """Let the least recently used go until so many bytes more fit in; the keys that went."""
+        with self._lock:
+            gone: list[Hashable] = []
+            while self._values and sum(self._bytes.values()) + nbytes > self.budget:
+                gone.append(next(iter(self._values)))
+                self._let_go(gone[-1])
+            return gone
+
+    def forget(self, unwanted: Callable[[Any], bool]) -> None:
+        """Let go of every value whose key is unwanted."""
+        with self._lock:
+            for key in list(filter(unwanted, self._values)):
+                self._let_go(key)
+
+    def _let_go(self, key: Hashable) -> None:
+        del self._values[key], self._bytes[key]
+
+    def _keep(self, key: Hashable, value: Value) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        self._bytes[key] = value.nbytes
+        while sum(self._bytes.values()) > self.budget and len(self._values) > 1:
+            self._let_go(next(iter(self._values)))
+
 
 #: Layers whose heads are shrunk for the map at a time.
 _LAYERS_AT_A_TIME = 2
@@ -47,8 +131,8 @@ def model_folders() -> dict[str, Path]:
     No two have one name, and a name stays with its folder whatever is fetched later. Raises
     ``CheckpointError`` where the owner's file can't be read.
     """
-    fetched = ((name, folder) for name, folder in from_hub().items() if owner.allows(name))
-    return dict(_named(tuple(owner.folders()), tuple(fetched), int(time.monotonic())))
+    fetched = ((name, folder) for name, folder in from_hub().items() if server_config.allows(name))
+    return dict(_named(tuple(server_config.folders()), tuple(fetched), int(time.monotonic())))
 
 
 @lru_cache(maxsize=1)
@@ -91,10 +175,10 @@ def load(name: str) -> gpt2viz.Model:
         with st.spinner("Loading the model …"):
             _forget(kept.make_room(weight_bytes(folder)))
             try:
-                return gpt2viz.load_model(folder, name, owner.device())
+                return gpt2viz.load_model(folder, name, server_config.device())
             except gpt2viz.TooLargeError:
                 _forget(kept.make_room(kept.budget))
-                return gpt2viz.load_model(folder, name, owner.device())
+                return gpt2viz.load_model(folder, name, server_config.device())
 
     return kept.get(name, make)
 
@@ -121,9 +205,9 @@ def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gp
 
 
 @st.cache_resource
-def models() -> Kept[gpt2viz.Model]:
+def models() -> ByteLRUCache[gpt2viz.Model]:
     """The models in memory, for all visitors together."""
-    return Kept(limits.kept_models())
+    return ByteLRUCache(server_config.kept_models())
 
 
 def _forget(names: Collection[Hashable]) -> None:
@@ -140,7 +224,7 @@ def run(key: RunKey) -> gpt2viz.Trace:
 def _run(key: RunKey) -> gpt2viz.Trace:
     def make() -> gpt2viz.Trace:
         model, length = load(key.model), len(key.token_ids)
-        if length > (most := limits.longest(model.config)):
+        if length > (most := server_config.longest_text(model.config)):
             who = "this server" if most < model.config.n_positions else "this model"
             raise gpt2viz.ContextError(length, most, who)
         return _made(key)
@@ -169,8 +253,8 @@ def _made(key: RunKey) -> gpt2viz.Trace:
 
 
 @st.cache_resource
-def _runs() -> Kept[gpt2viz.Trace]:
-    return Kept(limits.kept_runs())
+def _runs() -> ByteLRUCache[gpt2viz.Trace]:
+    return ByteLRUCache(server_config.kept_runs())
 
 
 def reference(model_name: str) -> gpt2viz.Trace:
@@ -185,7 +269,7 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
     By the model of ``key``, with its mask.
     """
     config = load(key.model).config
-    ids = scores.probe(config.vocab_size, limits.longest(config))
+    ids = scores.probe(config.vocab_size, server_config.longest_text(config))
     return run(RunKey(key.model, ids, key.causal)) if ids else None
 
 

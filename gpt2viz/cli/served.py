@@ -67,7 +67,7 @@ def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:
 
 
 def given(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
-    """What the app is told of its owner's models, as ``gpt2viz.app.owner`` reads it."""
+    """What the app is told of its owner's models, as ``gpt2viz.app.server_config`` reads it."""
     told = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
     return told + [part for name in allowed for part in ("--allow-model", name)]
 

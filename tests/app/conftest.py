@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from gpt2viz.app import address, jobs, moments, output, pages, run_cache
+from gpt2viz.app import address, checkpoint_runs, jobs, output, pages, run_cache
 from gpt2viz.app.parameters import Parameter
 
 
@@ -41,4 +41,4 @@ def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _one_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the checkpoints only the one that is looked at is run, however fast this machine is."""
-    monkeypatch.setattr(moments, "PATIENCE", 0)
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)

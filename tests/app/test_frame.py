@@ -87,10 +87,10 @@ def share(page: str, dark: bool = False, **view: str) -> AppTest:
 
 
 def _share(dark: bool) -> None:
-    from gpt2viz.app.frame import share
+    from gpt2viz.app.frame import save
     from gpt2viz.pictures.palette import palette
 
-    share._body(palette(dark))
+    save._share_body(palette(dark))
 
 
 def card(at: AppTest) -> Any:
@@ -193,9 +193,9 @@ LONG = ("together " * 225).strip()
 def _everything() -> None:
     import streamlit as st
 
-    from gpt2viz.app.frame import saved_session
+    from gpt2viz.app.frame import save
 
-    st.session_state["saved"] = saved_session.everything()
+    st.session_state["saved"] = save.all_choices()
 
 
 def _restore() -> None:

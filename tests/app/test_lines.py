@@ -268,7 +268,7 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: P
 
 
 def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpt2viz.app.views.zoom.GRID", 6)
+    monkeypatch.setattr("gpt2viz.app.view.GRID", 6)
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= charts(at)
     assert said(canvas(at, "weights_a"))["either"]["picture"] == "matrix"

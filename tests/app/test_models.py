@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import limits, owner, pages, run_cache
+from gpt2viz.app import pages, run_cache, server_config
 from gpt2viz.app.jobs import downloads
 from gpt2viz.app.views.models.contents import SECTIONS
 from gpt2viz.app.views.models.words import LONGEST
@@ -206,7 +206,7 @@ def test_two_folders_of_one_name_are_two_models(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
     monkeypatch.setattr(run_cache, "from_hub", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
-    monkeypatch.setenv(owner.ALLOW_VARIABLE, owner.EVERY)
+    monkeypatch.setenv(server_config.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     one, other = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))
     assert not (one == other).all()
@@ -224,7 +224,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
         st.cache_resource.clear()
-        monkeypatch.setenv(owner.ALLOW_VARIABLE, owner.EVERY)
+        monkeypatch.setenv(server_config.ALLOW_VARIABLE, server_config.EVERY_MODEL)
         yield running
         running.go_on.set()
         wait(lambda: all(download.ended for download in downloads().values()))
@@ -276,7 +276,7 @@ def test_released_models_are_offered_by_name(server: Hub, monkeypatch: pytest.Mo
     assert not server.requests
     at.button(key="released_gpt2").click().run()
     assert "gpt2 is 138 kB. Fetch it?" in page_text(at).replace("**", "")
-    monkeypatch.setenv(owner.ALLOW_VARIABLE, "someone/tiny, distilgpt2")
+    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "someone/tiny, distilgpt2")
     offered = [b.label for b in look_up("").button if str(b.key).startswith("released_")]
     assert offered == ["distilgpt2"]
 
@@ -307,7 +307,7 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
 
 
 def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(owner.ALLOW_VARIABLE, "gpt2, someone/else")
+    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "gpt2, someone/else")
     assert "has not allowed 'someone/tiny'" in page_text(look_up("someone/tiny"))
     assert "; write owner" not in page_text(look_up("../../etc/passwd"))
     assert not server.requests
@@ -316,7 +316,7 @@ def test_what_is_not_allowed_is_not_asked_for(server: Hub, monkeypatch: pytest.M
 def test_where_nothing_is_allowed_it_says_how_to(
     server: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(owner.ALLOW_VARIABLE)
+    monkeypatch.delenv(server_config.ALLOW_VARIABLE)
     at = open_page("models")
     assert "None is allowed yet" in page_text(at)
     assert "gpt2viz app --allow-model gpt2" in at.code[0].value
@@ -350,7 +350,7 @@ def test_visitors_share_one_copy(folders: list[Path]) -> None:
 def test_an_old_model_goes_with_its_runs_when_the_budget_is_reached(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(limits.MODELS_VARIABLE, "0.3")
+    monkeypatch.setenv(server_config.MODELS_VARIABLE, "0.3")
     size = run_cache.load("a").nbytes
     assert 2 * size < 300_000 < 3 * size
     oldest, used = weakref.ref(run_cache.load("a")), weakref.ref(run_cache.load("b"))
@@ -395,7 +395,7 @@ def test_too_large_a_model_is_one_message(
 def test_a_model_is_ready_again_after_it_was_let_go(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(limits.MODELS_VARIABLE, "0.1")
+    monkeypatch.setenv(server_config.MODELS_VARIABLE, "0.1")
     before = run_cache.run(RunKey("a", (1, 2, 3))).logits
     run_cache.load("b")
     again = run_cache.run(RunKey("a", (1, 2, 3)))
@@ -407,7 +407,7 @@ def test_a_broken_list_of_the_owner_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gpt2viz.toml").write_text("models = [")
-    monkeypatch.setenv(owner.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
+    monkeypatch.setenv(server_config.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
     at = open_page("attention")
     (said,) = [error.value for error in at.error]
     assert "gpt2viz.toml: can't be read" in said.replace("\\", "")

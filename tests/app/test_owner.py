@@ -15,7 +15,7 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.app import compat, limits, owner
+from gpt2viz.app import compat, server_config
 from tests.app.cases import each
 from tests.app.pages import VIEWS, WITHOUT, button, notices, open_page, pictures
 
@@ -35,9 +35,9 @@ def test_where_nothing_is_listed_nothing_is_allowed_whatever_the_address(
 ) -> None:
     """A proxy on this machine lets others in, and the server's address doesn't tell."""
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
-    assert owner.allowed() == []
-    assert not owner.allows("gpt2")
-    assert not owner.allows("*")
+    assert server_config.allowed() == []
+    assert not server_config.allows("gpt2")
+    assert not server_config.allows("*")
 
 
 @each(
@@ -57,7 +57,7 @@ def test_a_server_is_for_this_machine_where_address_and_names_are(
 ) -> None:
     options = {"server.address": address, "server.allowedHosts": names}
     monkeypatch.setattr(st, "get_option", options.get)
-    assert owner.is_local() is local
+    assert server_config.is_local() is local
 
 
 @each(("given", "device"), [([], "cpu"), (["--device", "cuda:1"], "cuda:1")])
@@ -65,17 +65,17 @@ def test_where_the_models_compute(
     monkeypatch: pytest.MonkeyPatch, given: list[str], device: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", *given])
-    assert owner.device() == device
+    assert server_config.device() == device
 
 
 def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def allowed() -> list[str]:
-        return [name for name in ("gpt2", "a/b", "c/d") if owner.allows(name)]
+        return [name for name in ("gpt2", "a/b", "c/d") if server_config.allows(name)]
 
     monkeypatch.setattr(st, "get_option", {"server.address": "192.0.2.1"}.get)
     file.write_text('allow = ["c/d"]')
     assert allowed() == ["c/d"]
-    monkeypatch.setenv(owner.ALLOW_VARIABLE, "a/b, gpt2")
+    monkeypatch.setenv(server_config.ALLOW_VARIABLE, "a/b, gpt2")
     assert allowed() == ["gpt2", "a/b"]
     monkeypatch.setattr(sys, "argv", ["app.py", "--allow-model", "gpt2", "--other", "x"])
     assert allowed() == ["gpt2"]
@@ -86,10 +86,10 @@ def test_a_list_holds_wherever_it_stands(file: Path, monkeypatch: pytest.MonkeyP
 def test_folders_of_the_command_line_and_of_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert owner.folders() == []
+    assert server_config.folders() == []
     file.write_text('models = ["mine", "/data/theirs"]')
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", "here"])
-    assert owner.folders() == [Path("here"), file.parent / "mine", Path("/data/theirs")]
+    assert server_config.folders() == [Path("here"), file.parent / "mine", Path("/data/theirs")]
     monkeypatch.setenv(settings.MODELS_VARIABLE, os.pathsep.join(["", "a", "~/b"]))
     assert settings.folders()[:2] == [Path("a"), Path.home() / "b"]
 
@@ -106,7 +106,7 @@ def test_folders_of_the_command_line_and_of_the_file(
 def test_a_broken_file_is_one_message(file: Path, content: str, message: str) -> None:
     file.write_text(content)
     with pytest.raises(gpt2viz.CheckpointError, match=message):
-        owner.folders()
+        server_config.folders()
 
 
 def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_the_home_of_nobody_is_one_message(file: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv(settings.CONFIG_VARIABLE)
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", nobody])
     with pytest.raises(gpt2viz.CheckpointError, match="there is no such home folder"):
-        owner.folders()
+        server_config.folders()
 
 
 def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def captions(page: str = "attention") -> str:
 
 
 def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
+    monkeypatch.setenv(server_config.TOKENS_VARIABLE, "6")
     at = open_page("attention", text=LONG)
     assert "this server reads at most 6 at once" in notices(at)
     assert not pictures(at)
@@ -195,7 +195,7 @@ def test_a_million_spaces_are_too_long_and_no_more() -> None:
 @each("page", ["find", "predict?predict=generate", "side_by_side?differs=text"])
 def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     st.cache_resource.clear()
-    monkeypatch.setenv(limits.TOKENS_VARIABLE, "6")
+    monkeypatch.setenv(server_config.TOKENS_VARIABLE, "6")
     longest: list[int] = []
     trace = gpt2viz.trace
     monkeypatch.setattr(
@@ -206,7 +206,7 @@ def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
 
 
 def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(limits.SESSIONS_VARIABLE, "30")
+    monkeypatch.setenv(server_config.SESSIONS_VARIABLE, "30")
     monkeypatch.setattr(compat, "connected", lambda: 30)
     inside = open_page("attention")
     assert not notices(inside)
@@ -220,7 +220,7 @@ def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPa
 
 
 @each("value", ["many", "-1", "0", "nan", "inf", "1e400", "0.5"])
-@each("name", [limits.TOKENS_VARIABLE, limits.SESSIONS_VARIABLE])
+@each("name", [server_config.TOKENS_VARIABLE, server_config.SESSIONS_VARIABLE])
 def test_a_limit_that_is_no_number_is_one_message(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
@@ -239,9 +239,9 @@ def test_on_an_address_that_others_reach_visitors_are_told(
     everywhere = {"server.address": "0.0.0.0"}  # noqa: S104 (what is told about)
     monkeypatch.setattr(st, "get_option", lambda name: everywhere.get(name) or get(name))
     assert "Other machines can reach this server. Visitors can run" in captions()
-    monkeypatch.setenv(limits.TOKENS_VARIABLE, "128")
+    monkeypatch.setenv(server_config.TOKENS_VARIABLE, "128")
     assert "on texts of up to 128 tokens" in captions("models")
-    assert not owner.allows("gpt2")
+    assert not server_config.allows("gpt2")
 
 
 def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import pages
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.app.frame.saved_session import _page
+from gpt2viz.app.frame.save import _saved_page
 from gpt2viz.app.pages import Page
 from gpt2viz.export import Session
 from tests.app.cases import each
@@ -44,7 +44,7 @@ def test_a_page_opens_as_what_it_is_called(page: Page) -> None:
 
 @each("saved", [*(page.title for page in pages.PAGES), "side_by_side"])
 def test_a_session_opens_the_page_that_it_was_saved_on(saved: str) -> None:
-    assert _page(Session(saved, {})).name == pages.name_of(saved)
+    assert _saved_page(Session(saved, {})).name == pages.name_of(saved)
 
 
 def test_the_readme_tells_of_every_page() -> None:

@@ -21,7 +21,7 @@ from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import run_cache
-from gpt2viz.app.byte_cache import Kept
+from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.app.views import find, measures, two_runs
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
@@ -232,7 +232,7 @@ class Thing:
     nbytes: int
 
 
-def made(kept: Kept[Thing], key: str, nbytes: int = 10) -> bool:
+def made(kept: ByteLRUCache[Thing], key: str, nbytes: int = 10) -> bool:
     """Ask for a key; whether it had to be made."""
     calls: list[str] = []
 
@@ -245,7 +245,7 @@ def made(kept: Kept[Thing], key: str, nbytes: int = 10) -> bool:
 
 
 def test_the_least_recently_used_goes_first() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     assert [made(kept, key) for key in "abcabc"] == [True] * 3 + [False] * 3
     assert not made(kept, "a")
     assert made(kept, "d")  # four times 10 is too much, and b was used longest ago
@@ -254,7 +254,7 @@ def test_the_least_recently_used_goes_first() -> None:
 
 
 def test_bytes_count_and_not_entries() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     for key in "abc":
         made(kept, key)
     made(kept, "large", 25)
@@ -262,7 +262,7 @@ def test_bytes_count_and_not_entries() -> None:
 
 
 def test_one_that_is_larger_than_the_budget_stays_until_another_comes() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     assert made(kept, "huge", 1000)
     assert not made(kept, "huge")
     assert made(kept, "a")
@@ -270,7 +270,7 @@ def test_one_that_is_larger_than_the_budget_stays_until_another_comes() -> None:
 
 
 def test_room_is_made_from_the_oldest() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     for key in "abc":
         made(kept, key)
     assert kept.make_room(0) == []
@@ -281,18 +281,18 @@ def test_room_is_made_from_the_oldest() -> None:
 
 
 def test_the_one_that_is_worth_most_is_found_and_of_equals_the_last_used() -> None:
-    kept: Kept[Thing] = Kept(100)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(100)
     values = {key: kept.get(key, lambda: Thing(1)) for key in ("aab", "b", "aaa", "")}
     assert kept.best(lambda key: key.count("a")) is values["aaa"]
     made(kept, "b")
     made(kept, "aab")
     assert kept.best(lambda key: key.count("b")) is values["aab"]
     assert kept.best(lambda key: key.count("c")) is None
-    assert Kept[Thing](1).best(len) is None
+    assert ByteLRUCache[Thing](1).best(len) is None
 
 
 def test_what_is_unwanted_is_forgotten() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     for key in "abc":
         made(kept, key)
     kept.forget(lambda key: key in "ac")
@@ -300,7 +300,7 @@ def test_what_is_unwanted_is_forgotten() -> None:
 
 
 def test_what_grew_is_counted_anew() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     grows = kept.get("grows", lambda: Thing(10))
     made(kept, "a")
     grows.nbytes = 25
@@ -309,7 +309,7 @@ def test_what_grew_is_counted_anew() -> None:
 
 
 def test_many_who_ask_at_a_time_get_the_same_one() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     together, calls = Barrier(4), []
 
     def make() -> Thing:
@@ -327,7 +327,7 @@ def test_many_who_ask_at_a_time_get_the_same_one() -> None:
 
 
 def test_one_that_is_being_made_holds_up_no_other() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     started, go_on = Event(), Event()
 
     def slow() -> Thing:
@@ -344,7 +344,7 @@ def test_one_that_is_being_made_holds_up_no_other() -> None:
 
 
 def test_what_could_not_be_made_is_tried_again() -> None:
-    kept: Kept[Thing] = Kept(30)
+    kept: ByteLRUCache[Thing] = ByteLRUCache(30)
     with pytest.raises(ZeroDivisionError):
         kept.get("a", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
     assert made(kept, "a")

@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import moments, output, run_cache
-from gpt2viz.app.byte_cache import Kept
+from gpt2viz.app import checkpoint_runs, output, run_cache
+from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
@@ -87,7 +87,7 @@ TEXT, STEPS = "A crane ate fish", (1, 20, 300)
 @pytest.fixture(autouse=True)
 def _every_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """All checkpoints are run, however slow this machine is."""
-    monkeypatch.setattr(moments, "PATIENCE", 60)
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     ]
     (beside,) = [name for name in lines if name.startswith("0.3 ")]
     for n, step in enumerate(STEPS):
-        found = moments.habits("grown", 1)[step].scores
+        found = checkpoint_runs.habits("grown", 1)[step].scores
         assert_allclose(lines["induction"][n], found["induction"][2, 1])
         assert_allclose(lines[beside][n], found[beside.removeprefix("0.3 ")][0, 3])
     assert "Head 2.1" in page_text(page).replace("**", "")
@@ -188,10 +188,10 @@ def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:
 def test_what_is_not_read_in_time_is_asked_for_again(
     grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moments, "PATIENCE", -1.0)
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)
     page = open_page("training", model="grown", step="20")
     assert [bool(text) for text in sent(page)["tiles"]] == [False, True, False]
-    monkeypatch.setattr(moments, "PATIENCE", 60.0)
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60.0)
     page.run()
     assert all(sent(page)["tiles"])
 
@@ -227,11 +227,11 @@ def test_a_checkpoint_that_cannot_be_read_is_one_message(grown: Path) -> None:
 def test_the_models_of_all_points_stay_within_the_owners_bound(
     grown: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept[gpt2viz.Model](int(2.5 * gpt2viz.load_model(grown).nbytes))
+    kept = ByteLRUCache[gpt2viz.Model](int(2.5 * gpt2viz.load_model(grown).nbytes))
     monkeypatch.setattr(run_cache, "models", lambda: kept)
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     for step in STEPS:
-        moments.moment(RunKey("grown", tuple(ids), True), step)
+        checkpoint_runs.run_at(RunKey("grown", tuple(ids), True), step)
     assert "grown" in kept
     assert [step for step in STEPS if ("grown", step) in kept] == [300]
 
@@ -244,7 +244,7 @@ def test_a_worker_takes_the_points_that_all_share(
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     for step, model in gpt2viz.load_steps(grown).items():
         alone = gpt2viz.trace(model, ids).next_token_probabilities[0]
-        found = moments.moment(RunKey("grown", tuple(ids), True), step)
+        found = checkpoint_runs.run_at(RunKey("grown", tuple(ids), True), step)
         assert_allclose([p for _, p in found.following], np.sort(alone)[::-1][:5], rtol=1e-5)
 
 

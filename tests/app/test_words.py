@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz import parse_edits
 from gpt2viz.app.course import real_step
-from gpt2viz.app.frame import token_strip
+from gpt2viz.app.frame import sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
@@ -28,23 +28,23 @@ from tests.pictures.samples import heatmaps
 #: What choosing a token does, by page and address; "" where it does nothing.
 CHOOSING = [
     *(
-        (page, {}, token_strip.LIGHT_UP)
+        (page, {}, sentence.LIGHT_UP)
         for page in ("attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if")
     ),
-    ("side_by_side?differs=text", {}, token_strip.LIGHT_UP),
+    ("side_by_side?differs=text", {}, sentence.LIGHT_UP),
     *((page, {}, "") for page in ("shapes", "predict?predict=generate", "training")),
     ("predict", {}, "Choose a token to see what comes after it."),
     ("find", {}, ""),
-    ("find", {"on": "texts"}, token_strip.LIGHT_UP),
-    ("find", {"on": "sentence"}, token_strip.LIGHT_UP),
+    ("find", {"on": "texts"}, sentence.LIGHT_UP),
+    ("find", {"on": "sentence"}, sentence.LIGHT_UP),
     ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
-    ("find", {"find": "pattern"}, token_strip.LIGHT_UP),
-    ("find", {"find": "head"}, token_strip.LIGHT_UP),
+    ("find", {"find": "pattern"}, sentence.LIGHT_UP),
+    ("find", {"find": "head"}, sentence.LIGHT_UP),
     ("find", {"find": "all", "on": "sentence"}, ""),
     *(("models", {"part": part}, "") for part in ("cost", "modules")),
     ("textbook", {"chapter": "whole"}, ""),
     *(("textbook", {"chapter": name}, real_step.CHOOSING) for name in ("tokens", "next-word")),
-    ("textbook", {"chapter": "heads"}, token_strip.LIGHT_UP),
+    ("textbook", {"chapter": "heads"}, sentence.LIGHT_UP),
 ]
 
 
@@ -57,10 +57,10 @@ def test_the_chips_say_what_choosing_one_does(
     found = chips(at)
     assert found["name"] == "10 tokens"
     (name,) = (block.proto for block in at.markdown if block.value == found["name"])
-    assert plain(name.help) == f"{token_strip.WHAT} {does}".strip()
+    assert plain(name.help) == f"{sentence.A_CHIP} {does}".strip()
     assert found["disabled"] == (not does)
     frames = [_frames(at), _frames(other)]
-    if does == token_strip.LIGHT_UP:
+    if does == sentence.LIGHT_UP:
         assert frames[0] != frames[1], "no row lights up"
     elif not does:
         assert frames[0] == frames[1], "a choice shows"

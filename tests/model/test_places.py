@@ -14,7 +14,7 @@ import streamlit.web.cli
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.anatomy.files import stored_files
-from gpt2viz.app import owner, run_cache
+from gpt2viz.app import run_cache, server_config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.model import places
 from tests.checkpoints import write_checkpoint
@@ -146,7 +146,7 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    assert [settings.folders(), settings.listed("allow"), owner.folders()] == [[], [], []]
+    assert [settings.folders(), settings.listed("allow"), server_config.folders()] == [[], [], []]
     assert run("trace", "A crane", "--json").exit_code == 0
     homes: list[Path] = []
     monkeypatch.setattr(streamlit.web.cli, "main", lambda *_, **__: homes.append(Path.home()))

@@ -25,7 +25,7 @@ from numpy.testing import assert_allclose
 from prometheus_client.parser import text_string_to_metric_families
 from websockets.exceptions import ConnectionClosed
 
-from gpt2viz.app.frame import returned
+from gpt2viz.app.frame import page
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.serving.proxy import COOKIE
 from tests.checkpoints import write_checkpoint
@@ -110,7 +110,7 @@ def well(screen: Screen) -> list[np.ndarray]:
 
 def told(screen: Screen) -> bool:
     """Whether a page says that the connection was lost."""
-    return any(returned.SAYS.encode() in part for part in screen.raw)
+    return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
 
 def headers(server: Server, path: str, **asked: str) -> tuple[int, Message]:

@@ -14,7 +14,7 @@ from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, code, link, pair
 from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
-from gpt2viz.app.frame import end_of_text
+from gpt2viz.app.frame import sentence
 from gpt2viz.app.views import find
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, difference, signed
@@ -553,7 +553,7 @@ def _real_sinks(book: Book) -> None:
     trace, n = view.trace, len(view.labels)
     st.subheader("Heads of the model above", anchor="real-sinks")
     prose.markdown(
-        f"The token {end_of_text.WRITTEN} stands between two texts. The switch above puts it "
+        f"The token {sentence.EOT_TEXT} stands between two texts. The switch above puts it "
         "before your sentence, so that heads can rest on it in place of your first word."
     )
     if n == 1:

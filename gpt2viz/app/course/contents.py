@@ -33,7 +33,7 @@ from gpt2viz.app.course import (
 )
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
-from gpt2viz.app.frame.token_strip import LIGHT_UP
+from gpt2viz.app.frame.sentence import LIGHT_UP
 from gpt2viz.app.parameters import Switch
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.textbook import guesses

@@ -16,7 +16,7 @@ import streamlit as st
 
 from gpt2viz import GPT2VizError, Trace
 from gpt2viz.app import address, output, pages, parameters, popover, run_cache
-from gpt2viz.app.frame import end_of_text
+from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import shorten
 from gpt2viz.run.key import RunKey
@@ -117,7 +117,7 @@ def _open(example: Example) -> None:
     seen = None
     with suppress(GPT2VizError):  # the page says what is wrong
         model = run_cache.load(address.chosen(parameters.MODEL))
-        ids = model.tokenizer.encode(example.text, end_of_text_first=end_of_text.is_on())
+        ids = model.tokenizer.encode(example.text, end_of_text_first=sentence.has_end_of_text())
         causal = address.chosen(parameters.CAUSAL)
         seen = find(example, run_cache.run(RunKey(model.name, tuple(ids), causal)))
     address.put(parameters.TEXT, example.text)

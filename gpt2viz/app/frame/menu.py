@@ -1,15 +1,23 @@
-"""The menu: every page, in one row."""
+"""The menu: every page in one row, and the buttons at its end."""
 
 from __future__ import annotations
 
+from functools import partial
+from urllib.parse import urlsplit
+
 import streamlit as st
 
-from gpt2viz.app import address, prose, sparing
+from gpt2viz.app import address, compat, pages, popover, prose, sparing
 from gpt2viz.app.components import bundle, keyboard
+from gpt2viz.app.components.theme_watch import is_dark
+from gpt2viz.app.frame import tour
+from gpt2viz.app.frame.save import numbers_button, save_button, share_button
 from gpt2viz.app.pages import MENU, Page, added
+from gpt2viz.app.terms import TERM, Term, containing
+from gpt2viz.pictures.palette import Palette, palette
 
 
-def menu(here: Page) -> None:
+def draw_menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
     keyboard.popovers()
@@ -20,3 +28,83 @@ def menu(here: Page) -> None:
         name = f"**{page.title}**" if page is here else page.title
         asked, what = chosen | page.asks, prose.tip(page.what)
         st.page_link(sparing.script(page), label=name, help=what, query_params=asked)
+
+
+def words_button(page: Page) -> None:
+    """Draw the button of the glossary: every word with its meaning, those of the page first."""
+    popover.button(
+        "Words",
+        partial(_words_body, page),
+        key="words_panel",
+        icon="menu_book",
+        help="What the words mean",
+    )
+
+
+def _words_body(page: Page) -> None:
+    typed = st.text_input(
+        "Find a word",
+        placeholder="Find a word, such as softmax",
+        label_visibility="collapsed",
+        key="words_find",
+    )
+    matches = containing(typed)
+    here = [TERM[key] for key in page.words.split() if TERM[key] in matches]
+    others = [term for term in matches if term not in here]
+    if not matches:
+        st.caption("No entry here has that in its name or meaning. Try a shorter word.")
+    with st.container(height=420, border=False, key="words_found"):
+        for title, terms in (("On this page", here), ("All others", others)):
+            if terms:
+                entries = (f"**{prose.link(term, term.name)}**: {term.meaning}" for term in terms)
+                st.markdown("\n\n".join([f":small[:gray[{title}]]", *entries]))
+
+
+def glossary_entry(term: Term, chosen: bool) -> None:
+    """One term as the glossary's page has it; the ``chosen`` one stands out."""
+    with st.container(border=chosen, key=f"term_{term.key}", gap=None):
+        st.markdown(f"**{term.name}**  \n{term.meaning}")
+        used = [page.title for page in pages.PAGES if term.key in page.words.split()]
+        notes = [f"On: {', '.join(used)}"] if used else []
+        if term.source:
+            notes.append(f"Source: {term.source}")
+        if notes:
+            st.caption(" · ".join(notes))
+
+
+def theme_switch() -> bool:
+    """Draw the switch between light and dark; True if the page is dark.
+
+    The browser remembers it for every page."""
+    dark = st.context.theme.type == "dark"
+    other = "Light" if dark else "Dark"
+    clicked = st.button(
+        f"{other} page",
+        icon=f":material/{other.lower()}_mode:",
+        type="tertiary",
+        key="theme",
+        help=f"{other}: for this browser, on every page",
+    )
+    return is_dark(compat.theme(other, _page_paths()) if clicked else {})
+
+
+def _page_paths() -> list[str]:
+    """The pages' paths on the server."""
+    above = urlsplit(st.context.url or "/").path.rpartition("/")[0]
+    return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
+
+
+def draw_tools(which: Page) -> Palette:
+    """Draw the buttons at the menu's end, the same on every page; the pictures' colours."""
+    with st.container(
+        key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
+    ):
+        words_button(which)
+        numbers_button()
+        save_button()
+        sharing = st.container(width="content")
+        tour.offer(which)
+        colors = palette(theme_switch())
+        with sharing:
+            share_button(colors)
+    return colors

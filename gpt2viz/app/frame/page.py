@@ -16,33 +16,19 @@ from gpt2viz.app import (
     compat,
     garbage,
     guard,
-    limits,
     output,
     parameters,
     prose,
     run_cache,
+    server_config,
     sparing,
 )
-from gpt2viz.app.frame import (
-    carried,
-    end_of_text,
-    examples,
-    glossary,
-    numbers,
-    returned,
-    save,
-    sentence,
-    share,
-    theme,
-    token_strip,
-    tour,
-)
-from gpt2viz.app.frame.menu import menu
+from gpt2viz.app.frame import examples, menu, sentence, tour
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Switch
 from gpt2viz.app.view import View
-from gpt2viz.pictures.palette import Palette, palette
+from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 
 #: What can be switched for every page, beside the sentence.
@@ -54,7 +40,7 @@ _STYLE = " ".join(
 )
 
 
-def open_page(which: Page, choosing: str = token_strip.LIGHT_UP) -> View:
+def open_page(which: Page, choosing: str = sentence.LIGHT_UP) -> View:
     """Draw the frame and run the model; stop the page with one message where that can't be.
 
     ``choosing`` says what it does to choose a token, "" where it does nothing.
@@ -74,36 +60,20 @@ def open_menu(which: Page) -> Palette:
     prose.begin()
     output.begin(which.title)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap=None):
-        menu(which)
-        colors = _tools(which)
-    limits.admit()
-    limits.notice()
-    returned.welcome()
+        menu.draw_menu(which)
+        colors = menu.draw_tools(which)
+    server_config.admit()
+    server_config.notice()
+    welcome_back()
     address.begin()
-    carried.watch()
+    sentence.keep_choices()
     tour.draw(which)
-    return colors
-
-
-def _tools(which: Page) -> Palette:
-    """What stands at the end of the menu, the same on every page; the colours of the pictures."""
-    with st.container(
-        key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
-    ):
-        glossary.button(which)
-        numbers.button()
-        save.button()
-        sharing = st.container(width="content")
-        tour.offer(which)
-        colors = palette(theme.switch())
-        with sharing:
-            share.button(colors)
     return colors
 
 
 def read_sentence(
     colors: Palette,
-    choosing: str = token_strip.LIGHT_UP,
+    choosing: str = sentence.LIGHT_UP,
     switches: Collection[Switch] = SWITCHES,
 ) -> View:
     """Ask for sentence and model, and run it; or one message and the end of the page.
@@ -114,7 +84,7 @@ def read_sentence(
     model = _model_and_sentence(switches)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
-    query = token_strip.chips(trace, choosing)
+    query = sentence.draw_tokens(trace, choosing)
     _notes(model, trace)
     return View(model, trace, query, colors)
 
@@ -123,11 +93,11 @@ def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
     try:
         ids = model.tokenizer.encode(
-            address.chosen(parameters.TEXT), end_of_text_first=end_of_text.is_on()
+            address.chosen(parameters.TEXT), end_of_text_first=sentence.has_end_of_text()
         )
         trace = run_cache.run(RunKey(model.name, tuple(ids), address.chosen(parameters.CAUSAL)))
     except ContextError as error:
-        limits.too_long(model, error)
+        sentence.too_long(model, error)
     except GPT2VizError as error:
         st.info(literal(str(error)), icon=":material/edit:")
         st.stop()
@@ -146,7 +116,7 @@ def _notes(model: Model, trace: Trace) -> None:
     notes = [said] if (said := examples.says(trace)) else []
     if not trace.causal:
         notes.append(_without_mask(trace))
-    notes += end_of_text.notes(model.tokenizer)
+    notes += sentence.added_tokens(model.tokenizer)
     if notes:
         prose.caption(" · ".join(notes))
 
@@ -216,7 +186,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         )
         st.stop()
     with last:
-        end_of_text.switch(model, parameters.END_OF_TEXT in switches)
+        sentence.end_of_text_switch(model, parameters.END_OF_TEXT in switches)
     return model
 
 
@@ -241,3 +211,19 @@ def _model_names() -> list[str]:
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
+
+
+_WELCOMED = "_known"
+WELCOME_BACK = (
+    "The connection was lost and is back. The page shows what its address says: please repeat your "
+    "last step, and enter a sentence again that is too long for the address."
+)
+
+
+def welcome_back() -> None:
+    """Say once to whoever comes back into a new session that the view was kept, and by what."""
+    if st.session_state.get(_WELCOMED):
+        return
+    st.session_state[_WELCOMED] = True
+    if compat.came_back():
+        st.toast(WELCOME_BACK, icon=":material/sync:", duration="long")

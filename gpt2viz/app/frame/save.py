@@ -1,18 +1,29 @@
-"""Save: the one place from which everything on a page can be taken along, and opened again."""
+"""Save, Share and Numbers: everything on a page as files, as a link or as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 import streamlit as st
 
-from gpt2viz import Trace, export
-from gpt2viz.app import address, output, popover
+from gpt2viz import CheckpointError, ExportError, Trace, export
+from gpt2viz.app import address, output, pages, parameters, popover, run_cache
 from gpt2viz.app.components import browser_picture
-from gpt2viz.app.frame import saved_session
+from gpt2viz.app.describe import describe_head
+from gpt2viz.app.literal import literal
+from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
+from gpt2viz.export.card import HEIGHT, WIDTH
+from gpt2viz.labels import counted
+from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.run.session import LARGEST, Session, read_session
 
 _MIME = {
     "csv": "text/csv",
@@ -23,7 +34,7 @@ _MIME = {
 }
 
 
-def button() -> None:
+def save_button() -> None:
     """Draw the button, and what it opens. Nothing is made before it is asked for."""
     popover.button(
         "Save",
@@ -49,7 +60,7 @@ def _body() -> None:
     if traces:
         parts["Run"] = lambda: _run(found, traces)
     parts["Page"] = lambda: _page(found, source)
-    parts["Open"] = lambda: saved_session.upload()
+    parts["Open"] = lambda: open_session()
     for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
         with tab:
             draw()
@@ -137,14 +148,14 @@ def _page(found: output.Shown, about: About) -> None:
             words="HTML",
         )
     st.markdown("**What you have chosen**, to open it again here or on another machine")
-    chosen = saved_session.everything()
+    chosen = all_choices()
     session = export.Session(found.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if long := address.unwritten():
         st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
         return
     st.markdown("**A link** that shows the same to others who reach this server")
-    st.code(saved_session.link(), language=None, wrap_lines=True)
+    st.code(link(), language=None, wrap_lines=True)
 
 
 def _download(
@@ -166,4 +177,156 @@ def _download(
         icon=":material/download:",
         on_click="ignore",
         key=f"save_{tab}_{kind}_{about.what}",
+    )
+
+
+def all_choices() -> dict[str, str]:
+    """All that is chosen now, by its name in the address, with text and model even at defaults."""
+    own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
+    read = {one: address.chosen(one) for one in own if one.name in st.session_state}
+    return address.parameters(read) | address.unwritten()
+
+
+def link() -> str:
+    """What opens the same view for others who reach this server."""
+    return f"{st.context.url}?{urlencode(all_choices())}"
+
+
+def open_session() -> None:
+    """Ask for a session's file and open it, or say in one message why not."""
+    uploaded = st.file_uploader(
+        "A session that was saved here or on another machine",
+        type="json",
+        key="open_session",
+        max_upload_size=1,
+    )
+    if uploaded is None:
+        return
+    try:
+        session = read_session(uploaded.read(LARGEST + 1))
+        page = _saved_page(session)
+        same = _same_model(session)
+    except (ExportError, CheckpointError) as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return
+    if same or st.button("Open it anyway", key="open_anyway"):
+        st.switch_page(page.path, query_params=address.restored(session.parameters))
+    st.warning(
+        "The model of that name here has **other weights** than the one in this session. The "
+        "numbers won't be the same.",
+        icon=":material/warning:",
+    )
+
+
+def _saved_page(session: Session) -> Page:
+    """The page that a session opens. Raises ``ExportError`` where it isn't here."""
+    page = pages.called(session.page)
+    if page is None:
+        raise ExportError(
+            f"This session was saved on the page {session.page!r:.40}, which isn't here."
+        )
+    return page
+
+
+def _same_model(session: Session) -> bool:
+    """Whether the model is the one that the session was saved with, as far as that is known.
+
+    Raises ``ExportError`` where none of its name is here.
+    """
+    name = session.parameters.get("model")
+    if name is None or not session.sha256:  # nothing to compare: no model is loaded for that
+        return True
+    if name not in run_cache.model_folders():
+        raise ExportError(f"This session was saved with the model {name!r:.60}, which isn't here.")
+    return session.is_of(run_cache.load(name).weights)
+
+
+def numbers_button() -> None:
+    """Draw the button, and what it opens; no table is made before it is asked for."""
+    popover.button(
+        "Numbers",
+        _numbers_body,
+        key="numbers",
+        icon="table",
+        help="The numbers of every picture on this page, as a table",
+        of_page=True,
+    )
+
+
+def _numbers_body() -> None:
+    found = output.shown()
+    names = list(found.pictures)
+    if not names:
+        st.caption(
+            "This page has no picture: its numbers are in its tables."
+            if found.tables
+            else "Nothing is drawn on this page yet."
+        )
+        return
+    name: str = st.selectbox("Picture", names, key="numbers_picture")
+    count = output.numbers_of(name)
+    st.caption(f"{counted(count, 'numbers')}, one per row. *Save* exports them as a file.")
+
+
+#: Pages that show one head, which is what their card shows.
+_OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
+
+
+def share_button(colors: Palette) -> None:
+    """Draw the button, and what it opens. ``colors`` are those of the page, and of the card."""
+    popover.button(
+        "Share",
+        partial(_share_body, colors),
+        key="share",
+        icon="share",
+        help="A link to this view, and the chosen head as a picture for a slide",
+        of_page=True,
+    )
+
+
+def _share_body(colors: Palette) -> None:
+    if long := address.unwritten():
+        st.caption(f"Too long for a link: {', '.join(long)}. A session, under *Save*, can hold it.")
+    else:
+        st.markdown("**A link** to this view")
+        st.code(link(), language=None, wrap_lines=True)
+    found = output.shown()
+    if pages.called(found.page) in _OF_A_HEAD and found.runs:
+        _share_picture(next(iter(found.traces().values())), colors)
+    else:
+        st.caption("Attention and Head have a picture for a slide here; *Save* has this page's.")
+
+
+def _share_picture(trace: Trace, colors: Palette) -> None:
+    """The button for the picture, which the visitor's own browser makes."""
+    layer, head = address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    drawn = export.draw_card(card(trace, layer, head, address.chosen(parameters.QUERY)), colors)
+    st.markdown(f"**A picture** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
+    wanted = ""
+    if st.button("PNG", icon=":material/download:", key="share_png"):
+        count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
+        wanted = f"card-{count}"
+    name = export.file_name(export.about(trace, "card", layer, head), "png")
+    # Last: who has the picture may at once press a button above, and it must be this run's.
+    browser_picture.save(
+        wanted, "png", drawn, filename=name.removesuffix(".png"), width=WIDTH, height=HEIGHT
+    )
+
+
+def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
+    """What the card says of a head; ``query`` is the place of the chosen token, if one is."""
+
+    def weights(run: Trace) -> Panel:
+        return head_stage(run, run.labels, "weights", layer, head, "")
+
+    shown = weights(trace)
+    masked = None if trace.causal else weights(run_cache.run(replace(trace.key, causal=True)))
+    does = describe_head(shown, masked, query=query, write=str)
+    return export.Card(
+        title=f"Layer {layer} · Head {head}",
+        panel=shown,
+        tokens=trace.labels,
+        chosen=query,
+        says=f"Head {layer}.{head}: {does}",
+        source=f"{trace.model_name} · causal mask {'on' if trace.causal else 'off'}",
     )

@@ -1,17 +1,25 @@
-"""The box that a text is typed into: it shows what is run, line breaks too."""
+"""The sentence: its box, its tokens, what stands around it, and what stays chosen as it changes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
 
 import streamlit as st
 
-from gpt2viz.app import address, prose
-from gpt2viz.app.parameters import Text
+from gpt2viz import ContextError, EditError, GPT2VizError, Model, Trace
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app.components import token_chips
+from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter, Text, To
+from gpt2viz.labels import counted, label
+from gpt2viz.model.config import END_OF_TEXT
+from gpt2viz.model.tokenizer import Tokenizer
 
 
 def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:
-    """Ask for a text, ``which`` of the address; ``look`` is what every box of Streamlit's takes.
+    """Draw the box of a text, ``which`` of the address; ``look`` are options of Streamlit's boxes.
 
     A browser's box of one line drops line breaks: a text that has some, from a link or a session,
     gets a box of several lines.
@@ -26,7 +34,7 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
 
 
 def notes(which: Text) -> None:
-    """What to know about a text: that no link carries it, and what spaces at its end do."""
+    """Notes on a text: that no link carries it, and the effect of spaces at its end."""
     text: str = address.chosen(which)
     if len(text) > address.LONGEST_TEXT:
         prose.caption("This text is too long for the address: a link to this page won't carry it.")
@@ -34,7 +42,7 @@ def notes(which: Text) -> None:
 
 
 def _note_spaces(which: Text, text: str) -> None:
-    """Where a text ends with spaces, say what they do, with a button that takes them away."""
+    """A note on spaces at a text's end, with a button that removes them."""
     bare = text.rstrip(" ")
     if not bare or bare == text:
         return
@@ -53,3 +61,187 @@ def _note_spaces(which: Text, text: str) -> None:
             args=(which, bare),
             type="tertiary",
         )
+
+
+def too_long(
+    model: Model, error: ContextError, which: Text = parameters.TEXT, whose: str = ""
+) -> NoReturn:
+    """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
+    tokenizer = model.tokenizer
+    around = *tokenizer.before(has_end_of_text()), *tokenizer.last
+    count = "counts as one" if len(around) == 1 else f"count as {len(around)}"
+    too = f" {token_markdown(tokenizer, around)} {count}." if around else ""
+    st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
+    fits = error.n_positions - len(around)
+    ids = tokenizer.encode_part(address.chosen(which))[:fits]
+    start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
+    st.button(
+        f"Use the first {counted(fits, 'tokens')}",
+        on_click=address.put,
+        args=(which, start),
+        type="primary",
+    )
+    st.stop()
+
+
+_PLAIN = END_OF_TEXT.decode()
+#: The token as Markdown.
+EOT_TEXT = literal(_PLAIN)
+
+
+def has_end_of_text() -> bool:
+    """True if ``<|endoftext|>`` goes first; the switch must have been drawn."""
+    on: bool = address.chosen(parameters.END_OF_TEXT)
+    return on
+
+
+def end_of_text_switch(model: Model, offered: bool = True) -> None:
+    """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
+    token. There is none where the model's own tokenizer puts that token first."""
+    end = model.tokenizer.end_of_text
+    there, always = end is not None, end in model.tokenizer.first
+    bound = address.switch(parameters.END_OF_TEXT, movable=there)
+    if always or not (offered or has_end_of_text()):
+        return
+    st.toggle(
+        f"{_PLAIN} first",  # a screen reader hears a label as it is written here
+        disabled=not there,
+        help=prose.tip(
+            f"Puts the token {EOT_TEXT} before your sentence. GPT-2 was trained with it between "
+            "texts; the bundled model was not. Heads that would rest on your first word can rest "
+            "on it instead."
+            if there
+            else f"This model's vocabulary has no token {EOT_TEXT}."
+        ),
+        **bound,
+    )
+
+
+def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
+    """The tokens that are added to the sentence, a sentence of Markdown each."""
+    if tokenizer.first:
+        yield f"{token_markdown(tokenizer, tokenizer.first)} was **put first** {_AS_ALWAYS}"
+    if len(tokenizer.before(has_end_of_text())) > len(tokenizer.first):
+        yield (
+            f"{EOT_TEXT} was **put first**: token {len(tokenizer.first)} is not from your sentence."
+        )
+    if tokenizer.last:
+        yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
+    if tokenizer.prefix_space and not address.chosen(parameters.TEXT).startswith(" "):
+        yield f"A space was **put first** {_AS_ALWAYS}"
+
+
+_AS_ALWAYS = "by this model's own tokenizer, as for every text."
+
+
+def token_markdown(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """Tokens as Markdown."""
+    return literal(" ".join(label(tokenizer.token_bytes(i)) for i in ids))
+
+
+#: The tip of the tokens' row.
+A_CHIP = "What the model reads: words and parts of words. Point at one for its position and its id."
+#: The effect of choosing a token on most pages.
+LIGHT_UP = "Choose a token to light up its row: where it looks."
+
+#: So many chips at once: a browser takes a second to draw a thousand, at every click.
+AT_ONCE = 128
+
+
+def draw_tokens(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
+    """Draw the tokens, or one part of a long text's; the place of the chosen one.
+
+    ``choosing`` is the effect of choosing one, in a sentence; "" where none can be chosen.
+    """
+    T = len(trace.labels)
+    address.choice(parameters.QUERY, range(T))
+    query: int | None = address.chosen(parameters.QUERY)
+    _draw_chips(trace, range(T) if T <= AT_ONCE else _part(T, query), query, choosing)
+    return query
+
+
+def _part(T: int, query: int | None) -> range:
+    starts = range(0, T, AT_ONCE)
+
+    def places(start: int) -> str:
+        return f"Tokens {start:,} to {min(start + AT_ONCE, T) - 1:,}"
+
+    with st.container(horizontal=True, vertical_alignment="center"):
+        start = st.selectbox(
+            "Part of the text",
+            starts,
+            format_func=places,
+            label_visibility="collapsed",
+            width=220,
+            **address.choice(parameters.FROM, starts, starts[(query or 0) // AT_ONCE]),
+        )
+        if query is not None and not start <= query < start + AT_ONCE:
+            prose.caption(f"The chosen token is {query:,}, in another part.", width="content")
+    return range(start, min(start + AT_ONCE, T))
+
+
+def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
+    name = counted(len(trace.labels), "tokens")
+    with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
+        st.markdown(name, help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
+        token_chips.draw(
+            name,
+            trace.labels,
+            trace.token_ids,
+            shown=shown,
+            query=query if choosing else None,
+            enabled=bool(choosing),
+        )
+
+
+#: Pages on which a head is large, whether or not somebody chose it. On Find it isn't.
+_OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
+
+
+def keep_choices() -> None:
+    """Keep the chosen head and tokens when the sentence changes, for every visitor from now on."""
+    address.when_changed(parameters.TEXT, _text_changed)
+    address.when_changed(parameters.END_OF_TEXT, _end_of_text_changed)
+
+
+def _text_changed(before: str, after: str) -> None:
+    same = _first_apart(_ids(before), _ids(after))
+    _carry(lambda position: position if position < same else None, parameters.TEXT)
+
+
+def _end_of_text_changed(_before: bool, on: bool) -> None:
+    by = 1 if on else -1
+    _carry(lambda position: position + by if position + by >= 0 else None, parameters.END_OF_TEXT)
+
+
+def _ids(text: str) -> list[int]:
+    """The tokens of a text; none where it has none, or the page says that there is no model."""
+    with suppress(GPT2VizError, KeyError):
+        tokenizer = run_cache.load(address.chosen(parameters.MODEL)).tokenizer
+        return list(tokenizer.encode(text, end_of_text_first=has_end_of_text()))
+    return []
+
+
+def _first_apart(before: list[int], after: list[int]) -> int:
+    """The first position at which two texts differ, or at which one ends."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
+
+
+def _carry(to: To, changed: Parameter) -> None:
+    """Keep the address's head, and move its token positions along with the tokens.
+
+    The head on screen may be a default: the best one for the sentence before. Choices that belong
+    to one text are forgotten with it.
+    """
+    on_screen = pages.called(output.shown().page) in _OF_A_HEAD
+    for number in (parameters.LAYER, parameters.HEAD):
+        if on_screen and address.asked(number) is None and address.known(number) is not None:
+            address.put(number, address.known(number))
+    everything = address.parameters()
+    for parameter in parameters.PARAMETERS:
+        raw = address.asked(parameter)
+        of_text = changed is parameters.TEXT and changed in parameter.of
+        if raw and parameter.moves and not of_text:
+            with suppress(ValueError, EditError):  # the page that reads it says so
+                address.respell(parameter, parameter.moves(raw, to, everything))

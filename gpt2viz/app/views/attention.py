@@ -11,11 +11,12 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.analysis.finite import first_not_finite
-from gpt2viz.app import address, in_words, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import open_head
 from gpt2viz.app.components import head_numbers, head_picture, lines, model_map
 from gpt2viz.app.components.head_picture import Heads
-from gpt2viz.app.frame import below, controls, examples
+from gpt2viz.app.describe import describe_head
+from gpt2viz.app.frame import controls, examples, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
@@ -71,7 +72,7 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.ATTENTION, _heads)
+    page_fragment.draw(pages.ATTENTION, _heads)
 
 
 def _heads(view: View) -> None:
@@ -210,14 +211,14 @@ def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict
     def panels(layer: int, head: int) -> list[Panel]:
         return [one_head(one, head, "", chosen.shown) for one in numbers[layer]]
 
-    return {f"{n}.{h}": in_words.does(*panels(n, h), query=view.query, write=str) for n, h in heads}
+    return {f"{n}.{h}": describe_head(*panels(n, h), query=view.query, write=str) for n, h in heads}
 
 
 def _names(view: View, chosen: _Chosen) -> list[str]:
     """The tokens' names, where the weights between them say all that a head does in words."""
     if chosen.whole_words or not view.trace.causal or first_not_finite(view.trace):
         return []
-    return in_words.names(view.trace)
+    return describe.token_names(view.trace)
 
 
 def _opened(view: View, chosen: _Chosen) -> str:

@@ -11,12 +11,12 @@ import streamlit as st
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.births import LEAST, Measured, birth, main_habit, measured, partner
 from gpt2viz.analysis.lens import logit_lens
-from gpt2viz.app import address, moments, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
+from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.components import steps as slider
 from gpt2viz.app.components.steps import Seen
 from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
-from gpt2viz.app.moments import Moment
 from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
@@ -45,7 +45,7 @@ TITLES = {
 def offer(view: View, layer: int, head: int) -> None:
     """A way to the birth of a head, where the model's checkpoints are here."""
     try:
-        there = len(moments.steps(view.model.name)) > 1
+        there = len(checkpoint_runs.steps(view.model.name)) > 1
     except CheckpointError:
         there = False
     if there:
@@ -61,15 +61,15 @@ def offer(view: View, layer: int, head: int) -> None:
 def draw(view: View) -> bool:
     """Draw the training as a slider; whether there was anything to draw."""
     try:
-        training = moments.steps(view.model.name)
+        training = checkpoint_runs.steps(view.model.name)
         if not (steps := list(training)):
             return False
         for doubt in training.doubts:
             st.warning(literal(doubt), icon=":material/warning:")
         at = _step(steps)
         with st.spinner("Reading the checkpoints …"):
-            seen = moments.known(view.trace.key, at)
-            habits = moments.habits(view.model.name, at)
+            seen = checkpoint_runs.runs_by_step(view.trace.key, at)
+            habits = checkpoint_runs.habits(view.model.name, at)
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         return False
@@ -145,7 +145,7 @@ def _told(steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int,
 
 
 def _curves(
-    seen: Mapping[int, Moment],
+    seen: Mapping[int, CheckpointRun],
     habits: Mapping[int, Measured],
     chosen: tuple[int, int],
     beside: tuple[int, int],
@@ -172,12 +172,12 @@ def _slider(
     view: View,
     steps: Sequence[int],
     at: int,
-    seen: Mapping[int, Moment],
+    seen: Mapping[int, CheckpointRun],
     curves: Mapping[str, Curves],
     chosen: tuple[int, int],
 ) -> None:
     """The points to drag through, and what is known of each."""
-    final, here = moments.final(view.trace.key), seen[at]
+    final, here = checkpoint_runs.final(view.trace.key), seen[at]
     drawn = _every_head(view, at, here, chosen)
     of_run = [
         drawn,
@@ -187,7 +187,7 @@ def _slider(
     ]
     said = [output.remember(one) for one in of_run]
     said += [output.remember(one, of_run=False) for one in curves.values()]
-    read = moments.tokens_read(view.model.name)
+    read = checkpoint_runs.tokens_read(view.model.name)
     slider.draw(
         drawn,
         [_when(step, read) for step in steps],
@@ -216,13 +216,13 @@ def _choose_head(layer: int, head: int) -> None:
     address.put(parameters.HEAD, head)
 
 
-def _every_head(view: View, at: int, here: Moment, chosen: tuple[int, int]) -> Thumbnails:
+def _every_head(view: View, at: int, here: CheckpointRun, chosen: tuple[int, int]) -> Thumbnails:
     what = f"Attention weights of every head at step {at:,}: layers down, heads across"
     return Thumbnails(what, here.tiles, view.trace.hidden_pairs(), view.labels, chosen=chosen)
 
 
 def _one_head(
-    view: View, at: int, drawn: Thumbnails, final: Moment, chosen: tuple[int, int]
+    view: View, at: int, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
 ) -> Heatmaps:
     """The chosen head at that point, and in the model itself."""
     number = chosen[0] * view.model.config.n_head + chosen[1]
@@ -241,7 +241,7 @@ def _one_head(
     )
 
 
-def _following(view: View, at: int, here: Moment, final: Moment) -> Bars:
+def _following(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Bars:
     """The probabilities of all tokens that are probable at that point or in the model itself."""
     ids = list(dict.fromkeys(n for one in (here, final) for n, _ in one.following))
     cases = {
@@ -255,7 +255,7 @@ def _following(view: View, at: int, here: Moment, final: Moment) -> Bars:
     )
 
 
-def _lens(view: View, at: int, here: Moment, final: Moment) -> Lens:
+def _lens(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Lens:
     """What the stream says after the last token, at that point and in the model itself."""
     return lens_of_runs(
         f"Logit lens after the last token, at step {at:,} and in the model itself",
@@ -264,12 +264,12 @@ def _lens(view: View, at: int, here: Moment, final: Moment) -> Lens:
     )
 
 
-def _whole_layers(one: Moment) -> list[int]:
+def _whole_layers(one: CheckpointRun) -> list[int]:
     """The rows of a lens at the embeddings and after each layer."""
     return [n for n, (key, _layer) in enumerate(one.lens.places) if key != "residual_mid"]
 
 
-def _seen(view: View, one: Moment) -> Seen:
+def _seen(view: View, one: CheckpointRun) -> Seen:
     lens, rows = one.lens, _whole_layers(one)
     return Seen(
         one.tiles,

@@ -10,8 +10,8 @@ import streamlit as st
 
 from gpt2viz import TextError, Trace
 from gpt2viz.analysis.scores import duplicate_token, induction
-from gpt2viz.app import address, limits, parameters, run_cache
-from gpt2viz.app.frame import end_of_text
+from gpt2viz.app import address, parameters, run_cache, server_config
+from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 
@@ -74,10 +74,10 @@ def said_twice(view: View) -> tuple[str, Trace] | None:
     text: str = address.chosen(parameters.TEXT)
     twice = f"{text} {text}"
     try:
-        ids = view.model.tokenizer.encode(twice, end_of_text_first=end_of_text.is_on())
+        ids = view.model.tokenizer.encode(twice, end_of_text_first=sentence.has_end_of_text())
     except TextError:
         return None
-    if len(ids) > limits.longest(view.model.config):
+    if len(ids) > server_config.longest_text(view.model.config):
         return None
     return twice, run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
 

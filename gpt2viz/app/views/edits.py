@@ -23,9 +23,9 @@ from gpt2viz import (
     parse_edits,
 )
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import address, output, parameters, prose, run_cache, troubles
+from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_no_head
-from gpt2viz.app.frame import controls, end_of_text, sentence
+from gpt2viz.app.frame import controls, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import two_runs
@@ -196,7 +196,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         second = _pick(view, edits)
         _listed(view, edits)
     _say_refused()
-    troubles.draw(*edit_kinds.KINDS.troubles)
+    prose.plugin_errors(*edit_kinds.KINDS.troubles)
     _stop_where_impossible(view, edits, second)
     return two_runs.before_and_after(view, edits, second)
 
@@ -266,7 +266,7 @@ def _second(view: View) -> tuple[int, ...]:
 def _second_ids(model: Model) -> tuple[int, ...]:
     """The tokens of the second text, none where there is none. Raises ``TextError``."""
     text = address.chosen(parameters.TEXT2)
-    first = end_of_text.is_on()
+    first = sentence.has_end_of_text()
     return tuple(model.tokenizer.encode(text, end_of_text_first=first)) if text else ()
 
 

@@ -19,16 +19,7 @@ from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, simila
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.similarity import similarities
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import (
-    address,
-    jobs,
-    output,
-    pages,
-    parameters,
-    prose,
-    run_cache,
-    troubles,
-)
+from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import (
     Cell,
     choose_head,
@@ -39,7 +30,7 @@ from gpt2viz.app.clicks import (
 )
 from gpt2viz.app.components import lines, matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
-from gpt2viz.app.frame import below, controls, token_strip
+from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, whole_text
@@ -99,7 +90,7 @@ _TABLE = 190
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.FIND, _below, _choosing)
+    page_fragment.draw(pages.FIND, _below, _choosing)
 
 
 def _below(view: View) -> None:
@@ -195,7 +186,7 @@ def _choosing() -> str:
     if chosen == "wiring":
         return "Choose the token from which the second head looks."
     of_sentence = text in ("sentence", "texts", "weights") or chosen in ("pattern", "head")
-    return token_strip.LIGHT_UP if of_sentence and chosen != "all" else ""
+    return sentence.LIGHT_UP if of_sentence and chosen != "all" else ""
 
 
 def alike(view: View, layer: int, head: int | None) -> Scores:
@@ -218,7 +209,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     results = {text: run_cache.scored(run.key) for text, run in runs.items()}
     scores = {text: result.scores for text, result in results.items()}
-    troubles.draw(*SCORES.troubles, *chain(*(result.failed for result in results.values())))
+    prose.plugin_errors(*SCORES.troubles, *chain(*(result.failed for result in results.values())))
     across = survey(view)
     if across:
         scores["texts"] = across.mean

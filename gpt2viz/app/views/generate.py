@@ -11,9 +11,9 @@ import streamlit as st
 from gpt2viz import STAGE, Trace
 from gpt2viz.analysis.generation import appraise
 from gpt2viz.analysis.generation import draw as draw_token
-from gpt2viz.app import address, limits, output, parameters, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.frame import below, controls, end_of_text, page, token_strip
+from gpt2viz.app.frame import controls, page, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
@@ -151,7 +151,7 @@ def _written(view: View) -> tuple[int, ...]:
 
     def fits(ids: tuple[int, ...]) -> bool:
         known = all(0 <= n < config.vocab_size for n in ids)
-        return known and view.n_tokens + len(ids) <= limits.longest(config)
+        return known and view.n_tokens + len(ids) <= server_config.longest_text(config)
 
     if output.shown().arrived:
         _play(0)
@@ -185,7 +185,7 @@ def _back(prompt: RunKey, ids: tuple[int, ...]) -> None:
 
 def _ended(view: View, ids: tuple[int, ...]) -> str:
     """Why no token can be added, or an empty text."""
-    n_positions = limits.longest(view.model.config)
+    n_positions = server_config.longest_text(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
         return f"The context is full: {n_positions:,} tokens are all that can be read at once."
     if ids and ids[-1] == view.model.tokenizer.end_of_text:
@@ -280,7 +280,7 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
     else:
         _play(left - 1)
         _step(view.trace.key, ids, settings, seed)
-    below.again()
+    page_fragment.rerun()
 
 
 def _continuation(view: View, ids: tuple[int, ...]) -> bool:
@@ -291,7 +291,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
     tokenizer = view.model.tokenizer
     new = [literal(label(tokenizer.token_bytes(n))) for n in ids]
     text = _whole(view, ids)
-    first = len(ids) if text is None else max(0, len(ids) - token_strip.AT_ONCE)
+    first = len(ids) if text is None else max(0, len(ids) - sentence.AT_ONCE)
     marked = (f":blue-background[{token}]" for token in new[:first])
     prose.markdown(" ".join([*map(literal, view.labels), *marked]))
     if text is None or not ids:
@@ -320,7 +320,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
 def _whole(view: View, ids: tuple[int, ...]) -> str | None:
     """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
     text = address.chosen(parameters.TEXT) + view.model.tokenizer.decode(ids)
-    again = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
+    again = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
     return text if tuple(again) == (*view.trace.token_ids, *ids) else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.frame import glossary, page
+from gpt2viz.app.frame import menu, page
 from gpt2viz.app.terms import TERM, TERMS, containing
 from gpt2viz.labels import counted
 
@@ -30,7 +30,7 @@ def show() -> None:
         )
     found = containing(wanted)
     if chosen:
-        glossary.entry(TERM[chosen], chosen=True)
+        menu.glossary_entry(TERM[chosen], chosen=True)
     if not found:
         st.info("No entry here has that in its name or meaning. Try a shorter word.")
     st.markdown(f"#### {counted(len(found), 'words')}")
@@ -39,4 +39,4 @@ def show() -> None:
     for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):
         with column:
             for term in terms:
-                glossary.entry(term, chosen=False)
+                menu.glossary_entry(term, chosen=False)

@@ -12,7 +12,7 @@ from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import below, controls
+from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import births, cell, copying, head_weights, measures, why, zoom
@@ -29,7 +29,7 @@ _IN_A_ROW, _BESIDE = 552, 25
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.HEAD, _below)
+    page_fragment.draw(pages.HEAD, _below)
 
 
 def _below(view: View) -> None:

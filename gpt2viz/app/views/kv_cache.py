@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
-from gpt2viz.app import address, limits, output, parameters, prose, run_cache
+from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.labels import counted
@@ -110,7 +110,7 @@ def _dropped(view: View, whole: Trace) -> None:
     """Surprise under caches of a fixed size, beside one that keeps all."""
     prose.markdown("#### A cache that drops tokens")
     with st.container(horizontal=True, gap="medium"):
-        edits = evictions(*_sizes(limits.longest(whole.config)))
+        edits = evictions(*_sizes(server_config.longest_text(whole.config)))
     runs = {name: run_cache.run(replace(whole.key, edits=of)) for name, of in edits.items()}
     for name, run in runs.items():
         if run.key not in output.shown().runs.values():  # as the text's own is, before a step

@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.frame import below, controls
+from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.view import View
 from gpt2viz.app.views import generate, next_token
 
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.PREDICT, _below, _choosing)
+    page_fragment.draw(pages.PREDICT, _below, _choosing)
 
 
 def _choosing() -> str:

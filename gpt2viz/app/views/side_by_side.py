@@ -25,7 +25,7 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_map_head, choose_query
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import on_every_page
-from gpt2viz.app.frame import below, controls
+from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window, whole_text
@@ -74,7 +74,7 @@ _MAP_CAPTION = (
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.SIDE_BY_SIDE, _below)
+    page_fragment.draw(pages.SIDE_BY_SIDE, _below)
 
 
 def _below(view: View) -> None:

@@ -15,8 +15,8 @@ from gpt2viz.analysis.one_word import LIKELIEST, Change, one_word_changes
 from gpt2viz.analysis.paired_runs import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
 from gpt2viz.analysis.text_pairs import one_token_changed
-from gpt2viz.app import address, limits, parameters, popover, prose, run_cache
-from gpt2viz.app.frame import end_of_text, sentence
+from gpt2viz.app import address, parameters, popover, prose, run_cache
+from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.labels import shorten
@@ -90,10 +90,10 @@ def read(view: View, text: str) -> View:
     """Run the second ``text`` like the first; or one message and the end of the page."""
     sentence.notes(parameters.TEXT2)
     try:
-        ids = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
+        ids = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
         trace = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
     except ContextError as error:
-        limits.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
+        sentence.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
         st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
         st.stop()
@@ -332,7 +332,7 @@ def _refuse(view: View, error: PatchError) -> None:
     text = None if error.nearest is None else _text(view.model.name, error.nearest)
     ids = view.trace.token_ids
     if text is not None:
-        read = view.model.tokenizer.encode(text, end_of_text_first=end_of_text.is_on())
+        read = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
         text = text if len(read) == len(ids) and tuple(read) != ids else None
     if text := text or _proposed_pair(view.trace.key):
         st.button(

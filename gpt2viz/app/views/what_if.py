@@ -11,7 +11,7 @@ from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.frame import below, controls, token_strip
+from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
@@ -25,13 +25,13 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
-    below.draw(pages.WHAT_IF, _below, _choosing)
+    page_fragment.draw(pages.WHAT_IF, _below, _choosing)
 
 
 def _choosing() -> str:
     """What it does to choose a token of the sentence."""
     patches = address.asked(parameters.WHAT_IF) == "depends"
-    return "" if patches else token_strip.LIGHT_UP
+    return "" if patches else sentence.LIGHT_UP
 
 
 def _below(view: View) -> None:

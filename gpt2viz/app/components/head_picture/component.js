@@ -56,7 +56,7 @@ export function forLines(p, state) {
 const LEAST = Math.fround(.05)
 
 /** Where a head looks from the chosen token, or from that of its hardest look at another token that
- * isn't the first: `does` in app/in_words.py says the same. */
+ * isn't the first: `describe_head` in app/describe.py says the same. */
 export function does({ names, n_head: n }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import CheckpointError, GPT2VizError
-from gpt2viz.app import address, output, owner, pages, parameters, prose, run_cache
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.jobs import Download, downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
@@ -64,7 +64,7 @@ def _place(folder: Path) -> str:
 def by_name() -> None:
     """Ask for a name, say what it weighs, and fetch it when told to."""
     prose.markdown("#### Get one by its name")
-    if not owner.allowed():
+    if not server_config.allowed():
         prose.markdown(
             "Other GPT-2s come from the Hugging Face hub, where the owner of this server allows "
             "it. None is allowed yet. If you are the owner, start it with the names, or with "
@@ -72,7 +72,7 @@ def by_name() -> None:
         )
         st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
         return
-    released = [name for name in hub.RELEASED if owner.allows(name)]
+    released = [name for name in hub.RELEASED if server_config.allows(name)]
     picked = _released(released) if released else None
     with (
         st.form("by_name", border=False),
@@ -104,7 +104,7 @@ def _released(names: Sequence[str]) -> str | None:
 def _offer(name: str) -> hub.Offer | None:
     """What the hub has under that name; or one message."""
     try:
-        if not owner.allows(name):
+        if not server_config.allows(name):
             raise GPT2VizError(f"The owner of this server has not allowed {name!r:.100}.")
         with st.spinner("Asking the hub …"):
             return hub.look_up(name)

@@ -10,7 +10,7 @@ import streamlit as st
 from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.merges import Pair, Word, follow
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame import end_of_text
+from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import counted, label
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
@@ -64,7 +64,7 @@ def draw(name: str, _colors: Palette) -> None:
 def _around(tokenizer: Tokenizer) -> None:
     """What this tokenizer puts around every text, if anything."""
     parts = [
-        f"{end_of_text.written(tokenizer, ids)} {where} it"
+        f"{sentence.token_markdown(tokenizer, ids)} {where} it"
         for ids, where in ((tokenizer.first, "before"), (tokenizer.last, "after"))
         if ids
     ]

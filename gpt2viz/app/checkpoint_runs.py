@@ -1,7 +1,7 @@
-"""What a model did with a sentence at the points of its training: small, and one for all visitors.
+"""A model's runs of a sentence at the checkpoints of its training, small, shared by all visitors.
 
-A point is a checkpoint of ``gpt2viz.load_steps``. It is loaded and run once for a sentence; what is
-kept of the run is what the page shows.
+Each checkpoint of ``gpt2viz.load_steps`` is loaded and run once for a sentence; only the numbers
+that the page shows are kept.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gpt2viz.analysis.births import Measured, measured
 from gpt2viz.analysis.lens import LogitLens, logit_lens
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import read_record
-from gpt2viz.app import limits, owner, run_cache
-from gpt2viz.app.byte_cache import Kept
+from gpt2viz.app import run_cache, server_config
+from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.arrays import Array, largest
 from gpt2viz.model import ahead
 from gpt2viz.pictures.pooling import thumbnails
@@ -33,8 +33,8 @@ PATIENCE = 1.5
 
 
 @dataclass(frozen=True, eq=False)
-class Moment:
-    """A run at one point: ``tiles`` (n_layer, nh, side, side) of its weights, pooled if long.
+class CheckpointRun:
+    """A run at one checkpoint: ``tiles`` (n_layer, nh, side, side) of its weights, pooled if long.
 
     ``following`` are the ids of the most probable next tokens with their probabilities, ``loss``
     the mean of −ln p, in nats, of every token but the first; NaN for a single one. ``lens`` is what
@@ -60,7 +60,7 @@ def steps(model_name: str) -> gpt2viz.Steps:
 @st.cache_resource(max_entries=8, ttl=60, show_spinner=False)
 def _steps(model_name: str) -> gpt2viz.Steps:
     folder = run_cache.model_folders()[model_name]
-    return gpt2viz.load_steps(folder, model_name, owner.device())
+    return gpt2viz.load_steps(folder, model_name, server_config.device())
 
 
 @st.cache_resource(max_entries=8, ttl=60, show_spinner=False)
@@ -79,13 +79,13 @@ def tokens_read(model_name: str) -> Mapping[int, int]:
     return found
 
 
-def _seen(trace: Trace, lens: LogitLens) -> Moment:
-    """What is kept of a run."""
+def _summary(trace: Trace, lens: LogitLens) -> CheckpointRun:
+    """The numbers kept of a run."""
     weights = (trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
     probable = trace.next_token_probabilities[0]
     best = largest(probable, TOP)
     bits = surprise(trace)[1:]
-    return Moment(
+    return CheckpointRun(
         thumbnails(weights),
         tuple((int(n), float(probable[n])) for n in best),
         float(bits.mean() * np.log(2)) if len(bits) else float("nan"),
@@ -93,50 +93,50 @@ def _seen(trace: Trace, lens: LogitLens) -> Moment:
     )
 
 
-def final(key: RunKey) -> Moment:
-    """What the model itself does with the text of a run."""
-    return _seen(run_cache.run(key), _final_lens(key))
+def final(key: RunKey) -> CheckpointRun:
+    """The run of the finished model."""
+    return _summary(run_cache.run(key), _final_lens(key))
 
 
-def moment(key: RunKey, step: int) -> Moment:
-    """What the checkpoint of a step does with the text of a run. Raises ``CheckpointError``.
+def run_at(key: RunKey, step: int) -> CheckpointRun:
+    """The run of a step's checkpoint on the text of ``key``. Raises ``CheckpointError``.
 
-    Its lens follows what the model itself says in the end.
+    Its lens reads the finished model's answer.
     """
 
-    def make() -> Moment:
+    def make() -> CheckpointRun:
         end, model = _final_lens(key), _model(key.model, step)
         trace = gpt2viz.trace(model, key.token_ids, causal=key.causal)
-        return _seen(trace, logit_lens(model, trace, end.positions, end.answer.tolist()))
+        return _summary(trace, logit_lens(model, trace, end.positions, end.answer.tolist()))
 
-    return _moments().get((key, step), make)
+    return _runs().get((key, step), make)
 
 
 def _final_lens(key: RunKey) -> LogitLens:
     return run_cache.lens(key, (len(key.token_ids) - 1,))
 
 
-def known(key: RunKey, wanted: int) -> dict[int, Moment]:
-    """The moments of a text by step: ``wanted`` first, others until the patience is at an end.
+def runs_by_step(key: RunKey, nearest: int) -> dict[int, CheckpointRun]:
+    """Runs of a text by step: ``nearest`` first, others until ``PATIENCE`` has passed.
 
-    What is in memory already counts as nothing, so that a page that asks again gets them all.
+    Runs in memory take no time, so that a page that asks again gets them all.
     """
-    found, end = {wanted: moment(key, wanted)}, monotonic() + PATIENCE
-    for step in sorted(steps(key.model), key=lambda one: abs(one - wanted)):
-        if (key, step) in _moments() or monotonic() < end:
-            found[step] = moment(key, step)
-    return found
+    runs, end = {nearest: run_at(key, nearest)}, monotonic() + PATIENCE
+    for step in sorted(steps(key.model), key=lambda step: abs(step - nearest)):
+        if (key, step) in _runs() or monotonic() < end:
+            runs[step] = run_at(key, step)
+    return runs
 
 
-def habits(model_name: str, wanted: int) -> dict[int, Measured]:
-    """What every head does at each step, as ``known`` finds moments; none for want of room.
+def habits(model_name: str, nearest: int) -> dict[int, Measured]:
+    """Every head's habits at each step, in the order of ``runs_by_step``; none for lack of room.
 
     The last step is always there: the others are held against it.
     """
     found: dict[int, Measured] = {}
     end = monotonic() + PATIENCE
-    nearest = sorted(steps(model_name), key=lambda one: abs(one - wanted))
-    for step in (max(nearest), *nearest):
+    order = sorted(steps(model_name), key=lambda step: abs(step - nearest))
+    for step in (max(order), *order):
         if step in (done := _habits(model_name)) or not found or monotonic() < end:
             if step not in done:
                 done[step] = measured(_model(model_name, step))
@@ -160,5 +160,5 @@ def _model(model_name: str, step: int) -> gpt2viz.Model:
 
 
 @st.cache_resource
-def _moments() -> Kept[Moment]:
-    return Kept(limits.kept_runs() // 4)
+def _runs() -> ByteLRUCache[CheckpointRun]:
+    return ByteLRUCache(server_config.kept_runs() // 4)

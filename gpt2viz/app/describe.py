@@ -1,4 +1,4 @@
-"""What a head does here, in one sentence that is made of the numbers that are shown of it."""
+"""A head's behaviour in one sentence, made of the numbers on screen."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _WORDS = {
 }
 
 
-def does(
+def describe_head(
     shown: Panel,
     masked: Panel | None = None,
     *,
     query: int | None,
     write: Callable[[str], str] = literal,
 ) -> str:
-    """What a head does from the chosen ``query``; from that of its hardest look where none is.
+    """A head's behaviour at the chosen ``query``, or else at the query of its hardest look.
 
     ``shown`` are the numbers (T, T) of the picture that the sentence stands at, between tokens or
     words; ``masked`` are those with the causal mask on where ``shown`` are without it. ``write``
@@ -92,8 +92,8 @@ def _looked_at(panel: Panel, row: int, write: Callable[[str], str]) -> str:
     return ", ".join(f"{_named(panel.columns, n, write)} ({numbers[n]:.2f})" for n in keys)
 
 
-def names(trace: Trace) -> list[str]:
-    """What the tokens are called in such a sentence, as plain texts."""
+def token_names(trace: Trace) -> list[str]:
+    """The tokens' names in such a sentence, as plain texts."""
     axis = Axis("query", trace.labels)
     return [_named(axis, place, str) for place in range(len(trace.labels))]
 

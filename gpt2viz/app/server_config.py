@@ -1,23 +1,31 @@
-"""What one server does for its visitors at most; its owner sets it with variables.
+"""The owner's settings: models shown and allowed, the device, and limits on visitors.
 
+    streamlit run app.py -- --model folder --allow-model gpt2 --allow-model owner/name --device cuda
+
+or the variables and the file that ``gpt2viz.settings`` reads.
+A name of the hub is allowed where it, or "*", is listed, and nowhere else: the server's address
+doesn't tell who reaches it, as a proxy on this machine may let everybody in.
 ``GPT2VIZ_MAX_TOKENS`` bounds a text, ``GPT2VIZ_MAX_SESSIONS`` the visitors at a time,
-``GPT2VIZ_CACHE_MB`` and ``GPT2VIZ_MODELS_MB`` what is kept in memory for all of them.
+``GPT2VIZ_CACHE_MB`` and ``GPT2VIZ_MODELS_MB`` the memory for all of them.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-from typing import NoReturn
+import sys
+from functools import lru_cache
+from pathlib import Path
 
 import streamlit as st
 
-from gpt2viz import CheckpointError, ContextError, GPT2Config, Model, settings
-from gpt2viz.app import address, compat, owner, parameters
-from gpt2viz.app.frame import end_of_text
+from gpt2viz import CheckpointError, GPT2Config, settings
+from gpt2viz.app import compat
 from gpt2viz.app.literal import literal
-from gpt2viz.app.parameters import Text
 from gpt2viz.labels import counted
 from gpt2viz.model.memory import total_memory
+from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
+from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
 
 #: Tokens of a text; by default as many as the model reads.
 TOKENS_VARIABLE = "GPT2VIZ_MAX_TOKENS"
@@ -33,7 +41,7 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS_MB"
 _ADMITTED = "_admitted"
 
 
-def longest(config: GPT2Config) -> int:
+def longest_text(config: GPT2Config) -> int:
     """Tokens that a text may have: as many as the model reads and the owner allows."""
     return int(min(config.n_positions, _number(TOKENS_VARIABLE, config.n_positions)))
 
@@ -74,7 +82,7 @@ def admit() -> None:
 
 def notice() -> None:
     """Where other machines reach the server, say what their visitors can do."""
-    if owner.is_local():
+    if is_local():
         return
     most = os.environ.get(TOKENS_VARIABLE)
     tokens = f" of up to {counted(int(float(most)), 'tokens')}" if most else ""
@@ -100,22 +108,55 @@ def _number(variable: str, default: float) -> float:
     return number
 
 
-def too_long(
-    model: Model, error: ContextError, which: Text = parameters.TEXT, whose: str = ""
-) -> NoReturn:
-    """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
-    tokenizer = model.tokenizer
-    around = *tokenizer.before(end_of_text.is_on()), *tokenizer.last
-    count = "counts as one" if len(around) == 1 else f"count as {len(around)}"
-    too = f" {end_of_text.written(tokenizer, around)} {count}." if around else ""
-    st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
-    fits = error.n_positions - len(around)
-    ids = tokenizer.encode_part(address.chosen(which))[:fits]
-    start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
-    st.button(
-        f"Use the first {counted(fits, 'tokens')}",
-        on_click=address.put,
-        args=(which, start),
-        type="primary",
-    )
-    st.stop()
+#: Stands for every name.
+EVERY_MODEL = "*"
+
+
+def folders() -> list[Path]:
+    """The folders of the command line, ``GPT2VIZ_MODELS`` and the owner's file.
+
+    Raises ``CheckpointError`` for a file that can't be read.
+    """
+    given = [settings.expanded(entry) for entry in _arguments().model]
+    return given + settings.folders()
+
+
+def allowed() -> list[str]:
+    """The names that visitors may load from the hub or its cache, or ``EVERY``; none by default.
+
+    Raises ``CheckpointError`` for a file that can't be read.
+    """
+    return _arguments().allow_model or settings.allowed()
+
+
+def allows(name: str) -> bool:
+    """Whether visitors may load the model ``name``. Raises what ``allowed`` does."""
+    return not {EVERY_MODEL, name}.isdisjoint(allowed())
+
+
+def device() -> str:
+    """Where the models of this server compute, such as "cpu" or "cuda"."""
+    return str(_arguments().device)
+
+
+def is_local() -> bool:
+    """Whether the server is for this machine alone, as far as it can be known.
+
+    Its address and every name that it answers to are this machine's own. Behind a proxy it answers
+    to the proxy's name as well.
+    """
+    names = st.get_option("server.allowedHosts") or [EVERY_MODEL]
+    return {st.get_option("server.address"), *names} <= set(settings.LOCAL)
+
+
+def _arguments() -> argparse.Namespace:
+    return _read(tuple(sys.argv[1:]))
+
+
+@lru_cache(maxsize=1)
+def _read(given: tuple[str, ...]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--allow-model", action="append", default=[])
+    parser.add_argument("--device", default="cpu")
+    return parser.parse_known_args(given)[0]

@@ -1,4 +1,4 @@
-"""What stands below a page's frame: what is chosen there and changes nothing above runs it alone.
+"""The part of a page below its frame, which reruns alone when the frame stays the same.
 
 Menu, sentence and tokens stay as they are then. Their links are completed in the browser, by
 ``components/keyboard``: what is chosen is in the address.
@@ -14,7 +14,7 @@ from streamlit.errors import StreamlitAPIException
 
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame import examples, token_strip, tour
+from gpt2viz.app.frame import examples, sentence, tour
 from gpt2viz.app.frame.page import open_page
 from gpt2viz.app.pages import Page
 from gpt2viz.app.view import View
@@ -36,7 +36,7 @@ class _Frame(NamedTuple):
 
 
 def _light_up() -> str:
-    return token_strip.LIGHT_UP
+    return sentence.LIGHT_UP
 
 
 def draw(
@@ -83,7 +83,7 @@ def _draw(
         below(view)
 
 
-def again() -> NoReturn:
+def rerun() -> NoReturn:
     """Draw it anew from its beginning, alone where it runs alone."""
     try:
         st.rerun(scope="fragment")
