@@ -19,7 +19,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
 from gpt2viz.extras import needed
 from gpt2viz.model import places
-from gpt2viz.survey.corpus import FIELD, Corpus
+from gpt2viz.survey.documents import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.stored import HEADS, STEPS

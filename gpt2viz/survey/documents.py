@@ -1,12 +1,130 @@
-"""The texts of a survey, read as a stream, in shards."""
+"""The texts of a survey: a corpus's files of plain text, JSON lines or Parquet, read in shards."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from gpt2viz.survey.corpus import Corpus
+from gpt2viz.errors import SurveyError
+from gpt2viz.extras import needed
+from gpt2viz.model.fingerprint import sha256_of
+
+#: The field of a row of JSON or Parquet with its text, unless another is named.
+FIELD = "text"
+_PLAIN, _ROWS = (".txt", ".text", ""), (".jsonl", ".ndjson", ".parquet")
+_KINDS = (
+    "a corpus is .txt with one document per line, .jsonl or .parquet with one per row, or a "
+    "folder of these, where each .txt is one document; --corpus - reads other text from stdin"
+)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A file or a folder; ``field`` names the text in a row of JSON or Parquet."""
+
+    path: Path
+    field: str | None = None
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files, in order. Raises ``SurveyError`` for what can't be read as a corpus."""
+        if self.path.is_dir():
+            every = (path for path in self.path.rglob("*.*") if not path.is_dir())
+            files = sorted(path for path in every if path.suffix.lower() in (".txt", *_ROWS))
+        else:
+            files = [self.path]
+        for path in files:
+            if path.exists() and not path.is_file():
+                raise SurveyError(f"{path} isn't an ordinary file; --corpus - reads what comes in")
+            if path.suffix.lower() not in (*_PLAIN, *_ROWS):
+                raise SurveyError(f"{path} can't be read: {_KINDS}")
+        return files
+
+    @property
+    def record(self) -> dict[str, str]:
+        """Its identity: the files' checksum, and the field that is read."""
+        rows = any(path.suffix.lower() in _ROWS for path in self.files)
+        return {"texts": sha256_of(*self.files)} | ({"field": self.field or FIELD} if rows else {})
+
+    def texts(self) -> Iterator[str]:
+        """Its documents, one after the other; what a long file holds is read as it is needed.
+
+        Raises ``SurveyError`` naming the file, and the line, for what can't be read.
+        """
+        for path in self.files:
+            try:
+                yield from self._texts(path)
+            except (OSError, UnicodeDecodeError) as error:
+                raise _unreadable(path, error) from error
+
+    def _texts(self, path: Path) -> Iterator[str]:
+        kind = path.suffix.lower()
+        if kind == ".parquet":
+            with needed(f"{path.name}, which is Parquet,", "survey"):
+                import pyarrow as pa
+            try:
+                yield from self._column(path)
+            except pa.ArrowException as error:
+                raise _unreadable(path, error) from error
+        elif kind in _ROWS:
+            with path.open(encoding="utf-8-sig") as lines:
+                for n, line in enumerate(lines, start=1):
+                    if line.strip():
+                        yield from self._value(_object(line, f"{path}, line {n}"), path, n)
+        elif self.path.is_dir():
+            yield path.read_text(encoding="utf-8-sig")
+        else:
+            with path.open(encoding="utf-8-sig") as lines:
+                yield from lines
+
+    def _value(self, row: dict[str, Any], path: Path, line: int) -> Iterator[str]:
+        self._check_field(list(row), f"{path}, line {line}")
+        text = row[self.field or FIELD]
+        if text is None:
+            return
+        if not isinstance(text, str) or any("\ud800" <= char <= "\udfff" for char in text):
+            found = "half of a surrogate pair" if isinstance(text, str) else type(text).__name__
+            raise SurveyError(f"{path}, line {line}: {self.field or FIELD!r} is {found}, no text")
+        yield text
+
+    def _column(self, path: Path) -> Iterator[str]:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(path) as file:
+            self._check_field(file.schema_arrow.names, str(path))
+            name = self.field or FIELD
+            kind = file.schema_arrow.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise SurveyError(f"{path}: {name!r} is {kind}, no text")
+            for batch in file.iter_batches(batch_size=256, columns=[name]):
+                yield from (text for text in batch.column(0).to_pylist() if text is not None)
+
+    def _check_field(self, names: list[str], where: str) -> None:
+        if (self.field or FIELD) not in names:
+            raise SurveyError(
+                f"{where}: no field {self.field or FIELD!r}. There are: "
+                f"{', '.join(names) or 'none'!s:.200}. Name the one with the text: --field NAME"
+            )
+
+
+def _unreadable(path: Path, error: Exception) -> SurveyError:
+    return SurveyError(f"{path}: can't be read: {' '.join(str(error).split()):.300}")
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SurveyError(f"{where}: no JSON ({error!s:.100})") from None
+    if not isinstance(row, dict):
+        raise SurveyError(f"{where}: a JSON object is expected")
+    return row
+
 
 #: A shard is closed when its documents have this many characters: what is done is told and kept
 #: by shards, so they hold little.
@@ -30,7 +148,7 @@ class Shard:
 
     @property
     def ended(self) -> int:
-        """How many documents end in it."""
+        """The number of documents that end in it."""
         return len(self.texts) - self.goes_on
 
     @property
@@ -45,13 +163,9 @@ def documents(texts: Path | Corpus) -> Iterator[str]:
 
     Never more than a few of them are in memory. Raises ``SurveyError`` for what can't be read.
     """
-    for text in (texts if isinstance(texts, Corpus) else Corpus(texts)).texts():
-        yield from _if_any(text)
-
-
-def _if_any(text: str) -> Iterator[str]:
-    if text := text.strip():
-        yield text
+    for raw in (texts if isinstance(texts, Corpus) else Corpus(texts)).texts():
+        if text := raw.strip():
+            yield text
 
 
 def shards(texts: Path | Corpus, size: int = SHARD) -> Iterator[Shard]:

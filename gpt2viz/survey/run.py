@@ -15,8 +15,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
 from gpt2viz.extras import needed
 from gpt2viz.files import read_json, whole
-from gpt2viz.survey.corpus import Corpus
-from gpt2viz.survey.documents import SHARD, shards
+from gpt2viz.survey.documents import SHARD, Corpus, shards
 from gpt2viz.survey.engines import Engine, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import load, merged, save
@@ -61,7 +60,7 @@ def survey(
         "intervals": INTERVALS,
         "scores": list(SCORES),  # what each shard holds, in this order
     }
-    _same_survey(out / RECORD, made_from, about)
+    _check_same_survey(out / RECORD, made_from, about)
     files = [out / f"shard-{number:06}.npz" for number in range(len(ended))]
 
     missing = (
@@ -96,13 +95,15 @@ def survey_steps(
     if not steps:
         raise SurveyError(f"{model} has no checkpoints of its training, such as steps/step-100")
     for before, step in enumerate(steps):
-        told = partial(_of_all, progress, before, len(steps))
-        survey(texts, model, out / f"step-{step}", n_tokens, device, engine, about, told, step=step)
+        report = partial(_of_all, progress, before, len(steps))
+        survey(
+            texts, model, out / f"step-{step}", n_tokens, device, engine, about, report, step=step
+        )
     _tables().write_steps(out, steps)
 
 
 def _tables() -> ModuleType:
-    """What writes tables, where all that a survey needs is installed."""
+    """The module that writes tables, where all that a survey needs is installed."""
     with needed("A survey", "survey"):
         import_module("scipy.special")
         return import_module("gpt2viz.survey.tables")
@@ -112,13 +113,13 @@ def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -
     progress(before * of + done, n_steps * of)
 
 
-def _same_survey(path: Path, wanted: dict[str, Any], about: str) -> None:
+def _check_same_survey(path: Path, record: dict[str, Any], about: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = read_json(path) if path.is_file() else wanted
-    if {name: made.get(name) for name in wanted} != wanted:
+    made = read_json(path) if path.is_file() else record
+    if {name: made.get(name) for name in record} != record:
         raise SurveyError(
             f"{path.parent} holds a survey of other texts, another model, other scores, passages "
             "of another length, or by an earlier version. Choose another folder with --out."
         )
     with whole(path) as partial:
-        partial.write_text(json.dumps(wanted | {"about": about}), encoding="utf-8")
+        partial.write_text(json.dumps(record | {"about": about}), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is kept of many passages: sums that can be merged, and the best passages of every head."""
+"""Sums over many passages that can be merged, and the best passages of every head."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEWEST = 5
 
 
 class Where(NamedTuple):
-    """Where a passage is: the document's number and its first token's place there, from 0.
+    """A passage's position: the number of its document and of its first token there, from 0.
 
     A very long document is read in parts; ``token`` then counts from the start of its ``part``.
     """

@@ -20,9 +20,8 @@ from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.training.batches import Ids, Stream, Text
-from gpt2viz.training.bpe import load_bpe, save_bpe, train_bpe
+from gpt2viz.training.checkpoint import export, load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import Corpus, read_corpus, without_overlap
-from gpt2viz.training.export import export
 from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.recipe import Recipe
 from gpt2viz.training.train import MILESTONE, STATE, Trainer

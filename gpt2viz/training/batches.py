@@ -39,16 +39,16 @@ class Text:
         n_starts = rows // 2
         anywhere = rng.integers(0, last + 1, rows - n_starts)
         starts = self.starts[: np.searchsorted(self.starts, last, side="right")]
-        places = np.concatenate([anywhere, rng.choice(starts, n_starts)])
-        found = self.ids[places[:, None] + np.arange(length)].astype(np.int64)
-        ended = found[rows - n_starts // 2 :]
+        first = np.concatenate([anywhere, rng.choice(starts, n_starts)])
+        windows = self.ids[first[:, None] + np.arange(length)].astype(np.int64)
+        ended = windows[rows - n_starts // 2 :]
         ended[:, 1:] = ended[:, :-1].copy()
         ended[:, 0] = end
-        return found
+        return windows
 
 
 class Stream:
-    """What rows are made of: the corpus's own text, and that of further books (or None)."""
+    """The source of rows: the corpus's own text, and that of further books (or None)."""
 
     def __init__(self, own: Text, more: Text | None, vocab_size: int) -> None:
         self.own, self.more, self.vocab_size = own, more, vocab_size
@@ -69,15 +69,15 @@ class Stream:
 
         A span has from 6 tokens to half the row, drawn for every row, so that no fixed distance
         leads back to the earlier occurrence. Shorter ones can be guessed without looking. Also
-        returned is which tokens the ones before them tell: none of the first time, nor the one
+        returned is which tokens follow from those before: none of the first time, nor the one
         that the second begins with. Both (rows, length).
         """
-        ids, told = np.empty((rows, length), np.int64), np.zeros((rows, length), bool)
+        ids, predictable = np.empty((rows, length), np.int64), np.zeros((rows, length), bool)
         for row in range(rows):
             size = rng.integers(SHORTEST_SPAN, max(SHORTEST_SPAN, length // 2) + 1)
             ids[row] = np.resize(rng.integers(0, self.vocab_size, size), length)
-            told[row, size + 1 :] = True
-        return ids, told
+            predictable[row, size + 1 :] = True
+        return ids, predictable
 
     def batch(self, phase: Phase, seed: int, step: int) -> tuple[Ids, Ids]:
         """The rows of one step: the tokens that are read, and those expected after each, (B, T).
@@ -86,7 +86,7 @@ class Stream:
         """
         rng = np.random.default_rng([seed, step])
         text = self.text(phase.batch - phase.repeated_rows, phase.length + 1, phase.own, rng)
-        spans, told = self.repeats(phase.repeated_rows, phase.length + 1, rng)
-        expected = np.where(told, spans, UNSCORED)
+        spans, predictable = self.repeats(phase.repeated_rows, phase.length + 1, rng)
+        expected = np.where(predictable, spans, UNSCORED)
         read = np.concatenate([text, spans])[:, :-1]
         return read, np.concatenate([text, expected])[:, 1:]

@@ -97,13 +97,13 @@ def figures_text(figures: dict[str, Any]) -> str:
 
 
 def overlap_text(figures: dict[str, Any]) -> str:
-    """How much of the held-out text stands in another book's training part, and what that did."""
-    found = figures["overlap"]
+    """The share of held-out text that stands in another book's training part, and its effect."""
+    stored = figures["overlap"]
     return (
         f"Books quote and reprint each other: of the runs of {OVERLAP} words in the held-out text, "
-        f"{found['share']:.1%} also occur in the training part of some book; for one book it is "
-        f"{found['most in a book']:.0%}. Without the paragraphs that contain such a run, the model "
-        f"needs {found['bits per byte without']:.3f} bits per byte."
+        f"{stored['share']:.1%} also occur in the training part of some book; for one book it is "
+        f"{stored['most in a book']:.0%}. Without the paragraphs that contain such a run, the "
+        f"model needs {stored['bits per byte without']:.3f} bits per byte."
     )
 
 
@@ -118,7 +118,7 @@ def missed(figures: Figures) -> list[str]:
 
 
 def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
-    """What the run really did: its phases up to the last step, rates, tokens, time and curve."""
+    """The run as it went: its phases up to the last step, rates, tokens, time and curve."""
     curves = run["curves"]
     last, done, rows = curves[-1], 0, []
     for phase in recipe.phases:
@@ -184,36 +184,36 @@ def _nudged(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -
 
 
 def reading_text(recipe: Recipe, run: dict[str, Any]) -> str:
-    """How often the run read each token of its books, up to the last step."""
+    """The number of times that the run read each token of its books, up to the last step."""
     done, own, more = run["curves"][-1]["step"], 0.0, 0.0
     for phase in recipe.phases:
         steps = min(phase.steps, done)
         text = steps * (phase.batch - phase.repeated_rows) * phase.length
         own, more, done = own + text * phase.own, more + text * (1 - phase.own), done - steps
     sizes = run["training tokens"]
-    said = f"The {sizes['own'] / 1e6:.1f} million tokens of the listed books were read "
-    said += f"{own / sizes['own']:.1f} times over"
+    sentence = f"The {sizes['own'] / 1e6:.1f} million tokens of the listed books were read "
+    sentence += f"{own / sizes['own']:.1f} times over"
     if sizes.get("more"):
-        said += f", and the {sizes['more'] / 1e6:.1f} million of further books "
-        said += f"{more / sizes['more']:.1f} times"
-    return said + "."
+        sentence += f", and the {sizes['more'] / 1e6:.1f} million of further books "
+        sentence += f"{more / sizes['more']:.1f} times"
+    return sentence + "."
 
 
 def books_text(books: list[dict[str, Any]], more: list[dict[str, Any]]) -> str:
-    """What it read: the ``books`` whose ends are held out, and how many ``more``."""
-    said = (
+    """The texts read: ``books`` whose ends are held out, and the number of ``more`` books."""
+    sentence = (
         f"{len(books)} books of Project Gutenberg, which lists them as in the public domain in the "
         "United States; elsewhere your own country's law decides. The last 2 % of every book were "
         "held out: the model wasn't trained on them, and is measured on them."
     )
     if more:
-        said += (
+        sentence += (
             f" It also read {len(more)} further books that are in the public domain there, from "
             "Project Gutenberg and Standard Ebooks: children's books, adventure, novels and "
             f"readable non-fiction, without the paragraphs that share {OVERLAP} words in a row "
             f"with held-out text. `{FURTHER}` lists them."
         )
-    return said
+    return sentence
 
 
 def model_card(

@@ -36,9 +36,8 @@ from gpt2viz.training.card import (
     targets_text,
 )
 from gpt2viz.training.corpus import Corpus, known_runs, read_corpus, without_overlap
-from gpt2viz.training.looks import first_view, largest, most_alike, saturated
 from gpt2viz.training.ngram import NGrams
-from gpt2viz.training.targets import best_of
+from gpt2viz.training.targets import best_of, first_view, mean_largest, most_alike, saturated_share
 
 PERIODS = (16, 32, 64)
 HEAD_ROWS = 16  # contexts of held-out text that every head is scored on
@@ -164,26 +163,27 @@ def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]
     return {name: [row.round(3).tolist() for row in layers] for name, layers in scores.items()}
 
 
-def looks(model: gpt2viz.Model, text: str) -> dict[str, float]:
-    """How the weights look on text: the cosine of the two heads most alike and the mean largest
-    weight of layer 0, in whole contexts, and the share of its weights that print as 0.00 or 1.00,
-    over the openings of paragraphs.
+def weight_figures(model: gpt2viz.Model, text: str) -> dict[str, float]:
+    """Figures of attention weights on text.
+
+    In whole contexts: the cosine of the two heads most alike, and the mean largest weight of layer
+    0; over openings of paragraphs: the share of its weights that print as 0.00 or 1.00.
     """
     weights = attention_weights(model.network, rows_of(model, text)[:HEAD_ROWS])
     opened = attention_weights(model.network, openings_of(model, text))
     found = {
         "alike": most_alike(weights),
-        "largest in layer 0": largest(weights[0]),
-        "saturated in layer 0": saturated(opened[0]),
+        "largest in layer 0": mean_largest(weights[0]),
+        "saturated in layer 0": saturated_share(opened[0]),
     }
     return {name: round(value, 4) for name, value in found.items()}
 
 
 def xz_bits(corpus: Corpus) -> float:
     """Bits per byte of ``xz -9`` for the held-out text, behind the books that were trained on."""
-    read, asked = ("\n".join(texts).encode("utf-8") for texts in (corpus.train, corpus.held_out))
-    alone, both = (len(lzma.compress(text, preset=9)) for text in (read, read + asked))
-    return 8 * (both - alone) / len(asked)
+    read, unseen = ("\n".join(texts).encode("utf-8") for texts in (corpus.train, corpus.held_out))
+    alone, both = (len(lzma.compress(text, preset=9)) for text in (read, read + unseen))
+    return 8 * (both - alone) / len(unseen)
 
 
 def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
@@ -211,7 +211,7 @@ def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: in
     return model.tokenizer.decode(ids[0].tolist())
 
 
-def aimed_at(model: gpt2viz.Model, text: str) -> dict[str, Any]:
+def target_figures(model: gpt2viz.Model, text: str) -> dict[str, Any]:
     """The figures that ``targets.TARGETS`` ask for, on held-out ``text``."""
     rows = rows_of(model, text)
     return {
@@ -219,7 +219,7 @@ def aimed_at(model: gpt2viz.Model, text: str) -> dict[str, Any]:
         "loss by position": loss_by_position(model, rows),
         "repetition": repetition(model),
         "heads": head_scores(model, text),
-        "weights": looks(model, text),
+        "weights": weight_figures(model, text),
         "first view": first_view(model),
         "bytes": 2 * sum(weight.numel() for weight in model.network.parameters()),
     }
@@ -229,7 +229,7 @@ def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any
     """All figures of the card. ``sample`` is the short text that tests check them on again."""
     text = "\n".join(corpus.held_out)
     rows, few = rows_of(model, text), rows_of(model, sample)
-    aimed = aimed_at(model, text)
+    aimed = target_figures(model, text)
     return aimed | {
         "held-out tokens": rows.numel(),
         "held-out rows": len(rows),
@@ -240,7 +240,7 @@ def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any
         "overlap": overlap(model, corpus),
         "roles": roles(aimed["heads"]),
         "heads on the sample": head_scores(model, sample),
-        "weights on the sample": looks(model, sample),
+        "weights on the sample": weight_figures(model, sample),
         "continuations": [continuation(model, prompt) for prompt in PROMPTS],
     }
 
@@ -252,7 +252,7 @@ def sample_of(corpus: Corpus, n_characters: int = 1500, n_books: int = 4) -> str
 
 def _compare(model: gpt2viz.Model, figures: dict[str, Any], other: Path, corpus: Corpus) -> None:
     """Print the targets of two models, and which reaches more of them."""
-    theirs = aimed_at(gpt2viz.load_model(other), "\n".join(corpus.held_out))
+    theirs = target_figures(gpt2viz.load_model(other), "\n".join(corpus.held_out))
     both = {model.name: figures, f"{other.name}, beside": theirs}
     print(f"\n{targets_text(both)}\n\nBest: {best_of(both)}")
 

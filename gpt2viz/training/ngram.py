@@ -39,7 +39,7 @@ class _Level:
     counts: Ids
     """c(h w): (G,)."""
     contexts: int
-    """How many contexts there are, the shorter n-grams."""
+    """The number of contexts, which are the shorter n-grams."""
     before: Ids | None
     """Different tokens before the n-gram: (G,), or None for the longest."""
 

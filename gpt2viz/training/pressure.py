@@ -1,4 +1,4 @@
-"""What is asked of heads beside the next token: nudges for some steps, and not to do the same.
+"""Losses on heads beside that of the next token: nudges for some steps, and one on likeness.
 
 A nudge is an extra loss on one head for some steps of a run. A head that was nudged to look one
 token back keeps doing so by itself, as copying is built on it (Olsson et al. 2022); one that is of

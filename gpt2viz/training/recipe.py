@@ -1,4 +1,4 @@
-"""What a training run does, from first to last step, as plain values.
+"""A training run from first to last step, as plain values.
 
 A recipe and a corpus decide the weights: the batch of step s is a function of the seed and s
 alone, so that a run cut off anywhere goes on with the same batches.
@@ -60,7 +60,7 @@ class Nudge:
     """The step that it begins at."""
 
     def at(self, step: int) -> bool:
-        """Whether the loss is added at a step (from 0)."""
+        """True where the loss is added at a step (from 0)."""
         return self.start <= step < self.start + self.steps
 
 
@@ -158,7 +158,7 @@ class Recipe:
         return before
 
     def goes_on_from(self, stored: dict[str, Any], step: int) -> bool:
-        """Whether a run of the recipe ``stored`` (as ``asdict`` gives it) did the same until
+        """True where a run of the recipe ``stored`` (as ``asdict`` gives it) did the same until
         ``step``: then this recipe can take it on, however long its phases still last.
         """
         mine = {field.name: getattr(self, field.name) for field in fields(self)}

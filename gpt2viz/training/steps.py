@@ -25,7 +25,7 @@ from gpt2viz.files import read_json, whole
 from gpt2viz.model.packed import BITS, write_packed
 from gpt2viz.model.steps import FOLDER, INDEX
 from gpt2viz.training.batches import Ids
-from gpt2viz.training.bpe import load_bpe
+from gpt2viz.training.checkpoint import load_bpe
 from gpt2viz.training.corpus import read_corpus
 from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.train import measure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -25,7 +26,40 @@ from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.card import REPORTED
 from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Phase, Recipe
-from gpt2viz.training.start import new_network
+
+EMBEDDING_STD = 0.05
+WAVE_HEIGHT = 0.2
+LONGEST = 1000.0
+"""Base of the waves' lengths: they grow from 2π to 1,000 · 2π tokens."""
+
+
+def new_network(recipe: Recipe) -> GPT2:
+    """Fresh weights: normal with 1/√fan_in, half of it for the layers that write to the stream.
+
+    Token embeddings are normal with 0.05, biases 0, and positions are waves (Vaswani et al. 2017,
+    section 3.5), learned from there like everything else.
+    """
+    torch.manual_seed(recipe.seed)
+    network = GPT2(recipe.config())
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if name.endswith("bias"):
+                torch.nn.init.zeros_(weight)
+            elif name.startswith("h.") and weight.ndim == 2:
+                share = 0.5 if name.endswith("c_proj.weight") else 1.0
+                torch.nn.init.normal_(weight, std=share / math.sqrt(weight.shape[1]))
+        torch.nn.init.normal_(network.wte.weight, std=EMBEDDING_STD)
+        network.wpe.weight.copy_(WAVE_HEIGHT * waves(recipe.n_positions, recipe.n_embd))
+    return network
+
+
+def waves(n_positions: int, n_embd: int) -> Tensor:
+    """Sine and cosine of ever longer waves, in turn: (n_positions, n_embd)."""
+    pairs = (n_embd + 1) // 2
+    frequencies = LONGEST ** (-torch.arange(pairs) / pairs)  # (pairs,), radians a token
+    angles = torch.arange(n_positions)[:, None] * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :n_embd]
+
 
 STATE = "state.pt"
 #: The weights of the last milestone in float16, from which the same run goes on anywhere; what
@@ -82,13 +116,13 @@ class Trainer:
         self.curves: list[dict[str, Any]] = []
         if (folder / STATE).is_file():
             saved = torch.load(folder / STATE, map_location=self.device, weights_only=True)
-            self._go_on(saved, saved["weights"])
+            self._resume(saved, saved["weights"])
             for optimizer, state in zip(self.optimizers, saved["optimizers"], strict=True):
                 optimizer.load_state_dict(state)
         elif (folder / MILESTONE).is_file():
             with safe_open(folder / MILESTONE, "pt") as file:
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                self._go_on(json.loads(file.metadata()[RUN]), weights)
+                self._resume(json.loads(file.metadata()[RUN]), weights)
 
     def advance(self, until: int, report: Callable[[str], None], *, every: int) -> None:
         """Train up to step ``until``; save and report every ``every`` steps and at each point of
@@ -137,7 +171,8 @@ class Trainer:
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         rate = self.recipe.rate(self.step)
-        for optimizer, highest in zip(self.optimizers, self._highest_rates(), strict=True):
+        highest_rates = (self.recipe.muon_lr, self.recipe.adam_lr)
+        for optimizer, highest in zip(self.optimizers, highest_rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = highest * rate
             optimizer.step()
@@ -145,7 +180,7 @@ class Trainer:
         return loss.item()
 
     def _pressure(self, kept: Watched, read: Ids, phase: Phase) -> Tensor:
-        """What is asked of heads at this step: this step's nudges, and not to do the same.
+        """The losses on heads at this step: its nudges, and that on doing the same.
 
         Both on rows of one kind: text hides that heads copy alike, repeated rows all else.
         """
@@ -160,16 +195,13 @@ class Trainer:
                 added = added + self.recipe.alike * alike_loss(kept, rows)
         return added
 
-    def _highest_rates(self) -> tuple[float, float]:
-        return self.recipe.muon_lr, self.recipe.adam_lr
-
     def _start_from_milestone(self) -> None:
         """Round the weights, keep them, and start the optimizers anew.
 
         The run does here what one that goes on from the file does: the same steps from there on.
         """
         weights = {n: w.detach().cpu().half() for n, w in self.network.named_parameters()}
-        self._set(weights)
+        self._load(weights)
         self.optimizers = optimizers(self.network, self.recipe)
         with whole(self.folder / MILESTONE) as partial:
             save_file(weights, partial, metadata={RUN: json.dumps(self._run())})
@@ -184,7 +216,7 @@ class Trainer:
             torch.save(state, file)
 
     def _run(self) -> dict[str, Any]:
-        """How far the run is, beside its weights."""
+        """The progress of the run, without its weights."""
         return {
             "recipe": asdict(self.recipe),
             "step": self.step,
@@ -192,15 +224,15 @@ class Trainer:
             "curves": self.curves,
         }
 
-    def _go_on(self, run: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    def _resume(self, run: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
         if not self.recipe.goes_on_from(run["recipe"], run["step"]):
             raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )
         self.step, self.seconds, self.curves = run["step"], run["seconds"], run["curves"]
-        self._set(weights)
+        self._load(weights)
 
-    def _set(self, weights: Mapping[str, Tensor]) -> None:
+    def _load(self, weights: Mapping[str, Tensor]) -> None:
         with torch.no_grad():
             for name, parameter in self.network.named_parameters():
                 parameter.copy_(weights[name])

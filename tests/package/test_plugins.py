@@ -22,7 +22,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import PluginError, SurveyError
 from gpt2viz.heads import SCORES, Score, head_scores, register_score
 from gpt2viz.survey.documents import Shard
-from gpt2viz.survey.score import score as score_shard
+from gpt2viz.survey.engines import score as score_shard
 from tests.numpy_gpt2 import reference, softmax
 from tests.package.with_plugins import TEXT
 

@@ -12,9 +12,8 @@ import gpt2viz
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.survey.documents import Shard
-from gpt2viz.survey.engines import local
+from gpt2viz.survey.engines import local, score
 from gpt2viz.survey.run import survey
-from gpt2viz.survey.score import score
 from gpt2viz.survey.stored import Survey
 from gpt2viz.survey.stored import read_survey as read
 from tests.checkpoints import TEXT, edit_json, write_checkpoint

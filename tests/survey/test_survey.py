@@ -27,11 +27,9 @@ import gpt2viz
 from gpt2viz.analysis.scores import SCORES, head_scores
 from gpt2viz.cli import main
 from gpt2viz.errors import SurveyError
-from gpt2viz.survey.corpus import Corpus
-from gpt2viz.survey.documents import Shard, documents, shards
-from gpt2viz.survey.engines import Engine, Task, local, on_ray, work
+from gpt2viz.survey.documents import Corpus, Shard, documents, shards
+from gpt2viz.survey.engines import SHORTEST, Engine, Task, local, on_ray, score, work
 from gpt2viz.survey.run import survey, survey_steps
-from gpt2viz.survey.score import SHORTEST, score
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
 from tests.checkpoints import write_checkpoint

@@ -15,9 +15,14 @@ from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_los
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.training.card import FIRST_OF_OPENING, missed, targets_text
-from gpt2viz.training.evaluate import bits_per_byte, head_scores, looks, repetition, rows_of
-from gpt2viz.training.looks import first_view
-from gpt2viz.training.targets import best_head
+from gpt2viz.training.evaluate import (
+    bits_per_byte,
+    head_scores,
+    repetition,
+    rows_of,
+    weight_figures,
+)
+from gpt2viz.training.targets import best_head, first_view
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +91,9 @@ def test_head_scores(
 
 
 def test_how_the_weights_look(model: gpt2viz.Model, sample: str, figures: dict[str, Any]) -> None:
-    assert looks(model, sample) == pytest.approx(figures["weights on the sample"], abs=0.002)
+    assert weight_figures(model, sample) == pytest.approx(
+        figures["weights on the sample"], abs=0.002
+    )
     assert first_view(model) == pytest.approx(figures["first view"], abs=0.001)
     assert first_view(model)["tokens"] == 4
     assert figures["bytes"] == 2 * sum(w.numel() for w in model.network.parameters())

@@ -9,8 +9,15 @@ import pytest
 
 import gpt2viz
 from gpt2viz.training.card import missed, targets_text
-from gpt2viz.training.looks import FIRST_TEXT, first_view, largest, most_alike, saturated
-from gpt2viz.training.targets import TARGETS, best_of
+from gpt2viz.training.targets import (
+    FIRST_TEXT,
+    TARGETS,
+    best_of,
+    first_view,
+    mean_largest,
+    most_alike,
+    saturated_share,
+)
 
 
 def random_weights(*sizes: int) -> np.ndarray:
@@ -23,9 +30,9 @@ def random_weights(*sizes: int) -> np.ndarray:
 def test_its_figures_are_those_of_loops() -> None:
     weights = random_weights(3, 2, 9, 9)  # (B, nh, T, T)
     rows = [weights[b, h, t, : t + 1] for b in range(3) for h in range(2) for t in range(1, 9)]
-    assert largest(weights) == pytest.approx(np.mean([row.max() for row in rows]))
+    assert mean_largest(weights) == pytest.approx(np.mean([row.max() for row in rows]))
     printed = [f"{weight:.2f}" in ("0.00", "1.00") for row in rows for weight in row]
-    assert saturated(weights) == pytest.approx(np.mean(printed))
+    assert saturated_share(weights) == pytest.approx(np.mean(printed))
     heads = [weights[:, h, 1:].ravel().astype(float) for h in range(2)]
     cosine = heads[0] @ heads[1] / np.linalg.norm(heads[0]) / np.linalg.norm(heads[1])
     assert most_alike([weights]) == pytest.approx(cosine)

@@ -30,9 +30,9 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.network import GPT2
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.training import __main__ as command
-from gpt2viz.training import evaluate
+from gpt2viz.training import checkpoint, evaluate
 from gpt2viz.training.batches import SHORTEST_SPAN, UNSCORED, Stream, Text
-from gpt2viz.training.bpe import SENTENCES, load_bpe, save_bpe, train_bpe
+from gpt2viz.training.checkpoint import SENTENCES, export, load_bpe, save_bpe, train_bpe
 from gpt2viz.training.corpus import (
     SEPARATOR,
     CorpusError,
@@ -41,13 +41,17 @@ from gpt2viz.training.corpus import (
     split_book,
     without_overlap,
 )
-from gpt2viz.training.export import export
 from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
-from gpt2viz.training.start import new_network
-from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, optimizers
+from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, new_network, optimizers
 from tests.training.runs import RECIPE, held_out, stream, trained
+
+
+@pytest.fixture(autouse=True)
+def few_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merges are learned from fewer copies of the example sentences, which takes no time."""
+    monkeypatch.setattr(checkpoint, "REPEATS", 40)
 
 
 def test_a_run_cut_off_ends_like_an_unbroken_one(tmp_path: Path) -> None:

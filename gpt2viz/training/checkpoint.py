@@ -1,19 +1,28 @@
-"""A byte-level BPE of the model's own (Sennrich et al. 2016; GPT-2's variant, Radford et al. 2019).
+"""A checkpoint folder as it is written: a byte-level BPE of its own, and the weights.
 
-The `tokenizers` library learns the merges; what is written is GPT-2's ``vocab.json`` and
-``merges.txt``. Ids follow the order of the merges, with ``<|endoftext|>`` last, as in GPT-2.
+GPT-2's variant (Radford et al. 2019) of Sennrich et al. 2016. The `tokenizers` library learns the
+merges, and GPT-2's ``vocab.json`` and ``merges.txt`` are written. Ids follow the order of the
+merges, with ``<|endoftext|>`` last, as in GPT-2. Weights have Hugging Face's layout, at half
+precision.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from gpt2viz.files import whole
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import GPT2
+from gpt2viz.model.weights import CONV1D
 from gpt2viz.training.corpus import SEPARATOR, CorpusError
 
 # The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
@@ -113,3 +122,30 @@ def load_bpe(folder: Path) -> Tokenizer:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([SEPARATOR])
     return tokenizer
+
+
+def export(network: GPT2, folder: Path) -> None:
+    """Write ``config.json`` and ``model.safetensors`` (float16) into an existing folder."""
+    weights = {}
+    for name, tensor in network.state_dict().items():
+        if name == "lm_head.weight" and network.config.tie_word_embeddings:
+            continue
+        half = tensor.detach().to("cpu", torch.float16)
+        key = name if name == "lm_head.weight" else f"transformer.{name}"
+        weights[key] = half.t().contiguous() if name.endswith(CONV1D) else half.contiguous()
+    with whole(folder / "model.safetensors") as partial:
+        save_file(weights, partial, metadata={"format": "pt"})
+    config = json.dumps(_config(network.config), indent=2)
+    with whole(folder / "config.json") as partial:
+        partial.write_text(config + "\n", encoding="utf-8")
+
+
+def _config(config: GPT2Config) -> dict[str, Any]:
+    last = config.vocab_size - 1
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        **asdict(config),
+        "bos_token_id": last,
+        "eos_token_id": last,
+    }
