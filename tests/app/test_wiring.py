@@ -20,7 +20,7 @@ from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.analysis.wiring import EdgeName, carried, copying_edge, wired
 from gpt2viz.app import address, jobs, parameters, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.views import one_edge, wiring
+from gpt2viz.app.views import wiring
 from tests.app.cases import each
 from tests.app.pages import figure, heatmaps, open_page, page_text, pictures
 from tests.checkpoints import write_checkpoint
@@ -132,7 +132,7 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
 
 
 def test_a_tokens_own_hyphen_is_no_minus() -> None:
-    words = one_edge.said(PatchedPath(-0.5, 1, -2), "-", "-ish")
+    words = wiring.effect_in_words(PatchedPath(-0.5, 1, -2), "-", "-ish")
     assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the second" in words
 
 

@@ -17,7 +17,7 @@ from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
 from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.view import whole_text
-from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.labels import difference
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE

@@ -18,7 +18,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import hardest_key
-from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.panel import Axis, Panel

@@ -21,8 +21,8 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
-from gpt2viz.app.views.copying import said_twice
-from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.app.views.head import said_twice
+from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.labels import counted
 from gpt2viz.pictures.explanation import reason_map
 from gpt2viz.pictures.palette import ABOVE, BELOW

@@ -20,7 +20,7 @@ from gpt2viz.app.frame import controls, examples, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import births, measures, zoom
+from gpt2viz.app.views import measures, training, zoom
 from gpt2viz.arrays import largest
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
@@ -298,7 +298,7 @@ def _about(
     with above:
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, chosen.head)
-        births.offer(view, layer, chosen.head)
+        training.offer_birth(view, layer, chosen.head)
         output.code(
             *measures.made_by(view, layer, shown, whole_words),
             thumbnails,

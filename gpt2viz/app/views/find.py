@@ -35,7 +35,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, whole_text
 from gpt2viz.app.views import measures, wiring
-from gpt2viz.app.views.stages import draw_weights
+from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted
 from gpt2viz.pictures.find import (

@@ -2,37 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz.analysis.cell import cell_arithmetic
+from gpt2viz import STAGE, TextError, Trace
+from gpt2viz.analysis.cell import CellArithmetic, cell_arithmetic
+from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.analysis.steps import Step
-from gpt2viz.app import address, output, pages, parameters, prose
-from gpt2viz.app.components import lines
-from gpt2viz.app.frame import controls, page_fragment
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
+from gpt2viz.app.clicks import Cell, Drag, Dragged
+from gpt2viz.app.components import lines, matrix_or_lines, written_sum
+from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components.written_sum import (
+    Part,
+    arrow,
+    note,
+    peak,
+    result,
+    strip,
+    table,
+    written,
+)
+from gpt2viz.app.frame import controls, page_fragment, sentence
+from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import births, cell, copying, head_weights, measures, why, zoom
 from gpt2viz.app.views import edits as editing
-from gpt2viz.app.views.stages import PAIRS, answers, draw_stage
+from gpt2viz.app.views import head_weights, measures, training, why, zoom
+from gpt2viz.labels import counted, difference, shorten
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
-from gpt2viz.pictures.panel import Axis
+from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.grid import pixels
-from gpt2viz.run.stages import HEAD_STAGES
+from gpt2viz.run.stages import HEAD_STAGES, Stage, axis_sizes, formula, masking
 
 #: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
-_IN_A_ROW, _BESIDE = 552, 25
+_ROW, _BESIDE = 552, 25
+#: The stages with a number for every query and key.
+PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
+#: Q, K and V have a colour of their own wherever they are named.
+_COLOR = {"q": "blue", "k": "orange", "v": "green"}
+#: Where a stage's numbers come from, as the page lays them out.
+_FROM = dict.fromkeys((*PAIRS, "head_output"), "→") | {"weights": "↓"}
+#: Scores stand in one row and have their tokens' names once, the weights below have them all.
+_IN_A_ROW = ("scores", "scaled_scores", "masked_scores")
+_ENDS = dict.fromkeys(("q", "k", "scores"), (True, False))
+_ENDS |= dict.fromkeys(("scaled_scores", "masked_scores"), (False, False))
+#: What a picture's height has besides its matrix.
+_AROUND = 60
+#: How many pixels of it a row of Q, K or V takes, and how many all of them do at most.
+_ROWS = 40, 170
+#: So many keys of the query's row are listed; the others' numbers are added up.
+_KEYS = 5
+#: A head copies that scores at least so much for induction on random tokens said twice, and on
+#: the sentence said twice has a look at least so hard.
+_COPIES = 0.5
 
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.HEAD, _below)
+    page_fragment.draw(pages.HEAD, _modes)
 
 
-def _below(view: View) -> None:
+def _modes(view: View) -> None:
     """What is chosen of the head, and the head in one of the page's modes."""
     part = zoom.window(view)
     choices = st.container(key="head_controls", horizontal=True, vertical_alignment="center")
@@ -63,19 +104,19 @@ def _on_this_sentence(
     layer, head = chosen.layer, chosen.head
     with choices:
         as_lines = lines.switched(part, named=True)
-    copying.offer(view, layer, head)
+    _offer_repetition(view, layer, head)
     with st.container(key="stages"):
         drawn = _stages(view, part, chosen, as_lines)
         with st.container(key="sum"):
             found = cell_arithmetic(view.trace, *chosen)
-            cell.draw(view, found, chosen.query, chosen.key, hardest)
+            _sum(view, found, chosen.query, chosen.key, hardest)
             with st.container(horizontal=True, vertical_alignment="center"):
                 _ask_why()
-                cell.tables_on_demand(view, found)
+                _sum_tables(view, found)
                 made_by = (Line(view.trace, stage, layer) for stage in HEAD_STAGES)
                 output.code(*made_by, of=drawn)
                 measures.proof(view, [layer])
-                births.offer(view, layer, head)
+                training.offer_birth(view, layer, head)
 
 
 def _ask_why() -> None:
@@ -97,21 +138,21 @@ def hardest_key(view: View, layer: int, head: int, query: int) -> int:
 
 def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
     """Every stage in the order in which it is made; what the pictures are called."""
-    does, drawn = answers(view, part), []
+    does, drawn = _answers(view, part), []
     with st.container(key="sources"):
         for stage in "qkv":
             with st.container():
-                drawn.append(draw_stage(view, part, stage, chosen, **does))
+                drawn.append(_draw_stage(view, part, stage, chosen, **does))
     with st.container(key="pairs"):
         row = st.columns(_alike(view.labels), vertical_alignment="bottom")
         for stage, column in zip(PAIRS, row, strict=False):
             with column:
-                drawn.append(draw_stage(view, part, stage, chosen, **does))
+                drawn.append(_draw_stage(view, part, stage, chosen, **does))
         weights, mixed = st.columns([37, 23])
         with weights:
-            drawn.append(draw_stage(view, part, "weights", chosen, as_lines, **does))
+            drawn.append(_draw_stage(view, part, "weights", chosen, as_lines, **does))
         with mixed:
-            drawn.append(draw_stage(view, part, "head_output", chosen, **does))
+            drawn.append(_draw_stage(view, part, "head_output", chosen, **does))
         _how_to_read(view)
     return drawn
 
@@ -119,7 +160,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
 def _alike(labels: Sequence[str]) -> list[float]:
     """Shares of the width that leave three matrices of one size, the names on the first's left."""
     names = pixels(Axis("query", labels).longest()) + _BESIDE
-    side = max(60.0, (_IN_A_ROW - names) / 3)
+    side = max(60.0, (_ROW - names) / 3)
     return [names + side, side, side]
 
 
@@ -148,3 +189,285 @@ def _how_to_read(view: View) -> None:
                 "that sum to 1, and the output mixes the rows of :green[**V**] by these weights."
             ),
         )
+
+
+def _draw_stage(
+    view: View,
+    part: Window,
+    key: str,
+    chosen: Step,
+    as_lines: bool | None = None,
+    **_answers: Any,
+) -> str:
+    """Draw the ``part`` of a stage that is shown, and return what the picture is called.
+
+    Its tip tells shape, range and the line of the model that made it, all of the whole stage.
+    The chosen query and key are framed. Where it can be drawn ``as_lines`` too, that says whether
+    it is. ``answers`` say what clicks and drags do, as for ``output.picture``.
+    """
+    stage, layer = STAGE[key], chosen.layer
+    whole = head_stage(view.trace, view.labels, key, layer, chosen.head, title="")
+    panel = part.fit(whole)
+    prose.markdown(
+        _stage_title(view.trace, stage, layer), help=prose.tip(_stage_facts(view, whole, layer))
+    )
+    alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
+    pairs = stage.axes[-1] == "T"
+    picture = Heatmaps(
+        alt,
+        [panel],
+        scale=stage.scale,
+        height=_stage_height(panel.values, key),
+        grows=None if key in (*PAIRS, "head_output") else _ROWS,
+        row=chosen.key if key in ("k", "v") else chosen.query,
+        column=chosen.key if pairs else None,
+        numbers=NUMBERS_FIT_LARGE if pairs else 0,
+        legend=False,
+        ends=_ENDS.get(key, (True, True)),
+        ranged=True,
+    )
+    name = f"stage_{key}"
+    if as_lines is None:
+        output.picture(picture, view.colors, key=name, **_answers)
+    else:
+        lined = [Lined(alt, [f"Head {chosen.head}"], lit=view.query is not None)]
+        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=name, **_answers)
+    return alt
+
+
+def _stage_title(trace: Trace, stage: Stage, layer: int) -> str:
+    """The name and, in the colours of Q, K and V, how the run computed it."""
+    if stage.key == "masked_scores":
+        made = masking(trace.causal, trace.forbidden is not None)
+    else:
+        made = formula(stage, trace.config, layer)
+    if stage.key in _COLOR:
+        return f":{_COLOR[stage.key]}[**{stage.label}**] :small[:gray[{made}]]"
+    for key, color in _COLOR.items():
+        made = made.replace(key.upper(), f":{color}[{key.upper()}]")
+    between = "  \n" if stage.key in _IN_A_ROW else " "
+    return f"{_FROM[stage.key]} **{stage.label}**{between}:small[{made}]"
+
+
+def _stage_height(values: Matrix, key: str) -> int:
+    tallest = 280 if key in ("weights", "head_output") else 150
+    if key in (*PAIRS, "head_output"):
+        return _AROUND + tallest
+    return _AROUND + min(_ROWS[0] * len(values), _ROWS[1])
+
+
+def _stage_facts(view: View, panel: Panel, layer: int) -> str:
+    values, key = panel.values, panel.name
+    finite = values[np.isfinite(values)]
+    span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
+    if panel.masked is not None and panel.masked.any():
+        span += f"; {counted(int(panel.masked.sum()), 'cells')} masked"
+    sizes = axis_sizes(view.trace.config, view.n_tokens)
+    axes = ", ".join(STAGE[key].axes)
+    shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)
+    this = f"{values.shape[0]} × {values.shape[1]}"
+    record = view.trace.record(key, layer)
+    made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
+    return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"
+
+
+def _answers(view: View, part: Window) -> dict[str, Any]:
+    """What clicks and drags do on every stage of a head."""
+    pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
+    return {"choose": _choose(pairs), "drag": _drag(part, pairs)}
+
+
+def _choose(drawn: Panel) -> Callable[[Cell], None]:
+    """A click on a score or weight chooses its query and key; on K or V a key, else a query."""
+    rows, columns = drawn.rows, drawn.columns
+
+    def clicked(cell: Cell) -> None:
+        if cell.panel in ("k", "v"):
+            address.put(parameters.KEY, rows.position(cell.row))
+            return
+        address.put(parameters.QUERY, rows.position(cell.row))
+        if cell.panel in PAIRS:
+            address.put(parameters.KEY, columns.position(cell.column))
+
+    return clicked
+
+
+def _drag(part: Window, drawn: Panel) -> Drag:
+    """A part of the scores or weights is shown larger, or of Q, K and V the chosen rows."""
+    enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
+
+    def dragged(what: Dragged) -> None:
+        enlarge(what if what.panel in PAIRS else what._replace(columns=every))
+
+    return Drag(dragged, part.shown)
+
+
+def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -> None:
+    """Show how query token ``query`` and key token ``key`` (positions from 0) come together.
+
+    ``hardest`` is the key that the query looks at hardest.
+    """
+    asks, answers = literal(view.labels[query]), literal(view.labels[key])
+    prose.markdown(f"##### One cell in full: query {asks} ({query}), key {answers} ({key})")
+    at_hardest = "It looks hardest at this key. " if key == hardest else ""
+    prose.caption(f"{at_hardest}Click any cell of the scores or weights to choose another.")
+    parts = [
+        *_score(view, cell, query, key),
+        *_scale_and_mask(view, cell),
+        *_softmax(view, cell, key),
+        *_output(view, cell, query, key),
+        note(
+            "Recomputed in double precision from this run's Q, K and V. Largest difference from "
+            f"the model's own numbers: {difference(cell.largest_difference)}."
+        ),
+    ]
+    written_sum.draw(parts, key="written_sum")
+
+
+def _sum_tables(view: View, cell: CellArithmetic) -> None:
+    """All numbers of the sum, behind a button."""
+    output.tables_on_demand(
+        "Numbers as tables",
+        {
+            "q·k, dimension by dimension": partial(tables.dot_product_table, cell),
+            "Softmax, key by key": partial(tables.softmax_table, cell, view.labels),
+            "The output, dimension by dimension": partial(tables.output_table, cell),
+        },
+    )
+
+
+def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
+    colors, both = view.colors, peak(cell.query, cell.key)
+    count = len(cell.products)
+    return [
+        strip("q", view.labels[query], cell.query, both, colors, colors.query),
+        strip("k", view.labels[key], cell.key, both, colors, colors.key),
+        arrow("q × k in each dimension"),
+        strip("q × k", "", cell.products, peak(cell.products), colors, colors.ink),
+        arrow(f"the sum of {counted(count, 'products')}"),
+        result("Raw score q·k", cell.score, cell.model_score),
+    ]
+
+
+def _scale_and_mask(view: View, cell: CellArithmetic) -> list[Part]:
+    hs = len(cell.products)
+    layer = round(cell.divisor / math.sqrt(hs))
+    divisor = f"√{hs}" + (f" · {layer}" if layer > 1 else "")
+    mask = "the mask is off: the score stays"
+    if cell.masked:
+        mask = "the mask says no, this key comes after the query: −∞"
+    elif view.trace.causal:
+        mask = "the mask says yes, the query may see this key"
+    return [
+        arrow(f"÷ {divisor} = {written(cell.divisor)}"),
+        result("Scaled score", cell.scaled, cell.model_scaled),
+        arrow(mask),
+    ]
+
+
+def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
+    best = np.argsort(-np.nan_to_num(cell.weights), kind="stable")[:_KEYS]
+    listed = sorted({key, *map(int, best)})
+    rows = [
+        (
+            [
+                f"{n} {shorten(view.labels[n])}",
+                *(written(of[n]) for of in (cell.row, cell.exponentials, cell.weights)),
+            ],
+            float(cell.weights[n]),
+        )
+        for n in listed
+    ]
+    if others := len(cell.weights) - len(listed):
+        e, weight = (float(np.delete(of, listed).sum()) for of in (cell.exponentials, cell.weights))
+        rows.append(([counted(others, "others"), "", written(e), written(weight)], weight))
+    total, part = cell.exponentials.sum(), cell.exponentials[key]
+    return [
+        table(
+            ["key", "score x", "eˣ⁻ᵐᵃˣ", "weight", ""], rows, listed.index(key), view.colors.accent
+        ),
+        arrow(f"softmax: {written(part)} of {written(total)}, the sum of all eˣ⁻ᵐᵃˣ in the row"),
+        result("Attention weight", float(cell.weights[key]), cell.model_weight),
+    ]
+
+
+def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
+    colors, weight = view.colors, float(cell.weights[key])
+    same = peak(cell.value, cell.output)
+    return [
+        arrow(f"this key's v, times {written(weight)}"),
+        strip("v", view.labels[key], cell.value, same, colors, colors.value),
+        strip("weight × v", "", cell.contribution, same, colors, colors.value),
+        arrow("and the same of every other key, added up"),
+        strip("output", view.labels[query], cell.output, same, colors, colors.ink),
+    ]
+
+
+class Copied(NamedTuple):
+    """A head's hardest look at what followed the query's token before: the ``text``, the places of
+    ``query`` and ``key``, how both are written, and the ``weight``."""
+
+    text: str
+    query: int
+    key: int
+    labels: tuple[str, str]
+    weight: float
+
+
+def _offer_repetition(view: View, layer: int, head: int) -> None:
+    """Offer the sentence said twice, where nothing comes twice and the head would copy then."""
+    if duplicate_token(view.trace.token_ids).any():
+        return
+    if (found := on_twice(view, layer, head)) is None:
+        return
+    asks, copied = map(literal, found.labels)
+    with st.container(key="copying", horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption(
+            f"Head {layer}.{head} copies, but here nothing comes twice. With the sentence said "
+            f"twice, “{asks}” looks at what followed it before: “{copied}” ({found.weight:.2f}).",
+            width="content",
+        )
+        st.button(
+            "Say it twice",
+            icon=":material/repeat:",
+            type="tertiary",
+            on_click=_show_repetition,
+            args=(found, layer, head),
+        )
+
+
+def on_twice(view: View, layer: int, head: int) -> Copied | None:
+    """Where the head copies on the sentence said twice; None where it doesn't, or has no room."""
+    probe = run_cache.probe(view.trace.key)
+    if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
+        return None
+    if (found := said_twice(view)) is None:
+        return None
+    twice, run = found
+    on = run.stage("weights", layer)[0, head] * induction(run.token_ids)
+    query, key = divmod(int(on.argmax()), len(run.token_ids))
+    if not on[query, key] >= _COPIES:  # nor where it is NaN
+        return None
+    labels = run.labels[query], run.labels[key]
+    return Copied(twice, query, key, labels, float(on[query, key]))
+
+
+def said_twice(view: View) -> tuple[str, Trace] | None:
+    """The sentence said twice, and its run; None where that is too long, or has no space."""
+    text: str = address.chosen(parameters.TEXT)
+    twice = f"{text} {text}"
+    try:
+        ids = view.model.tokenizer.encode(twice, end_of_text_first=sentence.has_end_of_text())
+    except TextError:
+        return None
+    if len(ids) > server_config.longest_text(view.model.config):
+        return None
+    return twice, run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
+
+
+def _show_repetition(found: Copied, layer: int, head: int) -> None:
+    address.put(parameters.TEXT, found.text)
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+    address.put(parameters.QUERY, found.query)
+    address.put(parameters.KEY, found.key)

@@ -14,12 +14,16 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.words import word_starts
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
+from gpt2viz.app.components import matrix_or_lines
+from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
 from gpt2viz.app.views import reused
 from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.find import head_map
+from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.measure import (
+    GRID,
     GRID_OF_MANY,
     Measure,
     in_words,
@@ -156,6 +160,35 @@ def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure
             hidden_name="left out or masked",
         )
     return found
+
+
+def draw_weights(
+    view: View,
+    layer: int,
+    head: int,
+    *,
+    key: str,
+    as_lines: bool | None = None,
+    height: int,
+    numbers: int = 0,
+    column: int | None = None,
+) -> None:
+    """Draw the attention weights of one head over the whole text, as a matrix or as lines.
+
+    Always as a matrix where ``as_lines`` is None. ``numbers`` are written into it where it has no
+    more columns; one ``column`` of it can be framed beside the chosen token's row.
+    """
+    title = f"Layer {layer} · Head {head}"
+    panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
+    alt = f"Attention weights of layer {layer}, head {head}"
+    made_by = (Line(view.trace, "weights", layer),)
+    panels = [pool_panel(panel, GRID)]
+    picture = Heatmaps(alt, panels, height=height, row=view.query, column=column, numbers=numbers)
+    if as_lines is None:
+        output.picture(picture, view.colors, key=key, made_by=made_by)
+    else:
+        lined = [Lined(alt, [title])]
+        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)
 
 
 def draw_head_map(

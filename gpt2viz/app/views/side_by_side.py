@@ -31,7 +31,6 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import find, layers, measures, two_runs, two_texts
-from gpt2viz.app.views.stages import mask_in_words
 from gpt2viz.app.views.two_runs import (
     Head,
     Side,
@@ -46,6 +45,7 @@ from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.pictures.compare import aligned_bars, nearest_table, path_lines
 from gpt2viz.pictures.from_trace import difference_in_words, who_sees_whom
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
 
@@ -402,7 +402,7 @@ def _mask(view: View, part: Window) -> None:
     seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom")
     prose.markdown("#### Who may see whom?")
     words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
-    prose.markdown(mask_in_words(seen, view.query if view.query is not None else 0), place=words)
+    prose.markdown(_mask_in_words(seen, view.query if view.query is not None else 0), place=words)
     shown = part.fit(seen)
     with picture, st.container(key="mask"):
         output.picture(
@@ -419,3 +419,20 @@ def _mask(view: View, part: Window) -> None:
             choose=choose_query(shown.rows),
             drag=part.drag(shown),
         )
+
+
+def _mask_in_words(seen: Panel, query: int) -> str:
+    """Which tokens a query may see and which it may not, as Markdown; ``seen`` is 1 for yes."""
+    names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
+    allowed = seen.values[query] > 0
+    others = [name for n, name in enumerate(names) if allowed[n] and n != query]
+    hidden = [name for n, name in enumerate(names) if not allowed[n]]
+    whom = ["itself"] * bool(allowed[query]) + ([_listed(others)] if others else [])
+    open_ = f"{'' if others else 'only '}{' and '.join(whom)}"
+    closed = f" It can't see {_listed(hidden)}." if hidden else " Nothing is hidden from it."
+    return f"With the mask on, {names[query]} can see {open_}.{closed}"
+
+
+def _listed(names: list[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

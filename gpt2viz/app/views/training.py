@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import streamlit as st
 
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.batch_scores import batch_score, token_losses
+from gpt2viz.analysis.births import LEAST, Measured, birth, main_habit, measured, partner
+from gpt2viz.analysis.lens import logit_lens
 from gpt2viz.analysis.scores import SCORES, Read, Score
 from gpt2viz.anatomy.training_record import TrainingRecord
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache
+from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
+from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.frame import page
+from gpt2viz.app.components import steps as slider
+from gpt2viz.app.components.steps import Seen
+from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.app.views import births
-from gpt2viz.pictures.training import loss_curves, score_growth
+from gpt2viz.labels import label
+from gpt2viz.model.network import Attend
+from gpt2viz.pictures.every_head import Thumbnails
+from gpt2viz.pictures.lens import lens_of_runs
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
+from gpt2viz.pictures.pooling import THUMBNAIL
+from gpt2viz.pictures.prediction import probability_bars
+from gpt2viz.pictures.training import (
+    loss_curves,
+    losses_at_steps,
+    score_growth,
+    scores_at_steps,
+    short,
+)
 
 #: What the model read when its heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
+_OLSSON = (
+    "An **induction head** copies: it looks at what followed the last time that a token came. It "
+    "builds on a head of a lower layer that looks one token back, so that one is born first; and "
+    "as it comes, the loss on repeated tokens falls (Olsson et al. 2022)."
+)
+#: What stands above the slider's pictures; that of the scores names the head.
+TITLES = {
+    "map": "Every head at this point: layers down, heads across",
+    "next": "What comes next",
+    "loss": "Loss (nats a token)",
+    "lens": "Logit lens: what would come next after each layer",
+}
 
 
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.TRAINING, choosing="")
-    if births.draw(view):
+    if _checkpoints(view):
         st.divider()
     record = _record_or_stop(view)
     losses, heads = st.columns([5, 6], gap="large")
@@ -113,3 +144,272 @@ def _score(record: TrainingRecord) -> Score:
             **address.choice(parameters.SCORE, followed, first),
         )
     return SCORES[chosen]
+
+
+def offer_birth(view: View, layer: int, head: int) -> None:
+    """A way to the birth of a head, where the model's checkpoints are here."""
+    try:
+        there = len(checkpoint_runs.steps(view.model.name)) > 1
+    except CheckpointError:
+        there = False
+    if there:
+        st.page_link(
+            pages.TRAINING.path,
+            label="When was this head born?",
+            icon=":material/egg:",
+            query_params=address.parameters({parameters.LAYER: layer, parameters.HEAD: head}),
+            width="content",
+        )
+
+
+def _checkpoints(view: View) -> bool:
+    """Draw the training as a slider; whether there was anything to draw."""
+    try:
+        training = checkpoint_runs.steps(view.model.name)
+        if not (steps := list(training)):
+            return False
+        for doubt in training.doubts:
+            st.warning(literal(doubt), icon=":material/warning:")
+        at = _pick_step(steps)
+        with st.spinner("Reading the checkpoints …"):
+            seen = checkpoint_runs.runs_by_step(view.trace.key, at)
+            habits = checkpoint_runs.habits(view.model.name, at)
+    except CheckpointError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return False
+    chosen = _pick_head(view, habits)
+    beside = _births(view, steps, habits, chosen)
+    _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen)
+    _notes(view)
+    return True
+
+
+def _pick_step(steps: Sequence[int]) -> int:
+    address.choice(parameters.STEP, steps, steps[len(steps) // 2])
+    chosen: int = address.chosen(parameters.STEP)
+    return chosen
+
+
+def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
+    """The chosen head; where none is, the one that has most of induction at the end."""
+    if habits:
+        last = np.nan_to_num(habits[max(habits)].scores["induction"], nan=-1.0)
+        opening = divmod(int(last.argmax()), last.shape[1])
+        config = view.model.config
+        address.choice(parameters.LAYER, range(config.n_layer), opening[0])
+        address.choice(parameters.HEAD, range(config.n_head), opening[1])
+        return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    return controls.layer_and_head(view)
+
+
+def _births(
+    view: View,
+    steps: Sequence[int],
+    habits: Mapping[int, Measured],
+    chosen: tuple[int, int],
+) -> tuple[int, int]:
+    """Say when the chosen head was born and another one beside it, which is picked here."""
+    config = view.model.config
+    heads = [_named((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
+    last = habits[steps[-1]].scores if habits else {}
+    other = partner(last, *chosen) if last else chosen
+    with st.container(key="births", horizontal=True, vertical_alignment="center"):
+        said = st.container(width="stretch")
+        picked: str = st.selectbox(
+            "Beside it",
+            heads,
+            format_func=lambda name: f"beside head {name}",
+            label_visibility="collapsed",
+            width=170,
+            **address.choice(parameters.AGAINST, heads, _named(other)),
+        )
+    beside = int(picked.split(".")[0]), int(picked.split(".")[1])
+    with said:
+        if not last:
+            prose.caption("This model reads too few tokens at once for heads to be measured.")
+            return beside
+        told = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
+        prose.markdown(" ".join(told))
+    return beside
+
+
+def _birth_in_words(
+    steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
+) -> str:
+    """When a head was born, in a sentence, as far as the points are read."""
+    known = [step for step in steps if step in habits]
+    habit = main_habit(habits[known[-1]].scores, *head)
+    found = birth(np.array([habits[step].scores[habit][head] for step in known]))
+    name = f"Head **{_named(head)}**"
+    if found.point is None:
+        return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {found.last:.2f})."
+    if len(known) < len(steps):
+        return f"{name}: {habit} {found.last:.2f} at the end; its birth is being looked for …"
+    born = known[found.point]
+    before = "" if found.point == 0 else f" (not yet at {known[found.point - 1]:,})"
+    return f"{name} was born by step **{born:,}**{before}: {habit} {found.last:.2f} at the end."
+
+
+def _curves(
+    seen: Mapping[int, CheckpointRun],
+    habits: Mapping[int, Measured],
+    chosen: tuple[int, int],
+    beside: tuple[int, int],
+) -> dict[str, Curves]:
+    """Losses, and the scores of both heads, at all steps that are read."""
+    habit = main_habit(habits[max(habits)].scores, *beside) if habits else "induction"
+    return {
+        "loss": losses_at_steps(
+            "Loss during training",
+            {step: one.loss for step, one in seen.items()},
+            {step: (one.first, one.again) for step, one in habits.items()},
+        ),
+        "score": scores_at_steps(
+            f"Scores of head {_named(chosen)} and head {_named(beside)} during training",
+            {step: one.scores for step, one in habits.items()},
+            chosen,
+            beside,
+            habit,
+        ),
+    }
+
+
+def _slider(
+    view: View,
+    steps: Sequence[int],
+    at: int,
+    seen: Mapping[int, CheckpointRun],
+    curves: Mapping[str, Curves],
+    chosen: tuple[int, int],
+) -> None:
+    """The points to drag through, and what is known of each."""
+    final, here = checkpoint_runs.final(view.trace.key), seen[at]
+    drawn = _every_head(view, at, here, chosen)
+    of_run = [
+        drawn,
+        _one_head(view, at, drawn, final, chosen),
+        _following(view, at, here, final),
+        _lens(view, at, here, final),
+    ]
+    said = [output.remember(one) for one in of_run]
+    said += [output.remember(one, of_run=False) for one in curves.values()]
+    read = checkpoint_runs.tokens_read(view.model.name)
+    slider.draw(
+        drawn,
+        [_when(step, read) for step in steps],
+        steps,
+        {step: _seen(view, one) for step, one in seen.items()},
+        _seen(view, final),
+        curves,
+        TITLES | {"score": f"Scores of head {_named(chosen)}, on random tokens said twice"},
+        view.colors,
+        at=at,
+        alt=f"Checkpoints of the training of {view.model.name}. {' '.join(said)}",
+        key="steps",
+        choose_step=_choose_step,
+        choose_head=_choose_head,
+    )
+    shown = [one.what for one in (*of_run, *curves.values())]
+    output.code(Attend, measured, birth, logit_lens, of=shown)
+
+
+def _choose_step(step: int) -> None:
+    address.put(parameters.STEP, step)
+
+
+def _choose_head(layer: int, head: int) -> None:
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+
+
+def _every_head(view: View, at: int, here: CheckpointRun, chosen: tuple[int, int]) -> Thumbnails:
+    what = f"Attention weights of every head at step {at:,}: layers down, heads across"
+    return Thumbnails(what, here.tiles, view.trace.hidden_pairs(), view.labels, chosen=chosen)
+
+
+def _one_head(
+    view: View, at: int, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
+) -> Heatmaps:
+    """The chosen head at that point, and in the model itself."""
+    number = chosen[0] * view.model.config.n_head + chosen[1]
+    now = replace(drawn, tiles=final.tiles)
+    panels = [
+        replace(one.matrices[number], title=f"Head {_named(chosen)}, {said}", name=name)
+        for one, said, name in (
+            (drawn, f"step {at:,}", "then"),
+            (now, "the model itself", "now"),
+        )
+    ]
+    return Heatmaps(
+        f"Weights of head {_named(chosen)} at step {at:,} and in the model itself",
+        panels,
+        n_columns=2,
+    )
+
+
+def _following(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Bars:
+    """The probabilities of all tokens that are probable at that point or in the model itself."""
+    ids = list(dict.fromkeys(n for one in (here, final) for n, _ in one.following))
+    cases = {
+        said: [100 * dict(one.following).get(n, np.nan) for n in ids]
+        for said, one in ((f"step {at:,}", here), ("the model itself", final))
+    }
+    return probability_bars(
+        f"Next-token probabilities at step {at:,} and in the model itself",
+        [_token(view, n) for n in ids],
+        cases,
+    )
+
+
+def _lens(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Lens:
+    """What the stream says after the last token, at that point and in the model itself."""
+    return lens_of_runs(
+        f"Logit lens after the last token, at step {at:,} and in the model itself",
+        {f"step {at:,}": here.lens, "the model itself": final.lens},
+        run_cache.vocabulary(view.model.name),
+    )
+
+
+def _whole_layers(one: CheckpointRun) -> list[int]:
+    """The rows of a lens at the embeddings and after each layer."""
+    return [n for n, (key, _layer) in enumerate(one.lens.places) if key != "residual_mid"]
+
+
+def _seen(view: View, one: CheckpointRun) -> Seen:
+    lens, rows = one.lens, _whole_layers(one)
+    return Seen(
+        one.tiles,
+        [(_token(view, n), share) for n, share in one.following],
+        [(_token(view, int(lens.top[n, 0])), float(lens.probability[n, 0])) for n in rows],
+        one.loss,
+    )
+
+
+def _token(view: View, token: int) -> str:
+    return label(view.model.tokenizer.token_bytes(token))
+
+
+def _named(head: tuple[int, int]) -> str:
+    return f"{head[0]}.{head[1]}"
+
+
+def _when(step: int, read: Mapping[int, int]) -> str:
+    tokens = f" · {short(read[step])} tokens read" if step in read else ""
+    return f"step {step:,}{tokens}"
+
+
+def _notes(view: View) -> None:
+    """What is measured, how a birth is defined, and whose idea it is."""
+    shrunk = (
+        f" Pictures are shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each."
+        if view.n_tokens > THUMBNAIL
+        else ""
+    )
+    prose.caption(
+        "Every checkpoint reads **your sentence**; drag, or click a curve, a head. A head is "
+        "**born** at the first checkpoint whose score is at least half of the last one's, for the "
+        f"habit that it has most at the end, if that reaches {LEAST:g}. Scores are measured on "
+        "random tokens, said twice. The logit lens reads the stream after each layer as if it "
+        "were the last one (nostalgebraist 2020); only its bottom row is what is "
+        f"really predicted. {_OLSSON}{shrunk}"
+    )
