@@ -22,7 +22,7 @@ from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.measures import MEASURES
-from gpt2viz.app.views.models.contents import SECTIONS
+from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.pictures.from_trace import mask_of
 from tests.app.cases import each
 from tests.app.pages import (

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, expect
 
-from gpt2viz.app.views.models.contents import SECTIONS
+from gpt2viz.app.views.models import SECTIONS
 from tests.browser.conftest import Visitor, go, seen_by_axe, settle
 
 
@@ -18,7 +18,7 @@ def test_a_strangers_model(browser: Browser, more_models: str) -> None:
         query = {"part": part, "model": "mine", "text": "A crane", "word": "crane"}
         go(page, more_models, f"/models?{urlencode(query)}")
         settle(page)
-        chosen = page.get_by_role("radio", name=SECTIONS[part].title, exact=True)
+        chosen = page.get_by_role("radio", name=SECTIONS[part], exact=True)
         expect(chosen).to_have_attribute("aria-checked", "true")
         expect(page.locator(".stAlert")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 1000

@@ -1,0 +1,387 @@
+"""Parts of a model on the page Models: parameters, tokenizer, positions, a run and its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import GPT2VizError
+from gpt2viz.anatomy.cost import activations, products
+from gpt2viz.anatomy.merges import Pair, Word, follow
+from gpt2viz.anatomy.parameters import Part, parts
+from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz.app.components.diagram import draw_diagram
+from gpt2viz.app.frame import controls, sentence
+from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
+from gpt2viz.app.views import reused
+from gpt2viz.labels import counted, label, signed
+from gpt2viz.model.checkpoint import read_config
+from gpt2viz.model.memory import spell
+from gpt2viz.model.tokenizer import Tokenizer, TokenList
+from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
+from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.textbook import diagram
+
+#: Characters that are followed; more would fill many screens.
+LONGEST = 60
+#: Pairs that are named of those that had to wait.
+_WAITING = 3
+_NUMBER = st.column_config.NumberColumn(format="localized")
+
+
+def parameter_counts(name: str, colors: Palette) -> None:
+    """Every part, all layers together, from the sizes that the files must have."""
+    config = read_config(run_cache.model_folders()[name])
+    found = parts(config)
+    counts = [part.n_parameters for part in found]
+    whole = sum(counts)
+    prose.markdown(
+        f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
+        f"layers ({config.n_layer}) are built alike and have weights of their own."
+    )
+    table, chart = st.columns(2, gap="large")
+    with table:
+        _part_table(found, whole)
+        prose.caption(
+            "The unembedding (`lm_head`), which makes the logits, has no weights of its own: it "
+            "uses the table of token embeddings again (weight tying). They are counted once, as "
+            "embeddings."
+            if config.tie_word_embeddings
+            else "The unembedding (`lm_head`), which makes the logits, has a table of its own: "
+            "this model doesn't tie it to the token embeddings."
+        )
+    with chart:
+        names, groups = [part.name for part in found], [part.group for part in found]
+        what = f"Parameters of every part of {name}"
+        output.picture(
+            part_bars(what, names, groups, counts, "parameters"),
+            colors,
+            key="part_bars",
+            of_run=False,
+            made_by=(parts,),
+        )
+
+
+def _part_table(found: Sequence[Part], whole: int) -> None:
+    counts = [*(part.n_parameters for part in found), whole]
+    table = pd.DataFrame(
+        {
+            "part": [*(part.name for part in found), "all"],
+            "in one layer": [*(p.each if p.times > 1 else None for p in found), None],
+            "in the model": counts,
+            "share (%)": [100 * n / whole for n in counts],
+            "weights": [*(part.tensors for part in found), ""],
+        }
+    )
+    output.table(
+        table.astype({"in one layer": "Int64"}),
+        "Parameters of every part",
+        hide_index=True,
+        key="parts",
+        placeholder="",
+        height="content",
+        column_config={
+            "in one layer": _NUMBER,
+            "in the model": _NUMBER,
+            "share (%)": st.column_config.NumberColumn(format="%.2f"),
+        },
+    )
+
+
+def tokenizer(name: str, _colors: Palette) -> None:
+    """Ask for a word and show its way to tokens."""
+    tokenizer = run_cache.tokenizer(name)
+    typed = st.text_input(
+        "A word, or a few",
+        help=prose.tip(
+            "A space before a word belongs to it: with the space and without it, the tokens differ."
+        ),
+        width=420,
+        **address.text(parameters.WORD),
+    )
+    if len(typed) > LONGEST:
+        st.warning(
+            f"That is {len(typed):,} characters; the first {LONGEST} are used here.",
+            icon=":material/content_cut:",
+        )
+    try:
+        words = follow(tokenizer, typed[:LONGEST])
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return
+    if not words:
+        st.info("Type a word to see how it is put together.", icon=":material/edit:")
+        return
+    if isinstance(tokenizer, TokenList):
+        _plain_list(tokenizer, words)
+        return
+    _ids(words)
+    _around(tokenizer)
+    prose.markdown(
+        "It begins with single bytes. In each step, of all neighbouring pairs, the one that was "
+        "learned **first**, with the lowest rank, becomes one piece. It ends when no pair is in "
+        "the list of merges. `·` is a space; `\\xe2` is a byte that isn't a character by itself."
+    )
+    for n, word in enumerate(words):
+        _merges(n, word)
+
+
+def _around(tokenizer: Tokenizer) -> None:
+    """What this tokenizer puts around every text, if anything."""
+    parts = [
+        f"{sentence.token_markdown(tokenizer, ids)} {where} it"
+        for ids, where in ((tokenizer.first, "before"), (tokenizer.last, "after"))
+        if ids
+    ]
+    parts += ["a space before one that has none"] if tokenizer.prefix_space else []
+    if parts:
+        prose.caption(f"Around every text this tokenizer puts {' and '.join(parts)}.")
+
+
+def _ids(words: Sequence[Word]) -> None:
+    ids = [i for word in words for i in word.ids]
+    pieces = [piece for word in words for piece in word.pieces]
+    shown = " &ensp; ".join(
+        f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
+    )
+    theirs = "its id" if len(ids) == 1 else "their ids"
+    prose.markdown(f"{counted(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
+
+
+def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
+    """The tokens of a text that is cut by a plain list, and the list's length."""
+    _ids(words)
+    prose.markdown(
+        f"This model's vocabulary is a plain list of {tokenizer.n_vocab:,} tokens: at each place "
+        "the longest that stands there is taken, and nothing is merged."
+    )
+
+
+def _merges(n: int, word: Word) -> None:
+    written = label(b"".join(word.start))
+    prose.markdown(f"**{literal(written)}**")
+    if word.added:
+        prose.caption("This word was added to the vocabulary later and is taken as it stands.")
+        return
+    if not word.merges:
+        pieces = "  |  ".join(map(label, word.start))
+        prose.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
+        return
+    steps = [("", None, "", word.start)] + [
+        (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
+        for merge in word.merges
+    ]
+    output.table(
+        pd.DataFrame(
+            {
+                "step": range(len(steps)),
+                "this pair is merged": [pair for pair, _, _, _ in steps],
+                "rank": [rank for _, rank, _, _ in steps],
+                "the pieces then": ["  |  ".join(map(label, left)) for _, _, _, left in steps],
+                "pairs still waiting (rank)": [waiting for _, _, waiting, _ in steps],
+            }
+        ).astype({"rank": "Int64"}),
+        f"Merges of {written}",
+        hide_index=True,
+        key=f"merges_{n}",
+        placeholder="",
+        height="content",
+        column_config={
+            "step": st.column_config.NumberColumn(width="small"),
+            "rank": st.column_config.NumberColumn(
+                format="localized", help="Its place in the list of merges; 0 was learned first"
+            ),
+            "the pieces then": st.column_config.TextColumn(width="large"),
+        },
+    )
+
+
+def _pair(pair: Pair) -> str:
+    return " + ".join(map(label, pair))
+
+
+def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
+    named = [f"{_pair(pair)} ({rank:,})" for pair, rank in others[:_WAITING]]
+    more = len(others) - _WAITING
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def positions(name: str, colors: Palette) -> None:
+    """The map of all places, and what to see in it."""
+    panel, means = _similarities(name)
+    n = panel.rows.stop or 0
+    chart, words = st.columns([3, 2], gap="large")
+    with chart:
+        output.picture(
+            Heatmaps(
+                f"Cosine similarity of every pair of position embeddings of {name}",
+                [panel],
+                scale="signed",
+                height=560,
+                numbers=0,
+                bar="cosine",
+                legend=False,
+            ),
+            colors,
+            key="positions",
+            of_run=False,
+            made_by=(similarity_map, similarity_at),
+        )
+        if len(panel.values) < n:
+            prose.caption(
+                f"{n:,} places are more than a picture has room for: each point is the number "
+                "farthest from 0 in its block."
+            )
+    with words:
+        prose.markdown(
+            f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
+            "to the token's. Each cell compares two places by **cosine similarity**: 1 where their "
+            "vectors point the same way, 0 where they are at right angles, −1 where "
+            "they are opposite."
+        )
+        prose.markdown("\n".join(_findings(means)))
+        if run_cache.is_bundled(run_cache.model_folders()[name]):
+            prose.caption(
+                "This model's places began as **waves** of several lengths, which its "
+                "training then changed: hence the stripes. GPT-2's own began as random "
+                "numbers; nobody told it which place is next to which."
+            )
+        prose.caption(
+            "What to look for: a **band** along the diagonal says that near places have similar "
+            "vectors, which lets the model tell near from far. **Stripes** beside it say that the "
+            "vectors return to a direction after a certain number of steps, as on a wave. A row "
+            "that stands "
+            "out, often the first, is a place with a vector unlike the others. Even colour away "
+            "from the diagonal means that those places were hardly told apart, or seldom seen."
+        )
+
+
+@st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
+def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
+    """The map, and the mean similarity at some distances."""
+    vectors = run_cache.load(name).network.wpe.weight.cpu().numpy()
+    distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
+    return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
+
+
+def _findings(means: dict[int, float]) -> list[str]:
+    lines = ["|places apart|mean cosine|", "|-:|-:|"]
+    for distance, mean in means.items():
+        written = "no direction" if math.isnan(mean) else signed(mean, "+.3f")
+        lines.append(f"|{distance}|{written}|")
+    return lines
+
+
+def cost(view: View) -> None:
+    """Multiply-adds by part, then bytes."""
+    _multiply_adds(view)
+    _bytes(view)
+
+
+def _multiply_adds(view: View) -> None:
+    found = products(view.trace)
+    counts = [product.multiply_adds for product in found]
+    whole, n = sum(counts), view.n_tokens
+    prose.markdown(
+        f"#### {whole:,} multiply-adds for {n} token{'s' if n > 1 else ''}\n"
+        f"One is a multiplication and an addition: {2 * whole:,} FLOPs. Nearly all the work of a "
+        "run is in these matrix products. Each of their numbers is a sum; **numbers made × length "
+        "of the sum** gives the multiply-adds."
+    )
+    table, chart = st.columns([3, 2], gap="large")
+    with chart:
+        output.picture(
+            part_bars(
+                "Multiply-adds of every part of the run",
+                [product.name for product in found],
+                [product.group for product in found],
+                counts,
+                "multiply-adds",
+            ),
+            view.colors,
+            key="cost_bars",
+            made_by=(products,),
+        )
+    with table:
+        output.table(
+            pd.DataFrame(
+                {
+                    "product": [*(product.name for product in found), "all"],
+                    "numbers made · length of the sum": [*(p.formula for p in found), ""],
+                    "in this run": [*(product.worked for product in found), ""],
+                    "layers": [*(p.times if p.times > 1 else None for p in found), None],
+                    "multiply-adds": [*counts, whole],
+                }
+            ).astype({"layers": "Int64"}),
+            "Multiply-adds of every product",
+            hide_index=True,
+            key="products",
+            placeholder="",
+            height="content",
+            column_config={"multiply-adds": _NUMBER},
+        )
+        prose.caption(_counting_note(view))
+
+
+def _counting_note(view: View) -> str:
+    """What the multiply-adds leave out, and what they hold that the run doesn't use."""
+    later = "Later keys, which the causal mask throws away, are counted. "
+    return (
+        "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
+        f"embeddings, which takes no arithmetic. {later if view.trace.causal else ''}The logits "
+        "are made after the last token only."
+        + reused.note(view.trace, " What is counted is a run of all.")
+    )
+
+
+def _bytes(view: View) -> None:
+    tensors = activations(view.trace)
+    made, kept = sum(t.made for t in tensors), sum(t.kept for t in tensors)
+    prose.markdown(
+        f"#### {spell(view.model.nbytes)} of weights, {spell(kept)} kept of this run\n"
+        f"The weights are read once, whatever the text's length, apart from the embeddings: of "
+        "those, one row per token, but all rows for the logits where the unembedding is tied to "
+        f"them. The run made {spell(made)} of tensors, shared memory counted once; the trace "
+        f"keeps {spell(kept)} for the pictures."
+    )
+    output.table(
+        pd.DataFrame(
+            {
+                "tensor": [t.name for t in tensors],
+                "key": [t.key for t in tensors],
+                "shape": [f"({', '.join(f'{n:,}' for n in t.shape)})" for t in tensors],
+                "times": [t.times for t in tensors],
+                "bytes made": [t.made for t in tensors],
+                "bytes kept": [t.kept for t in tensors],
+            }
+        ),
+        "Bytes of every tensor",
+        hide_index=True,
+        key="activations",
+        height=320,
+        column_config={"bytes made": _NUMBER, "bytes kept": _NUMBER},
+    )
+    if not view.trace.explicit:
+        prose.caption(
+            "A text of this length runs fused: scores and weights aren't kept, but recomputed "
+            "from Q and K for the heads that you look at."
+        )
+
+
+def modules(view: View) -> None:
+    """The live modules as boxes, one layer in full."""
+    prose.markdown(
+        "Each box is a module of the model that is loaded, with the shape of what it made of this "
+        "sentence. **Click a box** to go to the page that shows its tensor."
+    )
+    layer = controls.layer(view)
+    draw_diagram(diagram.nodes(view.model, view.trace, layer), layer, view.model.config.n_layer)
+    if view.model.config.tie_word_embeddings:
+        prose.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")

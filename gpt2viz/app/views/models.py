@@ -1,0 +1,358 @@
+"""Models: what can be loaded, how to get another one, and what one is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+from huggingface_hub import constants
+
+from gpt2viz import CheckpointError, GPT2VizError, settings
+from gpt2viz.anatomy.fields import derived, explained, unused, written
+from gpt2viz.anatomy.files import HASHED, StoredFile, stored_files
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
+from gpt2viz.app.frame import page
+from gpt2viz.app.jobs import Download, downloads, start_download
+from gpt2viz.app.literal import literal
+from gpt2viz.app.view import View
+from gpt2viz.app.views import model_parts
+from gpt2viz.files import read_json
+from gpt2viz.model import hub
+from gpt2viz.model.checkpoint import read_config, set_aside, stored_numbers, weight_bytes
+from gpt2viz.model.memory import free_memory, run_bytes, spell
+from gpt2viz.pictures.palette import Palette
+
+_FORMATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+
+
+#: Titles by the value in the address.
+SECTIONS = {
+    "all": "All models",
+    "card": "Card",
+    "config": "Config",
+    "parameters": "Parameters",
+    "tokenizer": "Tokenizer",
+    "positions": "Positions",
+    "cost": "Cost of a sentence",
+    "modules": "Modules",
+}
+
+
+def show() -> None:
+    """Draw the page: one section, or one message where the model's files can't be read."""
+    colors = page.open_menu(pages.MODELS)
+    section: str = st.segmented_control(
+        "Show",
+        list(SECTIONS),
+        format_func=SECTIONS.__getitem__,
+        required=True,
+        wrap=True,
+        label_visibility="collapsed",
+        **address.choice(parameters.PART, list(SECTIONS)),
+    )
+    try:
+        if section == "all":
+            _models()
+            _ask_by_name()
+        elif section in _OF_A_RUN:
+            _OF_A_RUN[section](page.read_sentence(colors, choosing=""))
+        else:
+            lead, draw = _OF_A_MODEL[section]
+            heading, menu = st.columns([6.9, 1.6], vertical_alignment="bottom")
+            with menu:
+                model = page.choose_model()
+            prose.markdown(f"#### {literal(model)}\n{lead}", place=heading)
+            draw(model, colors)
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+
+
+def _models() -> None:
+    """Every model that can be chosen, from its files' headers alone."""
+    prose.markdown("#### Models that can be chosen")
+    rows, broken = [], []
+    for name, folder in run_cache.model_folders().items():
+        try:
+            config, weights = read_config(folder), weight_bytes(folder)
+        except CheckpointError as error:
+            broken.append(f"**{literal(name)}** can't be loaded: {literal(str(error))}")
+            continue
+        rows.append(
+            {
+                "Model": name,
+                "From": _source(folder),
+                "Layers": config.n_layer,
+                "Heads": config.n_head,
+                "Channels": config.n_embd,
+                "Vocabulary": config.vocab_size,
+                "Longest text": config.n_positions,
+                "Parameters": weights // 4,
+                "Weights": spell(weights),
+                "Longest run": spell(run_bytes(config)),
+                "In memory": run_cache.in_memory(name),
+            }
+        )
+    numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
+    localized = {name: st.column_config.NumberColumn(format="localized") for name in numbers}
+    output.table(
+        pd.DataFrame(rows), "Models", hide_index=True, key="models", column_config=localized
+    )
+    prose.caption(
+        f"{spell(free_memory())} of memory is free. Loading a model needs room for its weights and "
+        "its longest run; where there isn't enough, it is refused without trying."
+    )
+    for message in broken:
+        st.warning(message, icon=":material/error:")
+
+
+def _source(folder: Path) -> str:
+    if run_cache.is_bundled(folder):
+        return "gpt2viz"
+    return "the hub" if folder in run_cache.from_hub().values() else "a folder"
+
+
+def _ask_by_name() -> None:
+    """Ask for a name, say what it weighs, and fetch it when told to."""
+    prose.markdown("#### Get one by its name")
+    if not server_config.allowed():
+        prose.markdown(
+            "Other GPT-2s come from the Hugging Face hub, where the owner of this server allows "
+            "it. None is allowed yet. If you are the owner, start it with the names, or with "
+            "`'*'` for every name:"
+        )
+        st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
+        return
+    released = [name for name in hub.RELEASED if server_config.allows(name)]
+    picked = _released(released) if released else None
+    with (
+        st.form("by_name", border=False),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
+        name = st.text_input(
+            "Name on the Hugging Face hub",
+            key="hub_name",
+            placeholder="distilgpt2, or owner/name",
+            help="Any GPT-2 there, by its owner and name. Only safetensors are read.",
+            width=420,
+        ).strip()
+        asked = st.form_submit_button("Look it up", icon=":material/search:")
+    if picked or (asked and name):
+        st.session_state["offer"] = _offer(picked or name)
+    offer: hub.Offer | None = st.session_state.get("offer")
+    if offer is not None:
+        _ask(offer)
+
+
+def _released(names: Sequence[str]) -> str | None:
+    """The released models as buttons; the one that was pressed."""
+    with st.container(key="released", horizontal=True, vertical_alignment="center"):
+        prose.markdown("Released", width="content")
+        pressed = [st.button(name, key=f"released_{name}", help="Look it up") for name in names]
+    return next((name for name, is_it in zip(names, pressed, strict=True) if is_it), None)
+
+
+def _offer(name: str) -> hub.Offer | None:
+    """What the hub has under that name; or one message."""
+    try:
+        if not server_config.allows(name):
+            raise GPT2VizError(f"The owner of this server has not allowed {name!r:.100}.")
+        with st.spinner("Asking the hub …"):
+            return hub.look_up(name)
+    except GPT2VizError as error:
+        st.error(literal(str(error)), icon=":material/error:")
+        return None
+
+
+def _ask(offer: hub.Offer) -> None:
+    """The size first; then the download, its progress and its end."""
+    download = downloads().get(offer.name)
+    running = download is not None and not download.ended
+    if running or (download is not None and download.error):
+        _progress(offer.name)
+    if running:
+        return
+    here = offer.here
+    if here < offer.nbytes:
+        much = here > offer.nbytes // 100  # config.json always is: it was asked for first
+        some = f", of which {spell(here)} is here already" if much else ""
+        prose.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
+        st.button(
+            f"Download {spell(offer.nbytes - here)}",
+            on_click=start_download,
+            args=(offer,),
+            type="primary",
+            icon=":material/download:",
+        )
+    else:
+        _ready(offer)
+
+
+@st.fragment(run_every=0.5)
+def _progress(name: str) -> None:
+    download: Download = downloads()[name]
+    whole = download.offer.nbytes
+    if download.ended:
+        if download.error:
+            st.warning(literal(download.error), icon=":material/cloud_off:")
+        if st.session_state.pop("download_shown", None):
+            st.rerun()  # the page round this part still shows it running
+        return
+    st.session_state["download_shown"] = True
+    st.progress(
+        min(1.0, download.here / whole),
+        f"{literal(name)}: {spell(download.here)} of {spell(whole)} "
+        f"({download.here:,} of {whole:,} bytes)",
+    )
+    if st.button("Stop", icon=":material/stop:", disabled=download.stop.is_set()):
+        download.stop.set()
+
+
+def _ready(offer: hub.Offer) -> None:
+    """A model that is here: the way to it, where its files are whole."""
+    name = run_cache.name_of_fetched(offer.name)
+    if name is None:
+        start_download(offer)  # all its bytes are here, only its place in the cache isn't made yet
+        _progress(offer.name)
+        return
+    st.success(f"**{literal(name)}** is here.", icon=":material/check:")
+    st.page_link(
+        pages.ATTENTION.path,
+        label=f"Open {literal(name)}",
+        icon=":material/arrow_forward:",
+        query_params=address.parameters({parameters.MODEL: name}),
+    )
+
+
+def _card(name: str, _colors: Palette) -> None:
+    """The card beside where the files come from."""
+    folder = run_cache.model_folders()[name]
+    text, source = st.columns([3, 2], gap="large")
+    with source:
+        _provenance(name, folder)
+    with text:
+        found = run_cache.card(name)
+        if found is None:
+            st.info(
+                "This model's folder has no card (README.md) that can be read.",
+                icon=":material/info:",
+            )
+            return
+        if not run_cache.is_bundled(folder):
+            prose.caption(
+                "Written by the model's makers, not by gpt2viz, and not checked. Images are left "
+                "out: nothing is loaded from elsewhere."
+            )
+        with st.container(key="card", border=True):
+            st.markdown(found.text)
+        if found.cut:
+            prose.caption("The card goes on; only its beginning is shown.")
+
+
+def _provenance(name: str, folder: Path) -> None:
+    _config = read_json(folder / "config.json")
+    rows = [("comes from", _origin(name, folder))]
+    for kind, count in stored_numbers(folder).items():
+        rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
+    if aside := set_aside(folder):
+        rows.append(("set aside", f"{', '.join(aside)}: other tasks' heads, which aren't run"))
+    found = run_cache.card(name)
+    rows += [(f"card: {what}", text) for what, text in (found.facts if found else {}).items()]
+    for field in ("_name_or_path", "transformers_version"):
+        if _config.get(field):
+            rows.append((f"config: {field}", written(_config[field])))
+    prose.markdown("**Where it comes from**")
+    output.table(
+        pd.DataFrame(rows, columns=["what", "is"]),
+        "Where the model comes from",
+        hide_index=True,
+        key="origin",
+        height="content",
+    )
+    prose.markdown("**Its files**")
+    files = _files(folder)
+    output.table(
+        pd.DataFrame(
+            {
+                "file": [file.name for file in files],
+                "size": [spell(file.nbytes) for file in files],
+                "SHA-256": [file.sha256 for file in files],
+            }
+        ),
+        "Its files",
+        hide_index=True,
+        key="files",
+        height="content",
+    )
+    prose.caption(
+        "Two files with the same SHA-256 are identical, bit for bit."
+        + (
+            ""
+            if all(f.sha256 for f in files)
+            else f" Files over {spell(HASHED)} are too large to be read for it."
+        )
+    )
+
+
+def _origin(name: str, folder: Path) -> str:
+    if run_cache.is_bundled(folder):
+        return "came with gpt2viz"
+    if folder in run_cache.from_hub().values():
+        return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
+    return "a folder that this server's owner lists"
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _files(folder: Path) -> list[StoredFile]:
+    return stored_files(folder)
+
+
+def _config(name: str, _colors: Palette) -> None:
+    """Every field with its meaning; those that nothing reads, below."""
+    folder = run_cache.model_folders()[name]
+    read, values = read_config(folder), read_json(folder / "config.json")
+    fields = [*explained(read, values), *derived(read)]
+    output.table(
+        pd.DataFrame(
+            {
+                "field": [field.name for field in fields],
+                "value": [field.value for field in fields],
+                "meaning": [field.meaning for field in fields],
+                "from": [field.source for field in fields],
+            }
+        ),
+        "Fields of the config",
+        hide_index=True,
+        key="fields",
+        height="content",
+        column_config={"meaning": st.column_config.TextColumn(width="large")},
+    )
+    prose.caption(
+        "*default*: the file leaves the field out, and GPT-2's own value applies. *computed*: it "
+        "follows from the others."
+    )
+    others = unused(values)
+    if others:
+        prose.markdown("**Not used by gpt2viz**")
+        output.table(
+            pd.DataFrame({"field": list(others), "value": list(others.values())}),
+            "Fields that are not used",
+            hide_index=True,
+            key="unused",
+            height="content",
+        )
+
+
+_OF_A_RUN: Mapping[str, Callable[[View], None]] = {
+    "cost": model_parts.cost,
+    "modules": model_parts.modules,
+}
+#: Each with the line below the model's name.
+_OF_A_MODEL: Mapping[str, tuple[str, Callable[[str, Palette], None]]] = {
+    "card": ("What its makers say about it, and where its files come from.", _card),
+    "config": ("Every size and option that defines this model.", _config),
+    "parameters": ("Where its learned numbers are.", model_parts.parameter_counts),
+    "tokenizer": ("How a word becomes tokens, merge by merge.", model_parts.tokenizer),
+    "positions": ("What it knows about places in a text.", model_parts.positions),
+}

@@ -1,5 +1,0 @@
-"""Models: what can be loaded, how to get another one, and what one is made of."""
-
-from gpt2viz.app.views.models.contents import show
-
-__all__ = ["show"]
