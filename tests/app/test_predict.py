@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app.views import generate
+from gpt2viz.app.views import predict
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.anatomy.test_kv_cache import read_on
@@ -218,7 +218,7 @@ def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2vi
 def test_play_writes_what_as_many_steps_would(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate, "PLAY", 6)
+    monkeypatch.setattr(predict, "PLAY", 6)
     at = open_page("predict?predict=generate", text=BANK)
     assert any("**Write 6** the next 6." in caption.value for caption in at.caption)
     press(at, "Write 6")
@@ -243,7 +243,7 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     ids = [model.tokenizer.encode(part)[0] for part in (" ", "c", "at")]
     assert model.tokenizer.encode(" cat") != ids
     prompt = RunKey("stories", tuple(model.tokenizer.encode(BANK)), True)
-    new = ",".join([generate.sign(prompt), *map(str, ids)])
+    new = ",".join([predict.sign(prompt), *map(str, ids)])
     at = open_page("predict?predict=generate", text=BANK, new=new)
     (button,) = [button for button in at.button if button.label == "Make it the sentence"]
     assert button.disabled
@@ -304,11 +304,11 @@ def test_a_long_link_takes_few_runs(
     monkeypatch.setattr(
         "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
     )
-    new = ",".join([generate.sign(prompt), *map(str, ids)])
+    new = ",".join([predict.sign(prompt), *map(str, ids)])
     at = open_page("predict?predict=generate", text="the cat", new=new, causal=str(causal).lower())
     rows = at.dataframe[0].value
-    assert len(rows) == (240 if causal else generate.PLAY)
-    assert len(runs) <= (2 if causal else generate.PLAY + 2)
+    assert len(rows) == (240 if causal else predict.PLAY)
+    assert len(runs) <= (2 if causal else predict.PLAY + 2)
     for row in (0, -2, -1):
         place = len(ids) - len(rows) + row % len(rows)
         read = trace(model, [*prompt.token_ids, *ids[:place]], causal=causal)

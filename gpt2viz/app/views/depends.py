@@ -37,7 +37,7 @@ from gpt2viz.app.jobs import HeadSearch, PathSearch, Search, StageSearch, Sweep
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
-from gpt2viz.app.views import next_token, two_texts
+from gpt2viz.app.views import predict, two_texts
 from gpt2viz.arrays import Array, largest
 from gpt2viz.labels import signed
 from gpt2viz.pictures.patching import (
@@ -185,12 +185,12 @@ def _pick_runs(view: View, other: View) -> Runs:
     names = run_cache.vocabulary(view.model.name)
     own = telling_answers(view.trace, other.trace)
     logits = np.maximum(view.trace.logits_at(-1), other.trace.logits_at(-1))
-    offered = map(int, largest(logits, next_token.CANDIDATES))  # most probable in either run
+    offered = map(int, largest(logits, predict.CANDIDATES))  # most probable in either run
     offered_names = [names[n] for n in offered]
 
     def answer(title: str, which: Text, token: int) -> int | None:
         listed = list(dict.fromkeys((names[token], *offered_names)))
-        return next_token.pick(view, title, which, listed, names[token])
+        return predict.pick_token(view, title, which, listed, names[token])
 
     right = answer("Right", parameters.RIGHT, own[0])
     wrong = answer("Wrong", parameters.WRONG, own[1])

@@ -21,7 +21,7 @@ from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.jobs import WeightReading
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
-from gpt2viz.app.views import find, next_token
+from gpt2viz.app.views import find, predict
 from gpt2viz.labels import counted, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
@@ -162,7 +162,7 @@ def _of_token(view: View, layer: int, head: int) -> None:
     name, token = view.model.name, view.trace.token_ids[place]
     names = run_cache.vocabulary(name)
     offered = list(dict.fromkeys(names[n] for n in view.trace.token_ids))
-    picked = next_token.pick(
+    picked = predict.pick_token(
         view, "What it makes of the token", parameters.TOKEN, offered, names[token]
     )
     if picked is not None and not address.is_default(parameters.TOKEN):

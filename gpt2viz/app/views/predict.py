@@ -1,34 +1,648 @@
-"""Predict: what comes next, and how the text goes on token by token."""
+"""Predict: what comes next, what decided it, and the text written on token by token."""
 
 from __future__ import annotations
 
-import streamlit as st
+import zlib
+from dataclasses import replace
+from typing import Any, TypedDict
 
-from gpt2viz.app import address, pages, parameters
-from gpt2viz.app.frame import controls, page_fragment
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from gpt2viz import (
+    STAGE,
+    Trace,
+    contributions,
+    entropy,
+    logit_lens,
+    sampling_distribution,
+    surprise,
+)
+from gpt2viz.analysis.generation import appraise
+from gpt2viz.analysis.generation import draw as draw_token
+from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
+from gpt2viz.app.clicks import Cell, open_head
+from gpt2viz.app.frame import controls, page, page_fragment, sentence
+from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Text
+from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
-from gpt2viz.app.views import generate, next_token
+from gpt2viz.app.views import kv_cache
+from gpt2viz.labels import difference, label, signed
+from gpt2viz.pictures import tables
+from gpt2viz.pictures.lens import lens_map
+from gpt2viz.pictures.prediction import contribution_map, probability_bars, token_bars
+from gpt2viz.run.key import RunKey
+
+Distribution = NDArray[np.float64]
+TEMPERATURES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
+SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0]
+COUNTS = ["all", 1, 2, 3, 5, 10, 20, 40, 50, 100, 200]
+#: The most probable tokens that have a bar each.
+TOP = 12
+#: Columns of the lens: as many tokens as can be read in one row.
+LENS_WIDTH = 10
+#: So many candidates are offered for a logit to take apart; any other token can be typed.
+CANDIDATES = 100
+NONE = "nothing"
+#: The model's own distribution, left as it is.
+UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
+_EXPECTED = "what a link from this page holds, with its model, mask and sentence"
+_PLAYING = "playing"
+_INSPECTED = "_inspected"
+#: Tokens that one press of the button for several writes.
+PLAY = 10
 
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.PREDICT, _below, _choosing)
+    page_fragment.draw(pages.PREDICT, _modes, _choosing)
 
 
 def _choosing() -> str:
-    """What it does to choose a token of the sentence."""
+    """A hint at what choosing a token of the sentence does."""
     writes = address.asked(parameters.PREDICT) == "generate"
     return "" if writes else "Choose a token to see what comes after it."
 
 
-def _below(view: View) -> None:
-    """What is predicted is picked, and then drawn."""
+def _modes(view: View) -> None:
+    """Pick a mode and draw it."""
     settings = st.container(
         key="sampling", horizontal=True, vertical_alignment="center", gap="small"
     )
     with settings:
         mode = controls.mode(pages.PREDICT)
         if mode == "next":
-            generate.offer()
-    draw = {"next": next_token.draw, "generate": generate.draw}
-    draw[mode](view, settings)
+            st.button(
+                f"Write {PLAY}",
+                icon=":material/play_arrow:",
+                on_click=_begin,
+                help=f"Let the model write {PLAY} tokens, and see where a head looks meanwhile.",
+            )
+    if mode == "next":
+        _next(view, settings)
+    else:
+        _generate(view, settings)
+
+
+class Sampling(TypedDict):
+    """Arguments of ``gpt2viz.sampling_distribution``."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float
+
+
+def _next(view: View, settings: Any) -> None:
+    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
+    page.stop_without_numbers(view.trace)
+    with settings:
+        sampled = _pick_sampling()
+    position = view.n_tokens - 1 if view.query is None else view.query
+    _next_token(view, position, sampled)
+    _surprises(view)
+    _lens(view, position)
+    _contributions(view, position)
+
+
+def _here(view: View, position: int) -> str:
+    """A token with its position."""
+    return f"{position} “{literal(view.labels[position])}”"
+
+
+def _next_token(view: View, position: int, settings: Sampling) -> None:
+    """The next tokens after ``position``: the model's probabilities, and those drawn from."""
+    logits, names = view.trace.logits_at(position), run_cache.vocabulary(view.model.name)
+    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
+    table = tables.next_token_table(model, drawn, names, top=TOP)
+    cases = {"the model's probability": table["model (%)"]}
+    if settings == UNCHANGED:
+        del table["drawn from (%)"]
+    else:
+        cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
+    picture, numbers = st.columns([5, 4], gap="large")
+    with picture, st.container(gap="xsmall"):
+        st.markdown(f"**What comes after token {_here(view, position)}**")
+        output.picture(
+            probability_bars(
+                f"Probability of the most probable next tokens after token {position}",
+                table["token"],
+                cases,
+                rest=True,
+            ),
+            view.colors,
+            key="next_tokens",
+            made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
+        )
+        prose.caption("The model gives **every** token of its vocabulary a probability.")
+    with numbers, st.container(gap="xsmall"):
+        _indecision(model, drawn)
+        percent = st.column_config.NumberColumn(format="%.3f")
+        formats = {name: percent for name in table.columns if "%" in name}
+        token = st.column_config.TextColumn(width=140)
+        output.table(
+            table,
+            f"Next tokens after token {position}",
+            hide_index=True,
+            height="content",
+            column_config=formats | {"id": None, "token": token},
+        )
+
+
+def _indecision(model: Distribution, drawn: Distribution) -> None:
+    """The entropy, and the number of tokens that can be drawn; (n_vocab,) each."""
+    with st.container(key="undecided", horizontal=True, gap="large"):
+        st.metric(
+            "Entropy",
+            f"{entropy(model):.2f} bits",
+            help=prose.tip(
+                "How undecided the model is. 0: sure of one token. Each further bit doubles the "
+                f"number of tokens it hesitates between; {len(model):,} equally probable ones "
+                "would give the most bits."
+            ),
+            width="content",
+        )
+        st.metric(
+            "Can be drawn",
+            f"{(drawn > 0).sum():,}",
+            help=prose.tip("Tokens with a probability above 0 after temperature, top-k and top-p."),
+            width="content",
+        )
+
+
+def _surprises(view: View) -> None:
+    """The surprise of every token of the sentence."""
+    prose.markdown("#### How surprising each token of the sentence was")
+    prose.caption(
+        "The model reads nothing before the first token, so it can't predict it. Write a longer "
+        "sentence."
+        if view.n_tokens == 1
+        else "Surprise is −log₂ of the probability that the model gave to this token when it had "
+        "read only those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
+        if view.trace.causal
+        else "The mask is off: the model has **already seen** the token whose surprise is shown, "
+        "so these numbers don't say how well it predicts."
+    )
+    if view.n_tokens > 1:
+        bits = surprise(view.trace)
+        output.picture(
+            token_bars(
+                "Surprise of every token in bits", view.labels, bits, "surprise (bits)", "bits"
+            ),
+            view.colors,
+            key="surprise",
+            made_by=(surprise,),
+        )
+
+
+def _lens(view: View, position: int) -> None:
+    """The prediction of each step of the stream, after the token at ``position`` and others."""
+    prose.markdown("#### When is it decided? The logit lens")
+    prose.caption(
+        "Each layer adds to the residual stream. Here the stream is read after every step as if "
+        "that step were the last: final LayerNorm, then the unembedding. It shows the token that "
+        "would be most probable there. Only the bottom row is the model's own prediction "
+        "(nostalgebraist 2020)."
+    )
+    names, shown = run_cache.vocabulary(view.model.name), lens_positions(view, position)
+    lens = run_cache.lens(view.trace.key, tuple(shown))
+    answer = literal(names[lens.answer[position - shown[0]]])
+    output.picture(
+        lens_map(
+            "Most probable next token at every step of the stream, after each token",
+            lens,
+            names,
+            view.labels,
+            position,
+        ),
+        view.colors,
+        key="lens_map",
+        made_by=(logit_lens,),
+    )
+    window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
+    prose.caption(
+        (window if len(shown) < view.n_tokens else "")
+        + f"The curves on the right belong to token {_here(view, position)}, whose final answer is "
+        f"“{answer}”."
+    )
+
+
+def _contributions(view: View, position: int) -> None:
+    """The addition of every part of the model to a logit after the token at ``position``."""
+    prose.markdown("#### Who wrote it? Direct contributions to a logit")
+    names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
+    token, versus = _pick_explained(view, [int(n) for n in (-logits).argsort()])
+    parts = contributions(view.model, view.trace, token, versus, position)
+    apart = difference(abs(parts.total - parts.logit))
+    logit, total = signed(parts.logit, "+.4f"), signed(parts.total, "+.4f")
+    compared = "" if versus is None else f" minus that of “{literal(names[versus])}”"
+    prose.markdown(
+        f"After token {_here(view, position)}, the logit of “{literal(names[token])}”{compared} is "
+        f"**{logit} nats**. The parts below and the embeddings sum to {total} "
+        f":small[:gray[(difference: {apart})]]. Click a head to look inside it."
+    )
+    grid, path = st.columns([5, 3], gap="medium")
+    with grid, st.container(key="contributions"):
+        output.picture(
+            contribution_map(
+                f"What each head, bias and MLP added to the logit after token {position}", parts
+            ),
+            view.colors,
+            key="contribution_map",
+            made_by=(contributions,),
+            then=lambda cell: _open_part(cell, view.model.config.n_head),
+        )
+        prose.caption(
+            "What a part wrote into the stream, through the final LayerNorm with its scale held at "
+            "this run's value, times the token's unembedding (Elhage et al. 2021). What a part did "
+            "by changing what later layers read is not counted here."
+        )
+    output.table(
+        tables.contribution_table(parts),
+        f"Contributions to a logit after token {position}",
+        place=path,
+        hide_index=True,
+        height=330,
+        column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},
+    )
+
+
+def _open_part(cell: Cell, n_head: int) -> None:
+    """Look inside a head; biases and MLPs beside them lead nowhere."""
+    if cell.column < n_head:
+        open_head(cell.row, cell.column)
+
+
+def _pick_sampling() -> Sampling:
+    """Pick temperature, top-k and top-p, which both modes of the page draw with."""
+    temperature = st.select_slider(
+        "Temperature",
+        TEMPERATURES,
+        help=prose.tip(
+            "Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
+            "at 0 only the most probable one is left."
+        ),
+        **address.choice(parameters.TEMPERATURE, TEMPERATURES),
+    )
+    count = st.select_slider(
+        "Top-k",
+        COUNTS,
+        help=prose.tip("Keeps only the k most probable tokens."),
+        **address.choice(parameters.TOP_K, COUNTS),
+    )
+    share = st.select_slider(
+        "Top-p",
+        SHARES,
+        help=prose.tip("Keeps the fewest tokens that together reach this probability."),
+        **address.choice(parameters.TOP_P, SHARES),
+    )
+    return {"temperature": temperature, "top_k": None if count == "all" else count, "top_p": share}
+
+
+def lens_positions(view: View, position: int) -> range:
+    """Up to ``LENS_WIDTH`` positions, the chosen one among them, as late as can be."""
+    last = min(view.n_tokens, max(position + 1, LENS_WIDTH))
+    return range(max(0, last - LENS_WIDTH), last)
+
+
+def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
+    """Pick the token whose logit is taken apart, and one to compare it with or None.
+
+    ``best`` are the candidates, most probable first. Any token can be typed instead.
+    """
+    names = run_cache.vocabulary(view.model.name)
+    offered = [names[n] for n in best[:CANDIDATES]]
+    left, right = st.columns(2, gap="medium")
+    with left:
+        token = pick_token(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
+    with right:  # a logit minus itself is nothing
+        others = [name for name in offered if name != address.chosen(parameters.EXPLAIN)]
+        versus = pick_token(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
+    return (best[0] if token is None else token), versus
+
+
+def pick_token(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
+    """Pick a token, ``offered`` or typed: its id, None for ``NONE``; or one message and the end."""
+    widget = address.text(which, default)
+    written: str = address.chosen(which)
+    st.selectbox(
+        title,
+        offered if written in offered else [written, *offered],
+        accept_new_options=True,
+        help=prose.tip(
+            "The most probable tokens are offered. Any other can be typed; · is a space."
+        ),
+        **widget,
+    )
+    if written == NONE:
+        return None
+    token = _token_id(view, written)
+    if token is None:
+        st.warning(
+            f"{literal(written)} is not a single token of this model's vocabulary. "
+            "Type another, or choose one from the list.",
+            icon=":material/edit:",
+        )
+        st.stop()
+    return token
+
+
+def _token_id(view: View, written: str) -> int | None:
+    """The id of a token as it is written on screen, or as a person types it: he for ·he."""
+    ids = run_cache.token_of_label(view.model.name)
+    if written in ids:
+        return ids[written]
+    plain = written.strip()
+    return ids.get(f"·{plain}", ids.get(plain))
+
+
+def _generate(view: View, settings: Any) -> None:
+    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
+    if st.session_state.pop(_INSPECTED, False):
+        open_head(*controls.layer_and_head(view))
+    page.stop_without_numbers(view.trace)
+    ids = _written(view)
+    with settings:
+        sampling, seed = _pick_sampling(), _pick_seed()
+    before = run_cache.run(_with(view.trace.key, ids[:-1]))
+    output.run("The run", before)  # the one that the picture is of
+    row, text = st.columns(2, gap="medium")
+    with text:
+        _buttons(view, ids, sampling, seed)
+        offered = _continuation(view, ids)
+        if why := _ended(view, ids):
+            st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
+        else:
+            prose.caption(
+                f"**Step** lets the model write the next token, **Write {PLAY}** the next {PLAY}."
+                + (" Choose one of them to see inside the head at that token." if offered else "")
+            )
+        if ids:
+            _what_was_written(view, ids)
+    with row, st.container(gap="xsmall"):  # last: its widgets fix what the buttons hold
+        _where_it_looked(view, before, ids)
+    kv_cache.draw(view, _with(view.trace.key, ids))
+    _go_on(view, ids, sampling, seed)
+
+
+def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
+    """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
+    names = run_cache.vocabulary(view.model.name)
+    st.markdown(
+        f"**Where the head looked as “{literal(names[ids[-1]])}” was chosen**"
+        if ids
+        else "**Where the head looks as the next token is chosen**"
+    )
+    picture = st.container()
+    with st.container(horizontal=True, gap="large"):
+        layer, head = controls.layer(view), controls.head(view)
+    prose.caption(
+        f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
+        f"“{literal(before.labels[-1])}”, the last token that had been read. The prediction is "
+        "made from there."
+    )
+    weights = before.stage("weights", layer)[0, head, -1]
+    output.picture(
+        token_bars(
+            f"Attention weights of the last token in layer {layer}, head {head}",
+            before.labels,
+            weights,
+            "attention weight",
+        ),
+        view.colors,
+        key="row",
+        place=picture,
+        made_by=(Line(before, "weights", layer), draw_token, appraise),
+    )
+
+
+def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
+    """Each new token with its probability and rank."""
+    st.markdown("**What was written**")
+    prompt = view.trace.key
+    first = 0 if prompt.causal else max(0, len(ids) - PLAY)
+    choices = [run_cache.choice(_with(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]
+    three = st.column_config.NumberColumn(format="%.3f")
+    output.table(
+        tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
+        "Tokens that were written",
+        column_config={"probability (%)": three, "surprise (bits)": three},
+    )
+    last = f" Only the last {PLAY}: without the mask, each needs a run of its own."
+    prose.caption(
+        "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
+        "top-p. Rank 1 is the most probable token." + (last if first else "")
+    )
+
+
+def _begin() -> None:
+    address.put(parameters.PREDICT, "generate")
+    _play(PLAY)
+
+
+def sign(prompt: RunKey) -> str:
+    """A short sign of model, mask and sentence: what was written on belongs to these."""
+    read = f"{prompt.model}\n{prompt.causal}\n{prompt.token_ids}"
+    return f"{zlib.crc32(read.encode()):08x}"
+
+
+def _with(prompt: RunKey, ids: tuple[int, ...]) -> RunKey:
+    """The run of the prompt and the tokens that were written."""
+    return replace(prompt, token_ids=(*prompt.token_ids, *ids))
+
+
+def _written(view: View) -> tuple[int, ...]:
+    """Ids of the tokens written so far; none where the sentence, model or mask has changed."""
+
+    config = view.model.config
+
+    def parse(raw: str) -> tuple[str | int, ...]:
+        belongs_to, *ids = raw.split(",")
+        numbers = tuple(map(int, ids))
+        if not numbers or belongs_to != sign(view.trace.key) or not fits(numbers):
+            raise ValueError(raw)
+        return (belongs_to, *numbers)
+
+    def fits(ids: tuple[int, ...]) -> bool:
+        known = all(0 <= n < config.vocab_size for n in ids)
+        return known and view.n_tokens + len(ids) <= server_config.longest_text(config)
+
+    if output.shown().arrived:
+        _play(0)
+    written = address.several_values(parameters.NEW, parse, _EXPECTED)
+    if not written:
+        return ()
+    belongs_to, *ids = written
+    if belongs_to != sign(view.trace.key) or not fits(tuple(ids)):  # of before one of them changed
+        st.session_state[_PLAYING] = 0
+        return ()
+    return tuple(ids)
+
+
+def _put(prompt: RunKey, ids: tuple[int, ...]) -> None:
+    address.put(parameters.NEW, (sign(prompt), *ids) if ids else ())
+
+
+def _step(prompt: RunKey, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    read = run_cache.run(_with(prompt, ids))
+    _put(prompt, (*ids, draw_token(read, **settings, seed=seed)))
+
+
+def _play(tokens: int) -> None:
+    st.session_state[_PLAYING] = tokens
+
+
+def _back(prompt: RunKey, ids: tuple[int, ...]) -> None:
+    _play(0)
+    _put(prompt, ids)
+
+
+def _ended(view: View, ids: tuple[int, ...]) -> str:
+    """The reason why no token can be added, or an empty text."""
+    n_positions = server_config.longest_text(view.model.config)
+    if view.n_tokens + len(ids) == n_positions:
+        return f"The context is full: {n_positions:,} tokens are all that can be read at once."
+    if ids and ids[-1] == view.model.tokenizer.end_of_text:
+        return "The model has ended the text."
+    return ""
+
+
+def _pick_seed() -> int:
+    """Pick the number that decides the draws."""
+    seeds = range(1000)
+    chosen: int = st.number_input(
+        "Seed",
+        0,
+        seeds[-1],
+        help=prose.tip(
+            "Decides the draws when the temperature is above 0: the same seed gives the same text."
+        ),
+        **address.choice(parameters.SEED, seeds),
+    )
+    return chosen
+
+
+def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    """Step, play, stop, undo, start over."""
+    over, prompt = bool(_ended(view, ids)), view.trace.key
+    playing = st.session_state.get(_PLAYING, 0)
+    with st.container(horizontal=True, key="write", gap="xsmall"):
+        st.button(
+            "Step",
+            icon=":material/skip_next:",
+            type="primary",
+            disabled=over or playing > 0,
+            on_click=_step,
+            args=(prompt, ids, settings, seed),
+            help="Write one token.",
+        )
+        # Two buttons, always there: a Stop that comes too late must not be read as "Write 10".
+        st.button(
+            f"Write {PLAY}",
+            icon=":material/play_arrow:",
+            key="play",
+            disabled=over or playing > 0,
+            on_click=_play,
+            args=(PLAY,),
+            help=f"Write {PLAY} tokens, one after the other.",
+        )
+        st.button(
+            "Stop",
+            icon=":material/stop:",
+            key="stop",
+            disabled=not playing,
+            on_click=_play,
+            args=(0,),
+        )
+        st.button(
+            "Undo",
+            icon=":material/undo:",
+            disabled=not ids,
+            on_click=_back,
+            args=(prompt, ids[:-1]),
+            help="Take the last token back.",
+        )
+        st.button(
+            "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
+            args=(prompt, ()),
+        )  # fmt: skip
+        _button_to_read_it(view, ids)
+
+
+def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
+    """Sentence and continuation become the sentence."""
+    text = _whole_text(view, ids)
+    st.button(
+        "Make it the sentence",
+        icon=":material/keyboard_return:",
+        disabled=not ids or text is None,
+        on_click=_make_sentence,
+        args=(text, *controls.layer_and_head(view)),
+        help="Read it all, on every page."
+        if text is not None
+        else "Typed as a text, this would be cut into other tokens.",
+    )
+
+
+def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
+    """While playing, write the next token and draw the page again. Call it last."""
+    left = st.session_state.get(_PLAYING, 0)
+    if not left:
+        return
+    if _ended(view, ids):
+        _play(0)
+    else:
+        _play(left - 1)
+        _step(view.trace.key, ids, settings, seed)
+    page_fragment.rerun()
+
+
+def _continuation(view: View, ids: tuple[int, ...]) -> bool:
+    """The sentence and what was written on: a click on a new token opens the head there.
+
+    Whether a token can be clicked: none where no text has these tokens.
+    """
+    tokenizer = view.model.tokenizer
+    new = [literal(label(tokenizer.token_bytes(n))) for n in ids]
+    text = _whole_text(view, ids)
+    first = len(ids) if text is None else max(0, len(ids) - sentence.AT_ONCE)
+    marked = (f":blue-background[{token}]" for token in new[:first])
+    prose.markdown(" ".join([*map(literal, view.labels), *marked]))
+    if text is None or not ids:
+        return False
+    layer, head = controls.layer_and_head(view)
+    start, key = view.n_tokens, f"new_tokens_{len(ids)}"
+
+    def inspect() -> None:
+        if (chosen := st.session_state[key]) is not None:
+            _make_sentence(text, layer, head)
+            address.put(parameters.QUERY, start + chosen)
+            st.session_state[_INSPECTED] = True
+
+    with st.container(key="new_tokens"):
+        st.pills(
+            "Tokens that were written",
+            range(first, len(ids)),
+            format_func=lambda n: f"{new[n]} :small[position {start + n}, id {ids[n]}]",
+            label_visibility="collapsed",
+            key=key,
+            on_change=inspect,
+        )
+    return True
+
+
+def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
+    """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
+    text = address.chosen(parameters.TEXT) + view.model.tokenizer.decode(ids)
+    again = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
+    return text if tuple(again) == (*view.trace.token_ids, *ids) else None
+
+
+def _make_sentence(text: str, layer: int, head: int) -> None:
+    """Make a text the sentence; the head that was looked at stays."""
+    _play(0)
+    address.put(parameters.TEXT, text)
+    address.put(parameters.LAYER, layer)
+    address.put(parameters.HEAD, head)
+    address.put(parameters.NEW, ())
