@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -17,7 +17,7 @@ from gpt2viz.analysis.cell import CellArithmetic, cell_arithmetic
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
-from gpt2viz.app.clicks import Cell, Drag, Dragged
+from gpt2viz.app.clicks import Cell, Drag, Dragged, choose_head
 from gpt2viz.app.components import lines, matrix_or_lines, written_sum
 from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.components.written_sum import (
@@ -40,7 +40,7 @@ from gpt2viz.labels import counted, difference, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
-from gpt2viz.pictures.panel import Axis, Matrix, Panel
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.grid import pixels
 from gpt2viz.run.stages import HEAD_STAGES, Stage, axis_sizes, formula, masking
@@ -74,7 +74,7 @@ def show() -> None:
 
 
 def _modes(view: View) -> None:
-    """What is chosen of the head, and the head in one of the page's modes."""
+    """Pick a layer, a head and a mode, and draw it."""
     part = zoom.window(view)
     choices = st.container(key="head_controls", horizontal=True, vertical_alignment="center")
     with choices:
@@ -108,27 +108,35 @@ def _on_this_sentence(
     with st.container(key="stages"):
         drawn = _stages(view, part, chosen, as_lines)
         with st.container(key="sum"):
-            found = cell_arithmetic(view.trace, *chosen)
-            _sum(view, found, chosen.query, chosen.key, hardest)
+            arithmetic = cell_arithmetic(view.trace, *chosen)
+            _sum(view, arithmetic, chosen.query, chosen.key, hardest)
             with st.container(horizontal=True, vertical_alignment="center"):
-                _ask_why()
-                _sum_tables(view, found)
+                st.button(
+                    "Why does it look there?",
+                    key="ask_why",
+                    icon=":material/arrow_forward:",
+                    type="tertiary",
+                    on_click=address.put,
+                    args=(parameters.SEE, "why"),
+                )
+                output.tables_on_demand(
+                    "Numbers as tables",
+                    {
+                        "q·k, dimension by dimension": partial(
+                            tables.dot_product_table, arithmetic
+                        ),
+                        "Softmax, key by key": partial(
+                            tables.softmax_table, arithmetic, view.labels
+                        ),
+                        "The output, dimension by dimension": partial(
+                            tables.output_table, arithmetic
+                        ),
+                    },
+                )
                 made_by = (Line(view.trace, stage, layer) for stage in HEAD_STAGES)
                 output.code(*made_by, of=drawn)
                 measures.proof(view, [layer])
                 training.offer_birth(view, layer, head)
-
-
-def _ask_why() -> None:
-    """The way to the reason of the cell that is written out."""
-    st.button(
-        "Why does it look there?",
-        key="ask_why",
-        icon=":material/arrow_forward:",
-        type="tertiary",
-        on_click=address.put,
-        args=(parameters.SEE, "why"),
-    )
 
 
 def hardest_key(view: View, layer: int, head: int, query: int) -> int:
@@ -137,22 +145,24 @@ def hardest_key(view: View, layer: int, head: int, query: int) -> int:
 
 
 def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
-    """Every stage in the order in which it is made; what the pictures are called."""
-    does, drawn = _answers(view, part), []
+    """Draw every stage in the order in which it is made; returns the pictures' names."""
+    pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
+    answers: dict[str, Any] = {"choose": _choose(pairs), "drag": _drag(part, pairs)}
+    drawn = []
     with st.container(key="sources"):
         for stage in "qkv":
             with st.container():
-                drawn.append(_draw_stage(view, part, stage, chosen, **does))
+                drawn.append(_draw_stage(view, part, stage, chosen, **answers))
     with st.container(key="pairs"):
         row = st.columns(_alike(view.labels), vertical_alignment="bottom")
         for stage, column in zip(PAIRS, row, strict=False):
             with column:
-                drawn.append(_draw_stage(view, part, stage, chosen, **does))
+                drawn.append(_draw_stage(view, part, stage, chosen, **answers))
         weights, mixed = st.columns([37, 23])
         with weights:
-            drawn.append(_draw_stage(view, part, "weights", chosen, as_lines, **does))
+            drawn.append(_draw_stage(view, part, "weights", chosen, as_lines, **answers))
         with mixed:
-            drawn.append(_draw_stage(view, part, "head_output", chosen, **does))
+            drawn.append(_draw_stage(view, part, "head_output", chosen, **answers))
         _how_to_read(view)
     return drawn
 
@@ -165,7 +175,7 @@ def _alike(labels: Sequence[str]) -> list[float]:
 
 
 def _how_to_read(view: View) -> None:
-    """What the colours say, as a bar, and in a tip how the pictures follow from each other."""
+    """The colours' meaning as a bar, and the way from picture to picture in a tip."""
     masking = (
         "The mask strikes out later keys."
         if view.trace.causal
@@ -197,9 +207,9 @@ def _draw_stage(
     key: str,
     chosen: Step,
     as_lines: bool | None = None,
-    **_answers: Any,
+    **answers: Any,
 ) -> str:
-    """Draw the ``part`` of a stage that is shown, and return what the picture is called.
+    """Draw the ``part`` of a stage that is shown, and return the picture's name.
 
     Its tip tells shape, range and the line of the model that made it, all of the whole stage.
     The chosen query and key are framed. Where it can be drawn ``as_lines`` too, that says whether
@@ -213,11 +223,14 @@ def _draw_stage(
     )
     alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
     pairs = stage.axes[-1] == "T"
+    height = 280 if key in ("weights", "head_output") else 150
+    if key in ("q", "k", "v"):
+        height = min(_ROWS[0] * len(panel.values), _ROWS[1])
     picture = Heatmaps(
         alt,
         [panel],
         scale=stage.scale,
-        height=_stage_height(panel.values, key),
+        height=_AROUND + height,
         grows=None if key in (*PAIRS, "head_output") else _ROWS,
         row=chosen.key if key in ("k", "v") else chosen.query,
         column=chosen.key if pairs else None,
@@ -228,10 +241,10 @@ def _draw_stage(
     )
     name = f"stage_{key}"
     if as_lines is None:
-        output.picture(picture, view.colors, key=name, **_answers)
+        output.picture(picture, view.colors, key=name, **answers)
     else:
         lined = [Lined(alt, [f"Head {chosen.head}"], lit=view.query is not None)]
-        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=name, **_answers)
+        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=name, **answers)
     return alt
 
 
@@ -249,13 +262,6 @@ def _stage_title(trace: Trace, stage: Stage, layer: int) -> str:
     return f"{_FROM[stage.key]} **{stage.label}**{between}:small[{made}]"
 
 
-def _stage_height(values: Matrix, key: str) -> int:
-    tallest = 280 if key in ("weights", "head_output") else 150
-    if key in (*PAIRS, "head_output"):
-        return _AROUND + tallest
-    return _AROUND + min(_ROWS[0] * len(values), _ROWS[1])
-
-
 def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     values, key = panel.values, panel.name
     finite = values[np.isfinite(values)]
@@ -269,12 +275,6 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"
     return f"({axes}) = ({shape}), this head {this}  \n{span}  \n{made}"
-
-
-def _answers(view: View, part: Window) -> dict[str, Any]:
-    """What clicks and drags do on every stage of a head."""
-    pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
-    return {"choose": _choose(pairs), "drag": _drag(part, pairs)}
 
 
 def _choose(drawn: Panel) -> Callable[[Cell], None]:
@@ -322,18 +322,6 @@ def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -
         ),
     ]
     written_sum.draw(parts, key="written_sum")
-
-
-def _sum_tables(view: View, cell: CellArithmetic) -> None:
-    """All numbers of the sum, behind a button."""
-    output.tables_on_demand(
-        "Numbers as tables",
-        {
-            "q·k, dimension by dimension": partial(tables.dot_product_table, cell),
-            "Softmax, key by key": partial(tables.softmax_table, cell, view.labels),
-            "The output, dimension by dimension": partial(tables.output_table, cell),
-        },
-    )
 
 
 def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
@@ -403,53 +391,41 @@ def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part
     ]
 
 
-class Copied(NamedTuple):
-    """A head's hardest look at what followed the query's token before: the ``text``, the places of
-    ``query`` and ``key``, how both are written, and the ``weight``."""
-
-    text: str
-    query: int
-    key: int
-    labels: tuple[str, str]
-    weight: float
-
-
 def _offer_repetition(view: View, layer: int, head: int) -> None:
     """Offer the sentence said twice, where nothing comes twice and the head would copy then."""
     if duplicate_token(view.trace.token_ids).any():
         return
-    if (found := on_twice(view, layer, head)) is None:
+    probe = run_cache.probe(view.trace.key)
+    if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
         return
-    asks, copied = map(literal, found.labels)
+    if (repetition := said_twice(view)) is None:
+        return
+    text, run = repetition
+    looks = run.stage("weights", layer)[0, head] * induction(run.token_ids)
+    query, key = divmod(int(looks.argmax()), len(run.token_ids))
+    if not looks[query, key] >= _COPIES:  # nor where it is NaN
+        return
     with st.container(key="copying", horizontal=True, vertical_alignment="center", gap="small"):
         st.caption(
             f"Head {layer}.{head} copies, but here nothing comes twice. With the sentence said "
-            f"twice, “{asks}” looks at what followed it before: “{copied}” ({found.weight:.2f}).",
+            f"twice, “{literal(run.labels[query])}” looks at what followed it before: "
+            f"“{literal(run.labels[key])}” ({looks[query, key]:.2f}).",
             width="content",
         )
         st.button(
             "Say it twice",
             icon=":material/repeat:",
             type="tertiary",
-            on_click=_show_repetition,
-            args=(found, layer, head),
+            on_click=_say_twice,
+            args=(text, layer, head, query, key),
         )
 
 
-def on_twice(view: View, layer: int, head: int) -> Copied | None:
-    """Where the head copies on the sentence said twice; None where it doesn't, or has no room."""
-    probe = run_cache.probe(view.trace.key)
-    if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
-        return None
-    if (found := said_twice(view)) is None:
-        return None
-    twice, run = found
-    on = run.stage("weights", layer)[0, head] * induction(run.token_ids)
-    query, key = divmod(int(on.argmax()), len(run.token_ids))
-    if not on[query, key] >= _COPIES:  # nor where it is NaN
-        return None
-    labels = run.labels[query], run.labels[key]
-    return Copied(twice, query, key, labels, float(on[query, key]))
+def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
+    address.put(parameters.TEXT, text)
+    choose_head(layer, head)
+    address.put(parameters.QUERY, query)
+    address.put(parameters.KEY, key)
 
 
 def said_twice(view: View) -> tuple[str, Trace] | None:
@@ -463,11 +439,3 @@ def said_twice(view: View) -> tuple[str, Trace] | None:
     if len(ids) > server_config.longest_text(view.model.config):
         return None
     return twice, run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
-
-
-def _show_repetition(found: Copied, layer: int, head: int) -> None:
-    address.put(parameters.TEXT, found.text)
-    address.put(parameters.LAYER, layer)
-    address.put(parameters.HEAD, head)
-    address.put(parameters.QUERY, found.query)
-    address.put(parameters.KEY, found.key)

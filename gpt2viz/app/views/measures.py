@@ -18,7 +18,6 @@ from gpt2viz.app.components import matrix_or_lines
 from gpt2viz.app.components.matrix_or_lines import Lined
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
-from gpt2viz.app.views import reused
 from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import head_stage
@@ -131,10 +130,20 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
         "✓ checked" if apart <= _ROUNDING * largest else "✗ **not what the model computed**",
         help=prose.tip(
             f"These weights times V, merged and projected, against what attention added to the "
-            f"stream in {run}.{reused.note(view.trace)} Largest difference: {difference(apart)}; "
+            f"stream in {run}.{reused_note(view.trace)} Largest difference: {difference(apart)}; "
             f"largest number: {largest:.3g}."
         ),
         width="content",
+    )
+
+
+def reused_note(trace: Trace, then: str = "") -> str:
+    """A sentence on tokens whose numbers an earlier run had made, with its consequence; or ""."""
+    if not trace.reused:
+        return ""
+    return (
+        f" The numbers of {counted(trace.reused, 'tokens')} at the start are those of an earlier "
+        f"run that began with the same; only the rest was run.{then}"
     )
 
 

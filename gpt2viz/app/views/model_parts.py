@@ -17,7 +17,7 @@ from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.frame import controls, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.app.views import reused
+from gpt2viz.app.views import measures
 from gpt2viz.labels import counted, label, signed
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.memory import spell
@@ -337,7 +337,7 @@ def _counting_note(view: View) -> str:
         "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
         f"embeddings, which takes no arithmetic. {later if view.trace.causal else ''}The logits "
         "are made after the last token only."
-        + reused.note(view.trace, " What is counted is a run of all.")
+        + measures.reused_note(view.trace, " What is counted is a run of all.")
     )
 
 

@@ -9,7 +9,7 @@ import streamlit as st
 from gpt2viz import export
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.frame import page
-from gpt2viz.app.views import reused
+from gpt2viz.app.views import measures
 from gpt2viz.pictures import tables
 
 
@@ -25,7 +25,7 @@ def show() -> None:
         f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from "
         "a list. *Shared* tensors use the memory of the one above them and are counted once: Q, K "
         "and V are parts of `qkv`, and dropout, which is off, passes on what it gets."
-        + reused.note(view.trace, " The table is that of a run of all.")
+        + measures.reused_note(view.trace, " The table is that of a run of all.")
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
     prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
