@@ -36,13 +36,13 @@ from gpt2viz.pictures.pooling import pool_panel
 from gpt2viz.pictures.wiring import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.run.key import RunKey
 
-#: What is picked, by its value in the address.
+#: The choices, by their values in the address.
 _MEASURES: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "Ratio of norms"}
 _INTO = {"all": "All", "q": "Into Q", "k": "Into K", "v": "Into V"}
 _MOST = (10, 20, 50, 100)
 #: Pixels of the table: it scrolls.
 _TABLE = 178
-#: What is measured, beside chance.
+#: The quantity that is compared with chance.
 _NOUN: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "squared ratio of norms"}
 #: A part of the receiver, in words.
 _PARTS: dict[Into, str] = {"q": "queries", "k": "keys", "v": "values"}
@@ -58,12 +58,12 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         )
         return
     with choices:
-        wanted = _choices()
+        choice = _pick_choices()
     reading = jobs.read_weights(view.model)
     jobs.weights_bar(reading)
     if (found := reading.wiring) is None:
         return
-    drawn = wired(found, *wanted)
+    drawn = wired(found, *choice)
     if not drawn.pairs:
         st.info(
             "There is nothing to wire by this measure: each head reads or writes all that there "
@@ -72,33 +72,33 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         )
         return
     copying, edges = _copying(view, found), drawn.edges
-    chosen = _chosen(view, found, drawn, wanted, copying)
+    chosen = _chosen(view, found, drawn, choice, copying)
     if chosen is not None and chosen[:3] not in [edge[:3] for edge in edges]:
         edges = (*edges, chosen)
-    told = [_carries(view, edge) for edge in edges]
+    carries_here = [_carries(view, edge) for edge in edges]
     left, right = st.columns([7, 6], gap="medium")
     patched = None
     with right:
-        _table(edges, wanted.by, told)
+        _table(edges, choice.by, carries_here)
         if chosen is not None:
-            patched = _one_edge(view, found, chosen, wanted.by, drawn.limit)
+            patched = _one_edge(view, found, chosen, choice.by, drawn.limit)
     with left:
-        _graph(view, edges, told, chosen, wanted.by, patched)
+        _graph(view, edges, carries_here, chosen, choice.by, patched)
         if copying is not None:
-            _habits(copying, wanted.by, drawn.limit)
-        _note(drawn, wanted)
+            _habits(copying, choice.by, drawn.limit)
+        _note(drawn, choice)
 
 
-class Wanted(NamedTuple):
-    """The measure, what edges go into, and how many there are at most."""
+class Choices(NamedTuple):
+    """A measure, the parts that edges go into, and the largest number of edges."""
 
     by: Measure
     into: Sequence[Into]
     most: int
 
 
-def _choices() -> Wanted:
-    """Pick what is drawn."""
+def _pick_choices() -> Choices:
+    """Pick a measure, the edges' ends, and their number."""
     by: Measure = st.segmented_control(
         "Measured by",
         list(_MEASURES),
@@ -128,7 +128,7 @@ def _choices() -> Wanted:
         label_visibility="collapsed",
         **address.choice(parameters.MOST, _MOST),
     )
-    return Wanted(by, [way for way in get_args(Into) if into in ("all", way)], most)
+    return Choices(by, [way for way in get_args(Into) if into in ("all", way)], most)
 
 
 class Copying(NamedTuple):
@@ -154,7 +154,7 @@ def _copying(view: View, found: Composition) -> Copying | None:
 
 
 def _chosen(
-    view: View, found: Composition, drawn: Wired, wanted: Wanted, copying: Copying | None
+    view: View, found: Composition, drawn: Wired, choice: Choices, copying: Copying | None
 ) -> Edge | None:
     """The chosen edge: at first the one that copying is made of, else the strongest of all."""
     config = view.model.config
@@ -169,10 +169,10 @@ def _chosen(
     expected = "a head, one of a later layer, and q, k or v, such as 0.0:1.0:k"
     if names := address.several_values(parameters.EDGE, parse, expected):
         edge = found.edge(*names[0])
-        if not np.isnan(edge.z(wanted.by)):
+        if not np.isnan(edge.z(choice.by)):
             return edge
-    above = copying is not None and copying.edge.z(wanted.by) > drawn.limit
-    if copying is not None and above and copying.edge.into in wanted.into:
+    above = copying is not None and copying.edge.z(choice.by) > drawn.limit
+    if copying is not None and above and copying.edge.into in choice.into:
         return copying.edge
     return drawn.edges[0] if drawn.edges else None
 
@@ -193,28 +193,28 @@ def _choose_row(names: Sequence[EdgeName]) -> Callable[[], None]:
     return choose
 
 
-def _said(view: View, edge: Edge, by: Measure, told: Carried, patched: str) -> str:
+def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
     """The three kinds of evidence for an edge, for the pointer."""
-    at = " → ".join(f"{n} {view.labels[n]}" for n in (told.query, told.key))
-    z, share = _number(edge.z(by)), percent(told.share)
-    return f"{edge}\nweights: z {z}\nthis sentence, {at}: {share}\npatched: {patched}"
+    at = " → ".join(f"{n} {view.labels[n]}" for n in (carried.query, carried.key))
+    z, here = _number(edge.z(by)), percent(carried.share)
+    return f"{edge}\nweights: z {z}\nthis sentence, {at}: {here}\npatched: {patched}"
 
 
 def _graph(
     view: View,
     edges: Sequence[Edge],
-    told: Sequence[Carried],
+    carries_here: Sequence[Carried],
     chosen: Edge | None,
     by: Measure,
     patched: PatchedPath | None,
 ) -> None:
     """The picture; a click on an edge's letter chooses it."""
     config, wires = view.model.config, []
-    for edge, carries in zip(edges, told, strict=True):
+    for edge, carries in zip(edges, carries_here, strict=True):
         path = "choose it to patch its path"
         if patched is not None and chosen is not None and edge[:3] == chosen[:3]:
             path = percent(patched.restored)
-        wires.append(Wire(edge, edge.z(by), _said(view, edge, by, carries, path)))
+        wires.append(Wire(edge, edge.z(by), _evidence(view, edge, by, carries, path)))
     what = f"How the heads of {view.model.name} are wired, by the {_MEASURES[by]}"
     output.picture(
         Wiring(what, config.n_layer, config.n_head, wires, chosen),
@@ -225,9 +225,9 @@ def _graph(
     )
 
 
-def _note(drawn: Wired, wanted: Wanted) -> None:
-    """What is drawn, and from which z on."""
-    kind = f" into {_PARTS[wanted.into[0]]}" if len(wanted.into) == 1 else ""
+def _note(drawn: Wired, choice: Choices) -> None:
+    """The number of edges that are drawn, and the least z of them."""
+    kind = f" into {_PARTS[choice.into[0]]}" if len(choice.into) == 1 else ""
     shown = f"All {counted(drawn.above, f'edges{kind}')} above chance are drawn"
     if not drawn.above:
         shown = f"No edge{kind} is above chance"
@@ -236,16 +236,16 @@ def _note(drawn: Wired, wanted: Wanted) -> None:
     prose.caption(
         f"{shown}: **z > {drawn.limit:.1f}**, which not one of all {drawn.pairs:,} pairs exceeds "
         f"by chance in {100 * (1 - CHANCE):.0f} of 100 models (Bonferroni, if z is normal). z, an "
-        f"edge's width, is how far the {_NOUN[wanted.by]} is above what random rotations of what "
+        f"edge's width, is how far the {_NOUN[choice.by]} is above what random rotations of what "
         "is written give, in standard deviations. Click its letter, or a row of the table."
     )
 
 
-def _table(edges: Sequence[Edge], by: Measure, told: Sequence[Carried]) -> None:
+def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) -> None:
     """The edges as a list to choose from."""
     if not edges:
         return
-    table = wire_table(edges, by, told)
+    table = wire_table(edges, by, carries_here)
     output.table(
         table,
         "Edges between heads above chance",
@@ -262,7 +262,7 @@ def _table(edges: Sequence[Edge], by: Measure, told: Sequence[Carried]) -> None:
 
 
 def _habits(copying: Copying, by: Measure, limit: float) -> None:
-    """What the two heads of copying do, and whether one reads the other by their weights."""
+    """The two heads of copying, and the edge between them by their weights."""
     (a, b), (c, d) = copying.edge.sender, copying.edge.receiver
     z = copying.edge.z(by)
     reads = (
@@ -281,29 +281,29 @@ def _habits(copying: Copying, by: Measure, limit: float) -> None:
 def _one_edge(
     view: View, found: Composition, edge: Edge, by: Measure, limit: float
 ) -> PatchedPath | None:
-    """What is known of it: weights, this sentence, both heads as one; its path, if patched."""
+    """Its weights, this sentence, and both heads as one; returns its path, if patched."""
     (a, b), (c, d) = edge.sender, edge.receiver
     sends, reads, part = f"{a}.{b}", f"{c}.{d}", _PARTS[edge.into]
     above = edge.z(by) > limit
     size = f"they share {edge.kernel:.1f} of {view.model.config.head_dim} directions (Σ cos²)"
     if by == "ratio":
         size = f"a ratio of {edge.ratio:.2f}"
-    told = _carries(view, edge)
+    carries_here = _carries(view, edge)
     prose.markdown(
         f"**{sends} → {reads}, into its {part}. By the weights**: {size}, "
         f"**z {_number(edge.z(by))}**{'' if above else ', not above chance'}. "
-        f"{_on_this_sentence(view, edge, told)}"
+        f"{_on_this_sentence(view, edge, carries_here)}"
     )
-    picture, effect_in_words = st.columns([5, 6], gap="small")
+    picture, words = st.columns([5, 6], gap="small")
     with picture:
         _as_one(view, edge)
-    with effect_in_words:
+    with words:
         _acts(view, found, edge, by)
         return _path(view, edge)
 
 
 def _carries(view: View, edge: Edge) -> Carried:
-    """What an edge carries on the sentence, from the chosen token or the last."""
+    """The share that an edge carries on the sentence, from the chosen token or the last."""
     return _carried(view.trace.key, edge, view.query)
 
 
@@ -312,22 +312,22 @@ def _carried(key: RunKey, edge: Edge, query: int | None) -> Carried:
     return carried(run_cache.load(key.model), run_cache.run(key), edge, query)
 
 
-def _on_this_sentence(view: View, edge: Edge, told: Carried) -> str:
-    """What the edge carries on the sentence, in words."""
+def _on_this_sentence(view: View, edge: Edge, carried: Carried) -> str:
+    """The share that the edge carries on the sentence, in words."""
     (a, b), (c, d) = edge.sender, edge.receiver
-    at = " to ".join(f"{n} {literal(view.labels[n])}" for n in (told.query, told.key))
-    hardest = " hardest beyond itself and the first," if told.key not in (0, told.query) else ""
-    effect_in_words = (
-        f"**On this sentence**, where {c}.{d} looks{hardest} from {at} ({told.weight:.2f}), "
+    at = " to ".join(f"{n} {literal(view.labels[n])}" for n in (carried.query, carried.key))
+    hardest = (
+        " hardest beyond itself and the first," if carried.key not in (0, carried.query) else ""
     )
-    if np.isnan(told.share):
-        return effect_in_words + "there is nothing to share out."
+    where = f"**On this sentence**, where {c}.{d} looks{hardest} from {at} ({carried.weight:.2f}), "
+    if np.isnan(carried.share):
+        return where + "there is nothing to share out."
     if edge.into == "v":
         what = "of the value that it takes there, along its own direction,"
     else:
         side = "query" if edge.into == "q" else "key"
         what = f"of what sets this cell apart in its row, through the {side},"
-    return f"{effect_in_words}**{percent(told.share)}** {what} is what {a}.{b} wrote."
+    return f"{where}**{percent(carried.share)}** {what} is what {a}.{b} wrote."
 
 
 def _as_one(view: View, edge: Edge) -> None:
@@ -352,7 +352,7 @@ def _as_one(view: View, edge: Edge) -> None:
 
 
 def _acts(view: View, found: Composition, edge: Edge, by: Measure) -> None:
-    """What both heads as one copy, and how much goes through them."""
+    """The copying score of both heads as one, and their edge into values."""
     (a, b), (c, d) = edge.sender, edge.receiver
     z = found.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
@@ -367,8 +367,8 @@ def _acts(view: View, found: Composition, edge: Edge, by: Measure) -> None:
 
 
 def _path(view: View, edge: Edge) -> PatchedPath | None:
-    """The edge's path patched between the sentence and another, if that is wanted."""
-    wanted = st.toggle(
+    """The edge's path patched between the sentence and another, if requested."""
+    patch = st.toggle(
         "Patch this path",
         help=prose.tip(
             "Runs the model on a second sentence, and on that again with what the first head had "
@@ -377,42 +377,31 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
         ),
         **address.switch(parameters.PATH),
     )
-    if not wanted:
+    if not patch:
         return None
     other = two_texts.ask_pair(view, st.container(gap="xsmall"))
     answer = telling_answers(view.trace, other.trace)
-    found = _patched(_Patch(view.trace.key, other.trace.key, EdgeName(*edge[:3]), answer))
+    patched = _patched(view.trace.key, other.trace.key, EdgeName(*edge[:3]), answer)
     names = run_cache.vocabulary(view.model.name)
-    prose.markdown(effect_in_words(found, *(names[n] for n in answer)))
-    return found
+    prose.markdown(effect_in_words(patched, *(names[n] for n in answer)))
+    return patched
 
 
-def effect_in_words(found: PatchedPath, right: str, wrong: str) -> str:
-    """What the patched path brings back, between the labels of two answers; Markdown."""
-    with_none, with_it, whole = map(_logit, (found.corrupted, found.value, found.clean))
+def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
+    """The effect of the patched path, between the labels of two answers; Markdown."""
+    logits = (patched.corrupted, patched.value, patched.clean)
+    with_none, with_it, whole = (signed(logit, ".2f") for logit in logits)
     return (
-        f"**By intervention**: the path brings **{percent(found.restored)}** of the answer back. "
+        f"**By intervention**: the path brings **{percent(patched.restored)}** of the answer back. "
         f"The logit of “{literal(right)}” minus that of “{literal(wrong)}” is {with_none} in the "
         f"second sentence, {with_it} with the path of the first, {whole} in the first."
     )
 
 
-def _logit(value: float) -> str:
-    return signed(value, ".2f")
-
-
-class _Patch(NamedTuple):
-    """All that decides what a patch of a path comes to."""
-
-    clean: RunKey
-    corrupted: RunKey
-    name: EdgeName
-    answer: tuple[int, int]
-
-
 @st.cache_data(max_entries=256, show_spinner="Patching the path …")
-def _patched(patch: _Patch) -> PatchedPath:
-    clean, corrupted, name, answer = patch
+def _patched(
+    clean: RunKey, corrupted: RunKey, name: EdgeName, answer: tuple[int, int]
+) -> PatchedPath:
     model = run_cache.load(clean.model)
     texts, heads = (clean.token_ids, corrupted.token_ids), (name.sender, name.receiver)
     return patch_path(model, *texts, *heads, name.into, answer, causal=clean.causal)
