@@ -35,7 +35,7 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
-    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 60)
+    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
 
 
 @pytest.fixture(autouse=True)

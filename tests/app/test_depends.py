@@ -31,7 +31,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 @pytest.fixture(autouse=True)
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine isn't given up on."""
-    monkeypatch.setattr(depends, "WAIT", 60)
+    monkeypatch.setattr(depends, "WAIT", 600)
 
 
 def open_depends(**chosen: str) -> AppTest:

@@ -183,7 +183,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     assert re.fullmatch(r"Reading every head's weights: 75 %, \d+ s left", bar.proto.text)
     at.button(key="cancel_reading").click().run()
     go_on.set()
-    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 60)
+    monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 600)
     at.run()
     assert "Cancelled at 80 %." in page_text(at)
     assert "wiring" not in pictures(at)

@@ -64,7 +64,7 @@ class Server:
 
     def wait(self, wanted: str) -> None:
         """Until that many workers answer."""
-        for _ in range(600):
+        for _ in range(3000):
             if self.ask("/readyz") == (200, f"{wanted} workers answer\n"):
                 return
             time.sleep(0.1)
