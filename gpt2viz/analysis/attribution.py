@@ -11,7 +11,7 @@ import numpy as np
 
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.edits import attention_is_off, passed_on
+from gpt2viz.run.edits import attention_is_off, head_scale_factors
 from gpt2viz.run.trace import Trace, check_run
 
 
@@ -57,7 +57,7 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     """
     weights, v = _mixed(trace, layer)
     heads: Array = weights @ v  # (nh, T, hs)
-    fixed = passed_on(trace.edits, layer, len(heads)) == 0
+    fixed = head_scale_factors(trace.edits, layer, len(heads)) == 0
     heads[fixed] = trace.stage("head_output", layer)[0, fixed]
     merged = heads.transpose(1, 0, 2).reshape(len(trace.tokens), -1)  # (T, C)
     projection = _projection(model, trace, layer)
@@ -75,7 +75,7 @@ def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
     Values of a scaled head are scaled; both are 0 where no key gives anything.
     """
     weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
-    factors = passed_on(trace.edits, layer, len(v))[:, None, None]
+    factors = head_scale_factors(trace.edits, layer, len(v))[:, None, None]
     if attention_is_off(trace.edits, layer):
         factors[:] = 0
     if (factors == 1).all():
@@ -104,7 +104,7 @@ def rollout(trace: Trace, layer: int) -> Array:
     mixed = kept
     for below in range(layer + 1):
         weights = trace.stage("weights", below)[0]
-        used = passed_on(trace.edits, below, len(weights)) != 0
+        used = head_scale_factors(trace.edits, below, len(weights)) != 0
         if used.any() and not attention_is_off(trace.edits, below):
             mixed = (weights[used].mean(axis=0) + kept) / 2 @ mixed
     return mixed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
-from gpt2viz.run.edits import passed_on
+from gpt2viz.run.edits import head_scale_factors
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 
@@ -76,7 +76,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     row = of("masked_scores")[i].astype(np.float64)
     exponentials = np.exp(row - row.max())
     weights = exponentials / exponentials.sum()
-    factor = float(passed_on(trace.edits, layer, trace.config.n_head)[head])
+    factor = float(head_scale_factors(trace.edits, layer, trace.config.n_head)[head])
     values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
     return CellArithmetic(
         query=q[i],

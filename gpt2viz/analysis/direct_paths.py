@@ -35,7 +35,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
 from gpt2viz.run.edits import Edits, attention_is_off
 from gpt2viz.run.means import Reference
-from gpt2viz.run.pieces import module_of
+from gpt2viz.run.stages import module_of
 
 #: What a path can lead into, in the order of ``PathSweep.values``.
 WAYS: tuple[Into, ...] = get_args(Into)

@@ -23,7 +23,7 @@ from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
-from gpt2viz.run.edits import attention_is_off, check_sums, passed_on
+from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
 from gpt2viz.run.trace import Trace, check_run
 
 Places = Sequence[int] | NDArray[np.int64]
@@ -233,7 +233,7 @@ class _Stream:
 
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
         check_run(trace, model)
-        check_sums(trace.edits)
+        check_decomposable(trace.edits)
         trace.stage("q", layer, head)  # raises for a layer or head that isn't there
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
         self.names = _names(layer, model.config.n_head)
@@ -319,7 +319,7 @@ class _Stream:
         """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
         layer, head = writer
         trace, edits = self.trace, self.trace.edits
-        factor = float(passed_on(edits, layer, self.model.config.n_head)[head])
+        factor = float(head_scale_factors(edits, layer, self.model.config.n_head)[head])
         output = trace.stage("head_output", layer, head)[place]
         if attention_is_off(edits, layer):
             factor = 0.0
@@ -344,7 +344,7 @@ class _Stream:
                 continue
             layer, head = map(int, name.removeprefix("head ").split("."))
             shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
-            factor = passed_on(self.trace.edits, layer, self.model.config.n_head)[head]
+            factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
             written = self._merging(layer)[0][head] @ wanted  # (hs,)
             along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
         embedding = self.model.network.wte.weight.detach().cpu().numpy()  # (n_vocab, C)

@@ -26,7 +26,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
 from gpt2viz.run.means import Reference, check_reference, mean_output
-from gpt2viz.run.pieces import module_of
+from gpt2viz.run.stages import module_of
 
 Head = tuple[int, int]
 

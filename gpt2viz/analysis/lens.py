@@ -22,7 +22,7 @@ from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
-from gpt2viz.run.edits import attention_is_off, check_sums
+from gpt2viz.run.edits import attention_is_off, check_decomposable
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.run.tracer import token_id
@@ -168,7 +168,7 @@ def contributions(
     vocabulary, ``ArgumentError`` for a trace of another model.
     """
     check_run(trace, model)
-    check_sums(trace.edits)
+    check_decomposable(trace.edits)
     token = token_id(model, token)
     versus = None if versus is None else token_id(model, versus)
     T, network = len(trace.token_ids), model.network

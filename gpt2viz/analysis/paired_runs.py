@@ -12,7 +12,7 @@ from torch import Tensor
 from gpt2viz.analysis.sampling import divergence, sampling_distribution
 from gpt2viz.errors import ArgumentError, PatchError, PlaceError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.edits import Edits, read_edits
+from gpt2viz.run.edits import Edits, read_edits, take_mean
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.means import Reference
@@ -127,7 +127,7 @@ def paired_runs(
     ids = [token_ids(model, text) for text in (clean, corrupted)]
     check_pair(model, *ids)
     edits = read_edits(edits)
-    if reference is None and any(edit.kind == "mean" for edit in edits):
+    if reference is None and take_mean(edits):
         reference = reference_run(model)
     one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
     wanted = list(changes(edits, reference))

@@ -29,10 +29,12 @@ from gpt2viz.analysis.paired_runs import (
 )
 from gpt2viz.errors import StageError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.edits import OF_HEADS, STREAMS, Edits
+from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
+from gpt2viz.run.edits import Edits
 from gpt2viz.run.forward import gradients
+from gpt2viz.run.interventions import activation
 from gpt2viz.run.means import Reference
-from gpt2viz.run.pieces import module_of, piece
+from gpt2viz.run.stages import module_of
 from gpt2viz.run.trace import Trace
 
 #: Tokens that go through the model at once: more take memory and save no time.
@@ -111,7 +113,7 @@ def patch_sweep(
     values = np.full(cells.shape, np.nan)
     for layer in range(model.config.n_layer):
         here = values[layer].reshape(-1)  # a view
-        new, old = (piece(run, stage, layer) for run in (runs.source, runs.into))
+        new, old = (activation(run, stage, layer) for run in (runs.source, runs.into))
         same = [np.array_equal(new[index], old[index]) for index in cells.indices]
         here[same] = runs.read(runs.into.logits_at(-1))  # as before the first token that differs
         others = np.flatnonzero(~np.array(same))
@@ -158,7 +160,8 @@ def patch_estimate(
     )
     changes_ = np.stack(
         [
-            (piece(runs.source, stage, n) - piece(runs.into, stage, n)).astype(np.float64) * slope
+            (activation(runs.source, stage, n) - activation(runs.into, stage, n)).astype(np.float64)
+            * slope
             for n, slope in enumerate(slopes)
         ]
     )  # (n_layer, T, C) or (n_layer, nh, T, ·)
@@ -202,7 +205,7 @@ def _patched(
     """The metric after each of some patches of a layer: one batch."""
     streams = stream(runs.into, layer, runs.model.network.wte.weight.device)
     streams = streams.expand(len(indices), -1, -1)  # (B, T, C)
-    source = torch.from_numpy(piece(runs.source, stage, layer)).to(streams.device)
+    source = torch.from_numpy(activation(runs.source, stage, layer)).to(streams.device)
     change = partial(
         put,
         indices=[(n, *index) for n, index in enumerate(indices)],
@@ -225,4 +228,4 @@ def put(
 
 def stream(run: Trace, layer: int, device: torch.device) -> Tensor:
     """The stream before a layer: (1, T, C)."""
-    return torch.from_numpy(piece(run, "residual_in", layer)).to(device)[None]
+    return torch.from_numpy(activation(run, "residual_in", layer)).to(device)[None]

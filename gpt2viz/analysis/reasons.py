@@ -21,7 +21,7 @@ from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
 from gpt2viz.errors import MissingExtraError
-from gpt2viz.run.edits import attention_is_off, passed_on
+from gpt2viz.run.edits import attention_is_off, head_scale_factors
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -240,7 +240,7 @@ class Reason:
             if attention_is_off(trace.edits, layer):
                 continue
             rows = trace.weights_of_queries(layer, slice(place, place + 1))[:, 0]  # (nh, T)
-            factors = passed_on(trace.edits, layer, n_head)
+            factors = head_scale_factors(trace.edits, layer, n_head)
             found.update({f"head {layer}.{n}": rows[n] for n in np.flatnonzero(factors)})
         return found
 

@@ -13,7 +13,7 @@ from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.run.edits import unsummed
+from gpt2viz.run.edits import nonlinear_edits
 from gpt2viz.run.key import RunKey
 
 
@@ -145,7 +145,8 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
     run, layer, head = drawn.head
     text = None if run.token_ids == of_page.token_ids else _typed_text(run)
     other = run.model != of_page.model
-    if unsummed(run.edits) or text == "" or (other and run.model not in run_cache.model_folders()):
+    unknown = other and run.model not in run_cache.model_folders()
+    if nonlinear_edits(run.edits) or text == "" or unknown:
         return None
     link: ExplainLink = {parameters.SEE: "why", parameters.LAYER: layer, parameters.HEAD: head}
     link |= {parameters.WHY: (), parameters.EDITED: bool(run.edits)}

@@ -32,7 +32,7 @@ from gpt2viz.model import ahead, hub
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.pooling import thumbnails
-from gpt2viz.run.edits import without_patches
+from gpt2viz.run.edits import take_mean, without_patches
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
@@ -234,7 +234,7 @@ def _run(key: RunKey) -> gpt2viz.Trace:
 
 def _made(key: RunKey) -> gpt2viz.Trace:
     model = load(key.model)
-    kept = reference(key.model) if any(edit.kind == "mean" for edit in key.edits) else None
+    kept = reference(key.model) if take_mean(key.edits) else None
     source = None
     if key.patch_from:
         others = without_patches(key.edits)

@@ -17,11 +17,9 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import counted, label
 from gpt2viz.run import transformer_lens
-from gpt2viz.run.stages import STAGE
+from gpt2viz.run.stages import PAIR_STAGES
 from gpt2viz.run.trace import Trace
 
-#: The stages that have a number for every query and key.
-PAIRS = tuple(key for key, stage in STAGE.items() if stage.axes[-2:] == ("T", "T") and stage.kept)
 _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
 #: What a byte-level tokenizer and SentencePiece write for a space before a word.
 _SPACES = ("Ġ", "▁")
@@ -47,9 +45,10 @@ class Given(NamedTuple):
 
 def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -> Given:
     """What ``gpt2viz.show`` was given. Raises ``AttentionError`` where it doesn't fit together."""
-    if stage not in PAIRS:
+    if stage not in PAIR_STAGES:
         raise AttentionError(
-            f"Stage {stage!r} has no number for each query and key; these have: {' '.join(PAIRS)}."
+            f"Stage {stage!r} has no number for each query and key; these have: "
+            f"{' '.join(PAIR_STAGES)}."
         )
     if isinstance(text, bool) or not isinstance(text, int | np.integer | None):
         raise AttentionError(f"text={text!r:.40} must be a number: texts count from 0.")
@@ -199,7 +198,7 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
     if any("hook_" in name for name in names):
         if wanted := transformer_lens.name_of(stage, 0):
             raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
-        there = " ".join(key for key in PAIRS if transformer_lens.name_of(key, 0))
+        there = " ".join(key for key in PAIR_STAGES if transformer_lens.name_of(key, 0))
         raise AttentionError(
             f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
         )

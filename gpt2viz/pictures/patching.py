@@ -12,24 +12,14 @@ from numpy.typing import NDArray
 from gpt2viz.labels import counted, shorten, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps
-from gpt2viz.run.edits import STREAMS, Edit
+from gpt2viz.run.edit_kinds import PATCH_TARGETS, STREAMS
+from gpt2viz.run.edits import Edit
 
 if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.direct_paths import PathSweep
     from gpt2viz.analysis.fewest_heads import FewestHeads
     from gpt2viz.analysis.patching import PatchSweep
 
-#: What can be taken from another text's run, in words.
-PIECES: Mapping[str, str] = {
-    "residual_in": "Stream before the layer",
-    "attention_output": "What attention adds",
-    "mlp_output": "What the MLP adds",
-    "head_output": "Head output",
-    "q": "Query",
-    "k": "Key",
-    "v": "Value",
-    "weights": "Attention weights",
-}
 #: What of a head reads the stream.
 READS: Mapping[str, str] = {"q": "queries", "k": "keys", "v": "values"}
 #: What a cell says.
@@ -52,7 +42,7 @@ class Shares:
     @property
     def title(self) -> str:
         """What is drawn, and what of it is an estimate."""
-        name, layers = PIECES[self.stage], len(self.values)
+        name, layers = PATCH_TARGETS[self.stage].title, len(self.values)
         if self.exact == layers:
             return name
         return f"{name}: first-order estimate{f' from layer {self.exact} on' * bool(self.exact)}"

@@ -1,4 +1,6 @@
-"""The kinds of edits: ours, with the fields that each needs, and those that others declare.
+"""The kinds of edits, each one declaration: its fields, its words, and what it does to a run.
+
+The kinds of other packages are declared by ``EditKind``:
 
 late = gpt2viz.EditKind("late", "puts out what it had made for the token before", one_later)
 gpt2viz.register_edit(late)
@@ -9,34 +11,278 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
+from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError, PluginError
 from gpt2viz.plugins import EDITS, Registry, blamed
 
 if TYPE_CHECKING:  # torch takes a second, and a list of edits needs none of it
     from torch import Tensor
 
-#: Kind of ours -> the fields that it needs, in the order of its short form.
-FIELDS: dict[str, tuple[str, ...]] = {
-    "off": ("layer", "head"),
-    "mean": ("layer", "head"),
-    "scale": ("layer", "head", "factor"),
-    "attn": ("layer",),
-    "mlp": ("layer",),
-    "forbid": ("query", "key"),
-    "window": ("width", "first"),
-    "nofirst": (),
-    "patch": ("stage", "layer", "head", "position"),
-}
+    from gpt2viz.run.edits import Edit
 
-#: What of a head others may change. Its weights aren't among it: their rows must sum to 1, and
-#: what is hidden must stay so.
+#: The stages of a head that other packages may change. Its weights aren't among them: their rows
+#: must sum to 1, and what is hidden must stay so.
 HeadStage = Literal["head_output", "q", "k", "v"]
 
+#: A token of the text by its position, as a sentence names it.
+TokenName = Callable[[int | None], str]
+
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
+
+
+class OtherRuns(NamedTuple):
+    """Numbers of other runs that edits put into this one.
+
+    ``mean`` gives what stands in for a (layer, head) of a text of so many tokens: (hs,) or
+    (T, hs). ``activation`` gives a patch target of a layer of the second text: (T, C) or
+    (nh, T, ·).
+    """
+
+    mean: Callable[[int, int, int], Array]
+    activation: Callable[[str, int], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """All there is to know of a kind of edit.
+
+    ``fields`` are those that it needs, in the order of its short form, of which ``examples`` are
+    some. A person picks it by its ``title`` and reads its ``meaning``; ``sentence`` says what one
+    such edit does. ``hides`` marks the pairs (T, T) that it hides. ``change`` alters a clone of
+    what the run made at ``stage``, or at the edit's own; ``takes`` says which other run it needs
+    for that. ``opaque`` says why a run with it can't be taken apart into what its tokens gave, and
+    is "" where it can. ``repeats`` kinds do more when the same edit stands twice in a list.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    examples: tuple[str, ...]
+    title: str
+    meaning: str
+    sentence: Callable[[Edit, TokenName], str]
+    hides: Callable[[Edit, Pairs], None] | None = None
+    stage: str = ""
+    change: Callable[[Edit, Tensor, OtherRuns], None] | None = None
+    takes: Literal["", "reference", "second text"] = ""
+    opaque: str = ""
+    repeats: bool = False
+
+
+class PatchTarget(NamedTuple):
+    """A part of a run that a patch can replace, by its words.
+
+    ``title`` is a menu's; ``label`` begins the sentence of a patch; ``phrase`` stands within one,
+    {at} for its token or head. ``of_head`` targets belong to one head, the others to the stream.
+    """
+
+    title: str
+    label: str
+    phrase: str
+    of_head: bool = True
+
+
+_OF_HEAD = "Layer {layer} head {head}: "
+PATCH_TARGETS: Mapping[str, PatchTarget] = {
+    "residual_in": PatchTarget(
+        "Stream before the layer",
+        "The stream before layer {layer}",
+        "the stream of {at} before layer {layer}",
+        of_head=False,
+    ),
+    "attention_output": PatchTarget(
+        "What attention adds",
+        "Layer {layer}: what attention adds",
+        "what attention of layer {layer} adds at {at}",
+        of_head=False,
+    ),
+    "mlp_output": PatchTarget(
+        "What the MLP adds",
+        "Layer {layer}: what the MLP adds",
+        "what the MLP of layer {layer} adds at {at}",
+        of_head=False,
+    ),
+    "head_output": PatchTarget(
+        "Head output", f"{_OF_HEAD}output", "the output of head {layer}.{at}"
+    ),
+    "q": PatchTarget("Query", f"{_OF_HEAD}query", "the queries of head {layer}.{at}"),
+    "k": PatchTarget("Key", f"{_OF_HEAD}key", "the keys of head {layer}.{at}"),
+    "v": PatchTarget("Value", f"{_OF_HEAD}value", "the values of head {layer}.{at}"),
+    "weights": PatchTarget(
+        "Attention weights",
+        f"{_OF_HEAD}attention weights",
+        "the attention weights of head {layer}.{at}",
+    ),
+}
+#: The targets in the stream, by layer and position …
+STREAMS = tuple(name for name, target in PATCH_TARGETS.items() if not target.of_head)
+#: … and those of a head.
+OF_HEADS = tuple(name for name, target in PATCH_TARGETS.items() if target.of_head)
+
+
+def _switch_off(edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
+    heads[:, edit.head] = 0  # and not times 0, which leaves NaN
+
+
+def _put_mean(edit: Edit, heads: Tensor, others: OtherRuns) -> None:
+    mean = others.mean(edit.layer or 0, edit.head or 0, heads.shape[2])
+    heads[:, edit.head] = heads.new_tensor(mean)
+
+
+def _scale(edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
+    heads[:, edit.head] *= edit.factor or 0.0
+
+
+def _silence(_edit: Edit, made: Tensor, _others: OtherRuns) -> None:
+    made.zero_()
+
+
+def _patch(edit: Edit, made: Tensor, others: OtherRuns) -> None:
+    positions = slice(None) if edit.position is None else edit.position
+    index = (positions,) if edit.head is None else (edit.head, positions)
+    made[0, *index] = made.new_tensor(others.activation(edit.stage or "", edit.layer or 0)[index])
+
+
+def _hide_key(edit: Edit, pairs: Pairs) -> None:
+    pairs[edit.query, edit.key] = True
+
+
+def _hide_far_keys(edit: Edit, pairs: Pairs) -> None:
+    positions, first = np.arange(len(pairs)), edit.first or 0
+    distance = np.abs(positions[:, None] - positions[first:])
+    pairs[:, first:] |= distance >= (edit.width or 1)
+
+
+def _hide_first_key(_edit: Edit, pairs: Pairs) -> None:
+    pairs[1:, 0] = True
+
+
+def _head(edit: Edit) -> str:
+    return f"Layer {edit.layer} head {edit.head}"
+
+
+def _window(edit: Edit, _token: TokenName) -> str:
+    """A window in words: "Each query sees only itself and the first key"."""
+    seen = "itself"
+    if edit.width != 1:
+        seen = f"keys fewer than {edit.width} places away, itself included"
+    if edit.first is not None:
+        after = " and" if edit.width == 1 else ", and"
+        seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"
+    return f"Each query sees only {seen}"
+
+
+def _patched(edit: Edit, token: TokenName) -> str:
+    target = PATCH_TARGETS[edit.stage or ""].label.format(layer=edit.layer, head=edit.head)
+    at = "" if edit.position is None else f" at {token(edit.position)}"
+    return f"{target}{at}, as in the second text"
+
+
+_OURS = (
+    Kind(
+        "off",
+        ("layer", "head"),
+        ("off:1.3",),
+        "Switch a head off",
+        "Its output becomes 0: it adds nothing (Michel et al. 2019). The model never met that in "
+        "training: what an early head seems to do by it can be what the later ones do without it. "
+        "Its mean is the milder test.",
+        lambda edit, _token: f"{_head(edit)} is off: its output is 0",
+        stage="head_output",
+        change=_switch_off,
+    ),
+    Kind(
+        "mean",
+        ("layer", "head"),
+        ("mean:1.3",),
+        "Replace a head by its mean",
+        "Its output becomes the same for every token: what it puts out on average over a "
+        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
+        lambda edit, _token: f"{_head(edit)} outputs its mean over the reference text",
+        stage="head_output",
+        change=_put_mean,
+        takes="reference",
+    ),
+    Kind(
+        "scale",
+        ("layer", "head", "factor"),
+        ("scale:1.3:0.5",),
+        "Scale a head",
+        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
+        lambda edit, _token: f"{_head(edit)}: its output × {edit.factor}",
+        stage="head_output",
+        change=_scale,
+        repeats=True,
+    ),
+    Kind(
+        "attn",
+        ("layer",),
+        ("attn:2",),
+        "Switch a layer's attention off",
+        "It adds nothing: its weights are still computed and shown, but not used.",
+        lambda edit, _token: f"Layer {edit.layer}: attention adds nothing",
+        stage="attention_output",
+        change=_silence,
+    ),
+    Kind(
+        "mlp",
+        ("layer",),
+        ("mlp:2",),
+        "Switch a layer's MLP off",
+        "The step after attention, for each token alone.",
+        lambda edit, _token: f"Layer {edit.layer}: the MLP adds nothing",
+        stage="mlp_output",
+        change=_silence,
+    ),
+    Kind(
+        "forbid",
+        ("query", "key"),
+        ("forbid:5:2",),
+        "Hide one token from another",
+        "In every head of every layer.",
+        lambda edit, token: f"Query {token(edit.query)} may not see key {token(edit.key)}",
+        hides=_hide_key,
+    ),
+    Kind(
+        "window",
+        ("width", "first"),
+        ("window:3", "window:3:1"),
+        "Look back only so far",
+        "A token sees itself and the few just before it; with the mask off, those after it too. "
+        "The text's first few can stay in sight, where heads rest (Xiao et al. 2023).",
+        _window,
+        hides=_hide_far_keys,
+    ),
+    Kind(
+        "nofirst",
+        (),
+        ("nofirst",),
+        "Hide the first token",
+        "Heads with nothing to do rest on the first token. Where do they look without it?",
+        lambda _edit, _token: "No later query sees the first token",
+        hides=_hide_first_key,
+    ),
+    Kind(
+        "patch",
+        ("stage", "layer", "head", "position"),
+        ("patch:residual_in:2:5", "patch:head_output:1.3"),
+        "Take a piece from another text",
+        "A piece of this run becomes what it is in the run of a second sentence of as many tokens, "
+        "with the same mask and the other edits. What changes along depends on that piece (Meng et "
+        "al. 2022).",
+        _patched,
+        change=_patch,
+        takes="second text",
+        opaque="put a piece of another text's run into it",
+    ),
+)
+#: The kinds that gpt2viz has itself, by name.
+OURS: Mapping[str, Kind] = {kind.name: kind for kind in _OURS}
 
 
 @dataclass(frozen=True)
@@ -63,8 +309,8 @@ class EditKind:
     by: str = ""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or self.name in FIELDS:
-            taken = "gpt2viz has one of that name" if self.name in FIELDS else "as in one_late"
+        if not _NAME.fullmatch(self.name) or self.name in OURS:
+            taken = "gpt2viz has one of that name" if self.name in OURS else "as in one_late"
             raise EditError(
                 f"An edit's name is up to 24 of a–z, 0–9 and _, not {self.name!r:.40}: {taken}."
             )
@@ -75,41 +321,66 @@ class EditKind:
             )
 
     def changed(self, made: Tensor) -> Tensor:
-        """What goes on in place of what a head made: (B, T, hs) -> (B, T, hs).
+        """The head's stage as the function changes it: (B, T, hs) -> (B, T, hs).
 
         Raises ``PluginError`` where the function raises, or gives something else.
         """
         with blamed(lambda error: self._failed(f"raised {error}")):
-            found = self.of(made.clone())
-        if not isinstance(found, type(made)) or found.shape != made.shape:
-            gave = f"{type(found).__name__} {tuple(getattr(found, 'shape', ()))}"
+            result = self.of(made.clone())
+        if not isinstance(result, type(made)) or result.shape != made.shape:
+            gave = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
             due = f"a tensor {tuple(made.shape)}"
             raise PluginError(self._failed(f"gave {gave} where {due} is due"))
-        return found.to(made)
+        return result.to(made)
 
-    def _failed(self, what: str) -> str:
-        return f"The edit {self.name!r} of {self.by} {what}. Mend it, or uninstall what adds it."
+    def _failed(self, error: str) -> str:
+        return f"The edit {self.name!r} of {self.by} {error}. Mend it, or uninstall what adds it."
+
+    def _change(self, edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
+        heads[:, edit.head] = self.changed(heads[:, edit.head])  # (B, T, hs)
+
+    @property
+    def kind(self) -> Kind:
+        """The declaration that one of ours would have; its words are of others."""
+        authors = self.source.partition(",")[0]
+        return Kind(
+            self.name,
+            ("layer", "head"),
+            (),
+            self.name.replace("_", " ").capitalize(),
+            f"The head {self.does}{f' ({authors})' if authors else ''}. Added by {self.by}.",
+            lambda edit, _token: f"{_head(edit)} {self.does}",
+            stage=self.stage,
+            change=self._change,
+            opaque=opaque_by(self.by),
+            repeats=True,
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its name where its function can't be, such as a lambda."""
         try:
             pickle.dumps(self.of)
         except (pickle.PicklingError, AttributeError, TypeError):
-            return _known, (self.name,)
-        return EditKind, tuple(getattr(self, one.name) for one in fields(self))
+            return _registered, (self.name,)
+        return EditKind, tuple(getattr(self, field.name) for field in fields(self))
 
 
 #: The kinds that others declare, by name. Only ``register_edit`` adds to it.
 KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
 
 
-def _known(name: str) -> EditKind:
+def _registered(name: str) -> EditKind:
     return KINDS[name]
 
 
-def fields_of(kind: str) -> tuple[str, ...]:
-    """The fields that a kind needs: those of others are of one head."""
-    return FIELDS.get(kind, ("layer", "head"))
+def opaque_by(author: str) -> str:
+    """The reason why a run that a function of others changed can't be taken apart."""
+    return f"changed it by a function of {author}"
+
+
+def all_kinds() -> dict[str, Kind]:
+    """Every kind by its name: ours, and those that others declare."""
+    return {**OURS, **{added.name: added.kind for added in KINDS.values()}}
 
 
 def register_edit(kind: EditKind) -> EditKind:

@@ -16,18 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.arrays import Pairs
 from gpt2viz.errors import EditError
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.mask import hidden_pairs
-from gpt2viz.run.edit_kinds import FIELDS, KINDS, EditKind, fields_of
-
-#: What can be patched of the stream, by layer and position …
-STREAMS = ("residual_in", "attention_output", "mlp_output")
-#: … and of a head.
-OF_HEADS = ("head_output", "q", "k", "v", "weights")
-
-#: What a run makes whole only where it is ``explicit``.
-PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
+from gpt2viz.run.edit_kinds import KINDS, OURS, PATCH_TARGETS, STREAMS, EditKind, Kind
+from gpt2viz.run.stages import PAIR_STAGES
 
 #: Fields that may be left out.
 OPTIONAL = ("first", "position")
@@ -41,10 +35,8 @@ REFERENCE_TEXT = (
     "they went to the garden, looked for birds, and told their mother what they had seen."
 )
 
-_EXAMPLES = (
-    "off:1.3, mean:1.3, scale:1.3:0.5, attn:2, mlp:2, forbid:5:2, window:3, window:3:1, "
-    "nofirst, patch:residual_in:2:5 or patch:head_output:1.3"
-)
+_FORMS = [example for kind in OURS.values() for example in kind.examples]
+_EXAMPLES = f"{', '.join(_FORMS[:-1])} or {_FORMS[-1]}"
 
 
 @dataclass(frozen=True)
@@ -92,15 +84,15 @@ class Edit:
     own: EditKind | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if self.kind not in FIELDS:
+        if self.kind not in OURS:
             if self.kind not in KINDS:
                 raise EditError(
                     f"There is no edit {self.kind!r:.40} here. Install the package that adds it, "
                     f"or write {_EXAMPLES}."
                 )
             object.__setattr__(self, "own", KINDS[self.kind])
-        if self.kind == "patch" and self.stage not in STREAMS + OF_HEADS:
-            known = ", ".join(STREAMS + OF_HEADS)
+        if self.kind == "patch" and self.stage not in PATCH_TARGETS:
+            known = ", ".join(PATCH_TARGETS)
             raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
         for name in (one.name for one in fields(self) if one.name not in ("kind", "own")):
             value, needed = getattr(self, name), name in self._fields()
@@ -116,6 +108,11 @@ class Edit:
             )
 
     @property
+    def declared(self) -> Kind:
+        """The declaration of its kind."""
+        return OURS[self.kind] if self.own is None else self.own.kind
+
+    @property
     def by(self) -> str:
         """Whose function it is that changes the run; "" for our own kinds of edits."""
         return "" if self.own is None else self.own.by
@@ -123,41 +120,25 @@ class Edit:
     def _fields(self) -> tuple[str, ...]:
         """The fields that it needs: a part of the stream belongs to no head."""
         without = "head" if self.stage in STREAMS else None
-        return tuple(name for name in fields_of(self.kind) if name != without)
+        return tuple(name for name in self.declared.fields if name != without)
 
     def __str__(self) -> str:
-        values = {name: getattr(self, name) for name in fields_of(self.kind)}
+        values = {name: getattr(self, name) for name in self.declared.fields}
         if values.pop("head", None) is not None:
             values["layer"] = f"{self.layer}.{self.head}"
         written = [self.kind, *(value for value in values.values() if value is not None)]
         return ":".join(map(str, written))
 
-    @property
-    def masks(self) -> bool:
-        """True where the edit changes who may see whom, and not what a part puts out."""
-        return self.kind in ("forbid", "window", "nofirst")
-
 
 #: How changes to a run are given: the short form, one edit, or several of either, in their order.
 Edits = str | Edit | Sequence[str | Edit]
 
-_INTEGER, _NUMBER = r"([0-9]{1,6})", r"([-+0-9.e]{1,24})"
-_HEAD = rf"{_INTEGER}\.{_INTEGER}"
-_FORMS: dict[str, str] = {
-    "off": _HEAD,
-    "mean": _HEAD,
-    "scale": f"{_HEAD}:{_NUMBER}",
-    "attn": _INTEGER,
-    "mlp": _INTEGER,
-    "forbid": f"{_INTEGER}:{_INTEGER}",
-    "window": rf"{_INTEGER}(?::{_INTEGER})?",
-    "nofirst": "",
-    "patch": rf"([a-z_]+):{_INTEGER}(?:\.{_INTEGER})?(?::{_INTEGER})?",
+_INTEGER = "([0-9]{1,6})"
+#: Fields that are no whole numbers: how each is written, and what reads it.
+_READ: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "factor": ("([-+0-9.e]{1,24})", float),
+    "stage": ("([a-z_]+)", str),
 }
-
-
-#: How a field is read that is no whole number.
-_READ: dict[str, Callable[[str], Any]] = {"factor": float, "stage": str}
 
 
 def read_edits(given: Edits) -> tuple[Edit, ...]:
@@ -185,22 +166,31 @@ def parse_edits(text: str) -> tuple[Edit, ...]:
 
 
 def _parse(text: str) -> Edit:
-    if (of_others := re.fullmatch(f"([a-z0-9_]+):{_HEAD}", text)) and of_others[1] not in FIELDS:
-        return Edit(of_others[1], int(of_others[2]), int(of_others[3]))
-    for kind, form in _FORMS.items():
-        found = re.fullmatch(f"{kind}:{form}" if form else kind, text)
-        if found is None:
-            continue
-        try:
-            values = {
-                name: _READ.get(name, int)(raw)
-                for name, raw in zip(FIELDS[kind], found.groups(), strict=True)
-                if raw is not None
-            }
-        except ValueError:
-            break
-        return Edit(kind, **values)
-    raise EditError(f"{text[:40]!r} isn't an edit. Write {_EXAMPLES}.")
+    name = text.partition(":")[0]
+    names = OURS[name].fields if name in OURS else ("layer", "head")
+    match = re.fullmatch(f"[a-z0-9_]+{_form(names)}", text)
+    written = {} if match is None else dict(zip(names, match.groups(), strict=True))
+    try:
+        values = {
+            field: _READ.get(field, (_INTEGER, int))[1](value)
+            for field, value in written.items()
+            if value is not None
+        }
+    except ValueError:  # a factor such as "e"
+        match = None
+    if match is None:
+        raise EditError(f"{text[:40]!r} isn't an edit. Write {_EXAMPLES}.")
+    return Edit(name, **values)
+
+
+def _form(names: Sequence[str]) -> str:
+    """The regular expression of a kind's fields: "1.3:0.5" is a layer, a head and a factor."""
+    parts = ""
+    for name in names:
+        written = ("\\." if name == "head" else ":") + _READ.get(name, (_INTEGER, int))[0]
+        optional = name in OPTIONAL or (name == "head" and "stage" in names)
+        parts += f"(?:{written})?" if optional else written
+    return parts
 
 
 def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
@@ -209,50 +199,7 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
     def token(n: int | None) -> str:
         return f"{n} ({labels[n]})" if n is not None and n < len(labels) else str(n)
 
-    if edit.kind == "patch":
-        where = "" if edit.position is None else f" at {token(edit.position)}"
-        return f"{_piece(edit)}{where}, as in the second text"
-    head = f"Layer {edit.layer} head {edit.head}"
-    if edit.own is not None:
-        return f"{head} {edit.own.does}"
-    return {
-        "off": f"{head} is off: its output is 0",
-        "mean": f"{head} outputs its mean over the reference text",
-        "scale": f"{head}: its output × {edit.factor}",
-        "attn": f"Layer {edit.layer}: attention adds nothing",
-        "mlp": f"Layer {edit.layer}: the MLP adds nothing",
-        "forbid": f"Query {token(edit.query)} may not see key {token(edit.key)}",
-        "window": _reach(edit),
-        "nofirst": "No later query sees the first token",
-    }[edit.kind]
-
-
-def _reach(edit: Edit) -> str:
-    """What a window leaves: "Each query sees only itself and the first key"."""
-    seen = "itself"
-    if edit.width != 1:
-        seen = f"keys fewer than {edit.width} places away, itself included"
-    if edit.first is not None:
-        after = " and" if edit.width == 1 else ", and"
-        seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"
-    return f"Each query sees only {seen}"
-
-
-def _piece(edit: Edit) -> str:
-    """What a patch puts in, without the position: "Layer 1 head 3: output"."""
-    if edit.stage == "residual_in":
-        return f"The stream before layer {edit.layer}"
-    parts = {
-        "attention_output": "what attention adds",
-        "mlp_output": "what the MLP adds",
-        "head_output": "output",
-        "q": "query",
-        "k": "key",
-        "v": "value",
-        "weights": "attention weights",
-    }
-    head = "" if edit.head is None else f" head {edit.head}"
-    return f"Layer {edit.layer}{head}: {parts[edit.stage or '']}"
+    return edit.declared.sentence(edit, token)
 
 
 def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
@@ -269,36 +216,29 @@ def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit,
     return tuple(found)
 
 
-def forbidden(edits: Iterable[Edit], n_tokens: int) -> NDArray[np.bool_] | None:
+def forbidden(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
     """(T, T), True where some edit hides a key (column) from a query (row); None for no such edit.
 
     T is ``n_tokens``. The causal mask is not in it.
     """
-    masking = [edit for edit in edits if edit.masks]
-    if not masking:
-        return None
-    pairs = np.zeros((n_tokens, n_tokens), bool)
-    places = np.arange(n_tokens)
-    for edit in masking:
-        if edit.kind == "window":
-            first = edit.first or 0
-            pairs[:, first:] |= np.abs(places[:, None] - places[first:]) >= (edit.width or 1)
-        elif edit.kind == "nofirst":
-            pairs[1:, 0] = True
-        else:
-            pairs[edit.query, edit.key] = True
-    pairs.flags.writeable = False
+    pairs = None
+    for edit in edits:
+        if edit.declared.hides is not None:
+            pairs = np.zeros((n_tokens, n_tokens), bool) if pairs is None else pairs
+            edit.declared.hides(edit, pairs)
+    if pairs is not None:
+        pairs.flags.writeable = False
     return pairs
 
 
-def passed_on(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
-    """What the heads of a layer multiply all that their keys give by: (nh,).
+def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
+    """The factors by which the heads of a layer multiply all that their keys give: (nh,).
 
     1 as they are, the factor where they are scaled; 0 where the output is 0, or a mean that no key
     of this text gives. Raises ``EditError`` where the run is no sum over this text, as
-    ``check_sums`` has it.
+    ``check_decomposable`` does.
     """
-    check_sums(edits)
+    check_decomposable(edits)
     factors = np.ones(n_head, np.float32)
     for edit in edits:
         if edit.layer == layer and edit.head is not None:
@@ -307,35 +247,37 @@ def passed_on(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.floa
 
 
 def attention_is_off(edits: Sequence[Edit], layer: int) -> bool:
-    """Whether the layer's attention adds nothing to the stream, its bias included."""
+    """True where the layer's attention adds nothing to the stream, its bias included."""
     return any(edit.kind == "attn" and edit.layer == layer for edit in edits)
+
+
+def take_mean(edits: Iterable[Edit]) -> bool:
+    """True where some edit puts a mean of other runs in place of a head."""
+    return any(edit.declared.takes == "reference" for edit in edits)
 
 
 def patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """The edits that take a piece from another text's run."""
-    return tuple(edit for edit in edits if edit.kind == "patch")
+    return tuple(edit for edit in edits if edit.declared.takes == "second text")
 
 
 def without_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """The edits that change that other text's run too."""
-    return tuple(edit for edit in edits if edit.kind != "patch")
+    return tuple(edit for edit in edits if edit.declared.takes != "second text")
 
 
-def unsummed(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """The edits after which what a head puts out needn't be a sum over this text's tokens.
+def nonlinear_edits(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits after which a head's output needn't be a sum over this text's tokens.
 
-    A patch's piece is made of another text, and what a function of others does isn't known.
+    A patch's piece is made of another text, and nothing is known of a function of others.
     """
-    return tuple(edit for edit in edits if edit.kind == "patch" or edit.by)
+    return tuple(edit for edit in edits if edit.declared.opaque)
 
 
-def check_sums(edits: Iterable[Edit]) -> None:
+def check_decomposable(edits: Iterable[Edit]) -> None:
     """Raise ``EditError`` where a run can't be taken apart into what its tokens gave."""
-    for edit in unsummed(edits):
-        did = "put a piece of another text's run into it"
-        if edit.by:
-            did = f"changed it by a function of {edit.by}"
-        raise EditError(f"This run can't be taken apart: {edit} {did}.")
+    for edit in nonlinear_edits(edits):
+        raise EditError(f"This run can't be taken apart: {edit} {edit.declared.opaque}.")
 
 
 def check(
@@ -358,7 +300,7 @@ def check(
             value = getattr(edit, name)
             if value is not None and value >= size:
                 raise EditError(f"{edit} names {name} {value}, but {of} 0 to {size - 1}.")
-        if edit.stage in PAIRS and not explicit:
+        if edit.stage in PAIR_STAGES and not explicit:
             raise EditError(
                 f"{edit}: the run of so long a text makes no {edit.stage} whole. Change q, k or "
                 "head_output, shorten the text, or give explicit=True."

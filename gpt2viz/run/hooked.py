@@ -14,11 +14,23 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.errors import EditError
 from gpt2viz.plugins import THIS_PROGRAM
+from gpt2viz.run.edit_kinds import Kind, opaque_by
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.stages import STAGE, place_of
 
 #: From a stage's name, such as "residual_mid.2", to what makes another array of it.
 Hooks = Mapping[str, Callable[[Array], Any]]
+
+
+_HOOK = Kind(
+    "hook",
+    (),
+    (),
+    "Change a stage by a function",
+    "A function of this program changes what the stage puts out.",
+    lambda edit, _token: f"A function of {THIS_PROGRAM} changes {str(edit).removeprefix('hook:')}",
+    opaque=opaque_by(THIS_PROGRAM),
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,11 @@ class Hook(Edit):
         """An edit's checks are of fields that a hook doesn't have."""
 
     @property
+    def declared(self) -> Kind:
+        """The declaration of all hooks, which have no short form."""
+        return _HOOK
+
+    @property
     def by(self) -> str:
         """Whose function it is."""
         return THIS_PROGRAM
@@ -55,7 +72,7 @@ class Hook(Edit):
         return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")
 
     def changed(self, made: Tensor) -> Tensor:
-        """What goes on in place of what the stage's module made, of the same shape.
+        """The stage as the function changes it, of the same shape.
 
         Raises ``EditError`` where the function gives something else, and what it raises itself.
         """

@@ -1,35 +1,12 @@
-"""Pieces of one text's run that can take the place of another's, and texts that line up for it."""
+"""Texts whose tokens line up, so that one's run can be patched from the other's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.key import alike
-from gpt2viz.run.stages import StageName
-from gpt2viz.run.trace import Trace
-
-
-def piece(run: Trace, stage: str, layer: int) -> Array:
-    """A stage of ``STREAMS`` or ``OF_HEADS`` in one layer: (T, C) or (nh, T, ·)."""
-    if stage == "residual_in":
-        found = run.stage("residual_out", layer - 1) if layer else run.stage("embedding")
-    else:
-        found = run.stage(cast("StageName", stage), layer)
-    own: Array = found[0].copy()  # torch warns of arrays that nobody may write to
-    return own
-
-
-def module_of(stage: str, layer: int) -> str:
-    """The module that puts such a piece out."""
-    if stage == "residual_in":
-        return "drop" if layer == 0 else f"h.{layer - 1}.residual_out"
-    inside = {"attention_output": "attn", "mlp_output": "mlp"}
-    inside |= {part: f"attn.{part}" for part in "qkv"}
-    return f"h.{layer}.{inside.get(stage, f'attn.attend.{stage}')}"
 
 
 def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:

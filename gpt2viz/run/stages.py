@@ -147,6 +147,9 @@ STAGES: tuple[Stage, ...] = (
 
 STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
 
+#: The stages with a number for every query and key.
+PAIR_STAGES = tuple(stage.key for stage in STAGES if stage.axes == _PAIRS)
+
 #: The eight stages of one head, in the order in which they are computed.
 HEAD_STAGES: tuple[HeadStageName, ...] = (
     "q",
@@ -180,6 +183,13 @@ def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     if number and int(number) >= n_layer:
         raise PlaceError(f"{name!r}: this model has layers 0 to {n_layer - 1}.")
     return stage, int(number) if number else None
+
+
+def module_of(name: str, layer: int) -> str:
+    """The module that puts a stage out; "residual_in" is the stream before the layer."""
+    if name == "residual_in":
+        return module_of("residual_out", layer - 1) if layer else STAGE["embedding"].path
+    return STAGE[name].path.format(layer=layer)
 
 
 @lru_cache(maxsize=16)

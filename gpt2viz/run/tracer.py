@@ -27,6 +27,7 @@ from gpt2viz.run.edits import (
     forbidden,
     patches,
     read_edits,
+    take_mean,
     without_patches,
 )
 from gpt2viz.run.forward import run_texts
@@ -277,7 +278,7 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
 
 def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> Reference | None:
     """What means are taken from; None where none is."""
-    if not any(edit.kind == "mean" for edit in edits):
+    if not take_mean(edits):
         return None
     if given is None:
         return reference_run(model)

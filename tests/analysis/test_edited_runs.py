@@ -33,8 +33,8 @@ from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.similarity import similarities
-from gpt2viz.run.edit_kinds import KINDS, EditKind
-from gpt2viz.run.edits import OF_HEADS, REFERENCE_TEXT, STREAMS
+from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
+from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages, write_checkpoint
 from tests.numpy_gpt2 import Checkpoint, Tolerance, by_head, layer_norm, read, reference, softmax

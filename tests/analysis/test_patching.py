@@ -17,7 +17,7 @@ from torch import Tensor
 import gpt2viz
 from gpt2viz.analysis import patching
 from gpt2viz.model import hub
-from gpt2viz.run.edits import OF_HEADS, STREAMS
+from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.pieces import nearest_pair
 from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint

@@ -17,7 +17,7 @@ from gpt2viz.analysis.paired_runs import Metric
 from gpt2viz.app import jobs
 from gpt2viz.app.views import depends, two_texts
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.run.edits import OF_HEADS, STREAMS
+from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import array, button, figure, heatmaps, notices, open_page, page_text, pictures

@@ -14,6 +14,7 @@ import gpt2viz
 from gpt2viz import parse_edits
 from gpt2viz.app.views import edits
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.run.edit_kinds import OURS
 from tests.app.cases import each
 from tests.app.pages import (
     array,
@@ -252,7 +253,7 @@ def test_after_an_edit_the_head_on_screen_is_one_that_it_changes() -> None:
 
 def test_every_kind_can_be_added() -> None:
     at = open_page("what_if", layer="0", head="0")
-    for kind in edits.KINDS:
+    for kind in OURS:
         if kind == "patch":  # below: it needs a second sentence
             continue
         at.selectbox(key="edit_kind").set_value(kind).run()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import gpt2viz
+from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
@@ -186,6 +187,17 @@ def test_a_reference_run_of_another_model_is_refused(
     other = reference_run(gpt2viz.load_model(tmp_path / "other"))
     with pytest.raises(ValueError, match="this trace was made by other, not by tiny"):
         gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("mean:1.1"), reference=other)
+
+
+def test_every_kind_is_declared_whole() -> None:
+    """Its examples are read, and it does something; its words are no other's."""
+    for name, kind in OURS.items():
+        for text in kind.examples:
+            (edit,) = parse_edits(text)
+            assert (str(edit), edit.kind) == (text, name)
+        assert (kind.hides is None) == (kind.change is not None)
+    for words in ("title", "meaning"):
+        assert len({getattr(kind, words) for kind in OURS.values()} - {""}) == len(OURS)
 
 
 def test_edits_in_words() -> None:

@@ -1,4 +1,4 @@
-"""Every edit against transformers, which is edited here by other means: its own hooks and masks.
+"""Every kind of edit against transformers, edited here by other means: its own hooks and masks.
 
 A head is changed in the slice that goes into ``c_proj``, the mask in ``attention_mask``.
 """
@@ -17,12 +17,13 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 import gpt2viz
+from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
-IDS = np.random.default_rng(5).integers(0, 420, 11).tolist()
+IDS, OTHER_IDS = np.random.default_rng(5).integers(0, 420, (2, 11)).tolist()
 HS = 6
 
 #: The edits, and the same written out for the oracle: slices of heads, layers, hidden pairs.
@@ -41,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "window:3": {"pairs": [(i, j) for i in range(11) for j in range(11) if not -3 < i - j < 3]},
     "window:2:3": {"pairs": [(i, j) for i in range(11) for j in range(3, 11) if abs(i - j) > 1]},
     "nofirst": {"pairs": [(i, 0) for i in range(1, 11)]},
+    "patch:head_output:1.3": {"heads": [(1, 3, "other", None)]},
     "off:0.1,mlp:1,nofirst,scale:2.3:3.0": {
         "heads": [(0, 1, "times", 0), (2, 3, "times", 3)],
         "parts": ["h.1.mlp"],
@@ -63,6 +65,13 @@ def means(folder: Path, model: gpt2viz.Model) -> list[np.ndarray]:
     return [heads.mean(axis=1) for heads in reference(folder, list(ids), True)["head_output"]]
 
 
+def zero(_module: Any, _inputs: Any, output: Any) -> Any:
+    """A hook that puts 0 in place of an output."""
+    if isinstance(output, tuple):
+        return (torch.zeros_like(output[0]), *output[1:])
+    return torch.zeros_like(output)
+
+
 def oracle(
     pair: Any,
     *,
@@ -78,16 +87,14 @@ def oracle(
             here = slice(head * HS, (head + 1) * HS)
             if how == "mean":
                 merged[..., here] = torch.from_numpy(means(folder, ours)[layer][head])
+            elif how == "other":
+                other = reference(folder, OTHER_IDS, True)["head_output"][layer][head]
+                merged[..., here] = torch.from_numpy(other)
             else:
                 merged[..., here] = merged[..., here] * factor
             return (merged,)
 
         return hook
-
-    def zero(_module: Any, _inputs: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return (torch.zeros_like(output[0]), *output[1:])
-        return torch.zeros_like(output)
 
     n = len(IDS)
     hidden = np.triu(np.ones((n, n), bool), 1)
@@ -110,12 +117,15 @@ def oracle(
         )
 
 
-def test_every_edit_equals_transformers(pair: Any, subtests: pytest.Subtests) -> None:
+def test_every_kind_equals_transformers(pair: Any, subtests: pytest.Subtests) -> None:
+    assert {edit.kind for text in CASES for edit in gpt2viz.parse_edits(text)} == set(OURS)
     for explicit in (True, False):
         for text in CASES:
             with subtests.test(explicit=explicit, text=text):
                 edits = gpt2viz.parse_edits(text)
-                trace = gpt2viz.trace(pair[2], IDS, explicit=explicit, edits=edits)
+                trace = gpt2viz.trace(
+                    pair[2], IDS, explicit=explicit, edits=edits, patch_from=OTHER_IDS
+                )
                 out = oracle(pair, **CASES[text])
                 assert_allclose(trace.logits, out.logits, **TOLERANCE)
                 assert_allclose(

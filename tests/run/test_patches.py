@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
-from gpt2viz.run.edits import OF_HEADS, STREAMS, Edit, describe, moved, parse_edits
+from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
+from gpt2viz.run.edits import Edit, describe, moved, parse_edits
 from tests.analysis.test_patching import CLEAN, CORRUPTED, Oracle
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import PER_LAYER, Tolerance

@@ -52,7 +52,8 @@ from gpt2viz.pictures.patching import (
     shares,
 )
 from gpt2viz.pictures.prediction import probability_bars
-from gpt2viz.run.edits import OF_HEADS, STREAMS, check
+from gpt2viz.run.edit_kinds import OF_HEADS, PATCH_TARGETS, STREAMS
+from gpt2viz.run.edits import check
 from gpt2viz.run.interventions import changes
 
 #: The choices, by their values in the address.
@@ -70,17 +71,6 @@ _OF_HEADS = "Share of the answer that every head brings along"
 _WAITING = "The first numbers are on their way."
 #: So many tokens are drawn.
 _BEST = 4
-#: A piece that is patched in words, {at} standing for its token or head.
-_PIECE_IN_WORDS = {
-    "residual_in": "the stream of {at} before layer {layer}",
-    "attention_output": "what attention of layer {layer} adds at {at}",
-    "mlp_output": "what the MLP of layer {layer} adds at {at}",
-    "head_output": "the output of head {layer}.{at}",
-    "q": "the queries of head {layer}.{at}",
-    "k": "the keys of head {layer}.{at}",
-    "v": "the values of head {layer}.{at}",
-    "weights": "the attention weights of head {layer}.{at}",
-}
 #: The share of the answer that is to be kept.
 _KEPT = 0.9
 #: Seconds that a page waits for numbers before it is drawn without them.
@@ -457,7 +447,7 @@ def _effect(runs: Runs, share: float) -> str:
 
 def _piece_in_words(runs: Runs, edit: Edit) -> str:
     """The piece that is patched, in words."""
-    words = _PIECE_IN_WORDS[edit.stage or ""]
+    words = PATCH_TARGETS[edit.stage or ""].phrase
     if edit.position is None:
         return words.format(layer=edit.layer, at=edit.head)
     token = literal(runs.ends[1].labels[edit.position])

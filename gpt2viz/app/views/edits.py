@@ -14,7 +14,6 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import (
     Edit,
     EditError,
-    EditKind,
     GPT2Config,
     GPT2VizError,
     Model,
@@ -33,52 +32,17 @@ from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.errors import PluginError
 from gpt2viz.labels import isolated
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.patching import PIECES
-from gpt2viz.run import edit_kinds
-from gpt2viz.run.edit_kinds import fields_of
-from gpt2viz.run.edits import LARGEST_FACTOR, STREAMS, check, describe, patches, unsummed
+from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds
+from gpt2viz.run.edits import (
+    LARGEST_FACTOR,
+    check,
+    describe,
+    nonlinear_edits,
+    patches,
+    take_mean,
+)
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.pieces import check_as_long
-
-#: What a person picks from, and what it means.
-KINDS: dict[str, tuple[str, str]] = {
-    "off": (
-        "Switch a head off",
-        "Its output becomes 0: it adds nothing (Michel et al. 2019). The model never met that in "
-        "training: what an early head seems to do by it can be what the later ones do without it. "
-        "Its mean is the milder test.",
-    ),
-    "mean": (
-        "Replace a head by its mean",
-        "Its output becomes the same for every token: what it puts out on average over a "
-        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
-    ),
-    "scale": (
-        "Scale a head",
-        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
-    ),
-    "attn": (
-        "Switch a layer's attention off",
-        "It adds nothing: its weights are still computed and shown, but not used.",
-    ),
-    "mlp": ("Switch a layer's MLP off", "The step after attention, for each token alone."),
-    "forbid": ("Hide one token from another", "In every head of every layer."),
-    "window": (
-        "Look back only so far",
-        "A token sees itself and the few just before it; with the mask off, those after it too. "
-        "The text's first few can stay in sight, where heads rest (Xiao et al. 2023).",
-    ),
-    "nofirst": (
-        "Hide the first token",
-        "Heads with nothing to do rest on the first token. Where do they look without it?",
-    ),
-    "patch": (
-        "Take a piece from another text",
-        "A piece of this run becomes what it is in the run of a second sentence of as many tokens, "
-        "with the same mask and the other edits. What changes along depends on that piece (Meng et "
-        "al. 2022).",
-    ),
-}
 
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
 MOST = 64
@@ -123,7 +87,7 @@ def wanted() -> tuple[Edit, ...]:
     found = _edits()
     if not found:
         return ()
-    apart = not unsummed(found)
+    apart = not nonlinear_edits(found)
     on: bool = st.toggle(
         "With the edits",
         disabled=not apart,
@@ -196,7 +160,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         second = _pick(view, edits)
         _listed(view, edits)
     _say_refused()
-    prose.plugin_errors(*edit_kinds.KINDS.troubles)
+    prose.plugin_errors(*KINDS.troubles)
     _stop_where_impossible(view, edits, second)
     return two_runs.before_and_after(view, edits, second)
 
@@ -207,43 +171,37 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
     The tokens that patches among ``edits`` take from.
     """
     _offer(*controls.layer_and_head(view, opening(view)))
-    kinds = KINDS | {one.name: _told(one) for one in edit_kinds.KINDS.values()}
+    kinds = all_kinds()
     kind: str = st.selectbox(
         "What to change",
         kinds,
-        format_func=lambda kind: kinds[kind][0],
+        format_func=lambda kind: kinds[kind].title,
         key="edit_kind",
         label_visibility="collapsed",
         width=250,
     )
     values: dict[str, Any] = {}
-    for name in fields_of(kind):
+    for name in kinds[kind].fields:
         if name != "head" or values.get("stage") not in STREAMS:
             values[name] = _field(view, name)
     patched = bool(patches(edits))
-    second = _second(view) if patched or kind == "patch" else ()
+    patching, meaning = kinds[kind].takes == "second text", kinds[kind].meaning
+    second = _second(view) if patched or patching else ()
     st.button(
         "Add",
         icon=":material/add:",
         type="primary",
-        help=prose.tip(kinds[kind][1]),
+        help=prose.tip(literal(meaning) if kind in KINDS else meaning),
         on_click=_add_and_show,
         args=(
             _frame(view),
             Edit(kind, **values),
-            _odd(view, second) if kind == "patch" else "",
+            _odd(view, second) if patching else "",
             view.trace.key,
         ),
         key="add_edit",
     )
     return second if patched else ()
-
-
-def _told(kind: EditKind) -> tuple[str, str]:
-    """The same of a kind that a package adds: what a person picks, and what it means."""
-    authors = kind.source.partition(",")[0]
-    said = f"The head {kind.does}{f' ({authors})' if authors else ''}. Added by {kind.by}."
-    return kind.name.replace("_", " ").capitalize(), literal(said)
 
 
 def _second(view: View) -> tuple[int, ...]:
@@ -320,7 +278,13 @@ def _field(view: View, name: str) -> Any:
             width=165,
         )
     if name == "stage":
-        return st.selectbox("Piece", PIECES, format_func=PIECES.__getitem__, key=key, width=190)
+        return st.selectbox(
+            "Piece",
+            PATCH_TARGETS,
+            format_func=lambda target: PATCH_TARGETS[target].title,
+            key=key,
+            width=190,
+        )
     if name == "position":
         labels = view.labels
         return st.selectbox(
@@ -347,7 +311,7 @@ def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
 def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
     """Put an edit at the end of the list, unless the run would be impossible or ``why_not``."""
     before = address.chosen(parameters.EDITS)
-    if edit in before and edit.kind != "scale" and not edit.own:  # these do more the second time
+    if edit in before and not edit.declared.repeats:
         return
     after = (*before, edit)
     try:
@@ -425,7 +389,7 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
 
 def note_means(view: View, edits: tuple[Edit, ...]) -> None:
     """The reference text, where a head is replaced by its mean."""
-    if any(edit.kind == "mean" for edit in edits):
+    if take_mean(edits):
         run = run_cache.reference(view.model.name)
         prose.caption(
             f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
@@ -441,7 +405,7 @@ def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[in
     why = _odd(view, second) if patches(edits) else ""
     try:
         check(edits, *_frame(view))
-        if any(edit.kind == "mean" for edit in edits):
+        if take_mean(edits):
             run_cache.reference(view.model.name)
         if any(edit.own for edit in edits):  # only its run tells whether it can be made
             run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))

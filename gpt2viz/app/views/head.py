@@ -43,16 +43,14 @@ from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.grid import pixels
-from gpt2viz.run.stages import HEAD_STAGES, Stage, axis_sizes, formula, masking
+from gpt2viz.run.stages import HEAD_STAGES, PAIR_STAGES, Stage, axis_sizes, formula, masking
 
 #: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
 _ROW, _BESIDE = 552, 25
-#: The stages with a number for every query and key.
-PAIRS = ("scores", "scaled_scores", "masked_scores", "weights")
 #: Q, K and V have a colour of their own wherever they are named.
 _COLOR = {"q": "blue", "k": "orange", "v": "green"}
 #: Where a stage's numbers come from, as the page lays them out.
-_FROM = dict.fromkeys((*PAIRS, "head_output"), "→") | {"weights": "↓"}
+_FROM = dict.fromkeys((*PAIR_STAGES, "head_output"), "→") | {"weights": "↓"}
 #: Scores stand in one row and have their tokens' names once, the weights below have them all.
 _IN_A_ROW = ("scores", "scaled_scores", "masked_scores")
 _ENDS = dict.fromkeys(("q", "k", "scores"), (True, False))
@@ -155,7 +153,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
                 drawn.append(_draw_stage(view, part, stage, chosen, **answers))
     with st.container(key="pairs"):
         row = st.columns(_alike(view.labels), vertical_alignment="bottom")
-        for stage, column in zip(PAIRS, row, strict=False):
+        for stage, column in zip(PAIR_STAGES, row, strict=False):
             with column:
                 drawn.append(_draw_stage(view, part, stage, chosen, **answers))
         weights, mixed = st.columns([37, 23])
@@ -231,7 +229,7 @@ def _draw_stage(
         [panel],
         scale=stage.scale,
         height=_AROUND + height,
-        grows=None if key in (*PAIRS, "head_output") else _ROWS,
+        grows=None if key in (*PAIR_STAGES, "head_output") else _ROWS,
         row=chosen.key if key in ("k", "v") else chosen.query,
         column=chosen.key if pairs else None,
         numbers=NUMBERS_FIT_LARGE if pairs else 0,
@@ -286,7 +284,7 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
             address.put(parameters.KEY, rows.position(cell.row))
             return
         address.put(parameters.QUERY, rows.position(cell.row))
-        if cell.panel in PAIRS:
+        if cell.panel in PAIR_STAGES:
             address.put(parameters.KEY, columns.position(cell.column))
 
     return clicked
@@ -297,7 +295,7 @@ def _drag(part: Window, drawn: Panel) -> Drag:
     enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
-        enlarge(what if what.panel in PAIRS else what._replace(columns=every))
+        enlarge(what if what.panel in PAIR_STAGES else what._replace(columns=every))
 
     return Drag(dragged, part.shown)
 
