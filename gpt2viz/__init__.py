@@ -30,7 +30,7 @@ from gpt2viz.errors import (
     TextError,
     TooLargeError,
 )
-from gpt2viz.extras import later, needed
+from gpt2viz.extras import later
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edit_kinds import EditKind, register_edit
@@ -60,21 +60,9 @@ if TYPE_CHECKING:
     from gpt2viz.model.steps import Steps, load_steps
     from gpt2viz.notebook.show import show
     from gpt2viz.notebook.view import AttentionView
-    from gpt2viz.run.drawn import Drawer
     from gpt2viz.run.means import MeanReference
     from gpt2viz.run.saved import load_trace
     from gpt2viz.run.tracer import mean_reference, trace, trace_many
-
-
-def _figures() -> Drawer:
-    """What draws a trace: loaded when a picture is asked for, and only then."""
-    with needed("A trace's picture or table", "notebook"):
-        from gpt2viz.notebook import figures
-
-    return figures
-
-
-Trace.drawn_by = staticmethod(_figures)
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.

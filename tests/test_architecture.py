@@ -25,7 +25,7 @@ MAP = {
 #: Modules beside the rooms, which every room may use: plain words and files.
 BASE = {"arrays", "errors", "extras", "files", "labels", "plugins", "settings"}
 #: May use every room: what a person imports, and the command's start.
-TOP = {"__init__", "__main__", "heads", "offline"}
+TOP = {"__init__", "__main__", "figures", "heads", "offline"}
 
 
 def room_of(module: str) -> str:

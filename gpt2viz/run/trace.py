@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
+from gpt2viz.extras import needed
 from gpt2viz.labels import counted, label
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from gpt2viz.model.checkpoint import Model
     from gpt2viz.run.captured import Captured
     from gpt2viz.run.derived import Derived
-    from gpt2viz.run.drawn import Drawer
 
 #: Tokens that a trace writes out when it is printed, or shown in a notebook.
 WRITTEN = 60
@@ -121,9 +121,6 @@ class Trace:
     reused: int = 0
     spell: Callable[[int], bytes] = bytes
     last_logits: Array | None = None
-
-    drawn_by: ClassVar[Callable[[], Drawer]]
-    """Gives what draws a trace, which stands above traces: set by ``gpt2viz``."""
 
     @property
     def key(self) -> RunKey:
@@ -313,30 +310,31 @@ class Trace:
         )
 
     def heatmap(self, layer: int, head: int, stage: HeadStageName = "weights") -> Figure:
-        """A Plotly figure of one stage of one head: see ``gpt2viz.notebook.figures.heatmap``."""
-        return Trace.drawn_by().heatmap(self, layer, head, stage)
+        """A Plotly figure of one stage of one head: see ``gpt2viz.figures.heatmap``."""
+        figure: Figure = figures().heatmap(self, layer, head, stage)
+        return figure
 
     def heads(self, layer: int, stage: HeadStageName = "weights") -> Figure:
         """A Plotly figure of one stage of every head of a layer."""
-        return Trace.drawn_by().heads(self, layer, stage)
+        figure: Figure = figures().heads(self, layer, stage)
+        return figure
 
     def overview(self) -> Figure:
         """A Plotly figure of the weights of every head of every layer."""
-        return Trace.drawn_by().overview(self)
+        figure: Figure = figures().overview(self)
+        return figure
 
     def table(self, layer: int, head: int, stage: HeadStageName = "weights") -> DataFrame:
         """One stage of one head as a pandas DataFrame, with tokens as names."""
-        return Trace.drawn_by().table(self, layer, head, stage)
+        table: DataFrame = figures().table(self, layer, head, stage)
+        return table
 
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows of a trace: tokens, model, and every head as a thumbnail.
+    def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
+        """A trace in a notebook: its tokens, its model, and every head as a thumbnail.
 
         Without what draws it, its text, which says what to install.
         """
-        try:
-            return {"text/plain": repr(self), "text/html": Trace.drawn_by().html(self)}
-        except MissingExtraError as error:
-            return {"text/plain": f"{self!r}\n{error}"}
+        return in_notebook(repr(self), lambda: figures().html(self))
 
     @property
     def nbytes(self) -> int:
@@ -357,3 +355,19 @@ def check_trace(given: Trace) -> None:
         raise ArgumentError(
             f"A trace is needed, not {type(given).__name__}: gpt2viz.trace(model, text) makes one."
         )
+
+
+def figures() -> Any:
+    """The module ``gpt2viz.figures``, which draws traces: loaded when a picture is asked for."""
+    with needed("A trace's picture or table", "notebook"):
+        from gpt2viz import figures
+
+    return figures
+
+
+def in_notebook(text: str, html: Callable[[], str]) -> dict[str, str]:
+    """A value as a notebook shows it: HTML, or its text and what to install for more."""
+    try:
+        return {"text/plain": text, "text/html": html()}
+    except MissingExtraError as error:
+        return {"text/plain": f"{text}\n{error}"}

@@ -11,7 +11,7 @@ import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.explanation import RowExplanation, Side
-from gpt2viz.analysis.reason_words import spoken
+from gpt2viz.analysis.reasons import spoken
 from gpt2viz.analysis.scores import induction
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
