@@ -35,6 +35,34 @@ class Past(NamedTuple):
     v: Tensor
 
 
+class Mask(NamedTuple):
+    """The keys (columns) that each query (row) may not see: one for all layers of a forward.
+
+    ``hidden`` (r, P + T) is True where a key is hidden from one of the last r queries. ``causal``
+    says that these are the later keys and no others, and ``open`` that there are none. ``explicit``
+    makes every score and weight as a tensor of its own.
+    """
+
+    hidden: Tensor
+    causal: bool
+    open: bool
+    explicit: bool
+
+    @classmethod
+    def of(
+        cls,
+        n_queries: int,
+        positions: Tensor,
+        causal: bool = True,
+        explicit: bool = False,
+        forbidden: Tensor | None = None,
+    ) -> Mask:
+        """The mask of the last queries of a text whose tokens have these positions (P + T,)."""
+        hidden = hidden_pairs(positions, causal, forbidden, slice(-n_queries, None))
+        whole = forbidden is None and n_queries == len(positions)
+        return cls(hidden, causal and whole, whole and not causal, explicit)
+
+
 class Attend(nn.Module):
     """softmax(q kᵀ / √hs + mask) v, step by step (Vaswani et al. 2017, equation 1).
 
@@ -80,34 +108,20 @@ class SelfAttention(nn.Module):
         heads = x.view(B, T, self.n_head, C // self.n_head).transpose(1, 2)  # (B, nh, T, hs)
         return heads if past is None else torch.cat([past, heads], dim=2)  # (B, nh, P + T, hs)
 
-    def forward(
-        self,
-        x: Tensor,
-        causal: bool,
-        explicit: bool,
-        forbidden: Tensor | None = None,
-        past: Past | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, mask: Mask, past: Past | None = None) -> Tensor:
         B, T, C = x.shape
         q, k, v = self.c_attn(x).split(C, dim=-1)  # (B, T, 3C)
         q = self.q(self.split_heads(q, past and past.q))  # (B, nh, T, hs)
         k = self.k(self.split_heads(k, past and past.k))  # (B, nh, T, hs)
         v = self.v(self.split_heads(v, past and past.v))  # (B, nh, T, hs)
-        places = torch.arange(k.shape[2], device=x.device)  # (P + T,)
-        given = slice(-T, None)  # of the queries: those before have their scores made, and no more
-        if explicit:
-            asking = slice(-q.shape[2], None)  # all, or those that are given
-            hidden = hidden_pairs(places, causal, forbidden, asking)
-            y = self.attend(q, k, v, hidden)[:, :, given]  # (B, nh, T, hs)
+        if mask.explicit:  # scores of earlier queries are made too, and not their outputs
+            y = self.attend(q, k, v, mask.hidden)[:, :, -T:]  # (B, nh, T, hs)
         else:
             dropout = self.dropout if self.training else 0.0
-            plain = forbidden is None and past is None
-            seen = None if plain else ~hidden_pairs(places, causal, forbidden, given)
+            seen = None if mask.causal or mask.open else ~mask.hidden
             scale = 1 / (math.sqrt(q.shape[-1]) * self.attend.divisor)
-            causal = causal and seen is None
-            q = q[:, :, given]  # (B, nh, T, hs)
             y = F.scaled_dot_product_attention(
-                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=causal, scale=scale
+                q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=mask.causal, scale=scale
             )
             y = self.attend.head_output(y)  # (B, nh, T, hs)
         y = y.transpose(1, 2).reshape(B, T, C)
@@ -165,16 +179,9 @@ class Block(nn.Module):
         self.mlp = MLP(config)
         self.residual_out = nn.Identity()
 
-    def forward(
-        self,
-        x: Tensor,
-        causal: bool,
-        explicit: bool,
-        forbidden: Tensor | None = None,
-        past: Past | None = None,
-    ) -> Tensor:
+    def forward(self, x: Tensor, mask: Mask, past: Past | None = None) -> Tensor:
         normed = self.ln_1(x)  # (B, T, C)
-        x = self.residual_mid(x + self.attn(normed, causal, explicit, forbidden, past))  # (B, T, C)
+        x = self.residual_mid(x + self.attn(normed, mask, past))  # (B, T, C)
         normed = self.ln_2(x)  # (B, T, C)
         return self.residual_out(x + self.mlp(normed))  # (B, T, C)
 
@@ -226,10 +233,13 @@ class GPT2(nn.Module):
         n_positions = self.config.n_positions
         if T > n_positions:
             raise ContextError(T, n_positions)
+        places = torch.arange(T, device=ids.device)  # (P + T,)
+        asking = T if past and past[0].q is not None else T - first
+        mask = Mask.of(asking, places, causal, explicit, forbidden)
         tokens = self.wte(ids)  # (B, T, C)
-        positions = self.wpe(torch.arange(first, T, device=ids.device))  # (T, C)
+        positions = self.wpe(places[first:])  # (T, C)
         x = self.drop(tokens + positions)  # (B, T, C)
         for n, block in enumerate(self.h):
-            x = block(x, causal, explicit, forbidden, past[n] if past else None)  # (B, T, C)
+            x = block(x, mask, past[n] if past else None)  # (B, T, C)
         x = self.ln_f(x)  # (B, T, C)
         return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)

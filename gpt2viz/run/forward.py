@@ -17,7 +17,7 @@ from gpt2viz.errors import EditError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
-from gpt2viz.model.network import GPT2, Past
+from gpt2viz.model.network import GPT2, Mask, Past
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
 from gpt2viz.run.hooks import Recording, recording
 from gpt2viz.run.interventions import Change
@@ -110,9 +110,10 @@ def run_from(
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
         _changing(network, wanted),
     ):
-        x = streams
+        x, places = streams, torch.arange(T, device=streams.device)
+        mask = Mask.of(T, places, causal, explicit, pairs)
         for block in network.h[layer:]:
-            x = block(x, causal, explicit, pairs)  # (B, T, C)
+            x = block(x, mask)  # (B, T, C)
         logits: Tensor = network.lm_head(network.ln_f(x[:, -1]))  # (B, n_vocab)
     return read_only(logits)
 

@@ -216,7 +216,7 @@ PAIRS: tuple[Pair, ...] = (
     Pair(
         "masked =",
         "Hides later keys: their scores become −∞. With the mask off, the package hides none.",
-        ("SelfAttention.forward: hidden = hidden_pairs(", "Attend.forward: self.masked_scores("),
+        ("Mask.of: hidden = hidden_pairs(", "Attend.forward: self.masked_scores("),
         makes=("masked_scores",),
     ),
     Pair(

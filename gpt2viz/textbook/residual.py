@@ -16,7 +16,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.devices import read_only
-from gpt2viz.model.network import GPT2
+from gpt2viz.model.network import GPT2, Mask
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.textbook.claims import Claim
@@ -171,9 +171,9 @@ def stream_sizes(n_layer: int, scaled: bool, C: int = 96, seed: int = 0) -> tupl
                 if name.endswith("c_proj.weight"):
                     weights.mul_(first_deviation(n_layer) / 0.02)
         x = network.drop(network.wte(torch.arange(32)) + network.wpe(torch.arange(32)))[None]
-        sizes = [_size(x)]
+        sizes, mask = [_size(x)], Mask.of(32, torch.arange(32))
         for block in network.h:
-            x = block(x, causal=True, explicit=False)
+            x = block(x, mask)
             sizes.append(_size(x))
     return tuple(sizes)
 

@@ -33,10 +33,12 @@ first = past[0].k.shape[2] if past else 0
 n_positions = self.config.n_positions
 if T > n_positions:
 return heads if past is None else torch.cat([past, heads], dim=2)
-places = torch.arange(k.shape[2], device=x.device)
-given = slice(-T, None)
-if explicit:
-asking = slice(-q.shape[2], None)
+whole = forbidden is None and n_queries == len(positions)
+return cls(hidden, causal and whole, whole and not causal, explicit)
+places = torch.arange(T, device=ids.device)
+asking = T if past and past[0].q is not None else T - first
+mask = Mask.of(asking, places, causal, explicit, forbidden)
+if mask.explicit:
 """
 
 
