@@ -22,8 +22,8 @@ from gpt2viz.labels import shorten, spelled
 LARGEST_TEXT = 12_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
-#: How a component's script takes something of a script beside the components' folders.
-_TAKEN = re.compile(r'^import \{[^}]+\} from "\.\./(\w+\.js)"$', re.MULTILINE)
+#: A script's import of a module beside it.
+_TAKEN = re.compile(r'^import \{[^}]+\} from "\./(\w+\.js)"$', re.MULTILINE)
 # What colours a terminal's text, as torch writes it into its messages (ECMA-48).
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # In a message: of the reason, and of a path.
@@ -192,10 +192,5 @@ def save(path: Path, content: bytes) -> None:
 
 
 def script(text: str, read: Callable[[str], str]) -> str:
-    """A component's script with those that it imports written in, which are ``read`` by name."""
+    """A script with those that it imports written in, which are ``read`` by name."""
     return _TAKEN.sub(lambda taken: read(taken[1]), text)
-
-
-def imported(text: str) -> set[str]:
-    """The names of the scripts that a component's imports."""
-    return set(_TAKEN.findall(text))

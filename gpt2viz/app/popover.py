@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from gpt2viz.app.components import whole_page
+from gpt2viz.app.components import browser
 
 
 def button(
@@ -45,7 +45,7 @@ def _draw(
         with place, st.container(key=f"{key}_body"):
             if with_page:
                 st.caption("Ready once the page is drawn.")
-                whole_page.then_again(key=f"{key}_again")
+                browser.run_again(key=f"{key}_again")
             else:
                 body()
     if st.session_state.pop(_left(key), False):

@@ -24,12 +24,11 @@ from gpt2viz.run.session import Session
 if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
 
-#: The components of the app that draw here too: where they stand, by the page's name for them.
-_DRAWN_BY = {
-    "map": "app/components/model_map",
-    "tiles": "app/components/tiles",
-    "lines": "app/components/lines",
-}
+#: The folder of the app's scripts, and those that draw here too, by the page's name for them.
+_SCRIPTS = "app/scripts"
+_DRAWN_BY = {"map": "model_map", "tiles": "tiles", "lines": "lines"}
+#: The elements that such a script draws in.
+_ELEMENTS = re.compile(r"^export const html = `([^`]*)`$", re.MULTILINE)
 #: Pixels in a notebook.
 _HEIGHT = 760
 
@@ -97,19 +96,22 @@ class AttentionView:
         numbers = [_kept(f'data-part="{name}"', text) for name, text in self.parts.items()]
         numbers += [_kept(f'data-layer="{n}"', one.text) for n, one in enumerate(self.layers)]
         about = json.dumps(self.about, allow_nan=False, separators=(",", ":"))
-        components = _DRAWN_BY.items()
-        styles = {name: _read(f"{place}/style.css") for name, place in components}
-        styles["lines"] = f".lines {{\n{styles['lines']}}}\n"  # it speaks of every button there
+        components = {name: f"{_SCRIPTS}/{script}" for name, script in _DRAWN_BY.items()}
+        elements = {
+            f"{name}_html": _ELEMENTS.findall(_read(f"{path}.js"))[0]
+            for name, path in components.items()
+        }
         return Template(_read("notebook/attention.html")).substitute(
             version=__version__,
             title=escape(self.title),
-            style=_read("notebook/attention.css") + "".join(styles.values()),
+            style=_read("notebook/attention.css")
+            + "".join(_read(f"{path}.css") for path in components.values()),
             said="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.said),
             about=about.replace("<", "\\u003c"),
             numbers="\n".join(numbers),
             script=_module("notebook/attention.js"),
-            **{name: _module(f"{place}/component.js") for name, place in components},
-            **{f"{name}_html": _read(f"{place}/component.html") for name, place in components},
+            **{name: _module(f"{path}.js") for name, path in components.items()},
+            **elements,
         )
 
     @property
@@ -186,7 +188,7 @@ def _read(path: str) -> str:
 
 def _module(path: str) -> str:
     """A script as the body of a function that returns what the script exports by default."""
-    script = files.script(_read(path), lambda name: _read(f"app/components/{name}"))
+    script = files.script(_read(path), lambda name: _read(f"{_SCRIPTS}/{name}"))
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)
 
 

@@ -153,6 +153,12 @@ def sent(at: AppTest, key: str) -> dict[str, Any]:
     return data
 
 
+def script_of(component: Any) -> str:
+    """The script by which the browser draws a component."""
+    data = said(component.bytes) if component.bytes else json.loads(component.json)
+    return str(data["script"])
+
+
 def said(message: bytes) -> dict[str, Any]:
     """What a message says beside its numbers."""
     (length,) = struct.unpack_from("<I", message)

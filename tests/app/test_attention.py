@@ -16,8 +16,8 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import address, parameters
-from gpt2viz.app.components import head_numbers
-from gpt2viz.app.components.head_picture import together
+from gpt2viz.app.components import attention as components
+from gpt2viz.app.components.attention import together
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention
 from gpt2viz.app.views.measures import MEASURES
@@ -453,7 +453,7 @@ def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
 def test_more_numbers_than_a_message_may_have_stay_where_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(head_numbers, "MOST", N_LAYER * N_HEAD * 10 * 10 - 1)
+    monkeypatch.setattr(components, "_MOST_NUMBERS", N_LAYER * N_HEAD * 10 * 10 - 1)
     at = open_page("attention", text=CAT)
     assert not said(canvas(at, "one_head"))["head"]["numbers"]
 

@@ -36,7 +36,7 @@ from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
 from gpt2viz.textbook.tiny_crane import VOCABULARY
 from tests.app.chapters import answered, chapter, formulas, said
-from tests.app.pages import ROOT, array, figure, open_page, pictures, plain
+from tests.app.pages import ROOT, array, figure, open_page, pictures, plain, script_of
 from tests.docs.reading_level import grade, sentences
 
 #: The chapters that ask questions: all but the appendix.
@@ -146,17 +146,15 @@ BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric
 BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
 BY_KEYBOARD |= {"page_link", "popover", "radio", "select_slider", "selectbox", "text_input"}
-BY_KEYBOARD |= {"toggle", *(f"gpt2viz_{name}" for name in ("bundle", "keyboard", "landing"))}
-BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("progress", "theme_watch", "arrows", "diagram")}
-BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("guess_bars", "listings", "number_grid", "player")}
-BY_KEYBOARD |= {f"gpt2viz_{name}" for name in ("tiles", "matrix_or_lines", "picture_switch")}
-BY_KEYBOARD |= {"gpt2viz_token_chips"}
+BY_KEYBOARD |= {"toggle", "keyboard", "landing", "progress", "theme_watch", "arrows", "diagram"}
+BY_KEYBOARD |= {"guess_bars", "listings", "number_grid", "player", "tiles", "matrix_or_lines"}
+BY_KEYBOARD |= {"picture_switch", "token_chips"}
 
 
 def kinds(block: Block) -> Iterator[str]:
-    """The kinds of all that stands in a part of the page, components by name."""
+    """The kinds of all that stands in a part of the page, components by their scripts."""
     for part in block.children.values():
-        yield part.proto.component_name if part.type == "bidi_component" else part.type
+        yield script_of(part.proto) if part.type == "bidi_component" else part.type
         if isinstance(part, Block):
             yield from kinds(part)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app.components import guess_bars
 from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
@@ -84,14 +84,15 @@ def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for sent in ([float("nan"), 50, 50], [101, -1, 0], "34,33,33", None, [50, 50]):
-        monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, sent=sent, **__: expected(sent))
+        answer = partial(lambda sent, *_, expected, **__: expected(sent), sent)
+        monkeypatch.setattr(guess, "ask_guess", answer)
         at = open_page("textbook", chapter="crane")
         assert at.session_state["_progress_guesses"] == {}
-    monkeypatch.setattr(guess_bars, "ask", lambda *_, expected, **__: expected([40, 30, 30]))
+    monkeypatch.setattr(guess, "ask_guess", lambda *_, expected, **__: expected([40, 30, 30]))
     at = open_page("textbook", chapter="crane").run()
     assert at.session_state["_progress_guesses"] == {"crane": [40, 30, 30]}
     assert "crane_weights" in pictures(at)
-    monkeypatch.setattr(guess_bars, "ask", lambda *_, skipped, **__: skipped())
+    monkeypatch.setattr(guess, "ask_guess", lambda *_, skipped, **__: skipped())
     at = open_page("textbook", chapter="mask").run()
     assert at.session_state["_progress_guesses"] == {"mask": []}
     assert "mask_weights" in pictures(at)

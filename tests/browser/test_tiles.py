@@ -13,22 +13,22 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
-from gpt2viz.app.components import tiles, whole
+from gpt2viz import files
+from gpt2viz.app import components
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel, Part
 from gpt2viz.pictures.picture import Heatmaps
 from tests.browser.test_browser import PLACE
 
-FOLDER = Path(tiles.__file__).parent
-PARTS = ("component.html", "style.css", "component.js")
+SCRIPTS = Path(components.__file__).parents[1] / "scripts"
 
 _OPEN = """
-async ([html, css, code, message, width]) => {
+async ([css, code, message, width]) => {
+  const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }))
+  const { default: draw, html } = await import(url)
   document.body.innerHTML = `<style>:root { --st-primary-color: #3550c8 } ${css}</style>
     <div id="here" style="width: ${width}px">${html}</div>`
-  const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }))
-  const { default: draw } = await import(url)
   window.sent = []
   const parentElement = document.getElementById("here")
   const setTriggerValue = (name, value) => window.sent.push([name, value])
@@ -84,8 +84,9 @@ def message(of: list[Panel], **more: Any) -> str:
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:
-    parts = (whole((FOLDER / name).read_text()) for name in PARTS)
-    page.evaluate(_OPEN, [*parts, message(of, **more), 600])
+    style, script = ((SCRIPTS / name).read_text() for name in ("tiles.css", "tiles.js"))
+    module = files.script(script, lambda name: (SCRIPTS / name).read_text())
+    page.evaluate(_OPEN, [style, module, message(of, **more), 600])
 
 
 def painted(page: Page) -> np.ndarray:

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   apart, arrow, fine, followed, mixed, place, point, reach, snapped, ticks, told, within,
-} from "../../gpt2viz/app/components/arrows/component.js"
+} from "../../gpt2viz/app/scripts/arrows.js"
 
 test("a plane shows all its points, and more of its lower left where one lies there", () => {
   assert.deepEqual(reach([[.7, .7], [.9, .1]]), { low: -.45, high: 1.5 })

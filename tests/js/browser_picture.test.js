@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { beforeEach, mock, test } from "node:test"
 
-import save from "../../gpt2viz/app/components/browser_picture/component.js"
+import save from "../../gpt2viz/app/scripts/browser_picture.js"
 
 // A page with a chart whose camera notes what it is given.
 let charts, given

@@ -4,7 +4,7 @@ import { test } from "node:test"
 import {
   chooseHere, drawnHere, forget, hasRoom, holds, leftToServer, offerHere, offeredHere, sender,
   tellServer, untold, whenChosen,
-} from "../../gpt2viz/app/components/chosen.js"
+} from "../../gpt2viz/app/scripts/chosen.js"
 
 globalThis.PopStateEvent = class extends Event {}
 

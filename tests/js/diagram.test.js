@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { arrow, pieces } from "../../gpt2viz/app/components/diagram/component.js"
+import { arrow, pieces } from "../../gpt2viz/app/scripts/diagram.js"
 
 const box = (left, top, right, bottom) =>
   ({ left, top, right, bottom, x: (left + right) / 2, y: (top + bottom) / 2 })

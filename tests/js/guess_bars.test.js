@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { moved, shared } from "../../gpt2viz/app/components/guess_bars/component.js"
+import { moved, shared } from "../../gpt2viz/app/scripts/guess_bars.js"
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0)
 
@@ -57,7 +57,7 @@ class Part {
 
 test("a guess is handed in once it is asked for, and survives being drawn again", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
-  const { default: draw } = await import("../../gpt2viz/app/components/guess_bars/component.js")
+  const { default: draw } = await import("../../gpt2viz/app/scripts/guess_bars.js")
   const root = new Part("div"), sent = []
   const drawn = { data: { title: "weights", names: ["a", "b", "c"] },
     parentElement: { querySelector: () => root },

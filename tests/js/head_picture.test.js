@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   chosen, does, forLines, offers, ofHeads,
-} from "../../gpt2viz/app/components/head_picture/component.js"
+} from "../../gpt2viz/app/scripts/head_picture.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
   names: ["a", "b", "c"], said: [], between: "", what: "Attention weights",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { ink } from "../../gpt2viz/app/components/ink.js"
+import { ink } from "../../gpt2viz/app/scripts/ink.js"
 
 test("a number in a cell can be read on its colour, whatever that is", () => {
   const share = (c) => c / 255 <= .04045 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   asks, fresh, leadsTo, onward, round,
-} from "../../gpt2viz/app/components/keyboard/component.js"
+} from "../../gpt2viz/app/scripts/keyboard.js"
 
 const PARTS = ["first", "middle", "last"]
 

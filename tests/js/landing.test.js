@@ -18,7 +18,7 @@ async function landed(top, { visits = [1], holder = null, act = false } = {}) {
       get activeElement() { return holder ?? (done.includes("focused") ? place : null) } },
   })
   const { default: land } = await import(
-    `../../gpt2viz/app/components/landing/component.js?${Math.random()}`)
+    `../../gpt2viz/app/scripts/landing.js?${Math.random()}`)
   for (const visit of visits) land({ data: { id: "example", visit } })
   if (act) listeners.wheel()
   return { done, watched: watched.length }

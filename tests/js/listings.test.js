@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { leads, walk } from "../../gpt2viz/app/components/listings/component.js"
+import { leads, walk } from "../../gpt2viz/app/scripts/listings.js"
 
 const BESIDE = { 3: [10], 5: [10, 11], 8: [10, 12], 9: [] }
 
@@ -39,7 +39,7 @@ class Part {
 
 test("a click on either side chooses, lights up both, and is told", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
-  const { default: draw } = await import("../../gpt2viz/app/components/listings/component.js")
+  const { default: draw } = await import("../../gpt2viz/app/scripts/listings.js")
   const root = new Part("div"), sent = []
   const data = { titles: ["mine", "yours"], chosen: 1, parts: [1, 1, null, 4],
     listings: [["def f(", "    x  # so", "", "  y"], ["a", "b", "c"]],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { make } from "../../gpt2viz/app/components/make.js"
+import { make } from "../../gpt2viz/app/scripts/make.js"
 
 test("an element stands at the end of another, with text and name where they are given", () => {
   globalThis.document = { createElement: (tag) => ({ tag }) }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { offers, pictures } from "../../gpt2viz/app/components/matrix_or_lines/component.js"
+import { offers, pictures } from "../../gpt2viz/app/scripts/matrix_or_lines.js"
 
 const NAMES = ["0 a", "1 b", "2 c"]
 const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key",

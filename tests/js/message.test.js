@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { opened, readMatrices } from "../../gpt2viz/app/components/message.js"
+import { opened, readMatrices } from "../../gpt2viz/app/scripts/message.js"
 import { bits, message } from "../../gpt2viz/notebook/attention.js"
 
 const GRID = { rows: ["a", "b"], columns: ["“ö”", "d", "e"] }

@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   alike, fitting, ofTheSame, pixels, plan, read, rowOf, step, tokenOf, turn, under, ways,
-} from "../../gpt2viz/app/components/model_map/component.js"
+} from "../../gpt2viz/app/scripts/model_map.js"
 
 // A message by hand: two heads of 2 × 2.
 function message(cells) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { read, step } from "../../gpt2viz/app/components/number_grid/component.js"
+import { read, step } from "../../gpt2viz/app/scripts/number_grid.js"
 
 test("a number is read with either decimal sign and either minus", () => {
   const typed = { "1.5": 1.5, "1,5": 1.5, " -2 ": -2, "\u22123,25": -3.25, "1e2": 100, ".5": 0.5 }

@@ -2,18 +2,17 @@
 // node of_heads.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import bring from "../../gpt2viz/app/components/head_numbers/component.js"
-import { weightsOf } from "../../gpt2viz/app/components/every_head.js"
+import keep, { weightsOf } from "../../gpt2viz/app/scripts/head_numbers.js"
 import {
   chosen, does, forLines, ofHeads,
-} from "../../gpt2viz/app/components/head_picture/component.js"
-import { asLines } from "../../gpt2viz/app/components/lines/component.js"
-import { readMatrices } from "../../gpt2viz/app/components/message.js"
+} from "../../gpt2viz/app/scripts/head_picture.js"
+import { asLines } from "../../gpt2viz/app/scripts/lines.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
 
 const { head, numbers, choices } = JSON.parse(readFileSync(process.argv[2], "utf8"))
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"))
 
-if (numbers) bring({ data: bytes(numbers) })
+if (numbers) keep({ data: bytes(numbers) })
 console.log(JSON.stringify(choices.map((choice) => {
   const p = readMatrices(bytes(head))
   const state = chosen(p, (name, drawn) => name in choice ? choice[name] : drawn)

@@ -2,9 +2,9 @@
 // node of_lines.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import { asLines } from "../../gpt2viz/app/components/lines/component.js"
-import { pictures } from "../../gpt2viz/app/components/matrix_or_lines/component.js"
-import { readMatrices } from "../../gpt2viz/app/components/message.js"
+import { asLines } from "../../gpt2viz/app/scripts/lines.js"
+import { pictures } from "../../gpt2viz/app/scripts/matrix_or_lines.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
 
 const { sent, choice } = JSON.parse(readFileSync(process.argv[2], "utf8"))
 const held = (name, drawn) => name in choice ? choice[name] : drawn

@@ -1,8 +1,8 @@
 // What the tiles make of a message in a file: node painted.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import { readMatrices } from "../../gpt2viz/app/components/message.js"
-import { pixels } from "../../gpt2viz/app/components/tiles/component.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
+import { pixels } from "../../gpt2viz/app/scripts/tiles.js"
 
 const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))
 const bits = new Uint32Array(p.values.buffer, p.values.byteOffset, p.values.length)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { cropped, inWords, parsed, spelled, taken } from "../../gpt2viz/app/components/part.js"
+import { cropped, inWords, parsed, spelled, taken } from "../../gpt2viz/app/scripts/part.js"
 
 const SPECIAL = ["masked", "NaN", "infinite"].map((name) => ({ name, color: `#${name}` }))
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict"
 import { beforeEach, test } from "node:test"
 
-import draw from "../../gpt2viz/app/components/part_note/component.js"
-import { chooseHere, leftToServer } from "../../gpt2viz/app/components/chosen.js"
+import draw from "../../gpt2viz/app/scripts/part_note.js"
+import { chooseHere, leftToServer } from "../../gpt2viz/app/scripts/chosen.js"
 
 const DATA = { part: null, end: 10, here: true, lead: "Only a part is shown", of: "of 10 tokens." }
 

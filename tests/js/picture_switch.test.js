@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { turned } from "../../gpt2viz/app/components/picture_switch/component.js"
+import { turned } from "../../gpt2viz/app/scripts/picture_switch.js"
 
 const NAMES = ["matrix", "lines"]
 

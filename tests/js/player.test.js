@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { changes, look, shown, step } from "../../gpt2viz/app/components/player/component.js"
+import { changes, look, shown, step } from "../../gpt2viz/app/scripts/player.js"
 
 test("a step ends at the first and the last frame", () => {
   assert.deepEqual([step(0, 1, 3), step(2, 1, 3), step(0, -1, 3), step(0, 1, 1)], [1, 2, 0, 0])

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { beforeEach, test } from "node:test"
 
-import keep, { predicted, together } from "../../gpt2viz/app/components/progress/component.js"
+import keep, { predicted, together } from "../../gpt2viz/app/scripts/progress.js"
 
 const KNOWN = ["a1", "a2", "b1"], ROWS = ["r", "s"]
 

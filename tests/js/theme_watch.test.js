@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import watch, { isDark } from "../../gpt2viz/app/components/theme_watch/component.js"
+import watch, { isDark } from "../../gpt2viz/app/scripts/theme_watch.js"
 
 test("a background is dark below the middle of its three channels", () => {
   assert.ok(isDark([18, 20, 28]) && isDark([0, 0, 0]) && isDark([127, 128, 128]))

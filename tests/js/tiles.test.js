@@ -1,12 +1,12 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chooseHere, leftToServer } from "../../gpt2viz/app/components/chosen.js"
-import { readMatrices as read } from "../../gpt2viz/app/components/message.js"
+import { chooseHere, leftToServer } from "../../gpt2viz/app/scripts/chosen.js"
+import { readMatrices as read } from "../../gpt2viz/app/scripts/message.js"
 import mount, {
   briefly, called, colorBar, cut, dragged, every, fitting, kind, pixels, place, plan, reply, said,
   shade, step, under, wrapped, written,
-} from "../../gpt2viz/app/components/tiles/component.js"
+} from "../../gpt2viz/app/scripts/tiles.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
 

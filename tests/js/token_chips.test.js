@@ -1,8 +1,8 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chooseHere, offerHere, untold } from "../../gpt2viz/app/components/chosen.js"
-import draw, { away, reached } from "../../gpt2viz/app/components/token_chips/component.js"
+import { chooseHere, offerHere, untold } from "../../gpt2viz/app/scripts/chosen.js"
+import draw, { away, reached } from "../../gpt2viz/app/scripts/token_chips.js"
 
 test("arrow keys lead to the chips beside, and no further than to the ends", () => {
   assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => reached(4, 1, key)), [2, 2])

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import ask from "../../gpt2viz/app/components/whole_page/component.js"
+import ask from "../../gpt2viz/app/scripts/whole_page.js"
 
 test("its part of the page is asked for each time that it is drawn", () => {
   const sent = []

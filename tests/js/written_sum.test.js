@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import draw from "../../gpt2viz/app/components/written_sum/component.js"
+import draw from "../../gpt2viz/app/scripts/written_sum.js"
 
 // As much of a page's elements as the script uses.
 class Element {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components import landing
+from gpt2viz.app.components.book import land
 from gpt2viz.app.course import (
     after_gpt2,
     build,
@@ -215,7 +215,7 @@ def choose() -> str:
     if wanted and wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
         wanted = None
         address.put(parameters.EXAMPLE, None)
-    landing.land(chosen, wanted or "")
+    land(chosen, wanted or "")
     return chosen
 
 

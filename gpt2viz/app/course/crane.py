@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components import arrows
+from gpt2viz.app.components import book as controls
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import Book, code, heading, pairs, picture, vectors
 from gpt2viz.app.course.questions import Question
@@ -173,7 +173,7 @@ def draw_arrows(
         "pieces end at the new vector."
     )
     query, weights = found.q[0], found.weights[0]
-    drawn = arrows.Arrows(
+    drawn = controls.Arrows(
         words,
         axes,
         query,
@@ -185,7 +185,7 @@ def draw_arrows(
         attention.tip_to_tail(weights, found.v),
         temperature(),
     )
-    arrows.draw(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)
+    controls.draw_arrows(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)
     prose.markdown(
         "The **temperature** t divides the scores before softmax. Near 0 the largest score takes "
         "all the weight. The larger t is, the more even the weights are."

@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app import prose
-from gpt2viz.app.components import guess_bars
+from gpt2viz.app.components.book import ask_guess, compare_guess
 from gpt2viz.app.course import progress
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.textbook import guesses
@@ -62,7 +62,7 @@ def _ask(id: str) -> None:
         "always sum to 1."
     )
     st.latex(rf"\text{{{asked.scores}}} = {given(np.round(row.scores, _EXACT))}")
-    guess_bars.ask(
+    ask_guess(
         asked.title,
         row.words,
         key=f"guess_{id}",
@@ -85,7 +85,7 @@ def _compare(id: str, guess: list[int]) -> None:
     row, asked = guesses.ROWS[id], _ASKED[id]
     real = np.asarray(guesses.weights(row), float)
     with st.container(border=True, key=f"guessed_{id}"):
-        guess_bars.compare(
+        compare_guess(
             f"{asked.title}, expected and real",
             row.words,
             guess,

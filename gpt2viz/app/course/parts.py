@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, source_code
-from gpt2viz.app.components import player
+from gpt2viz.app.components.book import draw_player
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
 from gpt2viz.app.view import View
@@ -113,7 +113,7 @@ def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False
     at: int = address.chosen(parameter)
     choose = partial(address.put, parameter)
     output.remember(drawn.still(at), of_run)
-    player.draw(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)
+    draw_player(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)
 
 
 def code(*made: source_code.Made) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from gpt2viz.app import prose
-from gpt2viz.app.components.progress import keep
+from gpt2viz.app.components.browser import keep_progress
 from gpt2viz.textbook.guesses import ROWS, fits
 
 #: Bytes of the largest file that is read.
@@ -112,7 +112,7 @@ def bar(known: Answered, summary: str) -> None:
             disabled=not begun,
             help="Forgets all answers and guesses, here and in this browser.",
         )
-    keep(
+    keep_progress(
         key=_KEY,
         data={
             "answered": {name: answered().get(name, []) for name in known},
@@ -122,7 +122,7 @@ def bar(known: Answered, summary: str) -> None:
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
-        on_found_change=lambda: _found(known),
+        received=lambda: _found(known),
     )
 
 

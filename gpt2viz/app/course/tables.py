@@ -11,7 +11,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, prose
-from gpt2viz.app.components.number_grid import number_fields
+from gpt2viz.app.components.book import number_fields
 from gpt2viz.app.course.written import in_a_field, shortest
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array

@@ -11,8 +11,8 @@ import streamlit as st
 
 from gpt2viz import GPT2Config
 from gpt2viz.app import address, output, pages, parameters, prose
+from gpt2viz.app.components.book import draw_listings
 from gpt2viz.app.components.diagram import draw_diagram
-from gpt2viz.app.components.listings import draw_listings
 from gpt2viz.app.course import real_step
 from gpt2viz.app.course.parts import Book, code, heading, link
 from gpt2viz.app.course.questions import Question

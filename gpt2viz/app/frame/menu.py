@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from gpt2viz.app import address, compat, pages, popover, prose, sparing
-from gpt2viz.app.components import bundle, keyboard
-from gpt2viz.app.components.theme_watch import is_dark
+from gpt2viz.app.components import browser
+from gpt2viz.app.components.browser import is_dark
 from gpt2viz.app.frame import tour
 from gpt2viz.app.frame.save import numbers_button, save_button, share_button
 from gpt2viz.app.pages import MENU, Page, added
@@ -20,8 +20,7 @@ from gpt2viz.pictures.palette import Palette, palette
 def draw_menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
     st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
-    keyboard.popovers()
-    bundle.bring()
+    browser.add_keyboard()
     st.markdown("**gpt2viz**", width="content")
     chosen = address.parameters()
     for page in (*MENU, *added()):

@@ -10,7 +10,7 @@ import streamlit as st
 
 from gpt2viz import ContextError, EditError, GPT2VizError, Model, Trace
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.components import token_chips
+from gpt2viz.app.components import tokens
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter, Text, To
 from gpt2viz.labels import counted, label
@@ -184,7 +184,7 @@ def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) ->
     name = counted(len(trace.labels), "tokens")
     with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
         st.markdown(name, help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
-        token_chips.draw(
+        tokens.draw_chips(
             name,
             trace.labels,
             trace.token_ids,

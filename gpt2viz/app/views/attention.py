@@ -13,8 +13,9 @@ import streamlit as st
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.components import head_numbers, head_picture, lines, model_map
-from gpt2viz.app.components.head_picture import Heads
+from gpt2viz.app.components import attention as components
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.attention import Heads
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.frame import controls, examples, page_fragment
 from gpt2viz.app.literal import literal
@@ -90,7 +91,7 @@ def _heads(view: View) -> None:
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
-        for n in (head_picture.together(head, chosen.more) if as_lines else [head])
+        for n in (components.together(head, chosen.more) if as_lines else [head])
     ]
     best = _most_probable(view)
     with large:
@@ -108,7 +109,7 @@ def _heads(view: View) -> None:
 def _numbers(found: EveryHead, numbers: Measure, shown: str) -> str:
     """Bring what is shown of every head to the browser, where it isn't too much; its name there."""
     whole = found.tiles.shape[-1] == numbers.values.shape[-1]
-    return head_numbers.bring(found.tiles) if whole and shown == "weights" else ""
+    return components.send_weights(found.tiles) if whole and shown == "weights" else ""
 
 
 def _map(
@@ -131,7 +132,7 @@ def _map(
         row=view.query,
         chosen=(chosen.layer, chosen.head),
     )
-    wanted = model_map.draw(
+    wanted = components.draw_map(
         drawn,
         found.looks,
         _coming(best),
@@ -192,7 +193,7 @@ def _large(
         examples.told(view.trace),
         chosen.between,
     )
-    head_picture.draw(
+    components.draw_head(
         view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(ones[0]), key="one_head"
     )
 

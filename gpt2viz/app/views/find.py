@@ -28,8 +28,8 @@ from gpt2viz.app.clicks import (
     choose_no_head,
     open_head,
 )
-from gpt2viz.app.components import lines, matrix_or_lines
-from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line
@@ -741,7 +741,7 @@ def _draw_best(
         numbers=NUMBERS_FIT_LARGE if alone else 0,
     )
     to = lines.on_every_page if own else lines.nowhere
-    matrix_or_lines.draw(
+    lines.draw(
         view,
         picture,
         [Lined(f"{alt}: {panel.title}", [panel.title], to) for panel in panels],

@@ -18,8 +18,8 @@ from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import Cell, Drag, Dragged, choose_head
-from gpt2viz.app.components import lines, matrix_or_lines, written_sum
-from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components import lines, written_sum
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.components.written_sum import (
     Part,
     arrow,
@@ -242,7 +242,7 @@ def _draw_stage(
         output.picture(picture, view.colors, key=name, **answers)
     else:
         lined = [Lined(alt, [f"Head {chosen.head}"], lit=view.query is not None)]
-        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=name, **answers)
+        lines.draw(view, picture, lined, as_lines=as_lines, key=name, **answers)
     return alt
 
 

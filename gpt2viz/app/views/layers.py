@@ -9,8 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.clicks import choose_query, open_head
-from gpt2viz.app.components import lines, matrix_or_lines
-from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import controls
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
@@ -105,7 +105,7 @@ def _layers(view: View, part: Window, panels: list[Panel], chosen: _Chosen, alt:
     picture = Heatmaps(
         alt, panels, n_columns=4, height=HEIGHT, row=view.query, bar=panels[0].quantity
     )
-    matrix_or_lines.draw(
+    lines.draw(
         view,
         picture,
         [Lined(alt, [f"Layer {layer}" for layer in chosen.layers])],

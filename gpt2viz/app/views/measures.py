@@ -14,8 +14,8 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.words import word_starts
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.components import matrix_or_lines
-from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
 from gpt2viz.labels import counted, difference
@@ -197,7 +197,7 @@ def draw_weights(
         output.picture(picture, view.colors, key=key, made_by=made_by)
     else:
         lined = [Lined(alt, [title])]
-        matrix_or_lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)
+        lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)
 
 
 def draw_head_map(

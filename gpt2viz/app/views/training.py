@@ -17,8 +17,8 @@ from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.checkpoint_runs import CheckpointRun
 from gpt2viz.app.clicks import open_head
-from gpt2viz.app.components import steps as slider
-from gpt2viz.app.components.steps import Seen
+from gpt2viz.app.components import checkpoints as slider
+from gpt2viz.app.components.checkpoints import Seen
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View

@@ -14,8 +14,8 @@ from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import output, prose, run_cache
 from gpt2viz.app.clicks import Cell, Dragged
-from gpt2viz.app.components import matrix_or_lines
-from gpt2viz.app.components.matrix_or_lines import Lined
+from gpt2viz.app.components import lines
+from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
@@ -182,9 +182,7 @@ def draw(
         if both.of_one_text:
             picture = _matrices(both.a, of_both, shown.a, shown.b)
             lined = [_lined(shown.a, tokens[0]), _lined(shown.b, tokens[1])]
-            matrix_or_lines.draw(
-                both.a.view, picture, lined, as_lines=as_lines, key="both_sides", **answers
-            )
+            lines.draw(both.a.view, picture, lined, as_lines=as_lines, key="both_sides", **answers)
         else:
             drawn = _one_each(both, shown, tokens, as_lines=as_lines, **answers)
     with third:
@@ -221,7 +219,7 @@ def _one_each(
     sides = zip(both.both, panels, tokens, st.columns(2), strict=True)
     for side, panel, choose, column in sides:
         with column:
-            matrix_or_lines.draw(
+            lines.draw(
                 side.view,
                 _matrices(side, panel.title, panel, bar=False),
                 [_lined(panel, choose)],

@@ -15,7 +15,7 @@ from gpt2viz.analysis.steps import Step, parse_steps
 from gpt2viz.analysis.strongest_path import Hop, strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_cell, open_head
-from gpt2viz.app.components import model_map
+from gpt2viz.app.components import attention
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
@@ -226,7 +226,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     }
     found = run_cache.every_head(view.trace.key, False)
     drawn = path_map(hops, found.tiles, view.trace.hidden_pairs(), view.labels)
-    wanted = model_map.draw(
+    wanted = attention.draw_map(
         drawn, found.looks, "", view.colors, key="why_map", choose=_follow(ways)
     )
     if wanted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.components import part_note
+from gpt2viz.app.components import tokens
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.measure import GRID
@@ -33,7 +33,7 @@ def note(view: View, part: Window) -> None:
             f"{T:,} tokens are more than a picture has room for: each point is the number "
             "farthest from 0 in its block. **Drag over a picture** to see that part cell by cell."
         )
-    part_note.draw(Shown(part.ends, T), here=part.shown is not None, back=back)
+    tokens.draw_part(Shown(part.ends, T), here=part.shown is not None, back=back)
 
 
 def back() -> None:

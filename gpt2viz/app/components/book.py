@@ -1,0 +1,256 @@
+"""Numbers, guesses, arrows, frames and listings that the textbook's readers set and play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import streamlit as st
+from numpy.typing import ArrayLike
+
+from gpt2viz.app import output
+from gpt2viz.app.components import mount
+from gpt2viz.pictures.frames import Frames, Mark
+from gpt2viz.pictures.palette import Palette, ink
+
+#: In a visitor's session: the count of the last edit that was read, by a table's or picture's name.
+_EDITS = "_edits_seen"
+
+
+def number_fields(
+    name: str,
+    title: str,
+    values: Sequence[float],
+    texts: Sequence[str],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    largest: float,
+    edited: Callable[[list[float]], None],
+) -> None:
+    """Draw the numbers, row after row; ``edited`` is called with all of them after a change.
+
+    A field shows its number as one of the ``texts``. Numbers lie between −``largest`` and
+    ``largest``; the fields take no others.
+    """
+    counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
+    key = f"grid_{name}"
+
+    def changed() -> None:
+        message = st.session_state[key]["edited"]
+        counts[name] = int(message["count"])
+        edited([float(x) for x in message["values"]])
+
+    mount(
+        key=key,
+        data={
+            "script": "number_grid",
+            "title": title,
+            "rows": list(rows),
+            "columns": list(columns),
+            "values": list(values),
+            "texts": list(texts),
+            "largest": largest,
+            "count": counts.get(name, 0),
+        },
+        on_edited_change=changed,
+    )
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """One query (2,) and T keys (T, 2), with what follows from them.
+
+    ``shadows`` (T, 2) are where the keys fall on the query's line, ``scores`` and ``weights`` (T,)
+    those of the query, unscaled; softmax divides them by ``temperature``. ``values`` (T, 2) are
+    mixed by the weights; ``ends`` (T + 1, 2) is where each piece of the mixture begins and the last
+    one ends.
+    """
+
+    words: Sequence[str]
+    axes: tuple[str, str]
+    query: ArrayLike
+    keys: ArrayLike
+    shadows: ArrayLike
+    scores: ArrayLike
+    weights: ArrayLike
+    values: ArrayLike
+    ends: ArrayLike
+    temperature: float = 1
+
+
+def draw_arrows(
+    drawn: Arrows,
+    colors: Palette,
+    *,
+    key: str,
+    largest: float,
+    moved: Callable[[list[float], list[float], list[float]], None],
+) -> None:
+    """Draw the arrows; ``moved`` is called with the numbers of query, keys and values after a move.
+
+    Numbers lie between −``largest`` and ``largest``.
+    """
+    counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
+
+    def told() -> None:
+        message = st.session_state[key]["moved"]
+        counts[key] = int(message["count"])
+        query, *keys = message["arrows"]
+        moved(
+            *(
+                [float(x) for one in part for x in one]
+                for part in ([query], keys, message["values"])
+            )
+        )
+
+    mount(
+        key=key,
+        data={
+            "script": "arrows",
+            "alt": f"Query and keys of {drawn.words[0]} as arrows, and the values that it mixes",
+            "words": list(drawn.words),
+            "axes": list(drawn.axes),
+            "arrows": _numbers(np.vstack([drawn.query, drawn.keys])),
+            "shadows": _numbers(drawn.shadows),
+            "values": _numbers(drawn.values),
+            "ends": _numbers(drawn.ends),
+            "weights": _numbers(drawn.weights),
+            "scores": _numbers(drawn.scores),
+            "heat": drawn.temperature,
+            "colors": {role: colors.shade(role, 1) for role in ("query", "key", "value")}
+            | {"new": colors.shade(3, 4)},
+            "largest": largest,
+            "count": counts.get(key, 0),
+        },
+        on_moved_change=told,
+    )
+
+
+def _numbers(values: ArrayLike) -> Any:
+    """The same numbers as lists, each with the digits that it needs: 0.7 comes back as 0.7."""
+    exact = np.asarray(values, np.float32)
+    return np.reshape([float(str(x)) for x in exact.ravel()], exact.shape).tolist()
+
+
+def ask_guess(
+    title: str,
+    names: Sequence[str],
+    *,
+    key: str,
+    expected: Callable[[object], None],
+    skipped: Callable[[], None],
+) -> None:
+    """Draw a bar for each name, and a button to hand them in, another to go on without.
+
+    ``expected`` is called with what the browser sends for a guess, hundredths for each of the
+    ``names`` unless somebody else has sent it; ``skipped`` without one.
+    """
+    mount(
+        key=key,
+        data={"script": "guess_bars", "title": title, "names": list(names)},
+        on_expected_change=lambda: expected(st.session_state[key]["expected"]),
+        on_skipped_change=skipped,
+    )
+
+
+def compare_guess(
+    title: str, names: Sequence[str], guess: Sequence[int], real: Sequence[float], *, key: str
+) -> None:
+    """Draw a ``guess`` in hundredths beside the ``real`` shares from 0 to 1, a pair a name."""
+    data = {"title": title, "names": list(names), "guess": list(guess), "real": list(real)}
+    mount({"script": "guess_bars", **data}, key=key)
+
+
+def draw_player(
+    drawn: Frames, colors: Palette, *, key: str, at: int, choose: Callable[[int], None]
+) -> None:
+    """Draw the frame ``at``, with the way to the others; ``choose`` is called with where one stops.
+
+    The callback stays with the visitor: let it hold no run.
+    """
+
+    def stopped() -> None:
+        if (sent := st.session_state[key].at) is not None:
+            choose(int(sent))
+
+    frames = [
+        {"caption": frame.caption, "marks": [_mark(one, colors) for one in frame.marks]}
+        for frame in drawn.frames
+    ]
+    data = {"script": "player", "alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
+    mount(data, key=key, on_at_change=stopped)
+
+
+def _mark(mark: Mark, colors: Palette) -> dict[str, Any]:
+    fill = mark.fill(colors)
+    return {
+        "key": mark.key,
+        "box": [round(n, 5) for n in (mark.x, mark.y, mark.wide, mark.tall)],
+        "fill": fill,
+        "ink": ink(fill) if fill else "",
+        "text": mark.text,
+        "left": mark.left,
+    }
+
+
+def draw_listings(
+    key: str,
+    titles: tuple[str, str],
+    listings: tuple[Sequence[str], Sequence[str]],
+    parts: Sequence[int | None],
+    beside: Mapping[int, Sequence[int]],
+    chosen: int,
+    choose: Callable[[int], None],
+) -> None:
+    """Draw the lines of both, numbered from 1, with ``chosen`` and what is ``beside`` it lit up.
+
+    ``parts`` has, for each line of the first, the line that it goes on from, or its own; None
+    where it can't be chosen. ``choose`` is called with such a line, also where a line beside it
+    was clicked. It stays with the visitor while the page is open: let it hold no run.
+    """
+
+    def clicked() -> None:
+        if sent := st.session_state[key].line:
+            choose(int(sent))
+
+    mount(
+        key=key,
+        data={
+            "script": "listings",
+            "titles": titles,
+            "listings": listings,
+            "parts": parts,
+            "beside": {str(line): there for line, there in beside.items()},
+            "chosen": chosen,
+        },
+        on_line_change=clicked,
+    )
+
+
+_LAST = "_landing"
+
+
+class _Landing(NamedTuple):
+    """The chapter that is open, where in the page it was begun, and how many were opened by now.
+
+    ``id`` is "" where the top of the page is the right place.
+    """
+
+    chapter: str
+    id: str
+    visit: int
+
+
+def land(chapter: str, example: str) -> None:
+    """Show the ``example`` of a chapter that was just opened; its title, where that is "".
+
+    The title only if another chapter was open before: who comes from elsewhere is at the top.
+    """
+    last: _Landing = st.session_state.get(_LAST, _Landing("", "", 0))
+    arrived = output.shown().arrived
+    if arrived or chapter != last.chapter:
+        place = example or ("" if arrived else chapter)
+        last = st.session_state[_LAST] = _Landing(chapter, place, last.visit + 1)
+    mount({"script": "landing", "id": last.id, "visit": last.visit}, key="landing")

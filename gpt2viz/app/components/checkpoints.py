@@ -1,0 +1,159 @@
+"""A training to drag through: what a model did with the sentence at each of its checkpoints.
+
+All points that were read are in the browser, so that dragging draws and asks for nothing. When the
+hand rests, the point goes into the address; points that aren't read yet are asked for then.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from gpt2viz.app.components import mount
+from gpt2viz.arrays import Array
+from gpt2viz.pictures.every_head import Thumbnails
+from gpt2viz.pictures.palette import DASHES, SQUARES, Palette, shades
+from gpt2viz.pictures.picture import Curves
+
+#: Colours from weight 0 to 1, and what a weight is sent as: whole 65,535ths.
+_SHADES, _MOST = 256, 65_535
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is drawn of one point, or of the model itself.
+
+    ``tiles`` (n_layer, nh, side, side) are its weights; ``following`` the most probable next tokens
+    as they are written, with their probabilities, and ``lens`` the one most probable after each
+    layer. ``loss`` is the sentence's, in nats a token, NaN where it has none.
+    """
+
+    tiles: Array
+    following: Sequence[tuple[str, float]]
+    lens: Sequence[tuple[str, float]]
+    loss: float
+
+
+def draw(
+    picture: Thumbnails,
+    when: Sequence[str],
+    steps: Sequence[int],
+    seen: Mapping[int, Seen],
+    final: Seen,
+    curves: Mapping[str, Curves],
+    titles: Mapping[str, str],
+    colors: Palette,
+    *,
+    at: int,
+    alt: str,
+    key: str,
+    choose_step: Callable[[int], None],
+    choose_head: Callable[[int, int], None],
+) -> None:
+    """Draw the points of a training; ``at`` is the step that is shown first.
+
+    ``picture`` is the map of all heads at that step, ``when`` says what each of the ``steps`` is;
+    ``seen`` may lack some of them. ``curves`` are "loss" and "score", over the steps that are
+    known, ``titles`` what stands above them. Those who can't see it hear ``alt``.
+    """
+    n_head = picture.tiles.shape[1]
+
+    def stepped() -> None:
+        if (sent := st.session_state[key].step) is not None:
+            choose_step(int(sent))
+
+    def headed() -> None:
+        if (sent := st.session_state[key].head) is not None:
+            choose_head(*divmod(int(sent), n_head))
+
+    data = {
+        "script": "steps",
+        **_colors(colors),
+        **_points(picture, steps, seen, final),
+        "alt": alt,
+        "when": list(when),
+        "at": list(steps).index(at),
+        "curves": {name: _lines(one, steps, colors) for name, one in curves.items()},
+        "titles": dict(titles),
+    }
+    mount(
+        data,
+        key=key,
+        on_step_change=stepped,
+        on_head_change=headed,
+        on_more_change=lambda: None,
+    )
+
+
+def _points(
+    picture: Thumbnails, steps: Sequence[int], seen: Mapping[int, Seen], final: Seen
+) -> dict[str, Any]:
+    """What was seen at every point and of the model itself, and where it stands in the picture."""
+    listed = [seen.get(step) for step in steps]
+    n_layer, n_head, side = picture.tiles.shape[:3]
+    layer, head = picture.chosen or (0, 0)
+    return {
+        "steps": list(steps),
+        "layers": n_layer,
+        "heads": n_head,
+        "chosen": layer * n_head + head,
+        "side": side,
+        "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
+        "rows": picture.axes[0].plain_names(),
+        "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
+        "tiles": ["" if one is None else _sent(one.tiles) for one in listed],
+        "next": [[] if one is None else list(one.following) for one in listed],
+        "lens": [[] if one is None else list(one.lens) for one in listed],
+        "loss": [None if one is None else _number(one.loss) for one in listed],
+        "final": {
+            "tiles": _sent(final.tiles),
+            "next": list(final.following),
+            "lens": list(final.lens),
+            "loss": _number(final.loss),
+        },
+    }
+
+
+def _colors(colors: Palette) -> dict[str, Any]:
+    return {
+        "shades": shades(colors.unit, _SHADES),
+        "masked": [colors.masked, colors.masked_other],
+        "nan": colors.nan,
+        "squares": SQUARES,
+        "line": colors.grid,
+        "bars": colors.cases(2),
+    }
+
+
+def _sent(tiles: Array) -> str:
+    """Weights in [0, 1] as little-endian 16-bit numbers in base64; NaN is sent as 1 and more."""
+    whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_MOST - 1))
+    return b64encode(np.where(np.isnan(tiles), _MOST, whole).astype("<u2").tobytes()).decode()
+
+
+def _number(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _lines(picture: Curves, steps: Sequence[int], colors: Palette) -> dict[str, Any]:
+    """Curves as numbers at every step, None where there is none."""
+    count = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
+    lines = []
+    for curve in picture.curves:
+        at = dict(zip(curve.x, curve.y, strict=True))
+        values = [at.get(step) for step in steps]
+        lines.append(
+            {
+                "name": curve.name,
+                "color": colors.shade(curve.role, count),
+                "dash": DASHES.index(curve.dash),
+                "values": [None if v is None else _number(v) for v in values],
+            }
+        )
+    return {"lines": lines, "highest": picture.highest, "unit": picture.y_title}

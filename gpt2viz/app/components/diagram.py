@@ -1,0 +1,120 @@
+"""The architecture, top to bottom, with the residual stream; a click opens the tensor's page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from gpt2viz.app import address, output, pages, parameters
+from gpt2viz.app.components import mount
+from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.run.stages import HEAD_STAGES
+from gpt2viz.textbook.diagram import Node, edges
+
+
+def page_of(node: Node) -> Page | None:
+    """The page that shows a module's tensor, or None where none does."""
+    if node.made is None:
+        return None
+    if node.made.key in HEAD_STAGES:
+        return pages.HEAD
+    if node.name in ("ln_f", "lm_head"):
+        return pages.PREDICT
+    return pages.SHAPES
+
+
+def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
+    """Draw the modules with arrows, ``layer`` in full; a click opens a page."""
+    data = {
+        "script": "diagram",
+        "alt": _alt(nodes, layer, n_layer),
+        "rows": _rows(nodes, layer, n_layer),
+        "edges": [(*edge, _kind(*edge)) for edge in edges([layer])],
+    }
+    clicked = mount(data, key="diagram", on_node_change=lambda: None).node
+    _as_table(nodes, layer)
+    chosen = next((node for node in nodes if node.name == clicked), None)
+    page = page_of(chosen) if chosen else None
+    if chosen and page:
+        wanted: dict[Parameter, object] = (
+            {parameters.FILTER: chosen.name} if page is pages.SHAPES else {parameters.LAYER: layer}
+        )
+        st.switch_page(page.path, query_params=address.parameters(wanted))
+
+
+def _as_table(nodes: Sequence[Node], layer: int) -> None:
+    """The diagram without a picture."""
+    reads: dict[str, list[str]] = {node.name: [] for node in nodes}
+    for one, other in edges([layer]):
+        reads[other].append(one)
+    boxes = [_box(node) for node in nodes]
+    with st.expander("The diagram as a table"):
+        output.table(
+            {
+                "module": [node.name for node in nodes],
+                "what it does": [node.kind for node in nodes],
+                "reads": [" and ".join(reads[node.name]) or "token numbers" for node in nodes],
+                "shape": [box["shape"] for box in boxes],
+                "parameters": [node.n_parameters for node in nodes],
+            },
+            f"Modules of the model, layer {layer} in full",
+            hide_index=True,
+            height=420,
+            column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+        )
+
+
+def _alt(nodes: Sequence[Node], layer: int, n_layer: int) -> str:
+    return (
+        f"The model's {len(nodes)} kinds of modules from token numbers to logits, with layer "
+        f"{layer} of {n_layer}. Attention and MLP each read the residual stream and add to it. The "
+        "table below says what each module reads."
+    )
+
+
+def _kind(one: str, other: str) -> str:
+    """How an arrow is drawn: down, past the part that adds to the stream, or beside the boxes."""
+    if other.endswith(("residual_mid", "residual_out")) and not one.endswith("dropout"):
+        return "residual"
+    return "side" if one.endswith("attn.v") else "flow"
+
+
+def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
+    """Boxes from top to bottom, and the notes between them."""
+    beside = {"wte": "wpe", f"h.{layer}.attn.q": f"h.{layer}.attn.v"}  # first and last of a row
+    before = {0: "", 1: " (after layer 0)"}.get(layer, f" (after layers 0 to {layer - 1})")
+    notes = {
+        "wte": "From token numbers to vectors",
+        f"h.{layer}.ln_1": f"Layer {layer}: attention reads the stream and adds to it{before}",
+        f"h.{layer}.ln_2": f"Layer {layer}: the MLP reads the stream and adds to it",
+        "ln_f": f"After the last of {n_layer} layers, all built alike",
+    }
+    rows: list[dict[str, object]] = []
+    row: list[dict[str, str]] = []
+    last = ""
+    for node in nodes:
+        if node.name in notes:
+            rows.append({"note": notes[node.name]})
+        last = beside.get(node.name, last)
+        row.append(_box(node))
+        if not last or node.name == last:
+            rows.append({"nodes": row})
+            row, last = [], ""
+    return rows
+
+
+def _box(node: Node) -> dict[str, str]:
+    page = page_of(node)
+    shape = "off when reading" if node.kind == "Dropout" else "inside a fused step"
+    if node.made:
+        shape = f"({', '.join(map(str, node.made.shape))})"
+    return {
+        "module": node.name,
+        "name": node.name.removeprefix(f"h.{node.layer}."),
+        "kind": node.kind,
+        "shape": shape,
+        "parameters": f"{node.n_parameters:,}" if node.n_parameters else "",
+        "page": page.title if page else "",
+    }

@@ -1,0 +1,63 @@
+"""Matrices on a canvas: a layer's heads at a glance, one head large, a map of all of them.
+
+Plotly takes ten times as long to draw twelve of them. ``pictures.canvas`` says what is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from gpt2viz.app import clicks
+from gpt2viz.app.clicks import Cell, Drag, Dragged, answers
+from gpt2viz.app.components import mount
+from gpt2viz.pictures.canvas import Matrices, encode, header
+from gpt2viz.pictures.every_head import as_heatmaps
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.run.key import RunKey
+
+_KEYS = (
+    "All its numbers are in the menu, under Numbers. Arrow keys go from cell to cell, Page Up "
+    "and Page Down from matrix to matrix"
+)
+_CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there"
+
+
+def draw(
+    picture: Matrices,
+    said: str,
+    colors: Palette,
+    *,
+    key: str,
+    choose: Callable[[Cell], None] | None = None,
+    drag: Callable[[Dragged], None] | None = None,
+    then: Callable[[Cell], None] | None = None,
+    of_page: RunKey | None = None,
+    script: str = "tiles",
+    further: Mapping[str, Any] = MappingProxyType({}),
+    **changes: Callable[[], None],
+) -> None:
+    """Draw matrices; those who can't see them hear what is ``said``.
+
+    Before the page runs again, ``choose`` is called with a cell that was clicked, and ``drag`` with
+    the part that was dragged out; ``then`` while it runs. A cell of a head, in a run that can be
+    reached from that ``of_page``, leads to why the head looks there. Another ``script`` may
+    draw them, which is sent something ``further`` and calls back at ``changes`` of its own.
+    """
+    panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
+    ways = [clicks.explain_link(panel, of_page) for panel in panels]
+    keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
+    data = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
+        "script": script,
+        "alt": f"{said} {', '.join(keys)}.",
+        "chooses": chooses,
+        "drags": bool(drag),
+        "asks": [way is not None for way in ways],
+        **further,
+    }
+    clicked = mount(encode(data, panels), key=key, **answers(key, choose, drag), **changes)
+    if then and clicked.cell:
+        then(Cell.sent(clicked.cell))
+    if clicked.ask and (way := ways[n := int(clicked.ask["panel"])]):
+        clicks.explain(panels[n], way, Cell.sent(clicked.ask))

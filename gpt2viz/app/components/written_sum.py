@@ -1,0 +1,83 @@
+"""A sum written out from top to bottom: strips of numbers, arrows, results, a small table.
+
+It is text and coloured cells of HTML, so that each number can be pointed at and read aloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpt2viz.analysis.cell import Doubles
+from gpt2viz.app.components import mount
+from gpt2viz.labels import signed
+from gpt2viz.pictures.palette import Palette
+
+#: One step of the sum, made by one of the functions below.
+Part = dict[str, Any]
+
+
+def draw(parts: Sequence[Part], *, key: str) -> None:
+    """Draw the steps below each other."""
+    mount({"script": "written_sum", "parts": list(parts)}, key=key)
+
+
+def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, ink: str) -> Part:
+    """Numbers (n,) as coloured cells, on a scale from −``peak`` to ``peak``.
+
+    ``ink`` is the colour of its ``name``; ``token`` is whose numbers they are, "" for nobody's.
+    """
+    cells = [
+        (shade, f"dimension {n}: {written(value)}")
+        for n, (value, shade) in enumerate(zip(values, _shades(values, peak, colors), strict=True))
+    ]
+    return {"kind": "strip", "name": name, "token": token, "cells": cells, "ink": ink}
+
+
+def arrow(says: str) -> Part:
+    """What is done to get from what stands above to what stands below."""
+    return {"kind": "arrow", "says": says}
+
+
+def result(name: str, value: float, model: float) -> Part:
+    """A number that was worked out, and what the model has for it."""
+    return {"kind": "result", "name": name, "value": written(value), "model": written(model)}
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[tuple[Sequence[str], float]], chosen: int, bar: str
+) -> Part:
+    """Rows of cells, each with a bar as long as its share; ``chosen`` is the row that stands out.
+
+    ``bar`` is the colour of the bars.
+    """
+    listed = [(list(cells), float(np.nan_to_num(share))) for cells, share in rows]
+    return {"kind": "table", "columns": columns, "rows": listed, "chosen": chosen, "bar": bar}
+
+
+def note(says: str) -> Part:
+    """A line in small letters."""
+    return {"kind": "note", "says": says}
+
+
+def written(value: float) -> str:
+    """A number with four places, and true signs."""
+    return signed(value, ".4f")
+
+
+def peak(*values: Doubles) -> float:
+    """The largest finite number of them all, whatever its sign; 1 where that is 0."""
+    sizes = np.abs(np.concatenate(values))
+    return float(sizes[np.isfinite(sizes)].max(initial=0)) or 1.0
+
+
+def _shades(values: Doubles, peak: float, colors: Palette) -> list[str]:
+    stops, names = zip(*colors.signed, strict=True)
+    ends = np.array([[int(name[n : n + 2], 16) for n in (1, 3, 5)] for name in names])
+    share = np.nan_to_num(values, posinf=peak, neginf=-peak) / (2 * peak) + 0.5
+    mixed = np.stack([np.interp(share, stops, ends[:, n]) for n in range(3)], axis=-1).round()
+    found = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed.astype(int)]
+    unusual = np.where(np.isnan(values), colors.nan, colors.infinite)
+    return list(map(str, np.where(np.isfinite(values), found, unusual)))

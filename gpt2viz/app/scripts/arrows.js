@@ -1,0 +1,335 @@
+// Two planes: a query and its keys, and the values that their weights mix, tip to tail. All their
+// points can be moved, and what follows from them moves along. `data.arrows` are the query, then
+// the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
+
+import { make } from "./make.js"
+
+export const html = '<div class="arrows" role="group"></div>'
+
+const REST = 250  // ms from the last key pressed to the message
+const GLIDE = 350
+const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }
+const PLANES = { look: "Query and keys", mix: "Values, mixed by the weights" }
+const TALL = 6, WIDE = 30  // a label's room, in hundredths of a plane
+
+function drawn(tag, attributes, into) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  into.append(made)
+}
+
+const plain = (number) => Number(number.toFixed(6)) + 0  // no −0
+
+// The plane that shows all these points: from `low` to `high` on both axes.
+export function reach(points) {
+  const all = points.flat(), most = 1.15 * Math.max(.1, ...all.map(Math.abs))
+  const unit = 10 ** Math.floor(Math.log10(most))
+  const high = plain([1, 1.5, 2, 3, 5, 7, 10].find((n) => n * unit >= most) * unit)
+  return { low: plain(Math.min(...all) < -.25 * high ? -high : -.3 * high), high }
+}
+
+// How far one key moves a point, and between which numbers a pointer chooses.
+export const fine = ({ high }) => 10 ** Math.floor(Math.log10(high)) / 20
+
+// A point moved by keys, or brought to where it may be.
+export const within = (point, largest) =>
+  point.map((x) => plain(Math.min(Math.max(x, -largest), largest)))
+
+export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) * by))
+
+// Where a point stands, in hundredths of a plane from the left and from the top.
+export const place = ([x, y], { low, high }) =>
+  [100 * (x - low) / (high - low), 100 * (high - y) / (high - low)]
+
+// The point at a place.
+export const point = ([left, top], { low, high }) =>
+  [low + left / 100 * (high - low), high - top / 100 * (high - low)]
+
+// Numbers, or lists of them, part of the way from one to the other.
+export const mixed = (from, to, share) => Array.isArray(to)
+  ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
+
+// What follows from a query and its keys, as `attend`, `shadows` and
+// `tip_to_tail` in textbook/attention.py work it out: for as long as a point is on its way.
+export function followed({ arrows, values, heat }) {
+  const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
+  const size = dot(query, query), scores = keys.map((key) => dot(key, query))
+  const shadows = scores.map((score) => query.map((x) => size > 0 ? score / size * x : 0))
+  const most = Math.max(...scores), powers = scores.map((one) => Math.exp((one - most) / heat))
+  const sum = powers.reduce((a, b) => a + b), weights = powers.map((one) => one / sum)
+  const ends = [[0, 0]]
+  values.forEach((value, n) => ends.push(value.map((x, m) => ends[n][m] + weights[n] * x)))
+  return { arrows, values, shadows, scores, weights, ends }
+}
+
+// An arrow between two places as a path with its head; "" where there is no room for one.
+export function arrow([x, y], [u, v]) {
+  const long = Math.hypot(u - x, v - y), [dx, dy] = [(u - x) / long, (v - y) / long]
+  const head = Math.min(4, long / 2), [bx, by] = [u - head * dx, v - head * dy]
+  const side = head * .45
+  return long < .2 ? "" : `M${x} ${y}L${bx} ${by}M${u} ${v}`
+    + `L${bx - side * dy} ${by + side * dx}L${bx + side * dy} ${by - side * dx}Z`
+}
+
+// Labels from the top down, each lowered where it would lie on one above it.
+export function apart(labels) {
+  const found = []
+  for (const label of [...labels].sort((a, b) => a.at[1] - b.at[1])) {
+    const [x, y] = label.at
+    const above = found.filter(({ at }) => Math.abs(at[0] - x) < WIDE).map(({ at }) => at[1] + TALL)
+    found.push({ ...label, at: [x, Math.max(y, ...above)] })
+  }
+  return found
+}
+
+// Multiples of a round number that lie in a plane.
+export function ticks({ low, high }) {
+  const by = [.1, .2, .5, 1].map((n) => n * 10 ** Math.floor(Math.log10(high) + 1e-9))
+    .find((n) => high / n <= 3.5)
+  const first = Math.ceil(low / by - 1e-9), last = Math.floor(high / by + 1e-9)
+  return Array.from({ length: last - first + 1 }, (_, n) => plain((first + n) * by))
+}
+
+const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−"))
+
+// With two decimals, and no −0.00.
+const fixed = (x) => (Number(x.toFixed(2)) + 0).toFixed(2).replace("-", "−")
+
+// The query is point 0, then come the keys, then the values.
+const points = ({ arrows, values }) => [...arrows, ...values]
+
+const named = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.length - 1]}`
+  : n ? `Key of ${all[n - 1]}` : `Query of ${all[0]}`
+
+const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "query"
+
+const spelled = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
+
+// What a move led to, in words.
+export function told(data, n) {
+  const { axes, scores, weights, ends } = data, kind = role(data, n)
+  const all = data.words.map((word, m) => `${word} ${fixed(weights[m])}`).join(", ")
+  const led = kind === "query" ? `Weights: ${all}`
+    : kind === "key" ? `Score ${fixed(scores[n - 1])}, weight ${fixed(weights[n - 1])}`
+      : `New ${data.words[0]}: ${spelled(axes, ends[ends.length - 1].map(fixed))}`
+  return `${named(data, n)}: ${spelled(axes, words(points(data)[n]))}. ${led}.`
+}
+
+function grid(svg, box, axes) {
+  for (const n of ticks(box)) {
+    const [x, y] = place([n, n], box), kind = n ? "grid" : "axis"
+    drawn("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
+    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, place([0, 0], box)[1]], String(n))
+  }
+  write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where points lie least often
+  write(svg.parentNode, "end up", [place([0, 0], box)[0], 0], `↑ ${axes[1]}`)
+}
+
+const stroke = (svg, from, to, box, color, kind) => drawn("path",
+  { class: kind, d: arrow(place(from, box), place(to, box)), stroke: color, fill: color }, svg)
+
+// Words at a place of a plane. They are for the eye: handles and table say the same.
+function write(plane, kind, [x, y], text, color = "") {
+  const label = make("div", plane, text, `label ${kind}`)
+  label.setAttribute("aria-hidden", "true")
+  Object.assign(label.style, { left: `${x}%`, top: `${y}%`, color })
+}
+
+function name(plane, labels) {
+  for (const { at, text, color } of apart(labels))
+    write(plane, `name${at[0] > 74 ? " left" : ""}`, at, text, color)
+}
+
+// The query and the keys, each key's shadow on the query's line, and their handles.
+function look(view, now, box) {
+  const { data, look: plane } = view, { colors } = data, [query, ...keys] = now.arrows
+  const labels = [{ at: place(query, box), text: `query ${data.words[0]}`, color: colors.query }]
+  keys.forEach((key, n) => labels.push(
+    { at: place(key, box), text: `key ${data.words[n]}`, color: colors.key }))
+  const svg = fresh(plane)
+  grid(svg, box, data.axes)
+  now.shadows.forEach((foot, n) => {
+    const [[x, y], [u, v]] = [keys[n], foot].map((one) => place(one, box))
+    drawn("path", { class: "shadow", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
+    drawn("circle", { cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
+  })
+  stroke(svg, [0, 0], query, box, colors.query, "thick")
+  keys.forEach((key) => stroke(svg, [0, 0], key, box, colors.key, ""))
+  name(plane, labels)
+  hold(view.handles, now.arrows, box)
+}
+
+// Handles at their points.
+function hold(handles, tips, box) {
+  tips.forEach((tip, n) => {
+    const [x, y] = place(tip, box)
+    Object.assign(handles[n].style, { left: `${x}%`, top: `${y}%` })
+  })
+}
+
+// The values, and their shortened pieces tip to tail: where they end is the new vector.
+function mix(view, now, box) {
+  const { data, mix: plane } = view, { colors } = data, labels = []
+  const svg = fresh(plane)
+  grid(svg, box, data.axes)
+  now.values.forEach((value, n) => {
+    stroke(svg, [0, 0], value, box, colors.value, "faint")
+    labels.push({ at: place(value, box), text: `value ${data.words[n]}`, color: colors.value })
+  })
+  const end = now.ends[now.ends.length - 1]
+  now.ends.slice(1).forEach((one, n) =>
+    stroke(svg, now.ends[n], one, box, colors.value, "thick piece"))
+  stroke(svg, [0, 0], end, box, colors.new, "")
+  labels.push({ at: place(end, box), text: `new ${data.words[0]}`, color: colors.new })
+  name(plane, labels)
+  hold(view.handles.slice(now.arrows.length), now.values, box)
+}
+
+function fresh(plane) {
+  plane.querySelectorAll(".label").forEach((label) => label.remove())
+  const svg = plane.querySelector("svg")
+  svg.replaceChildren()
+  return svg
+}
+
+// The parts of both planes that are shown.
+const ranges = (now) =>
+  ({ look: reach([...now.arrows, ...now.shadows]), mix: reach([...now.values, ...now.ends]) })
+
+function paint(view, now) {
+  const range = view.range ?? ranges(now)
+  view.now = now
+  look(view, now, range.look)
+  mix(view, now, range.mix)
+}
+
+function rows(view, { scores, weights }) {
+  const { data } = view
+  view.body.replaceChildren()
+  data.words.forEach((word, n) => {
+    const line = make("tr", view.body), weight = weights[n]
+    make("th", line, word).scope = "row"
+    make("td", line, fixed(scores[n]))
+    make("td", line, fixed(weight))
+    const bar = make("span", make("td", line, "", "share"), "", "bar")
+    Object.assign(bar.style, { width: `${100 * weight}%`, background: data.colors.query })
+  })
+}
+
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches
+
+// From what is drawn to what the server has computed.
+function glide(view, to) {
+  cancelAnimationFrame(view.frame)
+  const from = view.now, same = from && from.arrows.length === to.arrows.length
+  if (!same || still()) return paint(view, to)
+  const start = performance.now()
+  const step = (time) => {
+    const share = Math.min(1, Math.max(0, time - start) / GLIDE)
+    paint(view, share === 1 ? to : Object.fromEntries(Object.keys(to).map((part) =>
+      [part, mixed(from[part], to[part], share)])))
+    if (share < 1) view.frame = requestAnimationFrame(step)
+  }
+  view.frame = requestAnimationFrame(step)
+}
+
+function send(view, n) {
+  const { arrows, values } = view.now
+  view.rests = 0
+  view.sent += 1
+  view.moved = n
+  view.send("moved", { arrows, values, count: view.sent })
+}
+
+// One point elsewhere: it is drawn at once, with all that follows from it.
+function move(view, n, to) {
+  cancelAnimationFrame(view.frame)
+  const all = points(view.now).map((one, m) => m === n ? to : one), first = view.now.arrows.length
+  const arrows = all.slice(0, first), values = all.slice(first)
+  const now = followed({ arrows, values, heat: view.data.heat })
+  paint(view, now)
+  rows(view, now)
+  view.say.textContent = ""
+}
+
+function drag(view, handle, n) {
+  const plane = planeOf(view, n)
+  const under = ({ clientX, clientY }) => {
+    const box = view[plane].getBoundingClientRect()
+    return point([100 * (clientX - box.left) / box.width, 100 * (clientY - box.top) / box.height]
+      .map((x) => Math.min(100, Math.max(0, x))), view.range[plane])
+  }
+  handle.onpointerdown = (event) => {
+    if (event.button) return
+    view.range = ranges(view.now)
+    view.before = String(points(view.now)[n])
+    handle.setPointerCapture(event.pointerId)
+  }
+  handle.onpointermove = (event) => {
+    if (!handle.hasPointerCapture(event.pointerId)) return
+    move(view, n, within(snapped(under(event), fine(view.range[plane])), view.data.largest))
+  }
+  handle.onpointerup = handle.onpointercancel = () => {
+    if (!view.range) return
+    view.range = null
+    if (String(points(view.now)[n]) !== view.before) send(view, n)
+  }
+}
+
+const planeOf = ({ data }, n) => role(data, n) === "value" ? "mix" : "look"
+
+function walk(view, event, n) {
+  const by = MOVES[event.key]
+  if (!by || event.ctrlKey || event.altKey || event.metaKey) return
+  event.preventDefault()
+  const far = fine(ranges(view.now)[planeOf(view, n)]), from = points(view.now)[n]
+  move(view, n, within(from.map((x, m) => x + by[m] * far), view.data.largest))
+  clearTimeout(view.rests)
+  view.rests = setTimeout(send, REST, view, n)
+}
+
+function build(view, data) {
+  const { root } = view
+  root.replaceChildren()
+  const planes = make("div", root, "", "planes")
+  for (const [kind, title] of Object.entries(PLANES)) {
+    const figure = make("figure", planes)
+    make("figcaption", figure, title)
+    view[kind] = make("div", figure, "", "plane")
+    drawn("svg", { viewBox: "0 0 100 100", "aria-hidden": true }, view[kind])
+  }
+  const table = make("table", planes), head = make("tr", make("thead", table))
+  for (const title of ["word", "score", "weight"]) make("th", head, title).scope = "col"
+  make("td", head)
+  view.body = make("tbody", table)
+  view.say = make("p", root, "", "say")
+  view.say.setAttribute("role", "status")
+  view.handles = points(data).map((_, n) => {
+    const handle = make("button", view[planeOf(view, n)], "", n ? "handle" : "handle query")
+    handle.type = "button"
+    handle.onkeydown = (event) => walk(view, event, n)
+    drag(view, handle, n)
+    return handle
+  })
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".arrows"), made = String(data.words)
+  const view = root.view ??= { root, sent: 0 }
+  if (view.made !== made) {
+    Object.assign(view, { made, data, now: null, sent: data.count, range: null, rests: 0 })
+    build(view, data)
+  }
+  view.send = setTriggerValue
+  if (data.count < view.sent || view.range || view.rests) return
+  Object.assign(view, { data, sent: data.count })
+  root.setAttribute("aria-label", data.alt)
+  view.handles.forEach((handle, n) => {
+    const where = spelled(data.axes, words(points(data)[n]))
+    handle.style.color = data.colors[role(data, n)]
+    handle.setAttribute("aria-label", `${named(data, n)}: ${where}. Arrow keys move it.`)
+  })
+  rows(view, data)
+  glide(view, { arrows: data.arrows, shadows: data.shadows, values: data.values, ends: data.ends })
+  if (view.moved !== undefined) view.say.textContent = told(data, view.moved)
+}

@@ -1,0 +1,188 @@
+// One head of a layer, as a matrix or as lines, and what it does in words. Another head is drawn
+// from the weights of all of them, where these are here.
+
+import { chooseHere, holds, offerHere, offeredHere, sender, whenChosen } from "./chosen.js"
+import { weightsOf } from "./head_numbers.js"
+import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
+import { make } from "./make.js"
+import { readMatrices } from "./message.js"
+import { cropped, parsed } from "./part.js"
+import drawTiles, { html as tilesHtml } from "./tiles.js"
+
+export const html = `
+<div class="head" data-here="">
+  <div class="more" role="group" aria-label="More heads"></div>
+  <p class="title"></p>
+  ${tilesHtml}
+  <div class="as-lines">${linesHtml}</div>
+  <p class="does"></p>
+  <p class="opened"></p>
+</div>
+`
+
+// So many heads are drawn beside the chosen one.
+const MOST = 3
+
+/** What is chosen: what the server has drawn, and what was chosen in the browser since. */
+export function chosen({ zooms, head: drawn }, held = holds) {
+  const numbers = (text) => text ? text.split(",").map(Number) : []
+  const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
+  const more = numbers(held("more", drawn.more.join(",")))
+  const part = zooms ? parsed(held("zoom", zooms.part?.join(",")), zooms.end) : null
+  const query = held("query", drawn.query)
+  return { layer, head, more, beside: more.filter((n) => n !== head).slice(0, MOST),
+    picture: held("picture", drawn.picture), part, query: query === null ? null : Number(query) }
+}
+
+const listed = ({ head, beside, picture }) => picture === "lines" ? [head, ...beside] : [head]
+
+/** The matrices of heads of a layer, of the part that is shown, as the server would send them. */
+export function ofHeads({ ...p }, weights, state) {
+  const { layer, part } = state, { n_head: n, between } = p.head
+  if (!p.zooms) return p
+  p.zooms = { ...p.zooms, row: state.query, part }
+  if (!weights) return cropped(p, part)
+  const sent = p.whole ?? p, [first] = sent.panels, heads = listed(state)
+  const size = first.rows.length * first.columns.length
+  const values = new Float32Array(heads.length * size)
+  const panels = heads.map((head, place) => {
+    const start = (layer * n + head) * size
+    values.set(weights.subarray(start, start + size), place * size)
+    return { ...first, title: `Layer ${layer} · Head ${head}${between}`, start: place * size }
+  })
+  const masked = (cell) => sent.masked(first.start + cell % size)
+  const whole = { ...sent, panels, values, masked }
+  const zooms = { ...p.zooms, masked: heads.map(() => p.zooms.masked[0]) }
+  return cropped({ ...p, whole, zooms, across: 1, asks: heads.map(() => p.asks[0]) }, part)
+}
+
+/** The same numbers for lines. */
+export function forLines(p, state) {
+  const { lines } = p.head, heads = listed(state), alt = named(p, state)
+  return { ...lineData(p, p.panels.map((_, n) => n), heads.map((n) => `Head ${n}`), lines), alt,
+    shows: `${lines.shows}, ${alt}` }
+}
+
+// A weight below this isn't told, unless it is the largest.
+const LEAST = Math.fround(.05)
+
+/** Where a head looks from the chosen token, or from that of its hardest look at another token that
+ * isn't the first: `describe_head` in app/describe.py says the same. */
+export function does({ names, n_head: n }, weights, { layer, head, query }) {
+  const size = names.length, start = (layer * n + head) * size ** 2
+  const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
+  const looks = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
+    .filter((key, rank) => !rank || row(at)[key] >= LEAST)
+    .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
+  if (query !== null) return `${names[query]} looks at ${looks(query)}.`
+  const hardest = names.map((_, at) => row(at).reduce((most, weight, key) =>
+    key && key !== at ? Math.max(most, weight) : most, 0))
+  const most = Math.max(...hardest), at = hardest.indexOf(most)
+  if (!most) return size > 1 ? "every token looks only at itself and at the first."
+    : "a single token can look only at itself."
+  return `${names[at]} looks at ${looks(at)}: of its rows the one with the hardest look at another `
+    + "token that isn't the first."
+}
+
+// What a picture is called.
+function named({ head: { what }, panels: [{ part: [part] }] }, state) {
+  const { layer, picture } = state, heads = listed(state).join(", ")
+  const name = picture === "lines" ? `${what} of layer ${layer}, head ${heads}`
+    : `${what}, layer ${layer}, head ${heads}`
+  return part ? `${name}, ${part}` : name
+}
+
+const COME = "All its numbers are in the menu, under Numbers."
+
+// Whether all is as the server has drawn it, so that its own words hold.
+const asDrawn = (p, state) =>
+  JSON.stringify(chosen(p, (_, drawn) => drawn)) === JSON.stringify(state)
+
+/** Whether all that changes can be drawn here: another head from the weights of every head, and
+ * what it does from another token in words. What the page's frame says of one head and token is the
+ * server's, as both are chosen and as another is. */
+export function offers({ head: drawn }, changes, state, weights) {
+  const moves = ["layer", "head", "query"].some((name) => name in changes)
+  const said = (now) => [now.layer, now.head, now.query].join() === drawn.said.join()
+  if (moves && drawn.said.length && (said(state) || said({ ...state, ...changes }))) return false
+  if ("query" in changes && !drawn.names.length) return false
+  if ("picture" in changes) return Boolean(weights) || !state.beside.length
+  return Boolean(weights)
+}
+
+function draw(view) {
+  const { p, find } = view, state = view.state = chosen(p), weights = weightsOf(p.head.numbers)
+  const lined = state.picture === "lines", found = ofHeads(p, weights, state)
+  view.classList.toggle("lined", lined)
+  offerMore(view, state)
+  words(view, state, weights)
+  const same = asDrawn(p, state)
+  if (lined) {
+    const data = forLines(found, state)
+    data.alt = same ? p.alt : `${data.alt}. ${COME}`
+    find("title").textContent = titled(found, state)
+    drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, found, row) })
+  } else {
+    const alt = same ? p.alt : `${named(found, state)}. ${COME}`
+    const takes = (what, { row }, shown) => what === "cell" && pick(view, shown, row)
+    drawTiles({ data: { ...found, alt, takes }, parentElement: view, setTriggerValue: view.send })
+  }
+}
+
+// The token of a row is chosen: here, where all that it changes is drawn here.
+function pick(view, { panels: [{ rows }] }, row) {
+  const [query] = placeIn(rows[row]), drawn = view.p.head.query, changes = { query: `${query}` }
+  if (offeredHere(changes))
+    chooseHere(changes, { query: drawn === null ? null : `${drawn}` })
+  else view.send("query", query)
+  return true
+}
+
+function titled({ head: { between }, panels: [{ part: [part] }] }, state) {
+  const title = `Layer ${state.layer} · Head ${listed(state).join(", ")}${between}`
+  return part ? `${title}, ${part}` : title
+}
+
+// The heads that may be drawn beside the chosen one, as buttons that go on and off.
+function offerMore(view, { head, more: all, beside, picture }) {
+  const { p, find } = view, row = find("more"), focused = row.getRootNode().activeElement?.value
+  row.hidden = picture !== "lines" || p.head.n_head < 2
+  row.replaceChildren()
+  make("span", row, "More heads")
+  for (let n = 0; n < p.head.n_head; n++) {
+    if (n === head) continue
+    const button = make("button", row, `${n}`), on = beside.includes(n)
+    Object.assign(button, { type: "button", value: n, disabled: !on && beside.length === MOST })
+    button.setAttribute("aria-pressed", on)
+    button.onclick = () => choose(view, on ? all.filter((one) => one !== n) : [...all, n])
+    if (focused === `${n}`) button.focus()
+  }
+}
+
+function choose(view, heads) {
+  const changes = { more: heads.join(",") || null }
+  if (offeredHere(changes))
+    chooseHere(changes, { more: view.p.head.more.join(",") || null })
+  else view.send("more", heads)
+}
+
+// What the head does here, and why it opened; in text nodes, tokens are anybody's text.
+function words({ p, find }, state, weights) {
+  const { layer, head, query } = state, name = `${layer}.${head}`
+  const told = query === p.head.query ? p.head.does[name] : does(p.head, weights, state)
+  find("does").replaceChildren()
+  make("b", find("does"), `Head ${name}`)
+  find("does").append(`: ${told}`)
+  const drawn = layer === p.head.layer && head === p.head.head && holds("head", null) === null
+  find("opened").textContent = drawn ? p.head.opened : ""
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".head"), known = view.p
+  Object.assign(view, { p: readMatrices(data), send: sender(setTriggerValue) })
+  view.find = (name) => view.querySelector(`.${name}`)
+  if (!known) whenChosen(view, () => draw(view))
+  offerHere(view, (changes) =>
+    offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)))
+  draw(view)
+}

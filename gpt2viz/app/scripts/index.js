@@ -1,0 +1,51 @@
+// The component that Streamlit knows: it draws by the script that a message names.
+
+import { opened } from "./message.js"
+
+const STYLED = [
+  "arrows", "diagram", "guess_bars", "lines", "listings", "model_map", "number_grid", "part_note",
+  "picture_switch", "player", "steps", "tiles", "token_chips", "written_sum",
+]
+
+/** The style sheets of the scripts that have any. */
+export const STYLES = {
+  ...Object.fromEntries(STYLED.map((name) => [name, [name]])),
+  head_picture: ["tiles", "lines", "head_picture"],
+  matrix_or_lines: ["tiles", "lines", "matrix_or_lines"],
+}
+
+const sheets = new Map()
+
+// A style sheet, which all parts of the page share.
+function sheet(name) {
+  if (!sheets.has(name)) sheets.set(name, fetched(name))
+  return sheets.get(name)
+}
+
+async function fetched(name) {
+  const answer = await fetch(new URL(`${name}.css`, import.meta.url))
+  return new CSSStyleSheet().replace(await answer.text())
+}
+
+/** The name of the script that draws a message. */
+export const scriptOf = (data) => (data instanceof Uint8Array ? opened(data).head : data).script
+
+// The element that a script draws in: it stays from one message to the next.
+function place(root, name, html) {
+  const known = root.querySelector("[data-script]")
+  if (known?.dataset.script === name) return known
+  const made = document.createElement("div")
+  made.dataset.script = name
+  made.innerHTML = html ?? ""
+  if (known) known.replaceWith(made)
+  else root.append(made)
+  return made
+}
+
+export default async function ({ data, parentElement: root, setTriggerValue }) {
+  const name = scriptOf(data)
+  const [{ default: draw, html }, ...styles] =
+    await Promise.all([import(`./${name}.js`), ...(STYLES[name] ?? []).map(sheet)])
+  if (styles.length) root.adoptedStyleSheets = styles
+  return draw({ data, parentElement: place(root, name, html), setTriggerValue })
+}

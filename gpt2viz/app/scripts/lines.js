@@ -1,0 +1,285 @@
+// The head view: tokens on both sides, lines between them, numbers on demand. A source is a head:
+// its lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
+
+export const html = `
+<div class="view" role="group">
+  <div class="heads"></div>
+  <div class="say" aria-live="polite"></div>
+  <div class="ends"><span>query: who looks</span><span>key: what it looks at</span></div>
+  <div class="scroll"></div>
+  <p class="left-out"></p>
+</div>
+`
+
+const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
+const BORDERS = ["none", "dashed", "dotted", "double"]
+const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
+
+function made(tag, name = "", text = "") {
+  const part = document.createElement(tag)
+  part.className = name
+  part.textContent = text
+  return part
+}
+
+function drawn(tag, attributes) {
+  const part = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, value)
+  return part
+}
+
+/** A token's place in the text, and its label: a name has both, but for a label that is the
+ * place. */
+export const placeIn = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
+
+/** Some of the panels that were read, by their numbers and with names that tell them apart, in one
+ * picture of lines; `settings` is what Python sends for lines: see components/lines.py. */
+export function lineData(p, numbers, names, settings) {
+  const panels = numbers.slice(0, names.length).map((n) => p.panels[n])
+  const [{ rows, columns, quantity, frame }] = panels, size = rows.length * columns.length
+  return { ...settings, quantity, queries: rows.map(placeIn), keys: columns.map(placeIn),
+    chosen: frame && frame[0] === frame[1] ? frame[0] : -1,
+    colors: settings.colors.slice(0, panels.length),
+    matrices: panels.map(({ start }, n) => ({
+      name: names[n], values: p.values.subarray(start, start + size),
+      hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
+}
+
+// Matrices that are `wide` cells wide as lines: the least number that is kept, so that they aren't
+// too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
+// The widest line is as large as `peak`, or as the largest number where that is null. `lines` in
+// pictures/lines.py does the same.
+export function asLines(matrices, wide, { peak: top, thresholds, most }) {
+  const seen = matrices.map(({ values, hidden }) =>
+    Array.from(values, (n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n))
+  const all = seen.flat(), peak = top ?? (all.reduce((a, b) => Math.max(a, b), 0) || 1)
+  const shares = thresholds.map((share) => share * peak), single = Math.fround // as the numbers are
+  const reach = (least) => all.filter((n) => n >= single(least)).length
+  const least = (count) => shares.find((share) => reach(share) <= count) ?? peak
+  const kept = least(most.kept), sum = (some) => some.reduce((a, b) => a + b, 0)
+  const lost = sum(all.filter((n) => n < single(kept))) / (sum(all) || 1)
+  return {
+    peak, kept, rest: least(most.rest), lost,
+    sources: matrices.map(({ name }, s) => {
+      const places = [...seen[s].keys()].filter((n) => seen[s][n] >= single(kept))
+      return { name, q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
+        v: places.map((n) => seen[s][n]) }
+    }),
+  }
+}
+
+// Which lines are left out, how thin they are and what they come to.
+export function leftOut({ kept, rest, lost, quantity }) {
+  const short = (number) => Number(number.toPrecision(2))
+  const share = `${(100 * lost).toFixed(1)}% of the whole.`
+  return `Lines below ${short(kept)} are left out; together they are ${share}`
+    + (rest > kept ? ` While no token is pointed at, only those from ${short(rest)} up are drawn.`
+      : "")
+    + ` A line's width is its ${quantity}.`
+}
+
+// Pixels from token to token: closer in a longer text.
+export const pitch = ({ queries }) => queries.length > 64 ? 14 : queries.length > 24 ? 18 : 26
+
+// The height at which a source's lines end at a token: those of several lie beside each other.
+export const middle = (data, n, s) =>
+  (n + .5 + (s - (data.sources.length - 1) / 2) / 7) * pitch(data)
+
+// A source's n-th line: as wide, and as strong, as its share of the largest weight.
+export function line(data, s, n) {
+  const { q, k, v } = data.sources[s], share = Math.min(1, v[n] / data.peak)
+  const [a, b] = [middle(data, q[n], s), middle(data, k[n], s)]
+  return {
+    d: `M0 ${a} C50 ${a} 50 ${b} 100 ${b}`, stroke: data.colors[s],
+    "stroke-width": .6 + 6.4 * share, "stroke-opacity": .25 + .7 * share,
+    "stroke-dasharray": DASHES[s], "data-source": s, "data-query": q[n], "data-key": k[n],
+  }
+}
+
+// A source's lines that end at a token, the strongest first.
+export function strongest(source, side, n) {
+  const mine = source[side].flatMap((end, m) => end === n ? [m] : [])
+  return mine.sort((a, b) => source.v[b] - source.v[a])
+}
+
+const across = (side) => side === "q" ? "k" : "q"
+
+const named = ([place, label]) => `${place} “${label}”`
+
+// What a token looks at, or what looks at it, in words: a line of them, and one a source.
+export function told(data, side, n) {
+  const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
+  const each = data.sources.map((source) => {
+    const found = strongest(source, side, n), most = found.slice(0, 4).map((m) =>
+      `${named(data[others][source[across(side)][m]])} ${source.v[m].toFixed(data.decimals + 1)}`)
+    return (data.sources.length > 1 ? `${source.name}: ` : "")
+      + (most.join(", ") || "nothing that is drawn")
+      + (found.length > 4 ? ` and ${found.length - 4} more` : "")
+  })
+  return [`${named(data[mine][n])} ${does}`, ...each]
+}
+
+// The token that a key leads to, as side and place; null for a key that leads nowhere.
+export function step(data, side, n, key) {
+  const to = { ArrowRight: "k", ArrowLeft: "q" }[key] ?? side
+  const last = data[SIDES[to][0]].length - 1
+  const place = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last,
+    ArrowRight: n, ArrowLeft: n }[key]
+  return place === undefined ? null : [to, Math.min(Math.max(place, 0), last)]
+}
+
+const ends = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`
+const width = (path) => path?.getAttribute("stroke-width") ?? 0
+
+function swell(path, from, to) {
+  const widths = [{ strokeWidth: `${from}px` }, { strokeWidth: `${to}px` }]
+  return path.animate(widths, { duration: 350, easing: "ease-out" })
+}
+
+// By what is drawn, and of which tokens: its lines. The page makes the view anew as it changes.
+const drawnLast = new Map()
+
+function remember(key, resting) {
+  drawnLast.delete(key)
+  drawnLast.set(key, new Map([...resting.children].map((path) => [ends(path), path])))
+  if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
+}
+
+// The lines of before become those of now: what the mask or an edit did to the same head.
+function move(svg, before) {
+  const gone = drawn("g", { class: "gone" })
+  const now = new Set([...svg.querySelectorAll(".rest path")].map(ends))
+  for (const path of svg.querySelectorAll("path")) {
+    const from = width(before.get(ends(path)))
+    const known = now.has(ends(path)) || from  // else it is too thin to be drawn at rest
+    if (known && from !== width(path)) swell(path, from, width(path))
+  }
+  for (const [both, path] of before) if (!now.has(both)) {
+    gone.append(path)
+    swell(path, width(path), 0).onfinish = () => path.remove()
+  }
+  svg.append(gone)
+}
+
+// Which head has which colour and dash, where there are several.
+function legend({ sources, colors }) {
+  return sources.length < 2 ? [] : sources.map(({ name }, s) => {
+    const entry = made("span"), sample = drawn("svg", { "aria-hidden": true })
+    sample.append(drawn("line", { x1: 0, x2: 28, y1: 5, y2: 5, stroke: colors[s],
+      "stroke-width": 3, "stroke-dasharray": DASHES[s] }))
+    entry.append(sample, made("span", "", name))
+    return entry
+  })
+}
+
+// What stands between the sides: the lines at rest, and those of the token that is pointed at.
+function between(data) {
+  const height = Math.max(data.queries.length, data.keys.length) * pitch(data)
+  const rows = made("div", "rows")
+  rows.style.height = `${height}px`
+  const box = { viewBox: `0 0 100 ${height}`, preserveAspectRatio: "none", height }
+  const svg = drawn("svg", { ...box, "aria-hidden": true })
+  const resting = drawn("g", { class: "rest" }), lit = drawn("g", { class: "lit" })
+  data.sources.forEach(({ v }, s) => v.forEach((weight, n) => {
+    if (weight >= data.rest) resting.append(drawn("path", line(data, s, n)))
+  }))
+  svg.append(resting, lit)
+  rows.append(svg)
+  return { rows, svg, resting, lit }
+}
+
+function button(view, side, n) {
+  const { data } = view, [all, does] = SIDES[side], [place, label] = data[all][n]
+  const part = made("button", side, label), high = pitch(data)
+  part.type = "button"
+  part.tabIndex = n === Math.max(0, data.chosen) ? 0 : -1
+  part.setAttribute("aria-label", `${does} ${place} ${label}`)
+  part.style.cssText = `top:${n * high}px;height:${high}px;` +
+    `line-height:${high}px;font-size:${Math.min(13, high - 3)}px`
+  part.onpointerenter = part.onfocus = () => point(view, side, n)
+  part.onclick = () => side === "q" && view.send("query", n)
+  part.onkeydown = (event) => walk(view, event, side, n)
+  return part
+}
+
+function walk({ data, buttons }, event, side, n) {
+  const next = step(data, side, n, event.key)
+  if (!next) return
+  event.preventDefault()
+  const [to, place] = next
+  buttons[to].forEach((part, m) => { part.tabIndex = m === place ? 0 : -1 })
+  buttons[to][place].focus()
+}
+
+function clear({ svg, lit, rows, say, data }) {
+  svg.classList.remove("pointed")
+  lit.replaceChildren()
+  rows.querySelectorAll(".numbers").forEach((part) => part.remove())
+  rows.querySelectorAll("button").forEach((part) => part.classList.remove("here", "there"))
+  say.replaceChildren(made("div", "hint", data.hint))
+}
+
+function point(view, side, n) {
+  const { data, svg, lit, rows, say, buttons } = view, other = across(side), numbers = new Map()
+  clear(view)
+  svg.classList.add("pointed")
+  buttons[side][n].classList.add("here")
+  data.sources.forEach((source, s) => {
+    for (const m of strongest(source, side, n)) {
+      lit.append(drawn("path", line(data, s, m)))
+      const end = source[other][m]
+      if (!numbers.has(end)) numbers.set(end, made("div", "numbers"))
+      const number = made("span", "", source.v[m].toFixed(data.decimals))
+      number.style.color = data.colors[s]
+      number.style.borderBottomStyle = BORDERS[s]
+      numbers.get(end).append(number)
+    }
+  })
+  for (const [end, part] of numbers) {
+    part.style.cssText = `top:${(end + .5) * pitch(data)}px;` +
+      `${side === "q" ? "right" : "left"}:var(--side)`
+    buttons[other][end].classList.add("there")
+    rows.append(part)
+  }
+  say.replaceChildren(...told(data, side, n).map((text) => made("div", "", text)))
+}
+
+// What is told when nothing is pointed at: of the token with the focus, or of the chosen one.
+function settle(view, root) {
+  const { buttons, data } = view, focused = root.getRootNode().activeElement
+  const side = ["q", "k"].find((name) => buttons[name].includes(focused))
+  if (side) point(view, side, buttons[side].indexOf(focused))
+  else if (data.chosen >= 0) point(view, "q", data.chosen)
+  else clear(view)
+}
+
+// What is drawn is `data`, with lines made of its `matrices`. Another script calls it.
+export default function ({ data: sent, parentElement, setTriggerValue: send }) {
+  const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
+  const root = parentElement.querySelector(".view")
+  const scroll = root.querySelector(".scroll"), say = root.querySelector(".say")
+  const old = root.getRootNode().activeElement, top = scroll.scrollTop
+  const was = old && scroll.contains(old) ? old.getAttribute("aria-label") : null
+  root.setAttribute("aria-label", data.alt)
+  say.style.setProperty("--told", 1 + data.sources.length)
+  root.querySelector(".heads").replaceChildren(...legend(data))
+
+  root.querySelector(".left-out").textContent = leftOut(data)
+  const view = { data, say, send, buttons: {}, ...between(data) }
+  const { rows, svg, resting } = view
+  for (const side of ["q", "k"]) {
+    view.buttons[side] = data[SIDES[side][0]].map((_, n) => button(view, side, n))
+    rows.append(...view.buttons[side])
+  }
+  rows.onpointerleave = () => settle(view, root)
+  rows.onfocusout = (event) =>
+    rows.contains(event.relatedTarget) || setTimeout(settle, 0, view, root)
+  scroll.replaceChildren(rows)
+  scroll.scrollTop = top
+  settle(view, root)
+
+  const shown = JSON.stringify([data.shows, data.queries, data.keys]), before = drawnLast.get(shown)
+  if (before && !matchMedia("(prefers-reduced-motion: reduce)").matches) move(svg, before)
+  remember(shown, resting)
+  if (was) [...rows.children].find((part) => part.getAttribute("aria-label") === was)?.focus()
+}

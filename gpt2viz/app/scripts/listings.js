@@ -1,0 +1,94 @@
+// Two listings side by side. One line of the first is chosen, or a few that belong together; the
+// lines `beside` it light up in the second. A click there chooses the line that it is beside.
+
+import { make } from "./make.js"
+
+export const html = '<div class="listings"></div>'
+
+// Which line of the first a line of the second leads to, of several the one after the chosen one.
+export function leads(beside, line, chosen) {
+  const found = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
+  return found[(found.indexOf(chosen) + 1) % found.length]
+}
+
+// How far a key leads in a list of so many lines, from the one at a place; undefined for no such.
+export function walk(key, at, count) {
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[key]
+  return to === undefined ? undefined : Math.min(Math.max(to, 0), count - 1)
+}
+
+// A line with its number. Its indent stays when it wraps; what is only a comment is set apart.
+function write(into, text, n) {
+  const code = text.trimStart(), [, plain, comment] = code.match(/^(.*?)(\s+# .*)?$/)
+  make("span", into, String(n), "number")
+  const line = make("code", into, plain || " ")
+  line.style.setProperty("--indent", `${text.length - code.length}ch`)
+  if (comment) make("i", line, comment)
+}
+
+// One listing; `to` says which line of the first each line chooses, undefined for none.
+function list(root, title, lines, to, go) {
+  const figure = make("figure", root)
+  make("figcaption", figure, title)
+  const body = make("ol", figure), buttons = []
+  body.setAttribute("aria-label", title)
+  lines.forEach((text, place) => {
+    const item = make("li", body), target = to(place + 1)
+    if (target === undefined) { write(item, text, place + 1); return }
+    const button = make("button", item)
+    button.type = "button"
+    button.tabIndex = -1
+    button.line = place + 1
+    button.onclick = () => go(button.line)
+    button.onkeydown = (event) => {
+      const next = walk(event.key, buttons.indexOf(button), buttons.length)
+      if (next === undefined) return
+      event.preventDefault()
+      buttons[next].focus()
+    }
+    write(button, text, place + 1)
+    buttons.push(button)
+  })
+  return { body, buttons }
+}
+
+// Lights lines up. The first of them is what Tab reaches, and it comes into sight if asked.
+function light({ body, buttons }, lit, show) {
+  for (const button of buttons) {
+    const on = lit.includes(button.line)
+    if (on) button.setAttribute("aria-current", "true")
+    else button.removeAttribute("aria-current")
+    button.tabIndex = -1
+  }
+  const first = buttons.find((button) => lit.includes(button.line)) ?? buttons[0]
+  if (!first) return
+  first.tabIndex = 0
+  if (show) body.scrollTop = Math.max(0, first.offsetTop - body.clientHeight / 3)
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".listings")
+  const { titles, listings, parts, beside, chosen } = data
+  const choose = (line, shown) => {
+    const lines = parts.flatMap((part, place) => part === line ? [place + 1] : [])
+    root.chosen = line
+    light(root.first, lines, shown !== "first")
+    light(root.second, beside[line] ?? [], shown !== "second" && beside[line]?.length)
+  }
+  const go = (line, clicked) => {
+    choose(line, clicked)
+    setTriggerValue("line", line)
+  }
+  const made = JSON.stringify([titles, listings, parts, beside])
+  if (root.made !== made) {
+    root.made = made
+    root.chosen = undefined
+    root.replaceChildren()
+    root.first = list(root, titles[0], listings[0], (line) => parts[line - 1] ?? undefined,
+      (line) => root.go(parts[line - 1], "first"))
+    root.second = list(root, titles[1], listings[1], (line) => leads(beside, line),
+      (line) => root.go(leads(beside, line, root.chosen), "second"))
+  }
+  root.go = go
+  if (root.chosen !== chosen) choose(chosen)
+}

@@ -1,0 +1,82 @@
+// Matrices, or the same numbers as lines: as it is chosen, without asking the server.
+
+import { holds, leftToServer, offerHere, sender, tellServer, whenChosen } from "./chosen.js"
+import drawLines, { html as linesHtml, lineData } from "./lines.js"
+import { readMatrices } from "./message.js"
+import { cropped, inWords, parsed, spelled } from "./part.js"
+import drawTiles, { html as tilesHtml } from "./tiles.js"
+
+export const html = `
+<div class="either" data-here="">
+  <div class="as-lines">
+    <div><p class="title"></p>${linesHtml}</div>
+  </div>
+  ${tilesHtml}
+</div>
+`
+
+/** What lines are drawn of: the part of the text that is shown. */
+export function shown(p, held = holds) {
+  const { zooms } = p
+  return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p
+}
+
+/** Every picture of lines, in the order of their panels: its title, and what is drawn. */
+export function pictures(p, held = holds) {
+  const { lines, lined } = p.either, found = shown(p, held)
+  const part = p.zooms && parsed(held("zoom", spelled(p.zooms.part)), p.zooms.end)
+  const other = p.zooms && spelled(part) !== spelled(p.zooms.part)
+  let next = 0
+  return lined.map(({ what, names, lit, alt }) => {
+    const numbers = names.map(() => next++), { title, part: [ofText] } = found.panels[numbers[0]]
+    const data = lineData(found, numbers, names, lines)
+    return { title: [names.length > 1 ? "" : title, ofText].filter(Boolean).join(", "),
+      data: { ...data, chosen: lit ? data.chosen : -1, shows: `${lines.shows}, ${what}`,
+        alt: other ? briefly(names, part) : alt } }
+  })
+}
+
+// Lines of which the server has told nothing yet, in words.
+const briefly = (names, part) =>
+  `${names.join(", ")}, as lines, ${part ? inWords(part) : "the whole text"}.`
+
+/** Whether the picture alone changes, for which all is here. */
+export const offers = (changes) => Object.keys(changes).every((name) => name === "picture")
+
+// As many places for pictures of lines as there are to be.
+function places({ box }, count) {
+  while (box.children.length < count) box.append(box.firstElementChild.cloneNode(true))
+  while (box.children.length > count) box.lastElementChild.remove()
+  box.classList.toggle("two", count > 1)
+  return [...box.children]
+}
+
+function draw(view) {
+  const { p } = view
+  view.lined = holds("picture", p.either.picture) === "lines"
+  view.classList.toggle("lined", view.lined)
+  if (!view.lined) drawTiles({ data: p, parentElement: view, setTriggerValue: view.send })
+  else {
+    const all = pictures(p), into = places(view, all.length)
+    all.forEach(({ title, data }, n) => {
+      into[n].querySelector(".title").textContent = title
+      const choose = (_, row) => view.send("query", { picture: n, token: data.queries[row][0] })
+      drawLines({ data, parentElement: into[n], setTriggerValue: choose })
+    })
+  }
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".either"), known = view.p
+  const p = readMatrices(data)
+  Object.assign(view, { p, send: sender(setTriggerValue), box: view.querySelector(".as-lines") })
+  leftToServer(view, [...p.drags && !p.zooms ? ["zoom"] : [], ...p.either.here ? [] : ["picture"]])
+  if (!known) {
+    whenChosen(view, (changes) =>
+      ("picture" in changes || view.lined && "zoom" in changes) && draw(view))
+    view.box.addEventListener("focusin", ({ target }) =>
+      target.matches(":focus-visible") && tellServer())
+  }
+  offerHere(view, offers)
+  draw(view)
+}

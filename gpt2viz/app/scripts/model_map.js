@@ -1,0 +1,373 @@
+// Every head of a model in its place: a token lights up in all of them, a click chooses a head.
+
+import { chooseHere, holds, offeredHere, sender, tellServer, whenChosen } from "./chosen.js"
+import { opened } from "./message.js"
+
+export const html = `
+<div class="map" tabindex="0" role="application">
+  <canvas data-part="canvas"></canvas>
+  <div class="tip" data-part="tip" aria-live="polite"></div>
+  <div class="looks" data-part="looks" aria-live="polite"></div>
+</div>
+`
+
+const GAP = 6, LINE = 14, FONT = 12, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
+
+// A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
+export function read(bytes) {
+  const { head, buffer, at: start } = opened(bytes)
+  return { ...head, cells: new Uint8Array(buffer, start) }
+}
+
+// A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
+// with every click.
+const pixel = (hex) => new Uint32Array(
+  Uint8Array.of(...[1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16)), 255).buffer)[0]
+
+// Every head as the bytes of a picture of one pixel a cell. `shades` are the colours of weights
+// from 0 to 1, and `special` those of what is masked, NaN and infinite, two that take turns.
+export function pixels(p) {
+  const columns = p.columns.length, size = p.rows.length * columns
+  const shades = p.shades.map(pixel), special = p.special.map((pair) => pair.map(pixel))
+  return Array.from({ length: p.layers * p.heads }, (_, head) => {
+    const found = new Uint32Array(size)
+    for (let n = 0; n < size; n++) {
+      const cell = p.cells[head * size + n], kind = cell - shades.length
+      found[n] = kind < 0 ? shades[cell] : special[kind][Math.floor(n / columns) + n % columns & 1]
+    }
+    return new Uint8ClampedArray(found.buffer)
+  })
+}
+
+// Whether two messages paint the same: a click on a head changes none of them.
+export function alike(a, b) {
+  return a.layers === b.layers && a.heads === b.heads && a.cells.length === b.cells.length &&
+    a.shades.join() === b.shades.join() && a.cells.every((cell, n) => cell === b.cells[n])
+}
+
+// Whether two messages are of the same heads and tokens, so that what is pointed at is still there.
+export function ofTheSame(a, b) {
+  return a.layers === b.layers && a.heads === b.heads &&
+    JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
+}
+
+// Where every head stands in a width and a height, in CSS pixels: layers down, heads across.
+export function plan({ layers, heads }, width, tall) {
+  const left = width < 480 ? 16 : 58, top = 2 * LINE + 10, below = LINE + 8
+  const side = Math.max(8, Math.floor(Math.min(
+    (width - left) / heads - GAP, (tall - top - below) / layers - GAP, LARGEST)))
+  const across = Math.min((width - left) / heads, side + 4 * GAP), down = side + GAP
+  const boxes = Array.from({ length: layers * heads }, (_, n) =>
+    ({ x: left + Math.floor(n % heads * across), y: top + Math.floor(n / heads) * down }))
+  return { boxes, side, left, top, height: top + layers * down + below }
+}
+
+// The head at a place of the picture, and the row there.
+export function under({ boxes, side }, rows, x, y) {
+  const head = boxes.findIndex((box) =>
+    x >= box.x && x < box.x + side && y >= box.y && y < box.y + side)
+  return head < 0 ? null : { head, row: Math.floor((y - boxes[head].y) / side * rows) }
+}
+
+// The row that holds a token: of a long text each stands for several.
+export function rowOf(starts, token) {
+  const later = starts.findIndex((start) => start > token)
+  return (later < 0 ? starts.length : later) - 1
+}
+
+// The token that a row is of: its first one, or the chosen one where that is among them.
+export function tokenOf(p, row) {
+  return p.token >= 0 && rowOf(p.starts, p.token) === row ? p.token : p.starts[row]
+}
+
+const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
+
+// The head that an arrow key leads to.
+export function step({ layers, heads }, head, key) {
+  const [down, across] = MOVES[key], within = (n, size) => Math.min(Math.max(n, 0), size - 1)
+  return within(Math.floor(head / heads) + down, layers) * heads +
+    within(head % heads + across, heads)
+}
+
+// The token that Page Up and Page Down lead to; from none, the last and the first.
+export function turn({ tokens }, token, key) {
+  const last = tokens.length - 1
+  if (token < 0) return key === "PageUp" ? last : 0
+  return Math.min(Math.max(token + (key === "PageUp" ? -1 : 1), 0), last)
+}
+
+// As much of a list of words as fits into a width.
+export function fitting(words, width, measure) {
+  let said = ""
+  for (const [n, word] of words.entries()) {
+    const more = said ? `${said}  ${word}` : word
+    if (measure(n + 1 < words.length ? `${more} …` : more) > width) return `${said} …`
+    said = more
+  }
+  return said
+}
+
+function images(p) {
+  const { rows: { length: high }, columns: { length: wide } } = p
+  return pixels(p).map((bytes) => {
+    const canvas = document.createElement("canvas")
+    canvas.width = wide
+    canvas.height = high
+    canvas.getContext("2d").putImageData(new ImageData(bytes, wide, high), 0, 0)
+    return canvas
+  })
+}
+
+// The token whose row is lit: the one pointed at or reached by keys, else the chosen one.
+const lit = ({ p, token }) => token < 0 ? p.token : token
+
+function draw(view) {
+  const { p, canvas, look } = view, style = getComputedStyle(view), pen = canvas.getContext("2d")
+  canvas.width = Math.round(view.wide * devicePixelRatio)
+  canvas.height = Math.round(look.height * devicePixelRatio)
+  canvas.style.height = `${look.height}px`
+  pen.scale(devicePixelRatio, devicePixelRatio)
+  pen.font = `${FONT}px ${style.fontFamily}`
+  pen.fillStyle = style.color
+  pen.imageSmoothingEnabled = false
+  ends(view, pen)
+  const token = lit(view), row = token < 0 ? -1 : rowOf(p.starts, token)
+  look.boxes.forEach((box, n) => thumbnail(view, pen, n, row))
+  mark(view, pen, p.chosen, view.accent, 3)
+  if (view.head >= 0 && view.head !== p.chosen) mark(view, pen, view.head, style.color, 2)
+  for (const one of p.arrows) arrow(view, pen, one, style.color)
+}
+
+// Where an arrow begins and ends: within one head, or at the tokens above all, and above another.
+export function ways({ boxes, side }, [from, to]) {
+  const x = (box) => box.x + side / 2, end = [x(boxes[to]), boxes[to].y - 1]
+  return [from < 0 ? [end[0], LINE] : [x(boxes[from]), boxes[from].y + side / 2], end]
+}
+
+function arrow({ p, look, background }, pen, one, text) {
+  const [[x, y], [right, low]] = ways(look, one), angle = Math.atan2(low - y, right - x)
+  const wing = (by) => pen.lineTo(right - 9 * Math.cos(angle + by), low - 9 * Math.sin(angle + by))
+  for (const [color, width] of [[background, 6], [p.frame, 2.5]]) {
+    pen.strokeStyle = color
+    pen.lineWidth = width
+    pen.beginPath()
+    pen.moveTo(x, y)
+    pen.lineTo(right, low)
+    wing(.45)
+    pen.moveTo(right, low)
+    wing(-.45)
+    pen.stroke()
+  }
+  const wide = pen.measureText(one[2]).width + 8
+  const middle = [one[0] < 0 ? x + wide / 2 + 8 : (x + right) / 2, (y + low) / 2]
+  pen.fillStyle = background
+  pen.fillRect(middle[0] - wide / 2, middle[1] - LINE / 2 - 1, wide, LINE + 2)
+  pen.lineWidth = 1
+  pen.strokeRect(middle[0] - wide / 2, middle[1] - LINE / 2 - 1, wide, LINE + 2)
+  pen.fillStyle = text
+  pen.textAlign = "center"
+  pen.fillText(one[2], middle[0], middle[1] + 1)
+}
+
+function thumbnail({ p, look, images: drawn, background }, pen, n, row) {
+  const { x, y } = look.boxes[n], { side, cell } = look
+  pen.drawImage(drawn[n], x, y, side, side)
+  if (row >= 0) {
+    pen.globalAlpha = .8
+    pen.fillStyle = background
+    pen.fillRect(x, y, side, side)
+    pen.globalAlpha = 1
+    const high = Math.max(cell, STRIPE)
+    const top = Math.min(Math.max(y, y + (row + .5) * cell - high / 2), y + side - high)
+    pen.drawImage(drawn[n], 0, row, p.columns.length, 1, x, top, side, high)
+  }
+  pen.lineWidth = 1
+  pen.strokeStyle = p.line
+  pen.strokeRect(x - .5, y - .5, side + 1, side + 1)
+}
+
+function mark({ look }, pen, head, color, width) {
+  const { x, y } = look.boxes[head], { side } = look, off = width / 2 + .5
+  pen.lineWidth = width
+  pen.strokeStyle = color
+  pen.strokeRect(x - off, y - off, side + 2 * off, side + 2 * off)
+}
+
+// What goes in above and comes out below, the names of layers and heads, and the stream's arrow.
+function ends({ p, look, wide }, pen) {
+  const { boxes, side, left, top, height } = look, room = wide - left
+  const measure = (text) => pen.measureText(text).width
+  pen.textBaseline = "middle"
+  pen.textAlign = "left"
+  pen.fillText(fitting(["Tokens in:", ...p.tokens], room, measure), left, LINE / 2 + 1)
+  pen.fillText(fitting([p.next], room, measure), left, height - LINE / 2 - 2)
+  const fits = measure(`Layer ${p.layers - 1}`) < left - 11
+  for (let layer = 0; layer < p.layers; layer++)
+    pen.fillText(fits ? `Layer ${layer}` : layer, left > 20 ? 11 : 3,
+      boxes[layer * p.heads].y + side / 2)
+  pen.textAlign = "center"
+  for (let head = 0; head < p.heads; head++)
+    pen.fillText(!head && side > 60 ? `Head ${head}` : head, boxes[head].x + side / 2,
+      top - LINE / 2 - 3)
+  if (left < 20) return
+  pen.strokeStyle = pen.fillStyle
+  pen.globalAlpha = .5
+  pen.beginPath()
+  pen.moveTo(left - 6, LINE / 2 + 1)
+  pen.lineTo(3.5, LINE / 2 + 1)
+  pen.lineTo(3.5, height - LINE / 2 - 2)
+  pen.lineTo(left - 6, height - LINE / 2 - 2)
+  pen.moveTo(left - 10, height - LINE / 2 - 6)
+  pen.lineTo(left - 6, height - LINE / 2 - 2)
+  pen.lineTo(left - 10, height - LINE / 2 + 2)
+  pen.stroke()
+  pen.globalAlpha = 1
+}
+
+const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
+const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
+
+// The heads that look hardest from the lit token, in text nodes: tokens are anybody's text.
+function list(view) {
+  const { p, looks } = view, token = lit(view)
+  if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
+  const found = p.looks[token].map(([head, key, weight]) => {
+    const button = document.createElement("button")
+    const pause = Object.assign(document.createElement("span"), { textContent: "; " })
+    button.append(bold(named(p, head)), ` → ${(p.keys ?? p.tokens)[key]} ${weight}`, pause)
+    button.onclick = () => choose(view, head)
+    button.onpointerenter = () => at(view, head, token)
+    return button
+  })
+  looks.replaceChildren("Hardest looks from ", bold(p.tokens[token]),
+    found.length ? ": " : p.none, ...found)
+}
+
+// The head and the token that are pointed at or reached by keys; −1 for none.
+function at(view, head, token) {
+  const same = lit(view) === (token < 0 ? view.p.token : token)
+  if (view.head === head && same && view.token === token) return
+  Object.assign(view, { head, token })
+  draw(view)
+  if (!same) list(view)
+  const { p, tip } = view
+  tip.textContent = head < 0 ? ""
+    : `Layer ${Math.floor(head / p.heads)} · Head ${head % p.heads}` +
+      (token < 0 ? "" : `\nfrom ${p.tokens[token]}`)
+  tip.style.display = head < 0 ? "none" : "block"
+  if (head < 0) return
+  const { x, y } = view.look.boxes[head], { side } = view.look
+  const fits = x + side + 8 + tip.offsetWidth <= view.wide
+  tip.style.left = `${fits ? x + side + 8 : Math.max(0, x - tip.offsetWidth - 8)}px`
+  tip.style.top = `${y}px`
+}
+
+const placed = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
+const texts = (place) =>
+  Object.fromEntries(Object.entries(place).map(([name, n]) => [name, `${n}`]))
+
+// A head or a token is chosen here where all that it changes is drawn here. Marked at once: a busy
+// server may take a while to draw the rest.
+function choose(view, head, token = -1) {
+  const { p, drawn } = view, place = { ...placed(p, head), ...token < 0 ? {} : { query: token } }
+  const changes = texts(place), query = drawn.token < 0 ? null : `${drawn.token}`
+  if (offeredHere(changes)) {
+    chooseHere(changes, { ...texts(placed(p, drawn.chosen)), query })
+    return
+  }
+  p.chosen = head
+  if (token >= 0) p.token = token
+  draw(view)
+  view.send("head", { ...placed(p, head), token })
+}
+
+// The head and the token that are chosen, by their places in the map.
+function marked({ p, drawn }) {
+  const place = placed(p, drawn.chosen)
+  const [layer, head] = ["layer", "head"].map((name) => Number(holds(name, place[name])))
+  const chosen = layer < p.layers && head < p.heads ? layer * p.heads + head : drawn.chosen
+  const token = Number(holds("query", drawn.token) ?? -1)
+  return { chosen, token: token < p.tokens.length ? token : drawn.token }
+}
+
+function walk(view, event) {
+  const { p } = view, head = view.head < 0 ? p.chosen : view.head
+  if (event.target !== view && !MOVES[event.key]) return
+  if (event.ctrlKey || event.altKey || event.metaKey) return
+  if (event.key === "Escape") at(view, -1, -1)
+  else if (event.key === "Enter" || event.key === " ") choose(view, head, view.token)
+  else if (event.key === "o") view.send("open", named(p, head))
+  else if (MOVES[event.key])
+    at(view, view.head < 0 ? head : step(p, head, event.key), view.token)
+  else if (event.key === "PageUp" || event.key === "PageDown")
+    at(view, head, turn(p, lit(view), event.key))
+  else return
+  event.preventDefault()
+}
+
+function listen(view) {
+  const { canvas } = view
+  const found = ({ offsetX, offsetY }) => under(view.look, view.p.rows.length, offsetX, offsetY)
+  canvas.onpointermove = (event) => {
+    const there = found(event)
+    canvas.style.cursor = there ? "pointer" : "default"
+    at(view, there ? there.head : -1, there ? tokenOf(view.p, there.row) : -1)
+  }
+  canvas.onpointerleave = () => at(view, -1, -1)
+  canvas.onclick = (event) => {
+    const there = found(event)
+    if (there) choose(view, there.head)
+  }
+  view.onkeydown = (event) => walk(view, event)
+  view.onblur = () => at(view, -1, -1)
+  view.onfocus = () => view.matches(":focus-visible") && tellServer() // of its text alternative
+  const place = () => sized(view)
+  new ResizeObserver(() => view.clientWidth !== view.wide && place()).observe(view)
+  addEventListener("resize", place)
+}
+
+// As high as what the window has left below the place where the map begins.
+function sized(view) {
+  const { p } = view, page = view.getRootNode().host?.closest(".stMain")
+  view.wide = view.clientWidth
+  if (!view.wide) return
+  const top = view.getBoundingClientRect().top + (page?.scrollTop ?? scrollY)
+  const tall = innerHeight - top - view.looks.offsetHeight - MARGIN
+  view.look = plan(p, view.wide, Math.max(LOWEST, tall))
+  view.look.cell = view.look.side / p.rows.length
+  const wide = view.look.side / p.columns.length
+  for (const box of view.look.boxes) Object.assign(box, { cw: wide, ch: view.look.cell })
+  draw(view)
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".map")
+  const known = view.p, p = view.p = read(data)
+  const { chosen, token } = p
+  Object.assign(view, { send: sender(setTriggerValue), drawn: { chosen, token } })
+  Object.assign(p, marked(view))
+  if (!known || !alike(known, p)) view.images = images(p)
+  view.setAttribute("aria-label", p.alt)
+  if (!known) {
+    for (const name of ["canvas", "tip", "looks"])
+      view[name] = view.querySelector(`[data-part=${name}]`)
+    Object.assign(view, { head: -1, token: -1 })
+    view.dataset.here = ""
+    listen(view)
+    whenChosen(view, () => {
+      Object.assign(view.p, marked(view))
+      list(view)
+      sized(view)
+    })
+    if (document.fonts.status !== "loaded") document.fonts.ready.then(() => sized(view))
+  }
+  const style = getComputedStyle(view)
+  view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
+  view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
+  if (known && !ofTheSame(known, p)) {
+    Object.assign(view, { head: -1, token: -1 })
+    view.tip.style.display = "none"
+  }
+  list(view)
+  sized(view)
+}

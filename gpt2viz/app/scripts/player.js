@@ -1,0 +1,119 @@
+// Frames to play and to walk through. A frame has marks, known by their keys, each at a place; the
+// style lets them glide from one frame's place to the next one's, unless less motion is asked for.
+
+import { make } from "./make.js"
+
+export const html = '<div class="player" role="group"></div>'
+
+const REST = 400  // ms from the last step to the message
+const PACE = 1800
+
+// The frame that is shown after a message: the browser's own, unless the address has moved.
+export function shown(known, data) {
+  if (!known || known.data.frames.length !== data.frames.length) return data.at
+  return data.at === known.data.at || data.at === known.sent ? known.at : data.at
+}
+
+// The frame that is so many steps on; at an end, the end.
+export const step = (at, by, count) => Math.min(Math.max(at + by, 0), count - 1)
+
+// What marks come, stay and go, from those that are there to those of a frame.
+export function changes(there, marks) {
+  const wanted = new Set(marks.map(({ key }) => key)), have = new Set(there)
+  return {
+    come: marks.filter(({ key }) => !have.has(key)).map(({ key }) => key),
+    go: there.filter((key) => !wanted.has(key)),
+  }
+}
+
+// How a mark looks, as its element's style. A line is 1.6 rem.
+export function look({ box: [x, y, wide, tall], fill, ink }) {
+  return { left: `${100 * x}%`, top: `${1.6 * y}rem`, width: `${100 * wide}%`,
+    height: `${1.6 * tall}rem`, background: fill, color: ink, opacity: "1" }
+}
+
+function paint(view) {
+  const { data, at, parts, stage } = view, { caption, marks } = data.frames[at]
+  const { come, go: gone } = changes([...parts.keys()], marks)
+  for (const key of gone) {
+    const mark = parts.get(key)
+    parts.delete(key)
+    mark.style.opacity = "0"
+    setTimeout(() => mark.remove(), 700)
+  }
+  for (const mark of marks) {
+    if (come.includes(mark.key)) parts.set(mark.key, make("div", stage))
+    const part = parts.get(mark.key)
+    part.className = `${mark.fill ? "block" : "word"}${mark.left ? " left" : ""}`
+    part.textContent = mark.text
+    Object.assign(part.style, look(mark))
+  }
+  stage.style.height = `${1.6 * data.lines}rem`
+  if (view.say.textContent !== caption) view.say.textContent = caption
+  view.where.textContent = `${at + 1} of ${data.frames.length}`
+  view.back.setAttribute("aria-disabled", String(at === 0))
+  view.next.setAttribute("aria-disabled", String(at === data.frames.length - 1))
+}
+
+function tell(view) {
+  clearTimeout(view.rests)
+  if (view.at === view.data.at) return
+  view.sent = view.at
+  view.send("at", view.at)
+}
+
+function go(view, at) {
+  view.at = at
+  paint(view)
+  clearTimeout(view.rests)
+  if (!view.plays) view.rests = setTimeout(tell, REST, view)
+}
+
+function play(view, on) {
+  clearInterval(view.plays)
+  view.plays = 0
+  const last = view.data.frames.length - 1
+  if (on) {
+    if (view.at === last) go(view, 0)
+    view.plays = setInterval(() => {
+      if (!view.root.isConnected || view.at >= last) return play(view, false)
+      go(view, view.at + 1)
+      if (view.at === last) play(view, false)
+    }, PACE)
+  } else tell(view)
+  view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
+}
+
+function walk(view, by) {
+  if (view.plays) play(view, false)
+  go(view, step(view.at, by, view.data.frames.length))
+}
+
+function button(bar, text, does) {
+  const made = make("button", bar, text)
+  made.type = "button"
+  made.onclick = does
+  return made
+}
+
+function build(root) {
+  const view = { root, parts: new Map(), plays: 0, sent: -1 }, bar = make("div", root, "", "bar")
+  view.back = button(bar, "◀ Back", () => walk(view, -1))
+  view.play = button(bar, "▶ Play", () => play(view, !view.plays))
+  view.play.className = "play"
+  view.next = button(bar, "Step ▶", () => walk(view, 1))
+  view.where = make("span", bar, "", "where")
+  view.say = make("p", root, "", "say")
+  view.say.setAttribute("role", "status")
+  view.stage = make("div", root, "", "stage")
+  view.stage.setAttribute("aria-hidden", "true")
+  return view
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".player"), known = root.view
+  const view = root.view ??= build(root), at = shown(known?.data ? known : null, data)
+  Object.assign(view, { data, at, send: setTriggerValue })
+  root.setAttribute("aria-label", data.alt)
+  paint(view)
+}

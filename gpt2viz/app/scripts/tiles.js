@@ -1,0 +1,551 @@
+// Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
+// are dragged out.
+
+import {
+  chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
+} from "./chosen.js"
+import { ink, rgb } from "./ink.js"
+import { readMatrices } from "./message.js"
+import { cropped, inWords, parsed, spelled, taken } from "./part.js"
+
+export const html = `
+<div class="tiles" tabindex="0" role="application">
+  <canvas data-part="canvas"></canvas>
+  <div class="at" data-part="frame"></div>
+  <div class="drag" data-part="band"></div>
+  <div class="tip" data-part="tip" aria-live="polite"></div>
+</div>
+`
+
+const GAP = 10, LINE = 13, FONT = 12, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
+
+// 0 is a number on the scale, 1 masked, 2 NaN, 3 infinite.
+export function kind({ values, masked }, n) {
+  if (Number.isNaN(values[n])) return 2
+  return masked(n) ? 1 : Number.isFinite(values[n]) ? 0 : 3
+}
+
+// How far along its panel's range a number is, from 0 to 1.
+const along = ({ low, high }, value) => Math.min(1, Math.max(0, (value - low) / (high - low)))
+
+// The colour there, between the two stops of the scale round it: red, green and blue.
+export function shade(scale, share) {
+  const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
+  const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
+  const part = (share - from) / (to - from), a = rgb(first), b = rgb(second)
+  return a.map((x, i) => Math.round(x + part * (b[i] - x)))
+}
+
+// Every panel as the bytes of a picture of one pixel a cell: red, green, blue and opaque.
+export function pixels(p) {
+  const shades = Array.from({ length: 1024 }, (_, n) => shade(p.scale, n / 1023))
+  const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
+  return p.panels.map((panel) => {
+    const [rows, columns] = [panel.rows.length, panel.columns.length], count = rows * columns
+    const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
+    const bytes = new Uint8ClampedArray(4 * count)
+    if (panel.empty) return bytes
+    for (let n = 0; n < count; n++) {
+      const cell = panel.start + n, what = kind(p, cell)
+      const turn = Math.floor(n / columns / square) + Math.floor(n % columns / square) & 1
+      bytes.set(what ? special[what - 1][turn]
+        : shades[Math.round(1023 * along(panel, p.values[cell]))], 4 * n)
+      bytes[4 * n + 3] = 255
+    }
+    return bytes
+  })
+}
+
+function images(p) {
+  return pixels(p).map((bytes, n) => {
+    const { rows, columns } = p.panels[n], canvas = document.createElement("canvas")
+    canvas.width = columns.length
+    canvas.height = rows.length
+    canvas.getContext("2d").putImageData(new ImageData(bytes, columns.length, rows.length), 0, 0)
+    return canvas
+  })
+}
+
+// A title in as many lines as it takes to fit.
+export function wrapped(title, room, measure) {
+  return title.split("\n").flatMap((part) => {
+    const lines = []
+    for (const word of part.split(" ")) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word
+      if (lines.length && measure(longer) <= room) lines.splice(-1, 1, longer)
+      else lines.push(word)
+    }
+    return lines
+  }).filter(Boolean)
+}
+
+const longest = (names, measure) => Math.max(0, ...names.map(measure))
+
+// Which names a panel shows: its rows', unless the panel on its left has the same ones, and its
+// columns', unless the one below has.
+function named({ panels }, n, across) {
+  const same = (other) => panels[other]?.grid === panels[n].grid
+  return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
+}
+
+// An end of a range.
+const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−")
+
+// Where so many panels stand side by side: their left edges, and how wide each may be.
+function slots(p, width, across, rooms) {
+  const left = Array.from({ length: across }, (_, column) => Math.max(0,
+    ...rooms.filter((_room, n) => n % across === column && named(p, n, across).first)))
+  const sum = (lengths) => lengths.reduce((a, b) => a + b, 0)
+  const slot = (width - sum(left) - (p.bar ? BAR : 2) - GAP * (across - 1)) / across
+  return { slot: Math.max(20, slot), across,
+    edges: left.map((_, n) => sum(left.slice(0, n + 1)) + n * (slot + GAP)) }
+}
+
+// Where everything stands, in CSS pixels; `measure` says how wide a text is. Where there is little
+// room, fewer panels than asked for stand side by side: of several rows a part of each, so that no
+// row begins in another.
+export function plan(p, width, measure) {
+  const { panels } = p, rooms = panels.map(({ rowEnds }) =>
+    rowEnds.length ? longest(rowEnds, measure) + LINE + 12 : 1)
+  let count = Math.min(p.across, panels.length), fits = slots(p, width, count, rooms)
+  while (count > 1 && fits.slot < NARROWEST) {
+    do count -= 1; while (panels.length > p.across && p.across % count)
+    fits = slots(p, width, count, rooms)
+  }
+  const { slot, across, edges } = fits
+  const all = panels.map((panel, n) => {
+    const part = panel.part.find((name) => measure(name) < slot) ?? panel.part.at(-1)
+    return { ...named(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
+      x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part,
+        p.ranged && `${short(panel.low)} to ${short(panel.high)}`].filter(Boolean) }
+  })
+  let y = 0
+  for (let n = 0; n < all.length; n += across) {
+    const boxes = all.slice(n, n + across), most = (of) => Math.max(...boxes.map(of))
+    const title = 7 + LINE * most((box) => box.title.length)
+    for (const box of boxes) box.y = y + title
+    y += title + most(({ h }) => h) + 4
+    y += most(({ last, below }) => last && below ? below + LINE + 8 : 0)
+  }
+  return { boxes: all, height: y + (p.legend.length ? LINE + 9 : 0), across }
+}
+
+// The sides of a panel and of its cells, which are squares where things of one kind meet; and
+// whether the names below stand upright, with the room they take.
+function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
+  const names = longest(columnEnds, measure)
+  let cw = Math.min(slot / columns.length, LARGEST), ch = Math.min(tallest / rows.length, LARGEST)
+  if (square) cw = ch = Math.min(cw, ch)
+  const upright = names > cw - 4 && names > 2 * LINE
+  const w = cw * columns.length, h = ch * rows.length
+  return { cw, ch, w, h, upright, by: names,
+    below: upright ? names : columnEnds.length && LINE }
+}
+
+function draw(view) {
+  const { p, canvas } = view, width = view.clientWidth
+  if (!width) return
+  const style = getComputedStyle(view), pen = canvas.getContext("2d")
+  const type = (px) => `${px}px ${style.fontFamily}`
+  pen.font = type(FONT)
+  const measure = (name) => pen.measureText(name).width
+  const look = view.look = plan(p, width, measure)
+  canvas.width = Math.round(width * devicePixelRatio)
+  canvas.height = Math.round(look.height * devicePixelRatio)
+  canvas.style.height = `${look.height}px`
+  pen.scale(devicePixelRatio, devicePixelRatio)
+  pen.font = type(FONT)
+  pen.fillStyle = style.color
+  pen.imageSmoothingEnabled = false
+  legend(pen, p, look)
+  if (p.bar) colorBar(pen, p, look)
+  p.panels.forEach((panel, n) => {
+    const box = look.boxes[n]
+    pen.drawImage(view.images[n], box.x, box.y, box.w, box.h)
+    const font = fitting(texts(p, panel), box, measure, panel.words?.length > 0)
+    pen.lineWidth = 1
+    pen.strokeStyle = p.line
+    if (font) {
+      pen.font = type(font)
+      numbers(pen, p, panel, box)
+      pen.font = type(FONT)
+    } else if (!panel.square && !panel.empty) between(pen, panel, box)
+    pen.strokeStyle = p.line
+    pen.fillStyle = style.color
+    pen.strokeRect(box.x - .5, box.y - .5, box.w + 1, box.h + 1)
+    titles(pen, panel, box)
+    ends(pen, panel, box)
+    marks(pen, p, panel, box, style.color)
+  })
+}
+
+// The size at which these texts can be read in the cells of a box; 0 where they can't. Words can be
+// cut.
+export function fitting(found, { cw, ch }, measure, words = false) {
+  const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(found, measure))
+  const font = Math.max(words ? READABLE : 0, Math.floor(fits * 2) / 2)
+  return found.length && font >= READABLE ? font : 0
+}
+
+// A word with its end left out where it is wider than its room.
+export function cut(word, room, measure) {
+  if (measure(word) <= room) return word
+  const kept = [...word]
+  while (kept.length && (kept.at(-1) === "…" || measure(`${kept.join("")}…`) > room)) kept.pop()
+  return kept.length ? `${kept.join("")}…` : ""
+}
+
+// What is written into the cells of a panel, row by row: words, or numbers where they are few.
+function texts(p, { start, rows, columns, empty, words }) {
+  if (words?.length) return words
+  if (empty || columns.length > p.numbers) return []
+  return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
+}
+
+// A number as it stands in its cell, or a sign for what is none. What rounds to 0 is no −0, but
+// where signs are all that it says.
+export function written(p, n) {
+  const what = kind(p, n), value = p.values[n]
+  if (what) return p.special[what - 1].sign
+  const text = value.toFixed(p.decimals), unsigned = !p.plus && Number(text) === 0
+  return (p.plus && value >= 0 ? "+" : "") + text.replace("-", unsigned ? "" : "−")
+}
+
+function numbers(pen, p, panel, { x, y, cw, ch }) {
+  pen.textAlign = "center"
+  pen.textBaseline = "middle"
+  const measure = (word) => pen.measureText(word).width
+  texts(p, panel).forEach((text, n) => {
+    const at = panel.start + n, what = kind(p, at)
+    const color = what ? rgb(p.special[what - 1].color) : shade(p.scale, along(panel, p.values[at]))
+    const left = x + n % panel.columns.length * cw
+    const above = y + Math.floor(n / panel.columns.length) * ch
+    pen.fillStyle = ink(color)
+    const shown = panel.words?.length ? cut(text, cw - 4, measure) : text
+    pen.fillText(shown, left + cw / 2, above + ch / 2)
+    pen.strokeRect(left, above, cw, ch)
+  })
+}
+
+// A thin line between rows, so that rows that are alike can be told apart.
+function between(pen, { rows }, { x, y, w, ch }) {
+  for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, x, y + n * ch, x + w, y + n * ch)
+}
+
+function line(pen, x, y, right, bottom) {
+  pen.beginPath()
+  pen.moveTo(x, y)
+  pen.lineTo(right, bottom)
+  pen.stroke()
+}
+
+// The frames round what is chosen and round groups, and the rules from edge to edge.
+function marks(pen, p, { rows, columns, frame, empty }, { x, y, w, h, cw, ch }, text) {
+  const around = ([top, bottom, first, last]) => pen.strokeRect(x + first * cw, y + top * ch,
+    (last - first + 1) * cw, (bottom - top + 1) * ch)
+  pen.strokeStyle = text
+  for (const after of p.rules[0]) line(pen, x, y + after * ch, x + w, y + after * ch)
+  for (const after of p.rules[1]) line(pen, x + after * cw, y, x + after * cw, y + h)
+  pen.strokeStyle = p.frame
+  pen.lineWidth = 2
+  p.frames.forEach(around)
+  pen.lineWidth = Math.max(rows.length, columns.length) <= 24 ? 2.5 : 1
+  if (frame && !empty) around(frame)
+}
+
+function titles(pen, { empty }, { x, y, w, h, title }) {
+  pen.textAlign = "center"
+  pen.textBaseline = "alphabetic"
+  title.forEach((text, n) => pen.fillText(text, x + w / 2, y - 5 - LINE * (title.length - 1 - n)))
+  const lines = empty.split("\n"), top = y + h / 2 + LINE / 3 - LINE * (lines.length - 1) / 2
+  lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + LINE * n))
+}
+
+// The number between the ends stands where the name of the scale does: only where both fit.
+export function colorBar(pen, p, { boxes, across }) {
+  const { y, h } = boxes[0], { low, high } = p.panels[0]
+  const x = Math.max(...boxes.slice(0, across).map((box) => box.x + box.w)) + 14
+  const shades = pen.createLinearGradient(0, y + h, 0, y)
+  for (const [stop, color] of p.scale) shades.addColorStop(stop, color)
+  const text = pen.fillStyle
+  pen.fillStyle = shades
+  pen.fillRect(x, y, 10, h)
+  pen.fillStyle = text
+  pen.strokeStyle = p.line
+  pen.strokeRect(x, y, 10, h)
+  pen.textAlign = "left"
+  pen.textBaseline = "middle"
+  const long = pen.measureText(p.bar).width, fits = long <= h
+  let beside = x + 44
+  for (const share of [0, .5, 1]) {
+    const number = short(low + share * (high - low))
+    const end = x + 14 + pen.measureText(number).width
+    if (share === .5 && end > x + 44 - FONT / 2) continue
+    pen.fillText(number, x + 14, y + h - share * (h - 10) - 5)
+    if (long > h - 2 * LINE) beside = Math.max(beside, end + 8)
+  }
+  turned(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
+}
+
+// Below all, so that matrices beside each other begin at one height, whatever is hidden in them;
+// and below the last matrix of a row, where there is room for it.
+function legend(pen, p, { boxes, across, height }) {
+  const y = height - LINE - 1, room = ([name]) => pen.measureText(name).width + 33
+  const all = p.legend.reduce((sum, one) => sum + room(one), 0)
+  const end = Math.max(...boxes.slice(0, across).map(({ x, w }) => x + w))
+  pen.textAlign = "right"
+  pen.textBaseline = "middle"
+  let right = Math.max(end, all)
+  for (const [name, color] of p.legend) {
+    pen.fillText(name, right, y + LINE / 2)
+    right -= pen.measureText(name).width + 17
+    const text = pen.fillStyle
+    pen.fillStyle = color
+    pen.fillRect(right, y, 12, 12)
+    pen.fillStyle = text
+    right -= 16
+  }
+}
+
+// Every how manieth name there is room for: one takes `space` pixels.
+export const every = (cell, space) =>
+  [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
+
+// What the rows are called: "your sentence · layer", or its first part where all is too long.
+export const called = (down, room, measure) => measure(down) > room ? down.split(" · ")[0] : down
+
+// The names on the left of a panel and below it.
+function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
+  const { x, y, w, h, cw, ch, upright, below } = box
+  if (box.first && rowEnds.length) {
+    pen.textAlign = "right"
+    pen.textBaseline = "middle"
+    for (let n = 0; n < rowEnds.length; n += every(ch, LINE))
+      pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
+    const room = h + LINE * (box.title.length + 1)
+    const name = called(down, room, (text) => pen.measureText(text).width)
+    turned(pen, name, x - box.names + LINE / 2, y + h / 2, "center")
+  }
+  if (!box.last || !below) return
+  for (let n = 0; n < columnEnds.length; n += every(cw, upright ? LINE : box.by + 4)) {
+    const middle = x + (n + .5) * cw
+    if (upright) turned(pen, columnEnds[n], middle, y + h + 5, "right")
+    else {
+      pen.textAlign = "center"
+      pen.textBaseline = "top"
+      pen.fillText(columnEnds[n], middle, y + h + 5)
+    }
+  }
+  pen.textAlign = "center"
+  pen.textBaseline = "top"
+  pen.fillText(wide, x + w / 2, y + h + below + 8)
+}
+
+function turned(pen, text, x, y, align) {
+  pen.save()
+  pen.translate(x, y)
+  pen.rotate(-Math.PI / 2)
+  pen.textAlign = align
+  pen.textBaseline = "middle"
+  pen.fillText(text, 0, 0)
+  pen.restore()
+}
+
+// A pointer that moved less, in pixels, between down and up has clicked.
+const CLICK = 8
+
+// The panel and the place in it, in cells, where the middle of the first cell is 0.
+export function place({ boxes }, x, y) {
+  const panel = boxes.findIndex((box) =>
+    x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h)
+  if (panel < 0) return null
+  const box = boxes[panel]
+  return { panel, row: (y - box.y) / box.ch - .5, column: (x - box.x) / box.cw - .5 }
+}
+
+// The cell of such a place.
+export const under = (at) => at &&
+  { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
+
+function cover(view, element, panel, top, bottom, first, last) {
+  const { x, y, cw, ch } = view.look.boxes[panel]
+  Object.assign(element.style, {
+    display: "block", left: `${x + first * cw}px`, top: `${y + top * ch}px`,
+    width: `${(last - first) * cw}px`, height: `${(bottom - top) * ch}px`,
+  })
+}
+
+// What stands in a cell, in words.
+export function said(p, { panel, row, column }) {
+  const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
+  const n = start + row * columns.length + column, what = kind(p, n)
+  if (words?.length) return words[n - start]
+  if (empty) return empty.replace("\n", " ")
+  return what ? what === 1 ? hidden : p.special[what - 1].name
+    : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
+}
+
+// A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
+function tell(view, at, press = "Shift + click") {
+  const { p, tip, frame } = view
+  view.at = at
+  tip.style.display = frame.style.display = "none"
+  if (!at) return
+  const { title, down, wide, rows, columns } = p.panels[at.panel]
+  const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
+  const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
+  tip.replaceChildren(title && `${title}\n`, down && `${down} `, bold(rows[at.row]), "\n",
+    wide && `${wide} `, bold(columns[at.column]), `\n${said(p, at)}${ask}`)
+  cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
+  tip.style.display = "block"
+  const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
+  const fits = x + tip.offsetWidth <= view.clientWidth
+  tip.style.left = `${fits ? x : Math.max(0, frame.offsetLeft - tip.offsetWidth - 8)}px`
+  tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
+}
+
+const MOVES = {
+  ArrowUp: ["row", -1], ArrowDown: ["row", 1], ArrowLeft: ["column", -1], ArrowRight: ["column", 1],
+  PageUp: ["panel", -1], PageDown: ["panel", 1],
+}
+
+// The cell that a key leads to from the one it is pressed at, or from none. A panel with fewer rows
+// or columns is entered at its last.
+export function step({ panels }, at, key) {
+  if (!at) return { panel: 0, row: 0, column: 0 }
+  const [what, by] = MOVES[key], moved = { ...at, [what]: at[what] + by }
+  const within = (n, { length }) => Math.min(Math.max(n, 0), length - 1)
+  const panel = within(moved.panel, panels), { rows, columns } = panels[panel]
+  return { panel, row: within(moved.row, rows), column: within(moved.column, columns) }
+}
+
+function walk(view, event) {
+  if (event.key === "Escape") tell(view, null)
+  else if ((event.key === "Enter" || event.key === " ") && view.at) answer(view, view.at, event)
+  else if (MOVES[event.key]) tell(view, step(view.p, view.at, event.key), "Shift + Enter")
+  else return
+  event.preventDefault()
+}
+
+// What a click or Enter on a cell sends: with Shift a question, where the panel answers one.
+export function reply({ panels, chooses, asks }, { panel, row, column }, shift) {
+  if (shift && asks[panel]) return ["ask", { panel, row, column }]
+  return chooses ? ["cell", { panel: panels[panel].name, row, column }] : null
+}
+
+function answer(view, at, { shiftKey }) {
+  const told = reply(view.p, at, shiftKey)
+  if (told && !view.drawn.takes?.(...told, view.p)) deliver(view, told)
+}
+
+// Send what the server counts in the cells that it drew: once it has drawn those that are shown.
+function deliver(view, told) {
+  if (view.p === view.drawn) return view.send(...told)
+  view.waits = told
+  tellServer()
+}
+
+// Show what is chosen of the text: what the server drew, or another part made here.
+function show(view, chosen) {
+  const { drawn } = view, { zooms } = drawn, part = zooms && parsed(chosen, zooms.end)
+  const other = zooms && spelled(part) !== spelled(zooms.part)
+  view.shows = part ?? null
+  view.p = other ? cropped(drawn, part) : drawn
+  view.images = images(view.p)
+  view.setAttribute("aria-label", other ? briefly(view.p, part) : drawn.alt)
+  tell(view, null)
+  sized(view)
+}
+
+// Pictures of which the server has told nothing yet, in words.
+export function briefly({ panels }, part) {
+  const what = panels.map(({ title, quantity }) => title || quantity)
+  return `${[...new Set(what)].join("; ")}, ${part ? inWords(part) : "the whole text"}.`
+}
+
+// A part that is dragged out is shown at once where the scripts of the page can draw it everywhere.
+function enlarge(view, panel, rows, columns) {
+  const { drawn, shows, p } = view, { zooms } = drawn
+  const wanted = zooms && drawnHere("zoom") ? taken(drawn, shows, panel, rows, columns) : null
+  const zoom = spelled(wanted)
+  if (!zooms || !drawnHere("zoom") || !hasRoom(location.search, { zoom }))
+    deliver(view, ["part", { panel: p.panels[panel].name, rows, columns }])
+  else if (wanted) chooseHere({ zoom })
+}
+
+// The first and the last of the cells whose middle was dragged over, from either side.
+export function dragged(a, b) {
+  return [Math.ceil(Math.min(a, b)), Math.floor(Math.max(a, b))]
+}
+
+function listen(view) {
+  const { canvas, band } = view
+  let from = null, start = null
+  canvas.onpointerdown = (event) => {
+    start = [event.offsetX, event.offsetY]
+    from = event.button ? null : place(view.look, ...start)
+    if (from) canvas.setPointerCapture(event.pointerId)
+  }
+  const end = ({ offsetX, offsetY }) => {
+    if (!from || !view.p.drags) return null
+    if (Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
+    const box = view.look.boxes[from.panel]
+    const inside = (value, low, side) => Math.min(Math.max(value, low), low + side - .01)
+    return place(view.look, inside(offsetX, box.x, box.w), inside(offsetY, box.y, box.h))
+  }
+  canvas.onpointermove = (event) => {
+    const to = end(event)
+    if (!to) return tell(view, under(place(view.look, event.offsetX, event.offsetY)))
+    tell(view, null)
+    const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
+    const [first, last] = [from.column, to.column].sort((a, b) => a - b)
+    cover(view, band, from.panel, top + .5, bottom + .5, first + .5, last + .5)
+  }
+  canvas.onpointerup = (event) => {
+    const to = end(event), clicked = from && under(from)
+    band.style.display = "none"
+    if (to)
+      enlarge(view, from.panel, dragged(from.row, to.row), dragged(from.column, to.column))
+    else if (clicked) answer(view, clicked, event)
+    from = null
+  }
+  canvas.onpointercancel = () => {
+    band.style.display = "none"
+    from = null
+  }
+  canvas.onpointerleave = () => from || tell(view, null)
+  view.onkeydown = (event) => walk(view, event)
+  view.onblur = () => tell(view, null)
+  view.onfocus = () => view.matches(":focus-visible") && tellServer()
+  whenChosen(view, (changes) => {
+    if (!("zoom" in changes)) return
+    view.waits = null
+    if (view.drawn.zooms) show(view, changes.zoom)
+  })
+  new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
+}
+
+function sized(view) {
+  view.wide = view.clientWidth
+  draw(view)
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".tiles")
+  const known = view.p, p = view.drawn = data.panels ? data : readMatrices(data)
+  view.send = data.panels ? setTriggerValue : sender(setTriggerValue)
+  view.dataset.here = ""
+  leftToServer(view, p.drags && !p.zooms ? ["zoom"] : [])
+  view.classList.toggle("answers", p.chooses || p.drags || p.asks.some(Boolean))
+  if (!known) {
+    for (const name of ["canvas", "frame", "band", "tip"])
+      view[name] = view.querySelector(`[data-part=${name}]`)
+    listen(view)
+    if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
+  }
+  show(view, holds("zoom", spelled(p.zooms?.part)))
+  const { waits } = view
+  if (!waits || view.p !== p) return
+  view.waits = null
+  view.send(...waits)
+}

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict"
+import { readFileSync } from "node:fs"
+import { test } from "node:test"
+
+import { message } from "../../gpt2viz/notebook/attention.js"
+import draw, { scriptOf } from "../../gpt2viz/app/scripts/index.js"
+
+// As much of a page as a part is put into.
+globalThis.document = { createElement: () => ({ dataset: {}, querySelector() { return this } }) }
+class Sheet {
+  async replace(text) {
+    this.text = text
+    return this
+  }
+}
+globalThis.CSSStyleSheet = Sheet
+
+function root() {
+  const parts = []
+  return { parts, append: (part) => parts.push(Object.assign(part, {
+    replaceWith: (other) => parts.splice(0, 1, other) })),
+  querySelector: () => parts[0] ?? null }
+}
+
+test("a message names its script, in its header where it is bytes", () => {
+  assert.equal(scriptOf({ script: "arrows" }), "arrows")
+  assert.equal(scriptOf(message({ script: "tiles" }, new Float32Array(2))), "tiles")
+})
+
+test("a part stays from one message to the next, unless another script draws there", async () => {
+  const page = root(), data = { script: "head_numbers" }
+  const bytes = message({ ...data, name: "a" }, Float32Array.of(1))
+  for (let n = 0; n < 2; n++) await draw({ data: bytes, parentElement: page })
+  assert.deepEqual(page.parts.map(({ dataset }) => dataset.script), ["head_numbers"])
+  const [first] = page.parts
+  await draw({ data: { script: "whole_page" }, parentElement: page, setTriggerValue() {} })
+  assert.notEqual(page.parts[0], first)
+  assert.equal(page.adoptedStyleSheets, undefined)
+})
+
+test("styles are fetched once for all parts that have them", async () => {
+  const fetched = [], parts = [root(), root()]
+  globalThis.fetch = async (url) => {
+    fetched.push(url.pathname.split("/").at(-1))
+    return { text: async () => readFileSync(url, "utf8") }
+  }
+  const drawn = { script: "written_sum", parts: [] }
+  const element = { querySelector: () => ({ replaceChildren() {} }), dataset: {} }
+  globalThis.document = { createElement: () => ({ ...element, dataset: {} }) }
+  for (const parentElement of parts) await draw({ data: drawn, parentElement })
+  assert.deepEqual(fetched, ["written_sum.css"])
+  assert.match(parts[0].adoptedStyleSheets[0].text, /\.sum/)
+  assert.equal(parts[0].adoptedStyleSheets[0], parts[1].adoptedStyleSheets[0])
+})
