@@ -28,15 +28,42 @@ from gpt2viz.run.trace import Trace, check_run
 
 Places = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
+PartKind = Literal["token", "position", "head", "bias", "mlp", "constant"]
+
+
+class Part(str):
+    """A part of a query or key, by who wrote it: equal to its name, such as "head 0.0".
+
+    ``kind`` "head" has a ``layer`` and a ``head``; "bias" (of a layer's merging of its heads) and
+    "mlp" have a ``layer``; "token", "position" and "constant" have neither.
+    """
+
+    kind: PartKind
+    layer: int | None
+    head: int | None
+
+    def __new__(cls, kind: PartKind, layer: int | None = None, head: int | None = None) -> Part:
+        number = ("" if layer is None else f" {layer}") + ("" if head is None else f".{head}")
+        part = super().__new__(cls, kind + number)
+        part.kind, part.layer, part.head = kind, layer, head
+        return part
+
+    @property
+    def of_head(self) -> tuple[int, int]:
+        """Layer and head. Raises ``ArgumentError`` for a part that no head wrote."""
+        if self.layer is None or self.head is None:
+            raise ArgumentError(f"{str(self)!r} isn't a head's part")
+        return self.layer, self.head
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreExplanation:
     """One raw score as a sum over pairs of parts.
 
-    ``names`` are the n parts, who wrote: "token", "position", then of every earlier layer its
-    heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last "constant", which is
-    ln_1's bias through W_Q or W_K, and b_Q or b_K. A head's b_V belongs to the head. ``table``
+    ``names`` are the n parts, by who wrote, each a ``Part``: "token", "position", then of every
+    earlier layer its heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last
+    "constant", which is ln_1's bias through W_Q or W_K, and b_Q or b_K. A head's b_V belongs to the
+    head. ``table``
     (n, n) has the query's parts down and the key's across; it sums to ``score``, the run's own
     q·k, but for float32's rounding in the run.
     """
@@ -45,7 +72,7 @@ class ScoreExplanation:
     head: int
     query: int
     key: int
-    names: tuple[str, ...]
+    names: tuple[Part, ...]
     table: Numbers
     score: float
     _stream: _Stream = field(repr=False)
@@ -67,14 +94,11 @@ class ScoreExplanation:
         return found
 
     def _head_of(self, name: str) -> tuple[int, int]:
-        if name not in self.names or not name.startswith("head "):
-            raise ArgumentError(f"{name!r} can't be opened; the heads before are: {self._heads()}")
-        layer, head = name.removeprefix("head ").split(".")
-        return int(layer), int(head)
-
-    def _heads(self) -> str:
-        heads = [name for name in self.names if name.startswith("head ")]
-        return f"{heads[0]} to {heads[-1]}" if heads else "none, this is layer 0"
+        heads = [part for part in self.names if part.kind == "head"]
+        if name not in heads:
+            before = f"{heads[0]} to {heads[-1]}" if heads else "none, this is layer 0"
+            raise ArgumentError(f"{name!r} can't be opened; the heads before are: {before}")
+        return next(part.of_head for part in heads if part == name)
 
     def __repr__(self) -> str:
         return (
@@ -96,7 +120,7 @@ class RowExplanation:
     layer: int
     head: int
     query: int
-    names: tuple[str, ...]
+    names: tuple[Part, ...]
     keys: NDArray[np.int64]
     scores: Numbers
     divisor: float
@@ -164,7 +188,7 @@ class RowExplanation:
         return float(self._softmax(self.scores - less)[n])
 
     def by_token(
-        self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[str, Array]
+        self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[Part, Array]
     ) -> Numbers:
         """What each token of the vocabulary would add to q·k in place of a key's own: (n_vocab,).
 
@@ -236,7 +260,7 @@ class _Stream:
         check_decomposable(trace.edits)
         trace.stage("q", layer, head)  # raises for a layer or head that isn't there
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
-        self.names = _names(layer, model.config.n_head)
+        self.names = _parts(layer, model.config.n_head)
 
     def check(self, *places: int) -> None:
         """Raise ``PlaceError`` for a token that isn't there."""
@@ -288,26 +312,26 @@ class _Stream:
             whole: Numbers = k.astype(np.float64) @ asked
             return whole
         reading, constant = self.reading("key")
-        if self.names[part] == "constant":
+        if self.names[part].kind == "constant":
             return np.full(len(places), constant @ asked)
         added: Numbers = self._written(self.names[part], places, reading @ asked)
         return added / self.scale(places)
 
-    def _written(self, name: str, places: Places, wanted: Numbers) -> Numbers:
-        """What a part wrote at some places, along a direction of the stream (C,): (P,)."""
-        trace, (kind, _, number) = self.trace, name.partition(" ")
-        if kind == "head":
-            layer, head = map(int, number.split("."))
+    def _written(self, part: Part, places: Places, direction: Numbers) -> Numbers:
+        """The writing of a part at some places, along a direction of the stream (C,): (P,)."""
+        trace = self.trace
+        if part.kind == "head":
+            layer, head = part.of_head
             wrote = trace.stage("head_output", layer, head)
-            wanted = self._merging(layer)[0][head] @ wanted  # (hs,)
-        elif kind == "bias":
-            return np.full(len(places), self._merging(int(number))[1] @ wanted)
-        elif kind == "mlp":
-            wrote = trace.stage("mlp_output", int(number))[0]
+            direction = self._merging(layer)[0][head] @ direction  # (hs,)
+        elif part.kind == "bias":
+            return np.full(len(places), self._merging(part.layer or 0)[1] @ direction)
+        elif part.kind == "mlp":
+            wrote = trace.stage("mlp_output", part.layer)[0]
         else:
-            wrote = trace.stage(f"{kind}_embedding").reshape(len(trace.token_ids), -1)
-        found: Numbers = wrote[places].astype(np.float64) @ wanted
-        return found
+            wrote = trace.stage(f"{part.kind}_embedding").reshape(len(trace.token_ids), -1)
+        along: Numbers = wrote[places].astype(np.float64) @ direction
+        return along
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
@@ -334,15 +358,15 @@ class _Stream:
         by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([place])
         return by_token
 
-    def by_token(self, key: int, asked: Numbers, carried: Mapping[str, Array]) -> Numbers:
+    def by_token(self, key: int, asked: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for what a query asks (hs,)."""
         wanted = self.reading("key")[0] @ asked / self.scale([key])[0]  # (C,)
         along = np.zeros_like(wanted)
-        for name, weights in carried.items():
-            if name == "token":
+        for part, weights in carried.items():
+            if part.kind == "token":
                 along += wanted
                 continue
-            layer, head = map(int, name.removeprefix("head ").split("."))
+            layer, head = part.of_head
             shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
             factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
             written = self._merging(layer)[0][head] @ wanted  # (hs,)
@@ -372,10 +396,9 @@ def _sigma(model: Model, trace: Trace, layer: int) -> Numbers:
     return sigma
 
 
-def _names(layer: int, n_head: int) -> tuple[str, ...]:
-    written = [
-        name
-        for n in range(layer)
-        for name in (*(f"head {n}.{head}" for head in range(n_head)), f"bias {n}", f"mlp {n}")
-    ]
-    return ("token", "position", *written, "constant")
+def _parts(layer: int, n_head: int) -> tuple[Part, ...]:
+    written = []
+    for n in range(layer):
+        written += [Part("head", n, head) for head in range(n_head)]
+        written += [Part("bias", n), Part("mlp", n)]
+    return (Part("token"), Part("position"), *written, Part("constant"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.explanation import Part, RowExplanation, Side
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
@@ -56,8 +56,8 @@ class Pair:
     that is a head had read is ``query_read`` or ``key_read``.
     """
 
-    query_part: str
-    key_part: str
+    query_part: Part
+    key_part: Part
     value: float
     share: float
     without: float
@@ -65,7 +65,7 @@ class Pair:
     key_read: Read | None
 
     @property
-    def parts(self) -> tuple[str, str]:
+    def parts(self) -> tuple[Part, Part]:
         """The query's, then the key's."""
         return self.query_part, self.key_part
 
@@ -77,7 +77,7 @@ class Strongest(NamedTuple):
     """The part of either side with the largest share, in all its pairs, of what has one sign."""
 
     side: Side
-    part: str
+    part: Part
     share: float
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ class Reason:
         )
 
     @cached_property
-    def shares(self) -> dict[tuple[Side, str], float]:
+    def shares(self) -> dict[tuple[Side, Part], float]:
         """What each part has, in all its pairs, of the sign that prevails; empty without any.
 
         The shares of one side's parts sum to 1.
@@ -197,7 +197,7 @@ class Reason:
         reads = self._weights[side]
         return np.array(
             [
-                bool(tokens[place]) if name == "token" else
+                bool(tokens[place]) if name.kind == "token" else
                 name in reads and float(reads[name][tokens].sum()) >= HALF
                 for name in self.row.names
             ]
@@ -229,11 +229,11 @@ class Reason:
         return np.array(self.row.trace.token_ids)
 
     @cached_property
-    def _weights(self) -> dict[Side, dict[str, Array]]:
+    def _weights(self) -> dict[Side, dict[Part, Array]]:
         """The weights (T,) of every earlier head that passed on what it read, by part."""
         return {"query": self._weights_at(self.row.query), "key": self._weights_at(self.key)}
 
-    def _weights_at(self, place: int) -> dict[str, Array]:
+    def _weights_at(self, place: int) -> dict[Part, Array]:
         trace, n_head = self.row.trace, self.row.trace.config.n_head
         found = {}
         for layer in range(self.row.layer):
@@ -241,18 +241,18 @@ class Reason:
                 continue
             rows = trace.weights_of_queries(layer, slice(place, place + 1))[:, 0]  # (nh, T)
             factors = head_scale_factors(trace.edits, layer, n_head)
-            found.update({f"head {layer}.{n}": rows[n] for n in np.flatnonzero(factors)})
+            used = np.flatnonzero(factors).tolist()
+            found.update({Part("head", layer, n): rows[n] for n in used})
         return found
 
-    def behind(self, side: Side, part: str) -> Step | None:
+    def behind(self, side: Side, part: Part) -> Step | None:
         """Where a part that is a head had looked most, at the query or key; None for any other."""
         read = self._read(side, part)
         if read is None:
             return None
-        layer, head = map(int, part.removeprefix("head ").split("."))
-        return Step(layer, head, self.row.query if side == "query" else self.key, read.token)
+        return Step(*part.of_head, self.row.query if side == "query" else self.key, read.token)
 
-    def _read(self, side: Side, part: str) -> Read | None:
+    def _read(self, side: Side, part: Part) -> Read | None:
         weights = self._weights[side].get(part)
         return None if weights is None else Read(int(weights.argmax()), float(weights.max()))
 
@@ -444,12 +444,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def spoken(part: str, side: Side) -> str:
+def spoken(part: Part, side: Side) -> str:
     """A part as it is said: "the key's token", "head 0.0 at the key", "layer 0's MLP …"."""
-    kind, _, number = part.partition(" ")
-    if not number:
+    if part.layer is None:
         return f"the {side}'s {part}"
-    if kind == "head":
+    if part.kind == "head":
         return f"{part} at the {side}"
-    name = "MLP" if kind == "mlp" else "attention bias"
-    return f"layer {number}'s {name} at the {side}"
+    name = "MLP" if part.kind == "mlp" else "attention bias"
+    return f"layer {part.layer}'s {name} at the {side}"

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from gpt2viz.analysis.composition import Composition, Edge, Measure
-from gpt2viz.analysis.explanation import explain_row
+from gpt2viz.analysis.explanation import Part, explain_row
 from gpt2viz.analysis.folding import Into, reading
 from gpt2viz.analysis.looks import hardest_looks
 from gpt2viz.analysis.reasons import reason
@@ -146,7 +146,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
     if edge.into == "v":
         share = _of_value(model, trace, edge, key)
     else:
-        part = f"head {edge.sender[0]}.{edge.sender[1]}"
+        part = Part("head", *edge.sender)
         side: Literal["query", "key"] = "query" if edge.into == "q" else "key"
         share = reason(row, key).shares.get((side, part), float("nan"))
     return Carried(query, key, float(weights[query, key]), share)

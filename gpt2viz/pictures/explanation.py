@@ -99,7 +99,7 @@ def path_map(hops: Sequence[Hop], tiles: Array, masked: Mask, labels: Sequence[s
         if n + 1 < len(hops):
             below = hops[n + 1].step
             arrows.append(Arrow((below.layer, below.head), to, hop.by.share, share))
-        elif hop.by.part in ("token", "position"):
+        elif hop.by.part.kind in ("token", "position"):
             arrows.append(Arrow(None, to, hop.by.share, f"{hop.by.part} {share}"))
     return Thumbnails(
         f"The strongest path to layer {start.layer}, head {start.head}, from query {start.query} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.analysis.explanation import explain_row, explain_score
+from gpt2viz.analysis.explanation import Part, explain_row, explain_score
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head, read
@@ -300,3 +301,16 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
         explain_row(other, trace, 0, 0, 0)
     with pytest.raises(ValueError, match="none, this is layer 0"):
         explain_score(model, trace, 0, 0, 1, 0).opened("key", "head 0.0")
+
+
+def test_a_part_is_a_value_that_equals_its_name() -> None:
+    parts = [Part("head", 0, 12), Part("mlp", 3), Part("bias", 1), Part("token")]
+    assert parts == ["head 0.12", "mlp 3", "bias 1", "token"]
+    assert parts[0].of_head == (0, 12)
+    for part in parts:
+        again = copy.deepcopy(part)
+        assert (again, again.kind, again.layer, again.head) == (
+            (part, part.kind, part.layer, part.head)
+        )
+    with pytest.raises(ValueError, match="'mlp 3' isn't a head's part"):
+        _ = parts[1].of_head

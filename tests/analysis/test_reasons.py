@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import gpt2viz
-from gpt2viz.analysis.explanation import explain_row
+from gpt2viz.analysis.explanation import Part, explain_row
 from gpt2viz.analysis.reasons import RULES, Reason, reason
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.analysis.steps import Step
@@ -350,7 +350,7 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path) -> None:
     layer, head, query, key, writer = 1, 2, 5, 4, 1
     row = explain_row(model, trace, layer, head, query)
     weights = trace.stage("weights", 0, writer)[key]
-    found = row.by_token(np.ones(len(row.names), bool), key, {f"head 0.{writer}": weights})
+    found = row.by_token(np.ones(len(row.names), bool), key, {Part("head", 0, writer): weights})
     rows = slice(writer * 6, writer * 6 + 6)
     sigmas = []
     for before in (trace.stage("embedding")[0], trace.stage("residual_out", 0)[0]):

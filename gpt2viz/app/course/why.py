@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
-from gpt2viz.analysis.explanation import RowExplanation, Side
+from gpt2viz.analysis.explanation import Part, RowExplanation, Side
 from gpt2viz.analysis.reasons import spoken
 from gpt2viz.analysis.scores import induction
 from gpt2viz.analysis.steps import Step
@@ -204,7 +204,7 @@ def _read(read: _Text, found: Step, before: Step) -> None:
     st.subheader("What had that head read?", anchor="read")
     view = read.view
     side: Side = "key" if before.query == found.key else "query"
-    part = f"head {before.layer}.{before.head}"
+    part = Part("head", before.layer, before.head)
     weight = view.trace.weights_of_queries(before.layer, slice(before.query, before.query + 1))
     asks, answers = (f"{n} {literal(view.labels[n])}" for n in (before.query, before.key))
     back = before.query - before.key
@@ -246,7 +246,7 @@ def _so(read: _Text, case: Reason, before: Step | None) -> None:
 def _without(read: _Text, case: Reason, before: Step) -> None:
     """The same weight where the head before is off: by the sum, and by a run."""
     row, edit = case.row, Edit("off", before.layer, before.head)
-    part = f"head {before.layer}.{before.head}"
+    part = Part("head", before.layer, before.head)
     run = run_cache.run(replace(read.view.trace.key, edits=(edit,)))
     weights = run.weights_of_queries(row.layer, slice(row.query, row.query + 1))
     left = float(weights[row.head, 0, case.key])

@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
-from gpt2viz.analysis.explanation import Side
+from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.steps import Step, parse_steps
 from gpt2viz.analysis.strongest_path import Hop, strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
@@ -149,7 +149,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         on_click=address.put,
         args=(parameters.WHY, (*steps[1:], opened)),
     )
-    part = f"head {opened.layer}.{opened.head}"
+    part = Part("head", opened.layer, opened.head)
     said = f"sum **{case.row.without_part(at.key, part):.2f}**"
     if runs:
         run = run_cache.run(replace(view.trace.key, edits=edits))
@@ -262,7 +262,6 @@ def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
 
 def _ending(last: Hop) -> str:
     """Why the path leads no further."""
-    kind = last.by.part.partition(" ")[0]
     return {
         "token": "The path ends where the text comes in, at a token's vector.",
         "position": "The path ends where the text comes in, at a position's vector.",
@@ -270,7 +269,7 @@ def _ending(last: Hop) -> str:
         "mlp": "The path ends at an MLP: it read all that stood at its own place, in one.",
         "bias": "The path ends at a bias, which is the same at every place.",
         "constant": "The path ends at what is there whatever was written.",
-    }[kind]
+    }[last.by.part.kind]
 
 
 def _follow(ways: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
@@ -309,22 +308,23 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
         )
 
 
-def _openings(case: Reason) -> dict[tuple[Side, str], Step]:
+def _openings(case: Reason) -> dict[tuple[Side, Part], Step]:
     """Where every head before had looked, at the query and at the key."""
     found = {(side, name): case.behind(side, name) for side in _SIDES for name in case.row.names}
     return {part: step for part, step in found.items() if step is not None}
 
 
 def _open(
-    drawn: Panel, openings: dict[tuple[Side, str], Step], path: tuple[Step, ...]
+    drawn: Panel, openings: dict[tuple[Side, Part], Step], path: tuple[Step, ...]
 ) -> Callable[[Cell], None]:
     """A click on a head's column opens the key's; in the last column, the query's."""
     rows, columns = tuple(drawn.rows.labels), tuple(drawn.columns.labels)
+    by_name = {(side, str(part)): step for (side, part), step in openings.items()}
 
     def clicked(cell: Cell) -> None:
         column = columns[cell.column]
-        part: tuple[Side, str] = ("query", rows[cell.row]) if column == SUM else ("key", column)
-        if part in openings:
-            address.put(parameters.WHY, (*path, openings[part]))
+        step = by_name.get(("query", rows[cell.row]) if column == SUM else ("key", column))
+        if step is not None:
+            address.put(parameters.WHY, (*path, step))
 
     return clicked
