@@ -30,7 +30,7 @@ training; its card lists them in this order.
 # Those are PyPI's: a PyTorch from elsewhere, such as one without CUDA, is refused.
 LOCKED ?=
 
-# make mutants SINCE=HEAD~5 tries functions that have changed since that commit, 40 at most.
+# make mutants SINCE=HEAD~5 tries functions that have changed since that commit, 24 at most.
 SINCE ?=
 
 BIN := .venv/bin
@@ -62,7 +62,7 @@ browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser
 
 mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (half an hour)
-	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 40)
+	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 24)
 
 fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 	$(BIN)/python -m tests.fuzz --count 20000 --measure

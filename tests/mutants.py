@@ -45,7 +45,10 @@ NO_NUMBERS = re.compile(r"^(None|str|bytes|Path|Any|Figure)\b|Iterator|Callable|
 RED, GREEN, NO_NUMBER = 10, 11, 12
 VERDICTS = {RED: "noticed", GREEN: "SURVIVED", NO_NUMBER: "no number"}
 #: Loaded before the processes are forked, as each would spend seconds on them.
-LOADED_ONCE = ("torch", "pandas", "plotly.graph_objects", "transformers.models.gpt2.modeling_gpt2")
+LOADED_ONCE = (
+    *("torch", "pandas", "plotly.graph_objects", "transformers.models.gpt2.modeling_gpt2"),
+    *("pytest", "hypothesis.strategies"),
+)
 #: A test that hangs on a wrong number has noticed it.
 LIMIT = 120
 
@@ -73,8 +76,8 @@ class Mutant:
     def __str__(self) -> str:
         return f"{self.module.removeprefix('gpt2viz.')}.{self.function}"
 
-    def tests(self) -> list[str]:
-        """The files of tests that must notice, those that know most of it first."""
+    def tests(self) -> tuple[list[str], list[str]]:
+        """The files of tests that know of its module, and its room's others."""
         room, name = self.module.split(".")[1], self.module.split(".")[-1]
         room_tests = sorted((ROOT / "tests" / room).glob("test_*.py"))
         own = [path for path in room_tests if path.stem == f"test_{name}"]
@@ -83,8 +86,9 @@ class Mutant:
             for path in room_tests
             if re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")) and path not in own
         ]
-        rest = [path for path in room_tests if path not in own + importers]
-        return [str(path.relative_to(ROOT)) for path in own + importers + rest]
+        near = own + importers
+        rest = [path for path in room_tests if path not in near]
+        return [str(p.relative_to(ROOT)) for p in near], [str(p.relative_to(ROOT)) for p in rest]
 
 
 def mutants(since: str = "") -> Iterator[Mutant]:
@@ -215,7 +219,11 @@ class Planting(importlib.abc.MetaPathFinder):
 
 
 def noticed(mutant: Mutant) -> None:
-    """Run the tests with the mutant in this process, which ends with ``RED`` where one fails."""
+    """Run the tests with the mutant in this process, which ends with ``RED`` where one fails.
+
+    The room's other tests are read only if those that know of the module notice nothing: to collect
+    a whole room takes longer than most tests of a function.
+    """
     import pytest
 
     sys.meta_path.insert(0, Planting(mutant))
@@ -223,12 +231,13 @@ def noticed(mutant: Mutant) -> None:
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         options = ["-x", "-q", "-p", "no:cacheprovider"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # loaded before pytest was
-        code = pytest.main([*options, *mutant.tests()])
-    if code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
-        os._exit(RED)
-    if code == pytest.ExitCode.OK:
-        os._exit(GREEN if changed[0] else NO_NUMBER)
-    os._exit(int(code))
+        for files in filter(None, mutant.tests()):
+            code = pytest.main([*options, *files])
+            if code in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED):
+                os._exit(RED)
+            if code != pytest.ExitCode.OK:
+                os._exit(int(code))
+    os._exit(GREEN if changed[0] else NO_NUMBER)
 
 
 def survivors(chosen: Sequence[Mutant]) -> list[Mutant]:
