@@ -32,8 +32,8 @@ os.environ[CACHE_VARIABLE] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests in a browser: the longest files last would keep one worker alone."""
-    items.sort(key=lambda item: item.path.parent.name != "browser")
+    """Begin with tests that wait for others: the longest files last would keep one worker alone."""
+    items.sort(key=lambda item: item.path.parent.name not in ("browser", "serving"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

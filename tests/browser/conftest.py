@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -23,13 +23,12 @@ from playwright.sync_api import (
     Page,
     Request,
     WebSocket,
+    expect,
     sync_playwright,
 )
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
-from gpt2viz.model.checkpoint import BUNDLED
-from tests.checkpoints import write_checkpoint
 from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +36,9 @@ FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
+#: Milliseconds until something that is expected is given up: a busy machine takes its time.
+PATIENCE = 60_000
+expect.set_options(timeout=PATIENCE)
 #: The pages' paths.
 ADDRESSES = {page.address for page in pages.PAGES}
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -108,56 +110,6 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Models: one for long texts, one with as many heads as GPT-2 small, one with its checkpoints,
-    and one whose card is a stranger's.
-    """
-    models = tmp_path_factory.mktemp("models")
-    write_checkpoint(models / "long", n_positions=400, n_layer=1)
-    write_checkpoint(models / "twelve", n_layer=12, n_head=12, n_embd=48, n_positions=64)
-    for step in (1, 20, 300):
-        write_checkpoint(models / "grown" / "steps" / f"step-{step}", seed=step)
-    write_checkpoint(models / "grown", seed=300)
-    write_checkpoint(models / "mine")
-    shutil.copy(Path(__file__).parent / "card.md", models / "mine" / "README.md")
-    return {path.name: path for path in models.iterdir()}
-
-
-class Owned(NamedTuple):
-    """An app that was started by its owner's wishes: its address, and what it has opened."""
-
-    address: str
-    opened: Path
-
-
-@pytest.fixture(scope="session")
-def owned(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owned]:
-    """An app with more models that opens by itself, lets a proxy's name in and has no Chromium.
-
-    Its home has what makes Streamlit offer helpers to those who write apps.
-    """
-    home = tmp_path_factory.mktemp("home")
-    (home / ".claude").mkdir()
-    opener = home / "xdg-open"
-    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > "{home}/opened"\n')
-    opener.chmod(0o755)
-    environment = {
-        "HOME": str(home),
-        "PATH": f"{home}:{os.environ['PATH']}",
-        "CHROMIUM": str(home / "nowhere"),
-        "GPT2VIZ_MODELS": ":".join(map(str, (BUNDLED, *folders.values()))),
-    }
-    with running_app("--browser", "--allow-host", "a.example", **environment) as address:
-        yield Owned(address, home / "opened")
-
-
-@pytest.fixture(scope="session")
-def more_models(owned: Owned) -> str:
-    """The address of an app that has these models besides the bundled one."""
-    return owned.address
-
-
-@pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
@@ -177,6 +129,7 @@ class Visitor:
         self.complaints: list[str] = []
         self.messages = 0
         self.context = browser.new_context()
+        self.context.set_default_timeout(PATIENCE)
         self.context.on("console", self._listen)
         self.context.on("weberror", lambda wrong: self.complaints.append(str(wrong.error)))
         self.context.on("request", self._asked)
@@ -376,6 +329,7 @@ _SETTLED = """
          .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
     && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
          .every(({ shadowRoot }) => shadowRoot?.firstElementChild
+           && !shadowRoot.querySelector(".steps")?.p?.tiles.includes("")  // of points to be read
            && !shadowRoot.firstElementChild.querySelector(":scope > div > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label])"))
   if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }
@@ -393,17 +347,26 @@ def settle(page: Page) -> None:
     Looking with each frame, as Playwright does by itself, would have the browser make the frames.
     """
     asked = time.monotonic_ns() // 1000
-    page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=30_000)
+    page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=180_000)
 
 
-# A promise: the app has become busy, or has chosen in the browser, or has not after all.
+# A promise: the app has become busy, or has chosen in the browser, or asks the server for nothing.
 _WATCH = """
 () => {
+  if (!("asked" in window)) {
+    window.asked = 0
+    const { send } = WebSocket.prototype
+    WebSocket.prototype.send = function (message) { asked++; send.call(this, message) }
+  }
+  const before = window.asked
   window.busy = new Promise(done => {
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
     busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
     window.gpt2viz_chosen?.scripts.addEventListener("chosen", () => setTimeout(done, 50))
-    setTimeout(done, 2000)
+    window.acted = () => {
+      setTimeout(() => window.asked === before && done(), 500)
+      setTimeout(done, 10_000)
+    }
   })
 }
 """
@@ -413,7 +376,7 @@ def act(page: Page, action: Callable[[], object]) -> None:
     """Do what the app answers, such as a click, and wait for its answer to be drawn."""
     page.evaluate(_WATCH)
     action()
-    page.evaluate("window.busy")
+    page.evaluate("window.acted?.(), window.busy")
     settle(page)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import SHADE
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.bundled import HEADS, N_HEAD
@@ -62,27 +64,7 @@ def click_cell(page: Page, key: str, row: int, column: int, chart: int = 0, pane
     plot.scroll_into_view_if_needed()
     place = plot.evaluate(PLACE, [panel, row, column])
     page.mouse.move(*place)
-    page.wait_for_timeout(200)
     act(page, lambda: page.mouse.click(*place))
-
-
-def test_the_first_screen_needs_no_scrolling(walk: Visit) -> None:
-    page = walk()
-    for key in ("heads", "head_large"):
-        box = picture(page, key).bounding_box()
-        assert box
-        assert box["y"] + box["height"] <= 900
-
-
-def test_each_of_several_equal_tokens_can_be_chosen(walk: Visit) -> None:
-    page = walk("", text="of the bank of the river of the bank")
-    chips = page.locator(".st-key-tokens [role=radio]")
-    for n in (4, 1, 7):
-        act(page, chips.nth(n).click)
-        lit = [chip.get_attribute("aria-checked") == "true" for chip in chips.all()]
-        assert lit.index(True) == n
-        assert sum(lit) == 1
-        assert f"query={n}" in page.url
 
 
 def test_what_is_drawn_is_what_the_model_computed(walk: Visit) -> None:
@@ -114,9 +96,7 @@ def test_dimensions_are_drawn_one_by_one(walk: Visit) -> None:
 def test_typing_and_reloading(walk: Visit) -> None:
     page = walk()
     page.get_by_role("textbox", name="Sentence").fill("Once upon a time")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.keyboard.press("Enter"))
     assert_allclose(drawn(page, "heads")[0]["z"], weights("Once upon a time", 0)[0], atol=SHADE)
     assert "text=Once+upon+a+time" in page.url
     page.reload()
@@ -126,9 +106,7 @@ def test_typing_and_reloading(walk: Visit) -> None:
 
 def test_switching_the_mask(walk: Visit) -> None:
     page = walk()
-    page.locator("label", has_text="Causal mask").click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, page.locator("label", has_text="Causal mask").click)
     expected = weights("A crane ate fish", 0, causal=False)
     assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=SHADE)
     expect(page.get_by_text("An experiment: the model")).to_be_visible()
@@ -138,33 +116,9 @@ def test_switching_the_mask(walk: Visit) -> None:
     expect(page.get_by_text("An experiment: the model")).to_be_visible()
 
 
-def test_clicking_a_cell_chooses_its_row(walk: Visit) -> None:
-    page = walk(layer=0, head=4)
-    click_cell(page, "head_large", row=2, column=1)
-    assert "query=2" in page.url
-    assert_allclose(drawn(page, "head_large")[0]["z"], weights("A crane ate fish", 0)[4], atol=1e-6)
-
-
-def test_the_large_matrix_as_a_table(walk: Visit) -> None:
-    page = walk()
-    tables = page.get_by_test_id("stDataFrame")
-    expect(tables).to_have_count(0)
-    page.get_by_role("button", name="These numbers as a table").click()
-    expect(tables).to_be_visible()
-
-
-def test_clicking_a_score_writes_its_sum_out(walk: Visit) -> None:
-    page = walk("head", layer=1, head=2)
-    click_cell(page, "stages", row=2, column=1, chart=3)
-    heading = page.get_by_role("heading", name="One cell in full")
-    expect(heading).to_contain_text("query ·ate (2), key ·crane (1)")
-
-
 def test_comparing_layers(walk: Visit) -> None:
     page = walk("side_by_side", text="Man bites dog", layer=3, compare="mean")
-    page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click)
     shown = [panel["z"] for panel in drawn(page, "layer_charts")]
     a, b, c = (weights("Man bites dog", layer).mean(axis=0) for layer in (0, 3, 1))
     assert_allclose(shown, [a, b, c, b - a, c - a], atol=1e-6)
@@ -218,9 +172,7 @@ def test_colours_follow_the_theme_even_when_it_changes(walk: Visit) -> None:
     scale = "view => view.p.shades[0]"
     page = walk("", dark=True)
     assert picture(page, "heads").evaluate(scale) == "#12141c"
-    page.emulate_media(color_scheme="light")
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.emulate_media(color_scheme="light"))
     assert picture(page, "heads").evaluate(scale) == "#ffffff"
 
 
@@ -229,3 +181,96 @@ def test_half_a_surrogate_in_the_address_is_a_picture(walk: Visit, server: str) 
     page.goto(f"{server}/?text=%ED%A0%80 crane")
     settle(page)
     expect(picture(page, "heads")).to_be_visible()
+
+
+TEXT = "The animal didn't cross"
+
+
+def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
+    page = walk("", text=TEXT, words="true")
+    trace = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    starts = gpt2viz.word_starts(trace.token_bytes)
+    assert starts == (0, 1, 2, 4)
+    for panel in drawn(page, "heads"):
+        layer, head = map(int, panel["name"].split("."))
+        expected = gpt2viz.group_words(trace.stage("weights", layer)[0], starts)[head]
+        assert_allclose(panel["z"], expected, atol=SHADE)
+    picture(page, "heads").focus()
+    page.keyboard.press("PageUp")  # the last word
+    act(page, lambda: page.keyboard.press("Enter"))
+    assert "query=4" in page.url
+    click_cell(page, "head_large", row=2, column=1)
+    assert "query=2" in page.url
+    page = walk("side_by_side", text=TEXT, words="true")
+    click_cell(page, "layer_charts", row=3, column=1)
+    assert "query=4" in page.url
+
+
+def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
+    page = walk("", query=1)
+    act(page, page.locator("label", has_text="first").click)
+    chips = page.locator(".st-key-tokens [role=radio]")
+    expect(chips.first).to_contain_text("<|endoftext|> position 0")
+    assert chips.nth(2).get_attribute("aria-checked") == "true"
+    special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+    model = gpt2viz.load_model()
+    trace = gpt2viz.trace(model, [special, *model.tokenizer.encode("A crane ate fish")])
+    for panel in drawn(page, "heads"):
+        layer, head = map(int, panel["name"].split("."))
+        assert_allclose(panel["z"], trace.stage("weights", layer)[0, head], atol=SHADE)
+    click_cell(page, "heads", row=0, column=0, panel=0)
+    expected = trace.stage("weights", 0)[0]
+    open_from_menu(page, "What if")
+    page.wait_for_url("**/what_if?*endoftext=true*")
+    settle(page)
+    expect(chips.first).to_contain_text("<|endoftext|> position 0")
+    assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)
+    expect(page.get_by_text("token 0 is not from your sentence")).to_be_visible()
+
+
+def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
+    """All heads, the first of the layer large, and nothing of a run before."""
+    expected = weights(text, layer, causal)
+    T = len(expected[0])
+    page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
+    settle(page)
+    found = [p["z"] for p in drawn(page, "heads") if p["name"].startswith(f"{layer}.")]
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        assert_allclose(a, b, atol=SHADE)
+    assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
+    expect(page.locator("[data-stale='true']")).to_have_count(0)
+    expect(page.locator(".tiles")).to_have_count(1)
+    expect(page.locator(".map")).to_have_count(1)
+    expect(page.locator(".stException")).to_have_count(0)
+
+
+def test_two_tabs_of_one_person(walk: Visit, server: str) -> None:
+    first = walk("", text="A crane ate fish", layer=1, head=0)
+    second = first.context.new_page()  # same cookies, as in a person's browser
+    second.goto(f"{server}/?text=Dog+bites+man&layer=2&head=0")
+    settle(second)
+    first.get_by_role("textbox", name="Sentence", exact=True).fill("Man bites dog")
+    first.keyboard.press("Enter")
+    second.locator("label", has_text="Causal mask").click()
+    for page in (first, second):
+        page.wait_for_timeout(500)
+    first.wait_for_url("**text=Man+bites+dog*")
+    second.wait_for_url("**causal=false*")
+    shows(first, "Man bites dog", 1)
+    shows(second, "Dog bites man", 2, causal=False)
+
+
+def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(walk: Visit) -> None:
+    page = walk("", text="Dog bites man", layer=0, head=0)
+    field = page.get_by_role("textbox", name="Sentence", exact=True)
+    # Cut off in the frame, in the run, among the pictures.
+    for pause, text in ((0, "Man bites dog"), (60, "A crane ate fish"), (250, "Dog bites")):
+        field.fill("a long sentence about " + "the cat and the dog " * 20)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(pause)
+        field.fill(text)
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**text={text.replace(' ', '+')}*")
+        page.wait_for_timeout(500)
+        shows(page, text, 0)

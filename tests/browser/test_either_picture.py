@@ -17,7 +17,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import (
     Reader,
     act,
-    seen_by_axe,
     settle,
     show_what_is_to_be_guessed,
 )
@@ -245,7 +244,7 @@ def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> Non
 
 @pytest.mark.parametrize(
     ("what", "key"),
-    [("a head", "stage_weights"), ("what if", "both_sides"), ("the mask", "both_sides")],
+    [("a head", "stage_weights"), ("the mask", "both_sides")],
 )
 def test_lines_of_the_part_that_is_shown(reader: Reader, what: str, key: str) -> None:
     page = opened(reader, ENTRIES[what])
@@ -275,14 +274,6 @@ def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
         button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
         expect(button).to_contain_class("here")
     assert "picture=lines" in page.url
-
-
-@pytest.mark.parametrize("what", ["a head", "the mask", "the best heads"])
-def test_axe_finds_nothing_serious_in_either(reader: Reader, what: str) -> None:
-    page = opened(reader, ENTRIES[what])
-    assert not seen_by_axe(page)
-    choose(page, "Lines")
-    assert not seen_by_axe(page)
 
 
 def test_a_query_of_a_part_is_the_text_s(reader: Reader) -> None:

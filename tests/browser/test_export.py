@@ -23,7 +23,6 @@ from pypdf import PdfReader
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
-from gpt2viz.export.kinds import PictureKind
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
@@ -128,16 +127,17 @@ def test_a_pdf_says_what_it_shows_and_not_who_printed_it(
     assert (bare.title, bare.creator) == (None, f"gpt2viz {gpt2viz.__version__}")
 
 
-@pytest.mark.parametrize("kind", export.PICTURE_KINDS)
+@pytest.mark.usefixtures("drawing")
 def test_a_picture_is_the_same_every_time(
-    request: pytest.FixtureRequest, trace: gpt2viz.Trace, about: export.About, kind: PictureKind
+    request: pytest.FixtureRequest, trace: gpt2viz.Trace, about: export.About
 ) -> None:
     """In a Chromium of its own too, as it is for whoever saves it."""
-    request.getfixturevalue("drawing")
-    first = export.figure_bytes(trace.heatmap(1, 0), kind, about)
+    figure = trace.heatmap(1, 0)
+    first = {kind: export.figure_bytes(figure, kind, about) for kind in export.PICTURE_KINDS}
     time.sleep(1.1)  # a date of printing would be another
     request.getfixturevalue("open_chromium")
-    assert export.figure_bytes(trace.heatmap(1, 0), kind, about) == first
+    for kind, made in first.items():
+        assert export.figure_bytes(figure, kind, about) == made, kind
 
 
 _WRITTEN = """

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from tests.browser.conftest import open_from_menu, settle
+from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -47,9 +47,7 @@ def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> N
     page.wait_for_url("**/head?*")
     open_from_menu(page, "Find")
     settle(page)
-    page.get_by_role("button", name="The best 4 instead").click()
-    page.wait_for_timeout(500)
-    settle(page)
+    act(page, page.get_by_role("button", name="The best 4 instead").click)
     assert len(drawn(page, "best")) == 4
     assert "head=" not in page.url
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from playwright.sync_api import Locator, Page
 
-from tests.browser.conftest import settle
+from tests.browser.conftest import act
 from tests.browser.test_browser import Visit, click_cell
 
 #: Pixels of a laptop's window, and how far down the first picture may begin at most.
@@ -52,14 +52,12 @@ def test_the_first_picture_begins_high(walk: Visit) -> None:
 
 
 def add_and_choose(page: Page) -> None:
-    page.locator(".st-key-add_edit button").first.click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, page.locator(".st-key-add_edit button").first.click)
     click_cell(page, "where", 3, 1)
 
 
 def choose(page: Page, name: str) -> None:
-    page.get_by_role("radio", name=name, exact=True).click()
+    act(page, page.get_by_role("radio", name=name, exact=True).click)
 
 
 #: A page, what is done there, and the areas that it changes: keys of containers.
@@ -96,7 +94,7 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
     ),
     "a partner": (
         "side_by_side?differs=text&text2=A+crane+lifted+steel",
-        lambda page: page.locator(".st-key-partner").get_by_text("steel").click(),
+        lambda page: act(page, page.locator(".st-key-partner").get_by_text("steel").click),
         ("partner", "weights_a", "weights_b", "difference", "coming"),
     ),
     "a row of a layer": (
@@ -122,13 +120,11 @@ def area(page: Page, key: str) -> Locator:
 
 
 def test_what_a_click_changes_is_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
-    for what, (address, act, changed) in CHANGES.items():
+    for what, (address, change, changed) in CHANGES.items():
         with subtests.test(what):
             page = walk(address, text=TEXT)
             assert min(top for top, _bottom in pictures(page)) <= HIGHEST
-            act(page)
-            page.wait_for_timeout(300)
-            settle(page)
+            change(page)
             assert page.locator("[data-testid=stMain]").evaluate("main => main.scrollTop") == 0
             for key in changed:
                 box = area(page, key).bounding_box()

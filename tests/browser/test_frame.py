@@ -1,12 +1,15 @@
-"""The frame: how little room it takes, the strip of tokens, light and dark."""
+"""The frame and its words: menu, sentence, strip of tokens, light and dark, tips, the tour."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from gpt2viz.app import pages
-from tests.browser.conftest import reach, settle
+from gpt2viz.app.pages import MENU
+from tests.browser.conftest import act, open_from_menu, reach, settle
 from tests.browser.test_browser import Visit
 
 LONG = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -124,3 +127,163 @@ def test_dark_and_light_stay_from_page_to_page_and_over_a_reload(visit: Visit) -
         expect(page.get_by_role("button", name="Light page")).to_be_visible()
     page.locator(".st-key-theme button").filter(visible=True).click()
     expect(app).to_have_css("background-color", light)
+
+
+ENTRIES = ".st-key-menu :is([data-testid='stPopoverButton'], [data-testid='stPageLink-NavLink'])"
+
+
+@pytest.mark.parametrize("width", [1000, 2560])
+def test_the_menu_is_one_row(walk: Visit, width: int) -> None:
+    page = walk("side_by_side", width=width)
+    boxes = [box for entry in page.locator(ENTRIES).all() if (box := entry.bounding_box())]
+    assert len(boxes) == len(MENU) + 5  # Words, Numbers, Save, Share and the tour
+    tops = {round(box["y"] / 10) for box in boxes}
+    assert len(tops) == 1
+
+
+def test_a_page_is_opened_by_keyboard_alone(walk: Visit) -> None:
+    page = walk("head", text="Dog bites man", layer=1)
+    here = page.locator(".st-key-menu a[aria-current='page']").filter(visible=True)
+    expect(here).to_have_text("Head")
+    here.focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".st-key-menu a:focus")).to_have_text("Side by side")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/side_by_side?*text=Dog+bites+man*")
+    settle(page)
+    expect(here).to_have_text("Side by side")
+
+
+@pytest.mark.parametrize("key", ["words_panel", "numbers", "save", "share", "examples"])
+def test_a_link_is_followed_from_what_stands_open(walk: Visit, key: str) -> None:
+    page = walk("", text="Dog bites man")
+    page.locator(f".st-key-{key} button").first.click()
+    body = page.locator(f".st-key-{key}_body")
+    expect(body).to_be_visible()
+    settle(page)
+    act(page, lambda: open_from_menu(page, "Shapes"))
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    expect(body).to_be_hidden()
+    act(page, lambda: page.locator(f".st-key-{key} button").first.click())
+    expect(body).to_be_visible()
+
+
+def test_the_numbers_of_a_picture_are_a_table(walk: Visit) -> None:
+    page = walk("", text="Dog bites man")
+    page.locator(".st-key-numbers button").filter(visible=True).click()
+    expect(page.get_by_text("9 numbers, one per row")).to_be_visible()  # a head of 3 by 3
+    expect(page.get_by_test_id("stPopoverBody").get_by_test_id("stDataFrame")).to_be_visible()
+
+
+# What has the focus, by the first of these that it lies in.
+_REGIONS: tuple[str, ...] = (
+    ".st-key-menu",
+    ".st-key-sentence",
+    ".st-key-model",
+    ".st-key-causal",
+    ".st-key-tokens",
+    ".st-key-heads",
+    ".st-key-choices",
+    ".st-key-head_large",
+    "a[href^='glossary?']",
+)
+
+
+def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(walk: Visit) -> None:
+    page = walk("", text="Dog bites man")
+    where = f"() => {list(_REGIONS)}.findIndex(region => document.activeElement.closest(region))"
+    page.locator(".st-key-menu a").first.focus()
+    seen = [0]
+    while seen[-1] != len(_REGIONS) - 1 and len(seen) < 80:
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate(where))
+    found = [region for region in seen if region >= 0]
+    assert found == sorted(found)
+    assert set(found) == set(range(len(_REGIONS)))
+
+
+def test_a_tip_never_lies_on_what_its_button_opened(walk: Callable[..., Page]) -> None:
+    page = walk()
+    tip = page.locator("[role=tooltip]")
+    for name in ("Words", "Numbers", "Save"):
+        button = page.locator(".st-key-menu").get_by_role("button", name=name, exact=False)
+        button.hover()
+        expect(tip).to_be_visible()  # it does have one
+        button.click()
+        settle(page)
+        page.mouse.move(700, 850)
+        expect(tip).to_have_count(0)
+        button.hover()
+        expect(tip).to_have_count(1)
+        expect(tip).to_be_hidden()
+        page.keyboard.press("Escape")
+        page.mouse.move(700, 850)
+        expect(tip).to_have_count(0)
+
+
+def test_the_box_shows_a_text_of_several_lines(walk: Callable[..., Page]) -> None:
+    page = walk(text="a\nb\r\nc")
+    box = page.get_by_role("textbox", name="Sentence")
+    assert box.input_value().splitlines() == ["a", "b", "c"]
+    assert r"\n" in page.locator(".st-key-tokens [role=radiogroup]").inner_text()
+    box.fill("a b")
+    box.press("Control+Enter")
+    settle(page)
+    assert page.locator("input[aria-label=Sentence]").input_value() == "a b"
+    assert r"\n" not in page.locator(".st-key-tokens [role=radiogroup]").inner_text()
+
+
+def test_chips_that_choose_nothing_can_be_read_and_not_pressed(walk: Callable[..., Page]) -> None:
+    for dark in (False, True):
+        page = walk("shapes", query=1, dark=dark)
+        chips = page.locator(".st-key-tokens [role=radio]")
+        assert chips.count() == 4
+        assert all(chip.is_disabled() for chip in chips.all())
+        ink = page.locator(".st-key-examples, .stApp").first.evaluate(
+            "e => getComputedStyle(e).color"
+        )
+        for part in ("[role=radio] > span", "p"):
+            look = "e => [getComputedStyle(e).color, getComputedStyle(e).opacity]"
+            for found in page.locator(f".st-key-tokens {part}").all():
+                assert found.evaluate(look) == [ink, "1"]
+
+
+def test_the_tour_goes_through_the_app_and_can_be_left(walk: Callable[..., Page]) -> None:
+    page = walk()
+    page.get_by_role("button", name="Tour", exact=True).click()
+    tour = page.locator(".st-key-tour")
+
+    def is_at(n: int, path: str) -> None:
+        page.wait_for_function(f"location.search.includes('tour={n}')")
+        settle(page)
+        assert page.url.partition("?")[0].endswith(path)
+        assert ("key=3" in page.url) == (n == 3)
+        expect(page.get_by_text(f"{n} of 6")).to_be_visible()
+
+    for n, path in ((2, "/"), (3, "/head"), (4, "/side_by_side")):
+        tour.get_by_text("Next", exact=True).click()
+        is_at(n, path)
+    tour.get_by_text("Back", exact=True).click()
+    is_at(3, "/head")
+    for n, path in ((4, "/side_by_side"), (3, "/head")):
+        page.go_back()  # the browser's own: page and parameters belong together
+        is_at(n, path)
+    act(page, page.get_by_role("button", name="Leave the tour").click)
+    assert "tour=" not in page.url
+    expect(page.get_by_text(" of 6")).to_have_count(0)
+    page.get_by_role("button", name="Words", exact=True).click()
+    expect(page.get_by_text("Elsewhere: ").first).to_be_visible()
+
+
+def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(walk: Callable[..., Page]) -> None:
+    page = walk("", text="Dog bites man")
+    page.locator(".st-key-tokens [data-testid='stTooltipHoverTarget']").first.hover()
+    word = page.locator("[data-testid='stTooltipContent'] a", has_text="token")
+    place = word.bounding_box()
+    assert place
+    page.mouse.move(place["x"] + 5, place["y"] + 5, steps=20)
+    page.wait_for_timeout(500)  # longer than a tip stays without the pointer
+    with page.context.expect_page() as opened:
+        word.click()
+    expect(opened.value.locator(".st-key-term_token")).to_contain_text("What the model reads")
+    assert "text=Dog" in opened.value.url

@@ -44,17 +44,6 @@ def test_only_this_machines_names_are_answered(server: str) -> None:
         assert " 403 " in answer(server, host, "http://evil.example"), name
 
 
-def test_a_proxys_name_is_answered_where_the_owner_says_so(more_models: str) -> None:
-    """Visitors are then told that others are let in, and nothing of the hub is offered."""
-    assert " 101 " in answer(more_models, "a.example", "http://a.example")
-    assert " 403 " in answer(more_models, "b.example", "http://b.example")
-    visitor = Visitor(urlsplit(more_models).port or 0)
-    said = b"".join(visitor.open("models", {}).raw)
-    visitor.close()
-    assert b"Other machines can reach this server" in said
-    assert b"None is allowed yet" in said
-
-
 def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
     """By one who connects and opens no page."""
     before = held(server)

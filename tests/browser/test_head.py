@@ -139,7 +139,7 @@ def test_the_sum_stands_beside_the_pictures_where_there_is_room(walk: Visit) -> 
     page = walk("head")
     for width, beside in ((1440, True), (1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)
+        settle(page)
         found = box(sum_of(page))
         for one in page.locator(".st-key-stages .tiles").all():
             drawn = box(one)

@@ -94,24 +94,9 @@ def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
     )
 
 
-def test_a_query_of_the_second_sentence_chooses_its_partner(walk: Visit) -> None:
-    second = "The steel was lifted by a crane"
-    page = walk(
-        "side_by_side", differs="text", text="A crane ate fish", text2=second, picture="lines"
-    )
-    side = page.locator(".st-key-weights_b .rows")
-    side.get_by_role("button", name="query 6 ·crane", exact=True).click()
-    page.wait_for_url("**query=1*")
-    settle(page)
-    for letter, name in (("a", "query 1 ·crane"), ("b", "query 6 ·crane")):
-        button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
-        expect(button).to_contain_class("here")
-
-
-@pytest.mark.parametrize("path", ["head", "side_by_side", "side_by_side?differs=mask"])
-def test_other_pages_draw_lines_too(walk: Visit, path: str) -> None:
+def test_tokens_of_lines_are_no_markup(walk: Visit) -> None:
     trap = "<img src=x onerror=canary=1> cat"
-    page = walk(path, text=trap, picture="lines", layer=0, head=4, query=6)
+    page = walk("head", text=trap, picture="lines", layer=0, head=4, query=6)
     lit = page.locator(".rows g.lit").first.evaluate(LINES)
     names = page.locator(".rows").first.locator("button.q").all_text_contents()
     labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]
@@ -161,7 +146,8 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit, motion: A
     assert page.evaluate("moved.length") == moves, "a choice changes no weight"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_nothing_serious_in_lines(walk: Visit, dark: bool) -> None:
-    page = walk("", dark=dark, text=TEXT, layer=2, more="1,3,4", query=9, picture="lines")
-    assert not seen_by_axe(page)
+def test_axe_finds_nothing_serious_in_lines(walk: Visit) -> None:
+    shown = {"text": TEXT, "layer": 2, "query": 9, "picture": "lines"}
+    assert not seen_by_axe(walk("", more="1,3,4", **shown))
+    assert not seen_by_axe(walk("", dark=True, more="1,3,4", **shown))
+    assert not seen_by_axe(walk("side_by_side", differs="mask", **shown))

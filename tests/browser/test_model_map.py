@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from urllib.parse import urlencode
+from collections.abc import Callable
 
 import numpy as np
-import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-import gpt2viz
-from tests.browser.conftest import go, settle
+from tests.browser.conftest import act
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 
@@ -120,9 +117,7 @@ def test_by_keys_alone(walk: Visit) -> None:
         page.keyboard.press(key)
     assert view.locator(".tip").inner_text() == "Layer 2 · Head 1\nfrom 3 ·fish"
     assert looks(page).startswith("Hardest looks from 3 ·fish")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.keyboard.press("Enter"))
     assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
     picture(page, "heads").focus()
     page.keyboard.press("o")
@@ -135,56 +130,6 @@ def test_a_look_of_the_list_is_chosen(walk: Visit) -> None:
     page = walk("", query=3)
     first = picture(page, "heads").locator(".looks button").first
     layer, head = first.locator("b").inner_text().split(".")
-    first.click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, first.click)
     assert f"layer={layer}" in page.url
     assert f"head={head}" in page.url
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser, more_models: str) -> Iterator[Page]:
-    """One that stays open from test to test."""
-    page = browser.new_page()
-    yield page
-    page.close()
-
-
-def box(page: Page, what: str) -> dict[str, float]:
-    found = page.locator(what).first.bounding_box()
-    assert found
-    return {name: float(found[name]) for name in ("x", "y", "width", "height")}
-
-
-@pytest.mark.parametrize("model", [gpt2viz.BUNDLED.name, "twelve"])
-@pytest.mark.parametrize(
-    "text", ["A crane ate fish", "The animal didn't cross the street because it was too tired"]
-)
-def test_nothing_lies_below_the_fold(tab: Page, more_models: str, model: str, text: str) -> None:
-    tab.set_viewport_size({"width": 1440, "height": 900})
-    go(tab, more_models, f"/?{urlencode({'model': model, 'text': text})}")
-    settle(tab)
-    the_map = box(tab, ".st-key-heads .map")
-    assert the_map["y"] + the_map["height"] <= 900
-    for what in (".st-key-head_large .tiles", ".st-key-next"):  # where pictures begin at 210
-        found = box(tab, what)
-        assert found["y"] + found["height"] - the_map["y"] <= 900 - 210, what
-
-
-@pytest.mark.parametrize("model", [gpt2viz.BUNDLED.name, "twelve"])
-def test_the_large_head_is_large_and_a_telephone_stacks_them(
-    tab: Page, more_models: str, model: str
-) -> None:
-    tab.set_viewport_size({"width": 1000, "height": 800})
-    go(tab, more_models, f"/?{urlencode({'model': model})}")
-    settle(tab)
-    small = picture(tab, "heads").evaluate("view => view.look.side")
-    assert picture(tab, "head_large").evaluate("view => view.look.boxes[0].w") >= 2 * small
-    tab.set_viewport_size({"width": 400, "height": 800})
-    tab.wait_for_timeout(800)
-    settle(tab)
-    upper, lower = box(tab, ".st-key-heads .map"), box(tab, ".st-key-head_large .tiles")
-    assert upper["y"] + upper["height"] <= lower["y"]
-    assert upper["x"] + upper["width"] <= 400
-    last = picture(tab, "heads").evaluate("view => view.look.boxes.at(-1).x + view.look.side")
-    assert last <= upper["width"]

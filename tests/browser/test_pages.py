@@ -129,12 +129,17 @@ def test_pages_open_fit_run_nothing_typed_and_bar_nobody(
 ) -> None:
     """In each theme, under the proxy's policy: what that forbids is an error in the console."""
     page, dark = visitor.tab, False
+    query = {"text": TRAP, "layer": 1, "query": 2, "causal": EVIL}
     for path in PATHS:
         with subtests.test(path or pages.ATTENTION.name):
             visitor.complaints.clear()
             page.mouse.move(0, 0)
             look_alike(page, 1440, dark)
-            go(page, visitor.server, address(path, {"text": TRAP, "layer": 1, "causal": EVIL}))
+            go(
+                page,
+                visitor.server,
+                address(path, query),
+            )
             settle(page)
             opened(page, path)
             no_markup_is_read_aloud(page)

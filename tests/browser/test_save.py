@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 from collections.abc import Callable
@@ -11,13 +10,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
-import pytest
-from playwright.sync_api import Browser, Page, expect
-from pypdf import PdfReader
+from playwright.sync_api import Page, expect
 
 import gpt2viz
-from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import Visitor, act, settle
+from tests.browser.conftest import act, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -131,40 +127,3 @@ def test_a_session_comes_back_on_its_page(
             key: str(value) for key, value in chosen.items() if key != "text"
         }
     assert json.loads(path.read_text(encoding="utf-8"))["sha256"]
-
-
-#: What a browser's print window is shown, kept in place of it.
-_KEPT = """
-() => window.print = () => {
-  window.top.toPrint = document.documentElement.outerHTML
-  dispatchEvent(new Event("afterprint"))
-}
-"""
-
-
-def test_a_pdf_needs_nothing_on_the_server(browser: Browser, more_models: str) -> None:
-    visitor = Visitor(browser, more_models)
-    page = visitor.tab
-    visitor.context.add_init_script(f"({_KEPT})()")
-    page.goto(f"{more_models}/?model={BUNDLED.name}&text=%3Cb%3E+ёж&layer=1&head=5")
-    settle(page)
-    open_save(page, "Picture")
-    expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
-    settle(page)
-    page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
-    page.wait_for_function("window.toPrint")
-    assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
-    assert page.locator(".st-key-save_body").is_visible()
-    printed = page.evaluate("window.toPrint")
-    visitor.context.close()
-    assert not visitor.complaints
-    paper = browser.new_page()
-    paper.set_content(printed)
-    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
-    made = paper.pdf(prefer_css_page_size=True)
-    paper.close()
-    (sheet,) = PdfReader(io.BytesIO(made)).pages
-    assert sheet.mediabox.width == pytest.approx(720 * 0.75, abs=1)
-    written = " ".join(sheet.extract_text().split())
-    for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
-        assert said in written

@@ -6,6 +6,7 @@ A click, a text that is typed and a key that is pressed are one action each; not
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import settle
+from tests.browser.conftest import act, settle
 from tests.browser.test_browser import PLACE, Visit, drawn, picture
 from tests.bundled import N_LAYER, TWICE, C, copiers_of, opening
 from tests.numpy_gpt2 import reference, softmax
@@ -37,8 +38,7 @@ class Person:
     def click(self, part: Locator) -> None:
         shown = part.filter(visible=True).first
         in_sight(shown)
-        shown.click()
-        self._acted()
+        self._act(shown.click)
 
     def press(self, name: str | re.Pattern[str], role: Any = "button", exact: bool = False) -> None:
         self.click(self.page.get_by_role(role, name=name, exact=exact))
@@ -47,16 +47,14 @@ class Person:
         shown = picture(self.page, area, chart)
         place = shown.evaluate(PLACE, [panel, row, column])
         assert 0 < place[1] < WINDOW
-        self.page.mouse.click(*place)
-        self._acted()
+        self._act(lambda: self.page.mouse.click(*place))
 
     def menu(self, name: str) -> None:
         self.click(self.page.locator(".st-key-menu").get_by_role("link", name=name, exact=True))
 
-    def _acted(self) -> None:
+    def _act(self, action: Callable[[], object]) -> None:
         self.actions += 1
-        self.page.wait_for_timeout(300)
-        settle(self.page)
+        act(self.page, action)
 
 
 def in_sight(part: Locator) -> None:

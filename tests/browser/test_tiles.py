@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from gpt2viz import files
 from gpt2viz.app import components
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from tests.browser.test_browser import PLACE
 
@@ -146,19 +145,6 @@ def test_the_number_under_the_pointer_and_a_click(page: Page) -> None:
     expect(said).to_be_hidden()
 
 
-def test_with_shift_a_cell_asks_why(page: Page) -> None:
-    show(page, panels(np.zeros((2, 5, 5), np.float32)), asks=[False, True])
-    page.mouse.move(*place(page, 1, 3, 2))
-    expect(page.locator(".tip")).to_contain_text("Shift + click: why there?")
-    page.keyboard.down("Shift")
-    page.mouse.click(*place(page, 1, 3, 2))
-    page.mouse.click(*place(page, 0, 3, 2))  # it has no answer: as without Shift
-    page.locator(".tiles").press("Enter")
-    asked = ["ask", {"panel": 1, "row": 3, "column": 2}]
-    assert page.evaluate("sent") == [asked, *[["cell", {"panel": "0", "row": 3, "column": 2}]] * 2]
-    expect(page.locator(".tip")).not_to_contain_text("Shift")
-
-
 def test_tokens_are_never_markup(page: Page) -> None:
     values = np.ones((1, 1, 1), np.float32)
     trap = Axis("query", ["<img src=x onerror=hacked=1>"]), Axis("key", ["<b>$x$</b>"])
@@ -187,36 +173,3 @@ def test_by_keyboard(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     assert page.evaluate("sent") == [["cell", {"panel": "1", "row": 0, "column": 2}]]
-
-
-def test_a_drag_asks_for_the_part(page: Page) -> None:
-    show(page, panels(np.zeros((2, 40, 40), np.float32)))
-    page.mouse.move(*place(page, 1, 4.2, 10.2))
-    page.mouse.down()
-    page.mouse.move(*place(page, 1, 9.2, 15.2), steps=4)
-    page.mouse.up()
-    assert page.evaluate("sent") == [["part", {"panel": "1", "rows": [5, 9], "columns": [11, 15]}]]
-
-
-def test_a_hand_that_shakes_has_clicked(page: Page) -> None:
-    show(page, panels(np.zeros((1, 100, 100), np.float32)), across=1)  # two pixels a cell
-    x, y = place(page, 0, 40, 30)
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 5, y + 5, steps=3)
-    page.mouse.up()
-    assert page.evaluate("sent") == [["cell", {"panel": "0", "row": 40, "column": 30}]]
-
-
-@pytest.mark.parametrize("across", [1, 3])
-def test_a_part_says_so_over_each_picture(page: Page, across: int) -> None:
-    of = panels(np.zeros((3, 4, 4), np.float32))
-    named = [replace(one, part=Part(range(1000, 1004), range(20, 24))) for one in of]
-    show(page, named, across=across)
-    long, short = "queries 1000 to 1003, keys 20 to 23", "1000–1003 × 20–23"
-    assert page.locator(".tiles").evaluate("view => view.look.boxes[0].title[1]") == (
-        long if across == 1 else short
-    )
-    below = page.locator(".tiles").evaluate("view => view.look.boxes[0].y")
-    show(page, of, across=across)
-    assert page.locator(".tiles").evaluate("view => view.look.boxes[0].y") == below - 13

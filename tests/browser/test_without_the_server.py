@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import Reader, Visitor, settle
+from tests.browser.conftest import Reader, Visitor, act, settle
 from tests.browser.test_browser import PLACE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
@@ -149,9 +149,7 @@ def test_back_to_what_the_address_says_nothing_of(reader: FirstScreen) -> None:
     page.get_by_role("radio", name="Lines").click()
     reader.head(1, 3)
     for _ in range(3):
-        page.go_back()
-        page.wait_for_timeout(300)
-        settle(page)
+        act(page, page.go_back)
     assert "query" not in page.url
     assert_allclose(large(reader), first)
     assert reader.frame() is None
@@ -178,9 +176,7 @@ def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expect
     reader.head(1, 3)
     reader.head(2, 5)
     for step, (layer, head) in ((-1, (1, 3)), (-1, (0, 1)), (1, (1, 3))):
-        page.evaluate("step => history.go(step)", step)
-        page.wait_for_timeout(300)
-        settle(page)
+        act(page, page.go_back if step < 0 else page.go_forward)
         assert_allclose(large(reader), expected[layer][head], rtol=2e-3, atol=2e-3)
         assert picture(page, "heads").evaluate("view => view.p.chosen") == layer * N_HEAD + head
     page.reload()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.run.stages import HEAD_STAGES
@@ -17,17 +16,6 @@ from tests.app.pages import SHADE
 from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
 from tests.bundled import N_HEAD
-
-TEXT = "x " * 200
-
-
-@pytest.fixture
-def page(browser: Browser, more_models: str) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1440, "height": 1400})
-    page.goto(f"{more_models}/?model=long&layer=0&head=0&text={TEXT.replace(' ', '+')}")
-    settle(page)
-    yield page
-    page.close()
 
 
 def drag(
@@ -40,43 +28,11 @@ def drag(
     page.mouse.move(*ends[0])
     page.mouse.down()
     page.mouse.move(*ends[1], steps=6)
-    page.mouse.up()
-    page.wait_for_timeout(500)
-    settle(page)
+    act(page, lambda: page.mouse.up())
 
 
 def window(page: Page) -> list[int]:
     return [int(n) for n in page.url.split("zoom=")[1].split("&")[0].replace("%2C", ",").split(",")]
-
-
-def test_a_drag_shows_that_part_and_a_button_the_whole(
-    page: Page, folders: dict[str, Path]
-) -> None:
-    expected = gpt2viz.trace(gpt2viz.load_model(folders["long"]), TEXT).stage("weights", 0)[0]
-    assert expected.shape[1] == 400
-    drag(page, "head_large", (128.2, 64.2), (191.8, 127.8))  # of 256 blocks for 400 tokens
-    top, bottom, left, right = window(page)
-    assert abs(top - 200) <= 5
-    assert abs(bottom - 300) <= 5
-    assert abs(left - 100) <= 5
-    assert abs(right - 200) <= 5
-    part = drawn(page, "head_large")[0]
-    assert_allclose(part["z"], expected[0, top:bottom, left:right], rtol=1e-4, atol=1e-7)
-    assert [len(one["z"]) for one in drawn(page, "heads")] == [40] * 4, "the map is of all"
-    drag(page, "head_large", (10.2, 20.2), (29.8, 39.8))
-    closer = window(page)
-    assert abs(closer[0] - top - 10) <= 2
-    assert abs(closer[1] - top - 30) <= 2
-    finest = drawn(page, "head_large")[0]
-    rows, columns = slice(*closer[:2]), slice(*closer[2:])
-    assert_allclose(finest["z"], expected[0, rows, columns], rtol=1e-4, atol=1e-7)
-
-    page.get_by_role("button", name="Show the whole text").click()
-    page.wait_for_timeout(300)
-    settle(page)
-    assert "zoom" not in page.url
-    assert len(drawn(page, "head_large")[0]["z"]) == 256
-    expect(page.get_by_text("Drag over a picture")).to_be_visible()
 
 
 SHORT = "The cat sat on the mat and the cat sat"
@@ -88,12 +44,9 @@ def shake(page: Page, key: str, place: tuple[int, int]) -> None:
     plot.scroll_into_view_if_needed()
     x, y = plot.evaluate(PLACE, [0, *place])
     page.mouse.move(x, y)
-    page.wait_for_timeout(200)
     page.mouse.down()
     page.mouse.move(x + 4, y + 4)
-    page.mouse.up()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.mouse.up())
 
 
 def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..., Page]) -> None:
@@ -130,14 +83,17 @@ def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
         shown = drawn(page, key)
         assert {np.shape(one["z"]) for one in shown} == {(3, 3)}
         assert {one["part"][0] for one in shown} == {"queries 6 to 8, keys 4 to 6"}
-    without = gpt2viz.trace(gpt2viz.load_model(), SHORT, causal=False).stage("weights", 1, 4)
-    assert_allclose(drawn(page, "both_sides")[1]["z"], without[6:9, 4:7], rtol=1e-5)
+    model, part = gpt2viz.load_model(), (slice(6, 9), slice(4, 7))
+    on, off = (
+        gpt2viz.trace(model, SHORT, causal=causal).stage("weights", 1, 4)[part]
+        for causal in (True, False)
+    )
+    assert_allclose(drawn(page, "both_sides")[1]["z"], off, rtol=1e-5)
+    assert_allclose(drawn(page, "difference")[0]["z"], off - on, rtol=1e-4, atol=1e-6)
 
     drag(page, "both_sides", (-0.4, -0.4), (0.1, 0.1))  # only one cell
     page.get_by_role("textbox", name="Sentence").fill(f"{SHORT} on")
-    page.keyboard.press("Enter")
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, lambda: page.keyboard.press("Enter"))
     assert "zoom" not in page.url, "a part of one text is no part of the next"
 
 
@@ -156,7 +112,6 @@ def whole() -> dict[str, list[np.ndarray]]:
         "head stages": [on.stage(stage, 1, 4) for stage in HEAD_STAGES],
         "side_by_side?layers=1,2 layer_charts": [weights, second, second - weights],
         "side_by_side?differs=mask both_sides": [weights, others],
-        "side_by_side?differs=mask difference": [others - weights],
         "what_if whatif": [weights, weights, weights - weights],
     }
 
@@ -191,8 +146,7 @@ def test_a_drag_asks_the_server_for_nothing_and_save_has_the_part(
     assert window(page) == [7, 9, 4, 6]
     shows(page, key, expected, (slice(7, 9), slice(4, 6)))
     expect(page.get_by_text("queries 7 to 8, keys 4 to 5 of 10 tokens.")).to_be_visible()
-    page.get_by_role("button", name="Show the whole text").click()
-    page.wait_for_timeout(500)
+    act(page, page.get_by_role("button", name="Show the whole text").click)
     assert "zoom" not in page.url
     shows(page, key, expected, EVERY)
     drag(page, key, (5.7, 3.7), (8.3, 6.3), chart)
@@ -225,9 +179,7 @@ def test_back_and_forward_and_another_visit_show_the_part_of_the_address(
     ):
         act(page, step)
         shows(page, "head_large", weights, part)
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_timeout(500)
-    settle(page)
+    act(page, lambda: page.emulate_media(color_scheme="dark"))
     shows(page, "head_large", weights, first)
 
 
@@ -237,8 +189,6 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
     page, weights = walk("what_if", **SHOWN), whole()["what_if whatif"]
     drag(page, "whatif", (5.7, 3.7), (8.3, 6.3))
     click_cell(page, "whatif", row=2, column=1)
-    page.wait_for_timeout(500)
-    settle(page)
     assert "edits=forbid" in page.url.replace("%3A", ":")
     edited = drawn(page, "whatif")[1]["z"]
     assert edited[2][1] == 0
@@ -246,8 +196,6 @@ def test_a_cell_of_a_part_that_the_server_has_not_drawn_is_the_one_that_is_click
     page = walk("head", **SHOWN)
     drag(page, "stages", (5.7, 3.7), (8.3, 6.3), 3)
     click_cell(page, "stages", row=1, column=2, chart=3)
-    page.wait_for_timeout(500)
-    settle(page)
     assert "query=7" in page.url
     assert "key=6" in page.url
 

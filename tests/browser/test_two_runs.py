@@ -1,4 +1,4 @@
-"""What if, with real clicks: a cell is hidden, the model runs anew, the link carries it."""
+"""Two runs, with real clicks: two sides of a comparison, and what if a cell is hidden."""
 
 from __future__ import annotations
 
@@ -10,8 +10,45 @@ from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.analysis.text_pairs import telling_answers
-from tests.browser.conftest import settle
-from tests.browser.test_browser import PLACE, Visit, click_cell, drawn
+from tests.browser.conftest import act, settle
+from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, weights
+
+AFTER = "The steel was lifted by a crane"
+
+
+def test_a_choice_on_one_side_is_one_on_the_other(walk: Visit) -> None:
+    page = walk("side_by_side", differs="text", text2=AFTER, layer=2)
+    partner = page.get_by_role("radio", name="6 ·crane ↔ 1")
+    assert partner.get_attribute("aria-checked") == "true"
+    click_cell(page, "weights_a", 0, 0)
+    assert "query=0" in page.url
+    click_cell(page, "weights_b", 6, 0)  # crane, whose partner is crane
+    assert "query=1" in page.url
+    click_cell(page, "weights_b", 3, 0)  # lifted has no partner: it becomes crane's
+    assert "match=1%3A3" in page.url
+    page.reload()
+    settle(page)
+    assert page.get_by_role("radio", name="3 ·lifted ↔ 1").get_attribute("aria-checked") == "true"
+    act(page, page.get_by_role("radio", name="6 ·crane").click)
+    assert "match=1%3A6" in page.url
+
+
+def test_a_head_that_is_clicked_is_shown_on_both_sides(walk: Visit) -> None:
+    page = walk("side_by_side", differs="mask", layer=0, head=0)
+    click_cell(page, "side_heads", 2, 3)
+    assert "layer=2" in page.url
+    assert "head=3" in page.url
+    click_cell(page, "both_sides", 1, 0, panel=1)
+    assert "query=1" in page.url
+    for panel, causal in zip(drawn(page, "both_sides"), (True, False), strict=True):
+        assert_allclose(panel["z"], weights("A crane ate fish", 2, causal)[3], atol=1e-6)
+    page.get_by_role("radio", name="Heads").click()
+    settle(page)
+    click_cell(page, "side_heads", 1, 5)
+    assert "layer2=1" in page.url
+    assert "head2=5" in page.url
+    assert "layer=2&" in page.url
+
 
 #: How far down the points of the first curve stand.
 POINTS = """
@@ -76,9 +113,7 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(walk: Visit) ->
     page.wait_for_url("**/what_if?*")
     settle(page)
     click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again
-    page.locator(".st-key-edit_list").get_by_role("button").first.click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, page.locator(".st-key-edit_list").get_by_role("button").first.click)
     assert "edits" not in page.url
     assert_allclose(panels(page)[1], edited("", 3, 4), atol=1e-6)
     patch_of_a_sweep(page)
@@ -89,9 +124,7 @@ def patch_of_a_sweep(page: Page) -> None:
 
     The second sentence is the page's own, and the first one is put into it.
     """
-    page.get_by_role("radio", name="Depends on").click()
-    page.wait_for_timeout(300)
-    settle(page)
+    act(page, page.get_by_role("radio", name="Depends on").click)
     model, text = gpt2viz.load_model(), "A crane ate fish"
     other = page.get_by_role("textbox", name="Second sentence").input_value()
     click_cell(page, "depends_streams", 2, 2)

@@ -1,0 +1,268 @@
+"""An app with more models, as its owner starts it: what it opens, lets in, draws and saves."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from numpy.testing import assert_allclose
+from playwright.sync_api import Browser, Page, expect
+from pypdf import PdfReader
+
+import gpt2viz
+from gpt2viz.app.views.models import SECTIONS
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.browser.conftest import Visitor, act, go, look_alike, running_app, seen_by_axe, settle
+from tests.browser.test_browser import drawn, picture
+from tests.browser.test_guard import answer
+from tests.browser.test_save import open_save
+from tests.browser.test_zoom import drag, window
+from tests.checkpoints import write_checkpoint
+from tests.soak.visitor import Visitor as Connection
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Models: one for long texts, one with as many heads as GPT-2 small, one with its checkpoints,
+    and one whose card is a stranger's.
+    """
+    models = tmp_path_factory.mktemp("models")
+    write_checkpoint(models / "long", n_positions=400, n_layer=1)
+    write_checkpoint(models / "twelve", n_layer=12, n_head=12, n_embd=48, n_positions=64)
+    for step in (1, 20, 300):
+        write_checkpoint(models / "grown" / "steps" / f"step-{step}", seed=step)
+    write_checkpoint(models / "grown", seed=300)
+    write_checkpoint(models / "mine")
+    shutil.copy(Path(__file__).parent / "card.md", models / "mine" / "README.md")
+    return {path.name: path for path in models.iterdir()}
+
+
+class App(NamedTuple):
+    """The address of an app, and the file where what it has opened is written down."""
+
+    address: str
+    opened: Path
+
+
+@pytest.fixture(scope="module")
+def app(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """An app that opens by itself, lets a proxy's name in and has no Chromium.
+
+    Its home has what makes Streamlit offer helpers to those who write apps.
+    """
+    home = tmp_path_factory.mktemp("home")
+    (home / ".claude").mkdir()
+    opener = home / "xdg-open"
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" > "{home}/opened"\n')
+    opener.chmod(0o755)
+    environment = {
+        "HOME": str(home),
+        "PATH": f"{home}:{os.environ['PATH']}",
+        "CHROMIUM": str(home / "nowhere"),
+        "GPT2VIZ_MODELS": ":".join(map(str, (BUNDLED, *folders.values()))),
+    }
+    with running_app("--browser", "--allow-host", "a.example", **environment) as address:
+        yield App(address, home / "opened")
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, app: App) -> Iterator[Visitor]:
+    """One who goes from page to page; nobody else may be asked, and the console stays silent."""
+    visitor = Visitor(browser, app.address)
+    yield visitor
+    visitor.context.close()
+    assert not visitor.complaints
+
+
+def opened(visitor: Visitor, path: str = "", width: int = 1440, **query: Any) -> Page:
+    """Open a page of the app in the visitor's tab."""
+    look_alike(visitor.tab, width, dark=False)
+    go(visitor.tab, visitor.server, f"/{path}?{urlencode(query)}")
+    settle(visitor.tab)
+    return visitor.tab
+
+
+def test_started_at_home_it_opens_by_itself_and_nothing_lies_over_it(
+    visitor: Visitor, app: App
+) -> None:
+    """Streamlit has an offer for those who write apps, on a machine where their helpers live."""
+    expect(opened(visitor).locator(".stSkillsNudge")).to_have_count(0)
+    assert app.opened.read_text() == app.address
+
+
+def test_a_proxys_name_is_answered_where_the_owner_says_so(app: App) -> None:
+    """Visitors are then told that others are let in, and nothing of the hub is offered."""
+    assert " 101 " in answer(app.address, "a.example", "http://a.example")
+    assert " 403 " in answer(app.address, "b.example", "http://b.example")
+    connection = Connection(urlsplit(app.address).port or 0)
+    said = b"".join(connection.open("models", {}).raw)
+    connection.close()
+    assert b"Other machines can reach this server" in said
+    assert b"None is allowed yet" in said
+
+
+def box(page: Page, part: str) -> dict[str, float]:
+    found = page.locator(part).first.bounding_box()
+    assert found
+    return dict(found)  # type: ignore[arg-type]
+
+
+MODELS = BUNDLED.name, "twelve"
+TEXTS = "A crane ate fish", "The animal didn't cross the street because it was too tired"
+
+
+def test_nothing_of_the_first_screen_lies_below_the_fold(visitor: Visitor) -> None:
+    for model, text in product(MODELS, TEXTS):
+        page = opened(visitor, model=model, text=text)
+        the_map = box(page, ".st-key-heads .map")
+        assert the_map["y"] + the_map["height"] <= 900, (model, text)
+        for part in (".st-key-head_large .tiles", ".st-key-next"):  # where pictures begin at 210
+            found = box(page, part)
+            assert found["y"] + found["height"] - the_map["y"] <= 900 - 210, (model, text, part)
+
+
+def test_the_large_head_is_large_and_a_telephone_stacks_them(visitor: Visitor) -> None:
+    for model in MODELS:
+        page = opened(visitor, width=1000, model=model)
+        small = picture(page, "heads").evaluate("view => view.look.side")
+        assert picture(page, "head_large").evaluate("view => view.look.boxes[0].w") >= 2 * small
+        page.set_viewport_size({"width": 400, "height": 900})
+        page.wait_for_function("document.querySelector('.stMain').scrollWidth <= 400")
+        settle(page)
+        upper, lower = box(page, ".st-key-heads .map"), box(page, ".st-key-head_large .tiles")
+        assert upper["y"] + upper["height"] <= lower["y"]
+        assert upper["x"] + upper["width"] <= 400
+        last = picture(page, "heads").evaluate("view => view.look.boxes.at(-1).x + view.look.side")
+        assert last <= upper["width"]
+
+
+def test_a_drag_over_a_long_text_shows_that_part_and_a_button_the_whole(
+    visitor: Visitor, folders: dict[str, Path]
+) -> None:
+    text = "x " * 200
+    page = opened(visitor, model="long", layer=0, head=0, text=text)
+    expected = gpt2viz.trace(gpt2viz.load_model(folders["long"]), text).stage("weights", 0)[0]
+    assert expected.shape[1] == 400
+    drag(page, "head_large", (128.2, 64.2), (191.8, 127.8))  # of 256 blocks for 400 tokens
+    top, bottom, left, right = window(page)
+    assert_allclose((top, bottom, left, right), (200, 300, 100, 200), atol=5)
+    part = drawn(page, "head_large")[0]
+    assert_allclose(part["z"], expected[0, top:bottom, left:right], rtol=1e-4, atol=1e-7)
+    assert [len(one["z"]) for one in drawn(page, "heads")] == [40] * 4, "the map is of all"
+    drag(page, "head_large", (10.2, 20.2), (29.8, 39.8))
+    closer = window(page)
+    assert_allclose((closer[0] - top, closer[1] - top), (10, 30), atol=2)
+    finest = drawn(page, "head_large")[0]
+    rows, columns = slice(*closer[:2]), slice(*closer[2:])
+    assert_allclose(finest["z"], expected[0, rows, columns], rtol=1e-4, atol=1e-7)
+    act(page, page.get_by_role("button", name="Show the whole text").click)
+    assert "zoom" not in page.url
+    assert len(drawn(page, "head_large")[0]["z"]) == 256
+    expect(page.get_by_text("Drag over a picture")).to_be_visible()
+
+
+def test_a_strangers_card_loads_nothing_and_each_section_opens_by_its_link(
+    visitor: Visitor,
+) -> None:
+    for part in ("card", "tokenizer", "positions", "cost"):
+        query = {"part": part, "model": "mine", "text": "A crane", "word": "crane"}
+        page = opened(visitor, "models", width=1000, **query)
+        chosen = page.get_by_role("radio", name=SECTIONS[part], exact=True)
+        expect(chosen).to_have_attribute("aria-checked", "true")
+        expect(page.locator(".stAlert")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1000
+        if part == "card":
+            card = page.locator(".st-key-card")
+            expect(page.get_by_role("heading", name="Mine", exact=True)).to_be_visible()
+            assert page.evaluate("typeof canary") == "undefined"
+            assert card.locator(":is(img, iframe, script)").count() == 0
+            expect(card.get_by_text("a link (http:")).to_be_visible()
+            assert card.locator("a:not([href^='#']), .katex, svg.flowchart").count() == 0
+            assert card.locator("[class*='ColoredText']").count() == 0
+            expect(card.locator("code", has_text=":red[x]").first).to_be_visible()
+        assert not seen_by_axe(page), part
+
+
+# The training's pictures as they are drawn now, and where the first one and the last one are.
+_DRAWN = "view => ['map', 'then', 'now', 'next', 'lens'].map((name) => view[name].toDataURL())"
+_PLACE = """view => [view.getBoundingClientRect().top, view.map.getBoundingClientRect().top,
+  view.lens.getBoundingClientRect().bottom]"""
+# The note to those who visit from elsewhere, which a person at home doesn't get.
+_LEAVE_OUT = "part => part.closest('[data-testid=stElementContainer]').style.display = 'none'"
+#: Time in which no answer of the server can have come: asked and drawn in one go.
+_PRESSED = """view => {
+  view.slider.value = 2
+  view.slider.dispatchEvent(new Event("input"))
+  return [view.at, view.when.textContent]
+}"""
+
+
+def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visitor: Visitor) -> None:
+    page = opened(visitor, "training", model="grown", step=1, layer=0, head=0)
+    page.get_by_text("Other machines can reach this server").evaluate(_LEAVE_OUT)
+    view = page.locator(".steps")
+    top, first, last = view.evaluate(_PLACE)
+    assert top < first < 210
+    assert last < 900
+    before = view.evaluate(_DRAWN)
+    assert view.evaluate(_PRESSED) == [2, "step 300"]
+    after = view.evaluate(_DRAWN)
+    assert before[0] != after[0]
+    assert before[4] != after[4]
+    assert before[2] == after[2]  # the model itself stays as it is
+    page.wait_for_url("**step=300**")
+    settle(page)
+    view.locator("[data-part=slider]").press("ArrowLeft")
+    expect(view.locator("output")).to_have_text("step 20")
+    page.wait_for_url("**step=20**")
+    settle(page)
+    cell = view.evaluate("view => view.cell")
+    view.locator("[data-part=map]").click(position={"x": 18 + 2.5 * cell, "y": 16 + 1.5 * cell})
+    page.wait_for_url("**head=2**")
+    assert "layer=1" in page.url
+    settle(page)
+    expect(view.locator("[data-part=thenTitle]")).to_have_text("Head 1.2 at this point")
+    page.emulate_media(reduced_motion="reduce")
+    expect(view.locator("[data-part=play]")).to_be_hidden()
+    page.emulate_media(reduced_motion="no-preference")
+    view.locator("[data-part=play]").click()
+    expect(view.locator("[data-part=play]")).to_have_text("▶ Play")  # it stops at the end
+    page.wait_for_url("**step=300**")
+
+
+#: What a browser's print window is shown, kept in place of it.
+_KEPT = """
+() => window.print = () => {
+  window.top.toPrint = document.documentElement.outerHTML
+  dispatchEvent(new Event("afterprint"))
+}
+"""
+
+
+def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -> None:
+    visitor.context.add_init_script(f"({_KEPT})()")
+    page = opened(visitor, model=BUNDLED.name, text="<b> ёж", layer=1, head=5)
+    open_save(page, "Picture")
+    expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
+    settle(page)
+    page.get_by_role("tabpanel").get_by_role("button", name="PDF").click()
+    page.wait_for_function("window.toPrint")
+    assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
+    assert page.locator(".st-key-save_body").is_visible()
+    paper = browser.new_page()
+    paper.set_content(page.evaluate("window.toPrint"))
+    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
+    made = paper.pdf(prefer_css_page_size=True)
+    paper.close()
+    (sheet,) = PdfReader(io.BytesIO(made)).pages
+    assert sheet.mediabox.width == pytest.approx(720 * 0.75, abs=1)
+    written = " ".join(sheet.extract_text().split())
+    for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
+        assert said in written
