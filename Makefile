@@ -53,7 +53,7 @@ run: $(RUNTIME)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
 test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
-	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder --reruns 1 --only-rerun 'Timeout|Locator expected|Unable to capture'
+	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
 	$(BIN)/pytest -m "not slow" $(QUICK:%=tests/%) tests/test_*.py
