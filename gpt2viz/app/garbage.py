@@ -14,10 +14,17 @@ import threading
 import time
 from collections.abc import Callable
 
+import streamlit as st
+
+from gpt2viz.app import metrics, run_cache
+
 #: Seconds without anything new that are quiet enough.
 QUIET = 1.0
 #: Seconds after which a server that is never quiet has garbage looked for.
 LONGEST = 10.0
+#: Pages after which the caches begin anew: Streamlit keeps a lock, some hundred bytes, for every
+#: value they ever held, five with each page of another sentence, until they are cleared.
+PAGES = 5000
 
 _THREAD = "garbage"
 _TURN = threading.Lock()
@@ -72,7 +79,16 @@ def _made() -> int:
 
 
 def _look_for_ever() -> None:
-    sweeper = Sweeper(time.monotonic(), _made)
+    sweeper, cleared = Sweeper(time.monotonic(), _made), 0
     while True:
         time.sleep(QUIET)
         sweeper.look(time.monotonic())
+        if (pages := metrics.current("pages")) >= cleared + PAGES:
+            clear_caches()
+            cleared = pages
+
+
+def clear_caches() -> None:
+    """Clear what is cached by what visitors asked for; models, runs and jobs stay."""
+    st.cache_data.clear()
+    run_cache.lens.clear()

@@ -25,7 +25,7 @@ from gpt2viz.analysis.looks import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
-from gpt2viz.app import gauges, server_config
+from gpt2viz.app import metrics, server_config
 from gpt2viz.arrays import Array
 from gpt2viz.labels import label
 from gpt2viz.model import ahead, hub
@@ -217,7 +217,7 @@ def _forget(names: Collection[Hashable]) -> None:
 
 def run(key: RunKey) -> gpt2viz.Trace:
     """The trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
-    with gauges.waiting():
+    with metrics.counted("waiting"):
         return _run(key)
 
 
@@ -239,7 +239,7 @@ def _made(key: RunKey) -> gpt2viz.Trace:
     if key.patch_from:
         others = without_patches(key.edits)
         source = _run(replace(key, token_ids=key.patch_from, edits=others, patch_from=()))
-    gauges.ran()
+    metrics.count("runs")
     with st.spinner("Running the model …"):
         return gpt2viz.trace(
             model,

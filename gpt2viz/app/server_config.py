@@ -20,7 +20,7 @@ from pathlib import Path
 import streamlit as st
 
 from gpt2viz import CheckpointError, GPT2Config, settings
-from gpt2viz.app import compat
+from gpt2viz.app import metrics, server
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import counted
 from gpt2viz.model.memory import total_memory
@@ -63,6 +63,9 @@ def _share() -> float:
 
 def admit() -> None:
     """Stop the page where the server is full, or a limit can't be read; who is in stays in."""
+    if not (server.is_limited() or is_local()):
+        st.error("Other machines can reach this server: start it with `gpt2viz app`.")
+        st.stop()
     try:
         for variable in (TOKENS_VARIABLE, RUNS_VARIABLE, MODELS_VARIABLE):
             _number(variable, 1)
@@ -70,7 +73,7 @@ def admit() -> None:
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
-    if not st.session_state.get(_ADMITTED) and compat.connected() > most:
+    if not st.session_state.get(_ADMITTED) and metrics.current("visitors") > most:
         st.warning(
             f"This server is full: its owner lets {counted(most, 'visitors')} in at a time. "
             "Reload the page in a minute.",

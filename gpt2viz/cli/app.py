@@ -39,6 +39,7 @@ def app(
     folders = served.checked(models, device)
     served.free(host, port)
     given = [*served.given(folders, names), "--device", device]
-    told = pages.flags(host, port, pages.answers(host, hosts), browser)
+    config = pages.streamlit_settings(host, port, pages.answers(host, hosts))
     click.echo(f"Starting gpt2viz at {served.address(host, port, hosts)}; Ctrl-C ends it.")
-    pages.open_app(told, given, at_once=browser)
+    own = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
+    pages.open_app(config, given, browser=own if browser else None)

@@ -96,7 +96,7 @@ def serve(
         host=host,
         port=port,
         names=hosts,
-        desk=(metrics_host, metrics_port),
+        health=(metrics_host, metrics_port),
         given=served.given(folders, names),
         frames=frames,
         folders=settings.by_name([*folders, *settings.folders()]),

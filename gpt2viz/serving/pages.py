@@ -1,16 +1,18 @@
-"""The pages in this process: what Streamlit is told, what is loaded before, and its start."""
+"""The pages served by this process: Streamlit's settings, heavy imports, and the start."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import webbrowser
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from threading import Thread
+from typing import Any
 
 from gpt2viz import settings
 
-#: What a page imports that takes long: torch, pandas and Plotly, and no module of Streamlit's.
+#: Slow imports of the pages: torch, pandas and Plotly, and no module of Streamlit's.
 HEAVY = (
     "gpt2viz.run.tracer",
     "gpt2viz.pictures.plotly.render",
@@ -20,18 +22,24 @@ HEAVY = (
 )
 
 
-def flags(host: str, port: int, answers: Sequence[str], browser: bool) -> list[str]:
-    """What Streamlit is told of where it serves, and to whom it ``answers``."""
-    told = ["--server.port", str(port), "--server.address", host]
-    told += ["--server.headless", str(not browser).lower()]
-    told += [part for name in answers for part in ("--server.allowedHosts", name)]
-    # Streamlit's welcome asks a site for this machine's address, and brings a box over the pages
-    # that offers help to those who write apps.
-    return [*told, "--logger.hideWelcomeMessage", "true"]
+def streamlit_settings(host: str, port: int, answers: Sequence[str]) -> dict[str, Any]:
+    """Streamlit's settings for a server at ``host`` and ``port`` that ``answers`` to names."""
+    return {
+        "server.address": host,
+        "server.port": port,
+        "server.allowedHosts": list(answers),
+        # Streamlit doesn't open the browser of an ``st.App``; without a terminal it asks nothing.
+        "server.headless": True,
+        # The first page is drawn by it, for ourselves alone.
+        "server.scriptHealthCheckEnabled": True,
+        # Streamlit's welcome asks a site for this machine's address, and brings a box over the
+        # pages that offers help to those who write apps.
+        "logger.hideWelcomeMessage": True,
+    }
 
 
 def answers(host: str, names: Sequence[str]) -> list[str]:
-    """What browsers may call a server at ``host``, whose owner allows these names."""
+    """The names by which browsers may call a server at ``host``, whose owner allows ``names``."""
     # Of a server for others, nobody knows all names that its machine has.
     return [*settings.LOCAL, *names] if names or host in settings.LOCAL else ["*"]
 
@@ -42,21 +50,18 @@ def load_heavy() -> None:
         import_module(name)
 
 
-def open_app(told: Sequence[str], given: Sequence[str], at_once: bool = False) -> None:
-    """Serve the pages until somebody ends it; ``told`` is Streamlit's, ``given`` the app's own.
+def open_app(config: Mapping[str, Any], given: Sequence[str], browser: str | None = None) -> None:
+    """Serve the pages until somebody ends it; ``config`` is Streamlit's, ``given`` the app's own.
 
-    The server says that it is ready when its first page is, or ``at_once``: for a browser that is
-    opened with it, which fetches scripts meanwhile, and would ask again only after a while.
+    The server says that it is ready once its first page was drawn, or at once where a ``browser``
+    is opened at that address: it fetches scripts meanwhile, and would ask again only after a while.
     """
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
+    sys.argv = [str(settings.APP / "app.py"), *given]
     # Loaded only here: it takes as long as all the rest.
-    from streamlit.web import cli
-
-    import_module("gpt2viz.app.guard").stand()  # before anybody can connect
-    import_module("gpt2viz.app.sparing").begin()
-    if not at_once:
-        import_module("gpt2viz.app.compat").ready_with_first_page()
+    app = import_module("gpt2viz.app.server").create(at_once=browser is not None)
     Thread(target=load_heavy, daemon=True).start()
-    sys.argv = ["streamlit", "run", str(settings.APP / "app.py"), *told, "--", *given]
-    cli.main(sys.argv[1:], prog_name="streamlit", standalone_mode=False)
+    if browser is not None:
+        Thread(target=webbrowser.open, args=(browser,), daemon=True).start()
+    app.run(config=config)

@@ -91,9 +91,9 @@ http://:{port} {{
 	request_body {{
 		max_size 4MB
 	}}
-	@desk path /healthz /readyz
-	handle @desk {{
-		reverse_proxy 127.0.0.1:{desk}
+	@health path /healthz /readyz
+	handle @health {{
+		reverse_proxy 127.0.0.1:{health}
 	}}
 	# For their owner, on a port of its own; and what no page asks for.
 	@closed path */_stcore/metrics */_stcore/agent/*
@@ -137,14 +137,14 @@ def configuration(
     host: str,
     port: int,
     workers: Sequence[int],
-    desk: int,
+    health: int,
     secret: str,
     *,
     frames: Sequence[str] = (),
 ) -> str:
     """Caddy's configuration: what comes to ``host`` and ``port`` goes to one of the ``workers``.
 
-    ``workers`` and ``desk`` are ports of this machine. Cookies are signed with ``secret``.
+    ``workers`` and ``health`` are ports of this machine. Cookies are signed with ``secret``.
     ``frames`` are other sites whose pages may show these, such as "https://course.example.org".
     """
     policy = POLICY | {"frame-ancestors": " ".join(["'self'", *frames])}
@@ -154,7 +154,7 @@ def configuration(
         host=host,
         port=port,
         workers=" ".join(f"127.0.0.1:{worker}" for worker in workers),
-        desk=desk,
+        health=health,
         cookie=COOKIE,
         secret=secret,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),

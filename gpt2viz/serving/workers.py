@@ -25,7 +25,7 @@ import torch
 from gpt2viz import settings
 from gpt2viz.model import ahead
 from gpt2viz.model.memory import total_memory
-from gpt2viz.serving import desk, logs, pages, proxy, supervisor
+from gpt2viz.serving import health, logs, pages, proxy, supervisor
 from gpt2viz.serving.supervisor import Part
 
 #: What an app process imports that a page then finds in memory: Streamlit's server, too.
@@ -35,18 +35,18 @@ _LOCAL = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Served:
-    """A server as its owner wants it.
+    """The owner's settings of a server.
 
-    ``host`` and ``port`` are where visitors reach it and ``names`` what they may call it; ``desk``
-    is where its metrics are; ``given`` what the app is told, such as the models, which are the
-    ``folders`` by name. Pages of ``frames`` may show it within theirs.
+    Visitors reach it at ``host`` and ``port`` and may call it by ``names``; ``health`` is
+    where its metrics are, ``given`` the app's arguments, such as the models, which are ``folders``
+    by name. Pages of ``frames`` may show it within theirs.
     """
 
     workers: int
     host: str
     port: int
     names: Sequence[str]
-    desk: tuple[str, int]
+    health: tuple[str, int]
     given: Sequence[str]
     folders: Mapping[str, Path]
     frames: Sequence[str] = ()
@@ -68,7 +68,7 @@ def serve(served: Served, tell: Callable[[str], None]) -> None:
         served.host,
         served.port,
         ports,
-        served.desk[1],
+        served.health[1],
         secrets.token_hex(16),
         frames=served.frames,
     )
@@ -77,7 +77,7 @@ def serve(served: Served, tell: Callable[[str], None]) -> None:
             Part(f"worker {n}", partial(_work, served, port, threads), partial(_told, silence, n))
             for n, port in enumerate(ports, 1)
         ),
-        Part("desk", partial(_attend, *served.desk, ports, starts, silence)),
+        Part("health", partial(_attend, *served.health, ports, starts, silence)),
         Part("proxy", partial(proxy.become, program, configured)),
     ]
 
@@ -94,22 +94,21 @@ def _work(served: Served, port: int, threads: int) -> None:
     torch.set_num_threads(threads)
     logs.leave_texts_out()
     os.environ[settings.WORKERS_VARIABLE] = str(served.workers)
-    import_module("gpt2viz.app.gauges").offer()
-    told = pages.flags(_LOCAL, port, pages.answers(served.host, served.names), browser=False)
-    pages.open_app(told, served.given)
+    config = pages.streamlit_settings(_LOCAL, port, pages.answers(served.host, served.names))
+    pages.open_app(config, served.given)
 
 
 def _told(silence: Sequence[float], n: int) -> float:
-    """For how many seconds worker ``n``, from 1, has answered nothing; the desk asks them."""
+    """Seconds for which worker ``n``, from 1, has answered nothing to ``health``."""
     return silence[n - 1]
 
 
 def _attend(
     host: str, port: int, ports: Sequence[int], starts: Sequence[int], silence: Any
 ) -> None:
-    asked = desk.Desk(ports, starts)
-    Thread(target=desk.listen_for_ever, args=(asked, silence), daemon=True).start()
-    desk.serve(host, port, asked)
+    asked = health.Health(ports, starts)
+    Thread(target=health.listen_for_ever, args=(asked, silence), daemon=True).start()
+    health.serve(host, port, asked)
 
 
 def _free_ports(count: int) -> list[int]:

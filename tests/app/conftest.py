@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from gpt2viz.app import address, checkpoint_runs, jobs, output, pages, run_cache
+from gpt2viz.app import address, checkpoint_runs, jobs, output, pages, run_cache, server
 from gpt2viz.app.parameters import Parameter
 
 
@@ -42,3 +42,9 @@ def _weights_are_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def _one_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the checkpoints only the one that is looked at is run, however fast this machine is."""
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 0)
+
+
+@pytest.fixture(autouse=True)
+def _pages_are_on_a_server_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that Streamlit has started by itself shows others nothing."""
+    monkeypatch.setattr(server, "_limited", True)

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
-from streamlit import runtime
-from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
-from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.app import compat, server_config
+from gpt2viz.app import metrics, server_config
 from tests.app.cases import each
 from tests.app.pages import VIEWS, WITHOUT, button, notices, open_page, pictures
 
@@ -207,15 +204,15 @@ def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
 
 def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(server_config.SESSIONS_VARIABLE, "30")
-    monkeypatch.setattr(compat, "connected", lambda: 30)
+    monkeypatch.setitem(metrics._counts, "visitors", 30)
     inside = open_page("attention")
     assert not notices(inside)
-    monkeypatch.setattr(compat, "connected", lambda: 31)
+    monkeypatch.setitem(metrics._counts, "visitors", 31)
     late = open_page("attention")
     assert "This server is full: its owner lets 30 visitors in" in notices(late)
     assert not pictures(late)
     assert pictures(inside.run())  # who is in stays in
-    monkeypatch.setattr(compat, "connected", lambda: 30)
+    monkeypatch.setitem(metrics._counts, "visitors", 30)
     assert pictures(late.run())
 
 
@@ -266,19 +263,3 @@ def test_a_device_that_is_not_here_is_one_message(
         (message,) = at.error
         assert "There is no device 'abacus' here; there is cpu" in message.value.replace("\\", "")
         assert not pictures(at)
-
-
-def test_streamlit_counts_who_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compat.connected() == 0  # no server
-    server = runtime.Runtime(
-        runtime.RuntimeConfig(
-            script_path="app.py",
-            media_file_storage=MemoryMediaFileStorage("/media"),
-            uploaded_file_manager=MemoryUploadedFileManager("/upload"),
-        )
-    )
-    try:
-        monkeypatch.setattr(server._session_mgr, "num_active_sessions", lambda: 3)
-        assert compat.connected() == 3
-    finally:
-        runtime.Runtime._instance = None

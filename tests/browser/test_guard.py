@@ -14,7 +14,7 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from gpt2viz.app import guard
+from gpt2viz.app import server as limits
 from tests.soak.visitor import Visitor
 
 # A visitor's connection stays open from one message to the next, and is closed by name.
@@ -62,7 +62,7 @@ def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
     while (more := held(server) - before) == 0 and time.monotonic() < until:
         time.sleep(0.5)  # Streamlit counts once in five seconds
     visitor.close()
-    assert more == guard.FILES * 100_000
+    assert more == limits.FILES * 100_000
 
 
 def held(server: str) -> int:

@@ -17,7 +17,7 @@ import yaml
 
 from gpt2viz import settings
 from gpt2viz.cli.serve import serve
-from gpt2viz.serving.desk import Desk
+from gpt2viz.serving.health import Health
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -118,9 +118,9 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
     ports = {p.name: p.default for p in serve.params}
     named = {one["name"]: one["containerPort"] for one in container(cluster)["ports"]}
     assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}
-    desk = Desk([1], [1])
+    health = Health([1], [1])
     probed = {"/healthz", "/readyz"}
-    assert all(path in text and desk.answer(path)[0] != 404 for path in probed)
+    assert all(path in text and health.answer(path)[0] != 404 for path in probed)
     assert f"gpt2viz:{ports['port']}" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from gpt2viz.app import address, compat, pages, popover, prose, sparing
+from gpt2viz.app import address, compat, pages, popover, prose
 from gpt2viz.app.components import browser
 from gpt2viz.app.components.browser import is_dark
 from gpt2viz.app.frame import tour
@@ -15,6 +15,8 @@ from gpt2viz.app.frame.save import numbers_button, save_button, share_button
 from gpt2viz.app.pages import MENU, Page, added
 from gpt2viz.app.terms import TERM, Term, containing
 from gpt2viz.pictures.palette import Palette, palette
+
+_SCRIPTS = "_scripts"
 
 
 def draw_menu(here: Page) -> None:
@@ -26,7 +28,18 @@ def draw_menu(here: Page) -> None:
     for page in (*MENU, *added()):
         name = f"**{page.title}**" if page is here else page.title
         asked, what = chosen | page.asks, prose.tip(page.what)
-        st.page_link(sparing.script(page), label=name, help=what, query_params=asked)
+        st.page_link(_script(page), label=name, help=what, query_params=asked)
+
+
+def _script(of: Page) -> st.Page:
+    """A page's script as Streamlit's links take it, kept for the visitor.
+
+    They look a path up each time they are drawn.
+    """
+    scripts: dict[str, st.Page] = st.session_state.setdefault(_SCRIPTS, {})
+    if of.path not in scripts:
+        scripts[of.path] = st.Page(of.path, default=not of.address)
+    return scripts[of.path]
 
 
 def words_button(page: Page) -> None:

@@ -15,13 +15,12 @@ from gpt2viz.app import (
     address,
     compat,
     garbage,
-    guard,
     output,
     parameters,
     prose,
     run_cache,
+    server,
     server_config,
-    sparing,
 )
 from gpt2viz.app.frame import examples, menu, sentence, tour
 from gpt2viz.app.literal import literal
@@ -53,9 +52,7 @@ def open_menu(which: Page) -> Palette:
     st.set_page_config(page_title=f"{which.title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(f"<style>{_STYLE}</style>")
     garbage.begin()
-    compat.forget_widgets()
-    guard.stand()
-    sparing.begin()
+    server.install()
     address.trim()
     prose.begin()
     output.begin(which.title)

@@ -18,23 +18,13 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpt2viz.app import compat
 from gpt2viz.errors import ServeError
 from gpt2viz.serving import logs, proxy
-from gpt2viz.serving.desk import EVERY, FAMILIES, Desk
+from gpt2viz.serving.health import EVERY, FAMILIES, Health
 from tests.servers import free_ports
 
-VISITORS, RUNS, WAITING, MEMORY = FAMILIES
-#: As Streamlit writes its own numbers.
-ANSWER = """\
-# TYPE gpt2viz_visitors gauge
-# HELP gpt2viz_visitors Browsers that are connected.
-gpt2viz_visitors {0}
-# TYPE gpt2viz_runs counter
-# HELP gpt2viz_runs Runs of a model.
-gpt2viz_runs_total 1{0}
-# EOF
-"""
+#: As a worker writes its numbers.
+ANSWER = '{{"gpt2viz_visitors": {0}, "gpt2viz_runs_total": 1{0}}}'
 
 
 @contextmanager
@@ -45,7 +35,7 @@ def worker(number: int) -> Iterator[int]:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            asked = self.path.startswith("/_stcore/metrics?families=gpt2viz_visitors&")
+            asked = self.path == "/metrics.json"
             self.wfile.write((ANSWER.format(number) if asked else "ok").encode())
 
         def log_message(self, *_: object) -> None: ...
@@ -64,7 +54,7 @@ def nobody() -> int:
 
 def test_metrics_are_each_workers(nobody: int) -> None:
     with worker(3) as first, worker(5) as second:
-        status, kind, body = Desk([first, nobody, second], [1, 4, 2]).answer("/metrics")
+        status, kind, body = Health([first, nobody, second], [1, 4, 2]).answer("/metrics")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     families = list(text_string_to_metric_families(body))
     found = {
@@ -80,7 +70,7 @@ def test_metrics_are_each_workers(nobody: int) -> None:
     }
     kinds = {family.name: (family.type, family.documentation) for family in families}
     assert kinds["gpt2viz_visitors"] == ("gauge", "Browsers that are connected.")
-    assert kinds["gpt2viz_runs"] == ("counter", "Runs of a model.")
+    assert kinds["gpt2viz_runs"] == ("counter", "Runs of a model that pages asked for.")
 
 
 def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
@@ -92,32 +82,32 @@ def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
                 asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\no")
 
         Thread(target=answer_half, daemon=True).start()
-        desk = Desk([listening.getsockname()[1]], [1])
-        assert desk.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
+        health = Health([listening.getsockname()[1]], [1])
+        assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
 
 
 def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
     with worker(1) as port:
-        assert Desk([port, nobody], [1, 1]).answer("/readyz")[::2] == (
+        assert Health([port, nobody], [1, 1]).answer("/readyz")[::2] == (
             200,
             "1 of 2 workers answer\n",
         )
-    desk = Desk([nobody], [1])
-    assert desk.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
-    assert desk.answer("/healthz")[0] == 200
-    assert desk.answer("/elsewhere")[0] == 404
+    health = Health([nobody], [1])
+    assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
+    assert health.answer("/healthz")[0] == 200
+    assert health.answer("/elsewhere")[0] == 404
 
 
 def test_a_worker_that_answers_nothing_is_counted_until_it_does(nobody: int) -> None:
     silence = [0.0, 0.0]
     with worker(1) as port:
-        desk = Desk([port, nobody], [1, 1])
+        health = Health([port, nobody], [1, 1])
         for asked in (1, 2, 3):
-            desk.listen(silence)
+            health.listen(silence)
             assert silence == [0.0, asked * EVERY]
     with worker(2) as port:
-        desk.ports = [nobody, port]
-        desk.listen(silence)
+        health.ports = [nobody, port]
+        health.listen(silence)
     assert silence == [EVERY, 0.0]
 
 
@@ -151,8 +141,8 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     told = adapted(caddy, written, tmp_path)
     assert told["admin"] == {"disabled": True}
     proxies = [one for one in handlers(told) if one["handler"] == "reverse_proxy"]
-    desk, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
-    assert desk["upstreams"] == [{"dial": "127.0.0.1:8502"}]
+    health, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
+    assert health["upstreams"] == [{"dial": "127.0.0.1:8502"}]
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
@@ -204,29 +194,18 @@ def test_a_log_has_the_place_of_an_error_and_not_its_words(
         logger.removeHandler(handler)
     written = capsys.readouterr().err
     assert "Uncaught app execution" in written
-    assert "test_desk.py" in written
+    assert "test_health.py" in written
     assert "ValueError" in written
     assert written.count("secret") == 1  # our own line of code
     assert "invalid literal" not in written
 
 
-def test_numbers_are_shown_where_streamlit_shows_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from streamlit import runtime
-    from streamlit.runtime.stats import StatsManager
+def test_a_worker_counts_what_its_server_tells() -> None:
+    from gpt2viz.app import metrics
 
-    from gpt2viz.app import gauges
-
-    class Runtime:
-        stats_mgr = StatsManager()
-
-    monkeypatch.setattr(runtime, "get_instance", lambda: Runtime)
-    assert compat.show_gauges(gauges.read)
-    with gauges.waiting():
-        stats = Runtime.stats_mgr.get_stats(FAMILIES)
-    written = {name: stat.to_metric_str() for name, (stat,) in stats.items()}
-    assert written[WAITING] == "gpt2viz_waiting 1"
-    assert written[VISITORS] == "gpt2viz_visitors 0"
-    assert written[RUNS].startswith("gpt2viz_runs_total ")
-    assert 10**7 < int(written[MEMORY].split()[1]) < 10**11
-    monkeypatch.setattr(runtime, "get_instance", lambda: None)
-    assert not compat.show_gauges(gauges.read)
+    with metrics.counted("waiting"):
+        numbers = metrics.read()
+    assert set(numbers) == set(FAMILIES)
+    assert (numbers["gpt2viz_waiting"], numbers["gpt2viz_visitors"]) == (1, 0)
+    assert metrics.read()["gpt2viz_waiting"] == 0
+    assert 10**7 < numbers["gpt2viz_memory_bytes"] < 10**11

@@ -1,4 +1,4 @@
-"""How many pages this process draws at a time: the others wait, the first that came first.
+"""The queue of pages to draw: one at a time, in the order of asking.
 
 One thread at a time runs Python. Where a hundred pages are drawn at once, each gets a hundredth of
 it, and all the others wake two hundred times a second to ask for theirs; so all of them are late.
@@ -10,7 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from gpt2viz.app import metrics
 
 #: Pages under way at a time.
 AT_ONCE = 1
@@ -18,8 +21,8 @@ AT_ONCE = 1
 LONGEST = 0.5
 
 
-class Turns:
-    """Lets so many at once begin. Who has been at it for ``longest`` seconds counts no more.
+class RenderQueue:
+    """Starts ``at_once`` pages at a time; one that takes over ``longest`` seconds isn't counted.
 
     So nobody waits for one that computes for a minute, and none can wait for another for ever.
     """
@@ -65,3 +68,18 @@ class Turns:
     def _end(self, one: threading.Event) -> None:
         if self._began.pop(one, None) is not None:
             self._free += 1
+
+
+_QUEUE = RenderQueue()
+
+
+@contextmanager
+def turn() -> Iterator[None]:
+    """Wait for the turn of a page, and end it."""
+    with metrics.counted("waiting"):
+        mine = _QUEUE.take()
+    metrics.count("pages")
+    try:
+        yield
+    finally:
+        _QUEUE.give_back(mine)

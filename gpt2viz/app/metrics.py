@@ -1,0 +1,51 @@
+"""Counts of this process for whoever watches the server: visitors, runs, waiting pages, memory.
+
+None of them tells of what anybody typed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+_lock = threading.Lock()
+_counts = {"visitors": 0, "runs": 0, "waiting": 0, "pages": 0}
+
+
+def count(name: str, by: int = 1) -> None:
+    """Add to one of the counts: "visitors", "runs", "waiting" or "pages"."""
+    with _lock:
+        _counts[name] += by
+
+
+@contextmanager
+def counted(name: str) -> Iterator[None]:
+    """Count something for as long as it lasts."""
+    count(name)
+    try:
+        yield
+    finally:
+        count(name, -1)
+
+
+def current(name: str) -> int:
+    """A count as it is now."""
+    return _counts[name]
+
+
+def own_memory() -> int:
+    """Bytes that would be free if this process ended: memory shared with others isn't counted."""
+    return int(psutil.Process().memory_full_info().uss)
+
+
+def read() -> dict[str, int]:
+    """The numbers by the names that ``serving.health`` gives them."""
+    return {
+        "gpt2viz_visitors": current("visitors"),
+        "gpt2viz_runs_total": current("runs"),
+        "gpt2viz_waiting": current("waiting"),
+        "gpt2viz_memory_bytes": own_memory(),
+    }

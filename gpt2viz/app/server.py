@@ -1,0 +1,230 @@
+"""The app as a Streamlit server, ``st.App``: limits on visitors, health, metrics, page addresses.
+
+Streamlit has no setting for these limits. Anybody who reaches it may send files whether or not a
+page asks for one, and may have every cache emptied, with all visitors' models and runs. A browser
+may also ask for a part of a page that it has left, or that a new session doesn't know.
+
+Three things here are Streamlit's without being documented: the messages between it and a browser
+(``streamlit.proto``), the files that its runtime holds, and the HTML file of its page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import runtime
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+
+from gpt2viz import settings
+from gpt2viz.app import compat, metrics, render_queue
+from gpt2viz.app.pages import ADDED, PAGES
+
+#: Files that are kept of one visitor: one for each uploader on a page, and one on its way.
+FILES = 4
+#: Bytes of files that are kept of all visitors together.
+BYTES = 64 * 10**6
+#: Seconds that the first page may take before a server lets visitors in.
+FIRST_PAGE = 30.0
+#: A worker's metrics, as JSON.
+METRICS = "/metrics.json"
+
+_HEALTH, _SCRIPT_HEALTH = "/_stcore/health", "/_stcore/script-health-check"
+#: A new page begins with a message that is shorter than this.
+_LONGEST_START = 50_000
+#: Read by Streamlit's page, which on a deep link would first look for its server below that path,
+#: with two errors on the console. The server is where a page is, whatever stands before its name.
+_SERVER = (
+    '<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location.href).href }</script>'
+)
+
+_limited = False
+
+
+def create(at_once: bool = False) -> st.App:
+    """The app, ready to be served.
+
+    ``/_stcore/health`` says that it is well once its first page has been drawn, or ``at_once``.
+    """
+    global _limited
+    _limited = True
+    install()
+    routes = _page_routes()
+    if settings.WORKERS_VARIABLE in os.environ:  # behind the proxy, which shows it to nobody
+        routes.append(Route(METRICS, _metrics))
+    limits = Middleware(Limits, wait_for_page=not at_once)
+    return st.App(settings.APP / "app.py", routes=routes, middleware=[limits])
+
+
+def install() -> bool:
+    """Have pages drawn in turn and their widgets forgotten; True where Streamlit let us."""
+    return all((compat.draw_in(render_queue.turn), compat.forget_widgets()))
+
+
+def is_limited() -> bool:
+    """True where visitors meet the limits: not on a server that ``streamlit run`` has started."""
+    return _limited
+
+
+def _page_routes() -> list[Route]:
+    """Streamlit's one HTML file at every page's address, with the server's own address in it."""
+    html = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    html = html.replace("<script", f"{_SERVER}<script", 1)
+
+    async def page(_request: Request) -> HTMLResponse:
+        return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
+
+    return [Route(f"/{one.address}", page) for one in (*PAGES, ADDED)]
+
+
+def _metrics(_request: Request) -> JSONResponse:
+    return JSONResponse(metrics.read())
+
+
+class Limits:
+    """Middleware that bounds uploads and messages, and tells health once a page was drawn."""
+
+    def __init__(self, app: ASGIApp, wait_for_page: bool) -> None:
+        self.app = app
+        self._wait_for_page = wait_for_page
+        self._first_page: asyncio.Future[None] | None = None
+        self._since = 0.0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let Streamlit do so."""
+        if scope["type"] == "websocket":
+            await Visit().serve(self.app, scope, receive, send)
+        elif scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif scope["path"] == _SCRIPT_HEALTH:  # for ourselves alone: it draws a page
+            await PlainTextResponse("Not found", 404)(scope, receive, send)
+        elif scope["path"] == _HEALTH and not self._is_ready(scope):
+            await PlainTextResponse("not yet", 503)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+            if scope["method"] in ("PUT", "POST"):
+                bound_uploads()
+
+    def _is_ready(self, scope: Scope) -> bool:
+        if self._wait_for_page and self._first_page is None:
+            self._first_page = asyncio.ensure_future(self._draw_first_page(scope))
+            self._since = time.monotonic()
+        late = time.monotonic() - self._since > FIRST_PAGE
+        return self._first_page is None or self._first_page.done() or late
+
+    async def _draw_first_page(self, scope: Scope) -> None:
+        """Draw it for nobody. One that fails keeps no visitors out: they see why."""
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(_message: Message) -> None: ...
+
+        with suppress(Exception):
+            path = {"path": _SCRIPT_HEALTH, "raw_path": _SCRIPT_HEALTH.encode()}
+            asked = {**scope, **path, "method": "GET", "query_string": b""}
+            await self.app(asked, receive, send)
+
+
+def bound_uploads() -> None:
+    """Let go of each visitor's oldest files, then of all visitors' oldest."""
+    manager = cast(MemoryUploadedFileManager, runtime.get_instance().uploaded_file_mgr)
+    storage = manager.file_storage
+    for session, files in list(storage.items()):
+        for file in list(files)[:-FILES]:
+            manager.remove_file(session, file)
+    held = [(session, file) for session, files in storage.items() for file in files.values()]
+    total = sum(len(file.data) for _, file in held)
+    for session, oldest in held:
+        if total <= BYTES:
+            break
+        total -= len(oldest.data)
+        manager.remove_file(session, oldest.file_id)
+
+
+class Visit:
+    """One browser's connection: its messages on the way to Streamlit, and the page it has open."""
+
+    def __init__(self) -> None:
+        self._page = ""
+        self._begun = False
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the browser and Streamlit talk, and count the visitor meanwhile."""
+        accepted = False
+
+        async def from_browser() -> Message:
+            while True:
+                message = await receive()
+                data = message.get("bytes")
+                if data is None:
+                    return message
+                if (admitted := self.admit(data)) is not None:
+                    return {**message, "bytes": admitted}
+
+        async def to_browser(message: Message) -> None:
+            nonlocal accepted
+            if message["type"] == "websocket.accept":
+                accepted = True
+                metrics.count("visitors")
+            elif (data := message.get("bytes")) and len(data) < _LONGEST_START:
+                self.note(data)
+            await send(message)
+
+        try:
+            await app(scope, from_browser, to_browser)
+        finally:
+            if accepted:
+                metrics.count("visitors", -1)
+
+    def admit(self, data: bytes) -> bytes | None:
+        """A browser's message as Streamlit is to read it; None where it isn't to.
+
+        Nobody empties the caches of all. A connection begins with a whole page: a browser that
+        lost its server may ask for a fragment, which its new session doesn't know. And a click on
+        a link that closes a popover asks for the next page, then for the popover's part of this
+        one, which Streamlit would draw into the next.
+        """
+        message = BackMsg()
+        try:
+            message.ParseFromString(data)
+        except Exception:  # protobuf's own, which has no types
+            return data  # Streamlit refuses it
+        kind = message.WhichOneof("type")
+        if kind == "clear_cache":
+            return None
+        if kind != "rerun_script":
+            return data
+        rerun = message.rerun_script
+        if not self._begun and rerun.fragment_id:
+            rerun.fragment_id, rerun.is_auto_rerun = "", False
+            data = message.SerializeToString()
+        self._begun = True
+        if rerun.page_script_hash:
+            opened = self._page or rerun.page_script_hash
+            if rerun.fragment_id and rerun.page_script_hash != opened:
+                return None
+            self._page = rerun.page_script_hash
+        return data
+
+    def note(self, data: bytes) -> None:
+        """Note which page begins: one may lead to another by itself."""
+        message = ForwardMsg()
+        with suppress(Exception):
+            message.ParseFromString(data)
+            if message.WhichOneof("type") == "new_session":
+                begun = message.new_session
+                if begun.page_script_hash != begun.main_script_hash:  # else it isn't known yet
+                    self._page = begun.page_script_hash

@@ -1,0 +1,135 @@
+"""The health of a server, for its owner and for balancers.
+
+``/healthz`` says that the server lives, ``/readyz`` that a visitor would be let in, ``/metrics``
+the workers' numbers in Prometheus' text format:
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping, MutableSequence, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.request import urlopen
+
+#: Seconds that a worker has to answer.
+PATIENCE = 2.0
+#: Seconds between two times that the workers are asked without a request.
+EVERY = 5.0
+#: A worker's metrics, by name, as ``app.metrics.read`` gives them: kind and help.
+FAMILIES = {
+    "gpt2viz_visitors": ("gauge", "Browsers that are connected."),
+    "gpt2viz_runs_total": ("counter", "Runs of a model that pages asked for."),
+    "gpt2viz_waiting": ("gauge", "Pages that wait for a turn or a run."),
+    "gpt2viz_memory_bytes": ("gauge", "Memory of this process alone."),
+}
+#: The same of a worker as it is seen from here.
+_SEEN = {
+    "gpt2viz_up": ("gauge", "Whether the worker answers."),
+    "gpt2viz_restarts_total": ("counter", "How often it was started again."),
+}
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def exposition(workers: Mapping[int, Mapping[str, int]]) -> str:
+    """Numbers by worker and name in Prometheus' text format, a line for each worker."""
+    lines = []
+    for name, (kind, help) in (_SEEN | FAMILIES).items():
+        samples = {n: numbers[name] for n, numbers in workers.items() if name in numbers}
+        if samples:
+            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+            lines += [f'{name}{{worker="{n}"}} {value}' for n, value in sorted(samples.items())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+class Health:
+    """Asks the workers, which listen on ``ports`` of this machine; ``starts`` counts theirs."""
+
+    def __init__(self, ports: Sequence[int], starts: Sequence[int]) -> None:
+        self.ports = ports
+        self.starts = starts
+        self._pool = ThreadPoolExecutor(len(ports))
+
+    def answering(self) -> list[bool]:
+        """True for each worker that says it is well."""
+        return [answer is not None for answer in self._ask("/_stcore/health")]
+
+    def listen(self, silence: MutableSequence[float]) -> None:
+        """Ask once: ``silence`` holds for how many seconds each worker has answered nothing.
+
+        Counted in questions, each for ``EVERY`` seconds: where the whole machine stood still,
+        nobody could answer.
+        """
+        for n, well in enumerate(self.answering()):
+            silence[n] = 0.0 if well else silence[n] + EVERY
+
+    def metrics(self) -> str:
+        """All workers' numbers, as ``/metrics`` has them."""
+        answers = self._ask("/metrics.json")
+        seen = zip(answers, self.starts, strict=True)
+        return exposition(
+            {
+                n: {"gpt2viz_up": int(answer is not None), "gpt2viz_restarts_total": starts - 1}
+                | json.loads(answer or "{}")
+                for n, (answer, starts) in enumerate(seen, 1)
+            }
+        )
+
+    def _ask(self, path: str) -> list[str | None]:
+        return list(
+            self._pool.map(lambda port: _fetch(f"http://127.0.0.1:{port}{path}"), self.ports)
+        )
+
+    def answer(self, path: str) -> tuple[int, str, str]:
+        """Status, type and body of the answer to a path."""
+        if path == "/healthz":
+            return 200, TEXT, "ok\n"
+        if path == "/readyz":
+            well = self.answering()
+            return (200 if any(well) else 503), TEXT, f"{sum(well)} of {len(well)} workers answer\n"
+        if path == "/metrics":
+            return 200, TEXT, self.metrics()
+        return 404, TEXT, "/healthz, /readyz and /metrics are here\n"
+
+
+def _fetch(address: str) -> str | None:
+    """The text at an address; None where it isn't complete or in time."""
+    try:
+        with urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310 (a worker's own)
+            return str(answer.read().decode())
+    except (OSError, HTTPException, UnicodeDecodeError):
+        return None
+
+
+def listen_for_ever(health: Health, silence: MutableSequence[float]) -> None:
+    """Ask the workers again and again, for a thread of its own."""
+    while True:
+        time.sleep(EVERY)
+        health.listen(silence)
+
+
+def serve(host: str, port: int, health: Health) -> None:
+    """Answer whoever asks, for ever."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, kind, body = health.answer(self.path.partition("?")[0])
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nobody's requests are logged."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        daemon_threads = True
+
+    with Server((host, port), Handler) as server:
+        server.serve_forever()

@@ -1,0 +1,238 @@
+"""What the server takes from anybody is bounded, whatever Streamlit would take."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gc
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import streamlit as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.NewSession_pb2 import NewSession
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+
+from gpt2viz.app import garbage, metrics, run_cache, server, server_config
+from tests.app.pages import open_page
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> MemoryUploadedFileManager:
+    """The files of a server of its own."""
+    made = MemoryUploadedFileManager("/upload")
+    instance = SimpleNamespace(uploaded_file_mgr=made)
+    monkeypatch.setattr("streamlit.runtime.get_instance", lambda: instance)
+    return made
+
+
+def files(manager: MemoryUploadedFileManager, session: str) -> list[str]:
+    return list(manager.file_storage.get(session, ()))
+
+
+def send(manager: MemoryUploadedFileManager, session: str, name: str, nbytes: int) -> None:
+    """Send a file as a browser does, through the limits."""
+
+    async def endpoint(_request: Request) -> PlainTextResponse:
+        manager.add_file(session, UploadedFileRec(name, name, "text/plain", bytes(nbytes)))
+        return PlainTextResponse("", 204)
+
+    app = Starlette(routes=[Route("/{rest:path}", endpoint, methods=["PUT"])])
+    limited = server.Limits(app, wait_for_page=False)
+    assert TestClient(limited).put(f"/_stcore/upload_file/{session}/{name}").status_code == 204
+
+
+def test_of_one_visitor_the_newest_files_are_kept(manager: MemoryUploadedFileManager) -> None:
+    for n in range(20):
+        send(manager, "one", str(n), 10)
+    send(manager, "other", "mine", 10)
+    assert files(manager, "one") == ["16", "17", "18", "19"]
+    assert files(manager, "other") == ["mine"]
+    (kept,) = manager.get_files("one", ["19"])
+    assert len(kept.data) == 10
+
+
+def test_of_all_visitors_a_bounded_number_of_bytes_is_kept(
+    monkeypatch: pytest.MonkeyPatch, manager: MemoryUploadedFileManager
+) -> None:
+    monkeypatch.setattr(server, "BYTES", 1000)
+    for n in range(9):
+        send(manager, f"visitor {n}", "file", 300)
+    held = [session for session in manager.file_storage if files(manager, session)]
+    assert held == ["visitor 6", "visitor 7", "visitor 8"]
+    send(manager, "large", "file", 5000)
+    assert not files(manager, "large")
+
+
+def rerun(page: str = "", fragment: str = "", auto: bool = False) -> BackMsg:
+    state = ClientState(page_script_hash=page, fragment_id=fragment, is_auto_rerun=auto)
+    return BackMsg(rerun_script=state)
+
+
+def admitted(visit: server.Visit, message: BackMsg) -> BackMsg | None:
+    """A message of a browser as Streamlit reads it; None where it doesn't come."""
+    data = visit.admit(message.SerializeToString())
+    return None if data is None else BackMsg.FromString(data)
+
+
+def begin(visit: server.Visit, page: str) -> None:
+    """Have Streamlit tell the browser that a page begins."""
+    begun = NewSession(page_script_hash=page, main_script_hash="app.py")
+    visit.note(ForwardMsg(new_session=begun).SerializeToString())
+
+
+def test_no_visitor_empties_what_is_kept_for_all() -> None:
+    visit = server.Visit()
+    assert admitted(visit, BackMsg(clear_cache=True)) is None
+    stop = BackMsg(stop_script=True)
+    assert admitted(visit, stop) == stop
+    assert visit.admit(b"\xff no message") == b"\xff no message"  # Streamlit refuses it
+
+
+def test_a_connection_begins_with_its_whole_page() -> None:
+    """Also where the browser, whose server ended, asks for a part of the page it had."""
+    visit, asked = server.Visit(), rerun("head", "gone", auto=True)
+    assert admitted(visit, asked) == rerun("head")
+    assert admitted(visit, asked) == asked
+
+
+def test_no_part_of_a_page_that_was_left_is_drawn_into_the_next() -> None:
+    visit = server.Visit()
+    assert admitted(visit, rerun())  # the address alone says which page
+    begin(visit, "app.py")  # not known yet
+    for wanted in (rerun("head", "save"), rerun("head"), rerun("head", "save"), rerun("shapes")):
+        assert admitted(visit, wanted) == wanted
+    assert admitted(visit, rerun("head", "save")) is None
+    begin(visit, "shapes")
+    assert admitted(visit, rerun("shapes", "save"))
+    assert admitted(visit, rerun("head", "save")) is None
+    begin(visit, "head")  # a page that leads to another by itself
+    assert admitted(visit, rerun("shapes", "save")) is None
+    assert admitted(visit, rerun("head", "save"))
+
+
+def test_who_is_connected_is_counted_and_heard_through_the_limits() -> None:
+    read: list[bytes] = []
+    counts: list[int] = []
+
+    async def streamlit(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        counts.append(metrics.current("visitors"))
+        while (message := await receive())["type"] == "websocket.receive":
+            read.append(message["bytes"])
+        await send({"type": "websocket.close"})
+
+    wanted = rerun("head").SerializeToString()
+    with TestClient(server.Limits(streamlit, False)).websocket_connect("/_stcore/stream") as socket:
+        socket.send_bytes(BackMsg(clear_cache=True).SerializeToString())
+        socket.send_bytes(wanted)
+    assert (counts, read, metrics.current("visitors")) == ([1], [wanted], 0)
+
+
+def test_a_page_is_told_where_its_server_is() -> None:
+    """By the one HTML file, at each page's address; all else is Streamlit's."""
+    client = TestClient(Starlette(routes=server._page_routes()))
+    for address in ("/", "/find", "/head?text=a"):
+        assert "BACKEND_BASE_URL" in client.get(address).text
+    assert client.get("/static/a.js").status_code == 404
+
+
+def test_a_server_that_streamlit_started_itself_lets_nobody_else_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "_limited", False)
+    monkeypatch.setattr(server_config, "is_local", lambda: False)
+    at = open_page("glossary")
+    (error,) = at.error
+    assert "start it with `gpt2viz app`" in error.value
+
+
+def locks() -> int:
+    gc.collect()
+    return sum(type(one) is type(threading.Lock()) for one in gc.get_objects())
+
+
+def test_streamlits_locks_of_values_are_let_go_with_its_caches() -> None:
+    @st.cache_data(max_entries=4, show_spinner=False)
+    def doubled(n: int) -> int:
+        return 2 * n
+
+    before, models = locks(), run_cache.models()
+    assert [doubled(n) for n in range(500)] == [2 * n for n in range(500)]
+    assert locks() > before + 400
+    garbage.clear_caches()
+    assert locks() < before + 50
+    assert run_cache.models() is models
+
+
+def test_every_cache_has_a_bound() -> None:
+    """Of what is kept by an argument, so many or so long; else a visitor's addresses fill it."""
+    unbounded = []
+    for file in sorted((ROOT / "gpt2viz").rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                asked = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
+                unbounded += [
+                    f"{file.relative_to(ROOT)}: {function.name}"
+                    for decorator in map(ast.unparse, function.decorator_list)
+                    if asked
+                    and re.match(r"(functools\.|st\.)?(lru_)?cache(_data|_resource)?\b", decorator)
+                    if not re.search(r"(max_entries|maxsize|ttl)=(?!None)", decorator)
+                ]
+    assert unbounded == []
+
+
+def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing, drawn = asyncio.Event(), list[str]()
+
+    async def streamlit(scope: Scope, receive: Receive, send: Send) -> None:
+        drawn.append(scope["path"])
+        if scope["path"] == "/_stcore/script-health-check":
+            await drawing.wait()
+            raise ZeroDivisionError  # visitors are told why
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    async def ask() -> None:
+        async def health(limits: server.Limits, path: str = "/_stcore/health") -> int:
+            sent: list[Message] = []
+
+            async def send(message: Message) -> None:
+                sent.append(message)
+
+            scope = {"type": "http", "method": "GET", "path": path, "headers": []}
+            await limits(scope, lambda: asyncio.sleep(0, {}), send)
+            await asyncio.sleep(0.01)
+            return int(sent[0]["status"])
+
+        limits, slow = (server.Limits(streamlit, wait_for_page=True) for _ in range(2))
+        assert [await health(limits), await health(limits)] == [503, 503]
+        drawing.set()
+        await asyncio.sleep(0.01)
+        assert await health(limits) == 200
+        assert drawn == ["/_stcore/script-health-check", "/_stcore/health"]
+        assert await health(limits, "/_stcore/script-health-check") == 404  # to nobody else
+        assert await health(server.Limits(streamlit, wait_for_page=False)) == 200
+        drawing.clear()
+        assert await health(slow) == 503
+        monkeypatch.setattr(server, "FIRST_PAGE", 0)
+        assert await health(slow) == 200
+        drawing.set()
+
+    with ThreadPoolExecutor(1) as own:  # a browser of another test may have a loop on this one
+        own.submit(asyncio.run, ask()).result()
