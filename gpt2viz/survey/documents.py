@@ -86,8 +86,8 @@ class Corpus:
         if text is None:
             return
         if not isinstance(text, str) or any("\ud800" <= char <= "\udfff" for char in text):
-            found = "half of a surrogate pair" if isinstance(text, str) else type(text).__name__
-            raise SurveyError(f"{path}, line {line}: {self.field or FIELD!r} is {found}, no text")
+            kind = "half of a surrogate pair" if isinstance(text, str) else type(text).__name__
+            raise SurveyError(f"{path}, line {line}: {self.field or FIELD!r} is {kind}, no text")
         yield text
 
     def _column(self, path: Path) -> Iterator[str]:

@@ -52,21 +52,21 @@ def score(
     ``DeviceError`` where this machine has no such ``device``, ``SurveyError`` where it doesn't know
     a score, and ``PluginError`` where a score that others added can't be computed.
     """
-    wanted = [_known(name) for name in (SCORES if names is None else names)]
+    requested = [_known(name) for name in (SCORES if names is None else names)]
     config, network = model.config, model.network.to(devices.find(device))
-    found = [_nothing(len(wanted), config.n_layer, config.n_head)]
+    batches = [_nothing(len(requested), config.n_layer, config.n_head)]
     for passages in _batches(model, shard, n_tokens):
         ids = [ids for _, ids in passages]
         layers = attention_weights(network, torch.tensor(ids, device=device))
         scores = np.stack(
             [
-                [[one.measure(layer[n], ids[n]) for layer in layers] for one in wanted]
+                [[measure.measure(layer[n], ids[n]) for layer in layers] for measure in requested]
                 for n in range(len(ids))
             ]
         )
         texts = [model.tokenizer.decode(row) for row in ids]
-        found.append(of_passages(scores, [place for place, _ in passages], texts))
-    return merged(found).closed(but=shard.cut)
+        batches.append(of_passages(scores, [position for position, _ in passages], texts))
+    return merged(batches).closed(but=shard.cut)
 
 
 def _known(name: str) -> Score:
@@ -86,8 +86,8 @@ def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[W
         for start in range(0, len(ids), n_tokens):
             part = ids[start : start + n_tokens]
             if len(part) >= min(SHORTEST, n_tokens):
-                place = Where(number, start, shard.part if number == shard.first else 0)
-                by_length.setdefault(len(part), []).append((place, part))
+                position = Where(number, start, shard.part if number == shard.first else 0)
+                by_length.setdefault(len(part), []).append((position, part))
     for length in sorted(by_length, reverse=True):
         some = by_length[length]
         yield from (some[n : n + BATCH] for n in range(0, len(some), BATCH))
@@ -139,10 +139,10 @@ def work(task: Task) -> tuple[int, Sums]:
     torch.set_num_threads(1)
     try:
         model = _kept(task.model, task.step)
-        found = score(model, task.shard, task.n_tokens, task.device, task.scores)
+        sums = score(model, task.shard, task.n_tokens, task.device, task.scores)
     finally:
         torch.set_num_threads(before)  # with one worker the process is the caller's
-    return task.shard.number, found
+    return task.shard.number, sums
 
 
 def _end_with(parent: int) -> None:
@@ -183,13 +183,16 @@ def _deaf_to_signals() -> Iterator[None]:
         return
     signals, late = (signal.SIGINT, signal.SIGTERM), list[int]()
     here = signals if current_thread() is main_thread() else ()
-    answers = [signal.signal(one, lambda number, _: late.append(number)) for one in here]
+    answers = [
+        signal.signal(signal_number, lambda number, _: late.append(number))
+        for signal_number in here
+    ]
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
-        for one, answer in zip(here, answers, strict=True):
-            signal.signal(one, answer)
+        for signal_number, answer in zip(here, answers, strict=True):
+            signal.signal(signal_number, answer)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         for number in late[:1]:
             signal.raise_signal(number)
@@ -236,17 +239,19 @@ def _check_answers(address: str) -> None:
     """
     try:
         parts = urlsplit(f"//{address.removeprefix('ray://')}")
-        place = parts.hostname or "", parts.port or 0
+        endpoint = parts.hostname or "", parts.port or 0
     except ValueError:
-        place = "", 0
-    if not all(place):
+        endpoint = "", 0
+    if not all(endpoint):
         raise SurveyError(f"--address is HOST:PORT of a Ray cluster, or auto, not {address!r:.100}")
     try:
-        with socket.create_connection(place, timeout=ANSWER) as asked:
+        with socket.create_connection(endpoint, timeout=ANSWER) as connection:
             if os.environ.get("RAY_USE_TLS") == "1":
                 return
-            asked.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-            if asked.recv(9, socket.MSG_WAITALL)[3:4] == b"\x04":
+            connection.sendall(
+                b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+            )
+            if connection.recv(9, socket.MSG_WAITALL)[3:4] == b"\x04":
                 return
     except OSError:
         pass

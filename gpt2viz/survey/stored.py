@@ -110,16 +110,16 @@ def _column(
     """A column by the scores' names, as far as both the table and ``SCORES`` have them."""
     sizes = (n_layer, n_head)
     listed = {row["score"] for row in rows}
-    found = {name: np.full(sizes, np.nan) for name in SCORES if name in listed}
-    places = {(row["score"], row["layer"], row["head"]) for row in rows}
-    of_all_heads = len(rows) == len(places) == len(listed) * n_layer * n_head
-    if not of_all_heads or not found:
+    by_score = {name: np.full(sizes, np.nan) for name in SCORES if name in listed}
+    cells = {(row["score"], row["layer"], row["head"]) for row in rows}
+    of_all_heads = len(rows) == len(cells) == len(listed) * n_layer * n_head
+    if not of_all_heads or not by_score:
         raise ValueError(f"{len(rows)} rows for {len(listed)} scores of {n_layer * n_head} heads")
     for row in rows:
-        place = np.ravel_multi_index((int(row["layer"]), int(row["head"])), sizes)  # refuses −1 too
-        if row["score"] in found:
-            found[row["score"]].flat[place] = float(row[column])
-    return found
+        cell = np.ravel_multi_index((int(row["layer"]), int(row["head"])), sizes)  # refuses −1 too
+        if row["score"] in by_score:
+            by_score[row["score"]].flat[cell] = float(row[column])
+    return by_score
 
 
 def _passage(row: dict[str, Any]) -> Passage:

@@ -96,8 +96,8 @@ class Sums:
     def closed(self, but: Collection[int] = ()) -> Sums:
         """The same with every open document taken as whole, ``but`` those of these numbers."""
         done = [_whole(*self.open[number]) for number in sorted(self.open.keys() - but)]
-        kept = {number: both for number, both in self.open.items() if number in but}
-        return replace(self, documents=reduce(_added, done, self.documents), open=kept)
+        still_open = {number: both for number, both in self.open.items() if number in but}
+        return replace(self, documents=reduce(_added, done, self.documents), open=still_open)
 
 
 def _whole(count: Counts, total: Numbers) -> Documents:
@@ -105,21 +105,21 @@ def _whole(count: Counts, total: Numbers) -> Documents:
     return Documents(np.sign(n), n**2, n**3, n * total, total**2)
 
 
-def _added(one: Documents, other: Documents) -> Documents:
-    return Documents(*(a + b for a, b in zip(one, other, strict=True)))
+def _added(first: Documents, second: Documents) -> Documents:
+    return Documents(*(a + b for a, b in zip(first, second, strict=True)))
 
 
 def of_passages(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
     """The sums of P passages' scores (P, S, L, nh), all documents open; NaN is no score."""
     there = ~np.isnan(scores)
     values = np.where(there, scores, 0)
-    places = np.array(where, np.int64).reshape(len(where), 1, 1, 1, 3)
+    positions = np.array(where, np.int64).reshape(len(where), 1, 1, 1, 3)
     best = _best(
         np.moveaxis(np.where(there, scores, -np.inf), 0, -1),
-        np.moveaxis(np.broadcast_to(places, (*scores.shape, 3)), 0, -2),
+        np.moveaxis(np.broadcast_to(positions, (*scores.shape, 3)), 0, -2),
         dict(zip(where, texts, strict=True)),
     )
-    numbers = places[:, 0, 0, 0, 0]
+    numbers = positions[:, 0, 0, 0, 0]
     opened = {
         int(n): (there[numbers == n].sum(axis=0), values[numbers == n].sum(axis=0))
         for n in np.unique(numbers)
@@ -128,19 +128,19 @@ def of_passages(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
     return Sums(there.sum(axis=0), values.sum(axis=0), none, opened, *best)
 
 
-def merge(one: Sums, other: Sums) -> Sums:
+def merge(first: Sums, second: Sums) -> Sums:
     """The sums of both together. Which best passages stay doesn't depend on the order."""
     best = _best(
-        np.concatenate([one.best, other.best], axis=-1),
-        np.concatenate([one.where, other.where], axis=-2),
-        {**one.texts, **other.texts},
+        np.concatenate([first.best, second.best], axis=-1),
+        np.concatenate([first.where, second.where], axis=-2),
+        {**first.texts, **second.texts},
     )
-    opened = {**one.open, **other.open}
-    for n in one.open.keys() & other.open.keys():
-        (count, total), (more, added) = one.open[n], other.open[n]
+    opened = {**first.open, **second.open}
+    for n in first.open.keys() & second.open.keys():
+        (count, total), (more, added) = first.open[n], second.open[n]
         opened[n] = count + more, total + added
-    documents = _added(one.documents, other.documents)
-    return Sums(one.count + other.count, one.total + other.total, documents, opened, *best)
+    documents = _added(first.documents, second.documents)
+    return Sums(first.count + second.count, first.total + second.total, documents, opened, *best)
 
 
 def merged(every: Iterable[Sums]) -> Sums:
@@ -159,13 +159,13 @@ def _best(
     order = np.lexsort((*earlier, -values), axis=-1)[..., :BEST]
     values = np.take_along_axis(values, order, axis=-1)
     where = np.take_along_axis(where, order[..., None], axis=-2)
-    named = {Where(*place) for place in where[np.isfinite(values)].tolist()}
-    return values, where, {place: texts[place] for place in sorted(named)}
+    named = {Where(*position) for position in where[np.isfinite(values)].tolist()}
+    return values, where, {position: texts[position] for position in sorted(named)}
 
 
 def save(sums: Sums, path: Path) -> None:
     """Write sums to a file, which is there as a whole or not at all."""
-    places = list(sums.texts)
+    positions = list(sums.texts)
     opened = np.array(list(sums.open.values())).reshape(-1, 2, *sums.count.shape)
     with whole(path) as partial, partial.open("wb") as file:
         np.savez_compressed(
@@ -177,15 +177,15 @@ def save(sums: Sums, path: Path) -> None:
             numbers=np.array(list(sums.open), np.int64),
             best=sums.best,
             where=sums.where,
-            places=np.array(places, np.int64).reshape(-1, 3),
-            texts=np.array([sums.texts[place] for place in places], np.str_),
+            places=np.array(positions, np.int64).reshape(-1, 3),
+            texts=np.array([sums.texts[position] for position in positions], np.str_),
         )
 
 
 def load(path: Path) -> Sums:
     """Read what ``save`` wrote."""
     with np.load(path, allow_pickle=False) as stored:
-        places = [Where(*place) for place in stored["places"].tolist()]
+        positions = [Where(*position) for position in stored["places"].tolist()]
         opened = zip(stored["numbers"].tolist(), stored["open"], strict=True)
         return Sums(
             stored["count"],
@@ -194,5 +194,5 @@ def load(path: Path) -> Sums:
             {number: (count.astype(np.int64), total) for number, (count, total) in opened},
             stored["best"],
             stored["where"],
-            dict(zip(places, map(str, stored["texts"]), strict=True)),
+            dict(zip(positions, map(str, stored["texts"]), strict=True)),
         )

@@ -45,7 +45,7 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
     names = list(SCORES)
     rows = []
     for s, layer, head, rank in np.argwhere(np.isfinite(sums.best)).tolist():
-        place = Where(*sums.where[s, layer, head, rank].tolist())
+        position = Where(*sums.where[s, layer, head, rank].tolist())
         rows.append(
             {
                 "score": names[s],
@@ -53,8 +53,8 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
                 "head": head,
                 "rank": rank + 1,
                 "value": sums.best[s, layer, head, rank],
-                **place._asdict(),
-                "text": sums.texts[place],
+                **position._asdict(),
+                "text": sums.texts[position],
             }
         )
     return rows

@@ -118,8 +118,8 @@ def rotate(x: ArrayLike, positions: Sequence[int], base: float = ROPE_BASE) -> T
     x = rows(x).double()
     turn = rotary_angles(positions, x.shape[1], base)
     cos, sin = turn.cos(), turn.sin()
-    one, other = x[:, 0::2], x[:, 1::2]  # (T, hs / 2) each
-    turned = torch.stack([one * cos - other * sin, one * sin + other * cos], dim=-1)
+    first, second = x[:, 0::2], x[:, 1::2]  # (T, hs / 2) each
+    turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
     return turned.flatten(1)  # pairs side by side again
 
 
@@ -240,13 +240,13 @@ def run_three(
         "in tiles": lambda: tiled(q, k, v, size),
         "fused": lambda: fused(q, k, v),
     }
-    found = {}
+    runs = {}
     with torch.inference_mode():
         for name, way in ways.items():
             before = time.perf_counter()
             output, largest = way()
-            found[name] = AttentionRun(output, time.perf_counter() - before, largest)
-    return found
+            runs[name] = AttentionRun(output, time.perf_counter() - before, largest)
+    return runs
 
 
 # The last word's scores of all four, and what each of them hands over: the first next to nothing.

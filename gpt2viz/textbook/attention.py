@@ -217,8 +217,8 @@ def mask_claims() -> list[Claim]:
             "Softmax of the masked scores printed just above them gives other numbers.",
         ),
         *(
-            Claim(f"weights of “{word}” before masking, first three of four", row, found, _FULL)
-            for word, row, found in zip(SENTENCE, rows_before, before, strict=False)
+            Claim(f"weights of “{word}” before masking, first three of four", row, computed, _FULL)
+            for word, row, computed in zip(SENTENCE, rows_before, before, strict=False)
         ),
     ]
 
@@ -271,14 +271,14 @@ class StoredMask(nn.Module):
 
 def stored_mask_steps(n_positions: int, B: int, nh: int, T: int) -> list[tuple[str, str]]:
     """(what is done, shape after it) where a kept mask meets scores (B, nh, T, T)."""
-    kept, scores = StoredMask(n_positions), torch.zeros(B, nh, T, T)
-    triangle = kept.bias[0, 0]
+    module, scores = StoredMask(n_positions), torch.zeros(B, nh, T, T)
+    triangle = module.bias[0, 0]
     return [
         ("ones(n, n).tril()", str(tuple(triangle.shape))),
-        (".view(1, 1, n, n), kept as a buffer", str(tuple(kept.bias.shape))),
-        ("[:, :, :T, :T]: what this text needs", str(tuple(kept.bias[:, :, :T, :T].shape))),
+        (".view(1, 1, n, n), kept as a buffer", str(tuple(module.bias.shape))),
+        ("[:, :, :T, :T]: what this text needs", str(tuple(module.bias[:, :, :T, :T].shape))),
         ("the scores that it meets", str(tuple(scores.shape))),
-        ("masked_fill: stretched over B and nh", str(tuple(kept(scores).shape))),
+        ("masked_fill: stretched over B and nh", str(tuple(module(scores).shape))),
     ]
 
 
@@ -293,15 +293,15 @@ def closing(scores: ArrayLike) -> list[Closed]:
     """The mask put into scores (T, T) row by row: T + 1 steps, the first without any of it."""
     scores = rows(scores)
     hidden = hide_later(scores)
-    found = []
+    steps = []
     for n in range(len(scores) + 1):
         now = torch.cat([hidden[:n], scores[n:]])  # n rows are closed
-        found.append(Closed(now, torch.softmax(now, dim=-1)))
-    return found
+        steps.append(Closed(now, torch.softmax(now, dim=-1)))
+    return steps
 
 
 def shadows(q: ArrayLike, k: ArrayLike) -> Tensor:
-    """Where each key (T, hs) falls on the line through 0 and the query (hs,): points (T, hs).
+    """Each key (T, hs) projected onto the line through 0 and the query (hs,): points (T, hs).
 
     A score q · k is the query's length times how far its point lies from 0, with a minus on the far
     side of 0. For a query that is 0 there is no line, and all points are 0.

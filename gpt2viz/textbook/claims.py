@@ -1,4 +1,4 @@
-"""What a text prints, held against the same thing as computed here."""
+"""Printed results of the texts, held against the same results as computed here."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Claim:
 
     @property
     def written(self) -> str:
-        """What was computed, with four decimals or as a whole number."""
+        """The computed result, with four decimals or as a whole number."""
         if isinstance(self.computed, str):
             return self.computed
         return "  ".join(_write(float(x)) for x in np.ravel(self.computed))

@@ -31,7 +31,7 @@ class Node:
 def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     """The model's modules in the order of the data; of the layers all, or only ``layer``."""
     made = {record.name: record for record in run.tensors}
-    found = []
+    boxes = []
     for name, module in model.network.named_modules():
         inside = int(name.split(".")[1]) if name.startswith("h.") else None
         if any(module.children()) or (layer is not None and inside not in (None, layer)):
@@ -39,8 +39,8 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
         count = sum(weights.numel() for weights in module.parameters())
         record = made.get(name)
         kind = record.operation if record else type(module).__name__
-        found.append(Node(name, kind, inside, count, record))
-    return found
+        boxes.append(Node(name, kind, inside, count, record))
+    return boxes
 
 
 _START = "drop"
@@ -73,13 +73,13 @@ _LAYER: tuple[tuple[str, str], ...] = (
 
 def edges(layers: Sequence[int]) -> list[tuple[str, str]]:
     """(module, module that reads what it made), with these layers one after the other."""
-    found = [("wte", _START), ("wpe", _START)]
+    arrows = [("wte", _START), ("wpe", _START)]
     stream = _START
     for n in layers:
-        found += [(stream, f"h.{n}.ln_1"), (stream, f"h.{n}.residual_mid")]
-        found += [(f"h.{n}.{one}", f"h.{n}.{other}") for one, other in _LAYER]
+        arrows += [(stream, f"h.{n}.ln_1"), (stream, f"h.{n}.residual_mid")]
+        arrows += [(f"h.{n}.{source}", f"h.{n}.{reader}") for source, reader in _LAYER]
         stream = f"h.{n}.residual_out"
-    return [*found, (stream, "ln_f"), ("ln_f", "lm_head")]
+    return [*arrows, (stream, "ln_f"), ("ln_f", "lm_head")]
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +100,8 @@ def line_claims() -> list[Claim]:
 def diagram_claims() -> list[Claim]:
     """E26, on the bundled model."""
     model, run = _bundled()
-    found = nodes(model, run)
-    shown = {node.name for node in found if node.made}
+    boxes = nodes(model, run)
+    shown = {node.name for node in boxes if node.made}
     parts = {name for name, _, _ in places(model.config.n_layer)} - shown
     whole = {f"h.{n}.{part}" for n in range(model.config.n_layer) for part in ("attn", "mlp")}
     total = sum(weights.numel() for weights in model.network.parameters())
@@ -111,6 +111,6 @@ def diagram_claims() -> list[Claim]:
         Claim(
             "its parameters, the tied matrix once, and the model's",
             "",
-            [sum(node.n_parameters for node in found) - tied, total],
+            [sum(node.n_parameters for node in boxes) - tied, total],
         ),
     ]

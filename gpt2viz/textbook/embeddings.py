@@ -34,7 +34,7 @@ def look_up(table: ArrayLike, ids: Sequence[int]) -> Tensor:
     return rows(table)[list(ids)]
 
 
-def place(vectors: ArrayLike, positions: ArrayLike) -> Tensor:
+def add_positions(vectors: ArrayLike, positions: ArrayLike) -> Tensor:
     """Vectors (T, C) with the vectors of the first T positions (n_positions, C) added: (T, C)."""
     vectors = rows(vectors)
     return vectors + rows(positions)[: len(vectors)]
@@ -53,7 +53,7 @@ def in_order(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD
 
     Row n is what becomes of word n, wherever it stands.
     """
-    return place(look_up(words, order), positions)[_places(order)]
+    return add_positions(look_up(words, order), positions)[_positions_of(order)]
 
 
 def read_in_order(
@@ -67,13 +67,13 @@ def read_in_order(
 
     ``causal`` hides later words.
     """
-    x = place(look_up(words, order), positions)
+    x = add_positions(look_up(words, order), positions)
     mixed = attend(x, x, x, causal=causal).output
-    return mixed[_places(order)]
+    return mixed[_positions_of(order)]
 
 
-def _places(order: Sequence[int]) -> list[int]:
-    """Where each word stands: word n at place ``_places(order)[n]``."""
+def _positions_of(order: Sequence[int]) -> list[int]:
+    """The position of each word: word n stands at ``_positions_of(order)[n]``."""
     return [list(order).index(n) for n in range(len(order))]
 
 
@@ -93,18 +93,18 @@ def token_claims() -> list[Claim]:
 
 def position_claims() -> list[Claim]:
     """E3: 8 positions of which 5 are used."""
-    found = embed(10, 8, 3, torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]]))
+    embedded = embed(10, 8, 3, torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]]))
     nowhere = torch.zeros(3, 2)
-    one, other = (0, 1, 2), (2, 1, 0)
+    forward, backward = (0, 1, 2), (2, 1, 0)
 
     def gap(positions: ArrayLike, causal: bool) -> Tensor:
-        found = [read_in_order(order, positions, causal=causal) for order in (one, other)]
-        return (found[0] - found[1]).abs().max()
+        mixed = [read_in_order(order, positions, causal=causal) for order in (forward, backward)]
+        return (mixed[0] - mixed[1]).abs().max()
 
     return [
-        Claim("shape of the token vectors", "(2, 5, 3)", shape(found.tokens)),
-        Claim("shape of the position vectors", "(5, 3)", shape(found.positions)),
-        Claim("shape of their sum", "(2, 5, 3)", shape(found.x)),
+        Claim("shape of the token vectors", "(2, 5, 3)", shape(embedded.tokens)),
+        Claim("shape of the position vectors", "(5, 3)", shape(embedded.positions)),
+        Claim("shape of their sum", "(2, 5, 3)", shape(embedded.x)),
         Claim("largest difference of the two orders, no positions", "", gap(nowhere, causal=False)),
         Claim("… with positions", "", gap(POSITION_VECTORS, causal=False)),
         Claim("… no positions, but the causal mask", "", gap(nowhere, causal=True)),
@@ -112,7 +112,7 @@ def position_claims() -> list[Claim]:
 
 
 class Plane(NamedTuple):
-    """Where vectors lie along the two directions in which they differ most.
+    """A plane along the two directions in which vectors differ most.
 
     ``mean`` (C,) is their mean, ``directions`` (2, C) have length 1, or are 0 where the vectors
     differ in fewer. ``share`` (2,) is how much of their whole variance lies along each.
@@ -160,17 +160,17 @@ def plane(vectors: Tensor) -> Plane:
 
 def _two(rows: Tensor) -> Tensor:
     """The first two, with zeros for those that aren't there."""
-    found = rows[:2]
-    return torch.cat([found, found.new_zeros(2 - len(found), *found.shape[1:])])
+    first = rows[:2]
+    return torch.cat([first, first.new_zeros(2 - len(first), *first.shape[1:])])
 
 
-def seen_in(found: Plane, vectors: Tensor) -> Tensor:
+def seen_in(seen_from: Plane, vectors: Tensor) -> Tensor:
     """Vectors (n, C) as points of a plane (n, 2)."""
-    return (vectors - found.mean) @ found.directions.T
+    return (vectors - seen_from.mean) @ seen_from.directions.T
 
 
 def cosines(table: Tensor, vectors: Tensor) -> Tensor:
-    """How nearly each row of a table (n_vocab, C) points the way of vectors (n, C): (n, n_vocab).
+    """Cosines between vectors (n, C) and each row of a table (n_vocab, C): (n, n_vocab).
 
     1 is the same way, 0 at right angles; also of a row of zeros, which points nowhere.
     """

@@ -81,7 +81,7 @@ class Expression:
             raise ExpressionError("This has too many parts; write something shorter.")
 
     def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
-        """What it comes to, with the ``names`` at hand; of them nothing is changed.
+        """The expression's value, with the ``names`` at hand, none of which is changed.
 
         Raises ``ExpressionError`` where it can't be computed or would take too much ``work``.
         """
@@ -91,22 +91,22 @@ class Expression:
             return _Evaluation(self.text, names, work).value(self._root)
 
     def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
-        """What it comes to, in float32; raises ``ExpressionError`` too where that's no tensor."""
+        """The same in float32; raises ``ExpressionError`` too where it is no tensor."""
         work = work or Work()
-        found = self.value(names, work)
-        if not isinstance(found, Tensor):
+        value = self.value(names, work)
+        if not isinstance(value, Tensor):
             raise ExpressionError(f"`{self.text}`: this isn't a tensor, and one is wanted.")
         try:
-            work.cast(found)
+            work.cast(value)
         except Misfit as error:
             raise ExpressionError(f"`{self.text}`: {error}") from None
-        return found.to(torch.float32)
+        return value.to(torch.float32)
 
     def _odd(self) -> str:
         if {'"', "'"} & set(self.text):
             return "Text in quotes has no meaning here. Infinity is `inf`, without quotes."
-        place = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
-        return f"Character {place + 1} has no meaning here."
+        at = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
+        return f"Character {at + 1} has no meaning here."
 
 
 class _Evaluation:
@@ -134,14 +134,14 @@ class _Evaluation:
             raise self._error(node, "this has no meaning here.")
         return kind(node)
 
-    def _error(self, node: ast.AST, said: str) -> ExpressionError:
+    def _error(self, node: ast.AST, message: str) -> ExpressionError:
         part = ast.get_source_segment(self.text, node) or self.text
-        return ExpressionError(f"`{' '.join(part.split())}`: {said}")
+        return ExpressionError(f"`{' '.join(part.split())}`: {message}")
 
     def _do(self, node: ast.AST, act: Callable[..., Any], *given: Any, **named: Any) -> Value:
         """Take a step; whatever goes wrong becomes one sentence, with the step before it."""
         try:
-            found: Value = act(*given, **named)
+            value: Value = act(*given, **named)
         except Misfit as error:
             raise self._error(node, str(error)) from None
         except ZeroDivisionError:
@@ -149,9 +149,9 @@ class _Evaluation:
         except OverflowError:
             raise self._error(node, "a number gets too large.") from None
         except _TORCH as error:
-            said = str(error).partition("\n")[0].replace("`", "")
-            raise self._error(node, f"this can't be computed: {said}") from None
-        return found
+            message = str(error).partition("\n")[0].replace("`", "")
+            raise self._error(node, f"this can't be computed: {message}") from None
+        return value
 
     def _constant(self, node: ast.Constant) -> Value:
         value = node.value
@@ -212,16 +212,16 @@ class _Evaluation:
         if isinstance(function, ast.Name):
             if function.id in FUNCTIONS:
                 return function.id, []
-            wanted = _meant(function.id, FUNCTIONS)
-            raise self._error(function, f"no function has this name here.{wanted}")
+            suggestion = _meant(function.id, FUNCTIONS)
+            raise self._error(function, f"no function has this name here.{suggestion}")
         if not isinstance(function, ast.Attribute):
             raise self._error(function, "this can't be called.")
         if _is_module(function.value) and function.attr in FUNCTIONS:
             return function.attr, []
         if function.attr in FUNCTIONS and function.attr not in NO_METHODS:
             return function.attr, [self.value(function.value)]
-        wanted = _meant(function.attr, FUNCTIONS)
-        raise self._error(function, f"no function has the name after the point.{wanted}")
+        suggestion = _meant(function.attr, FUNCTIONS)
+        raise self._error(function, f"no function has the name after the point.{suggestion}")
 
     def _attribute(self, node: ast.Attribute) -> Value:
         if _is_module(node.value) and node.attr in _CONSTANTS:

@@ -66,9 +66,9 @@ class Draft:
         """The source, with a blank for what is no expression."""
         return _PLACE.sub(self._text, inspect.getsource(GPT2))
 
-    def _text(self, place: re.Match[str]) -> str:
+    def _text(self, match: re.Match[str]) -> str:
         try:
-            return Expression(self.given.get(place[1], "")).text
+            return Expression(self.given.get(match[1], "")).text
         except ExpressionError:
             return BLANK
 
@@ -264,10 +264,10 @@ _FAR = -1e4
 
 
 class Case(NamedTuple):
-    """One time that a gap is met: the ``names`` at hand, and the tensor that is ``wanted``."""
+    """One time that a gap is met: the ``names`` at hand, and the tensor that is ``expected``."""
 
     names: Mapping[str, Value]
-    wanted: Tensor
+    expected: Tensor
 
     @property
     def at_hand(self) -> dict[str, str]:
@@ -279,24 +279,24 @@ class Case(NamedTuple):
 
     @property
     def hides(self) -> bool:
-        """Whether some of what is wanted is −∞."""
-        return bool(self.wanted.isneginf().any())
+        """True where a part of the expected tensor is −∞."""
+        return bool(self.expected.isneginf().any())
 
 
 class Verdict(NamedTuple):
-    """What an expression in a gap is, and what there is to say of it."""
+    """The judgement on an expression in a gap, with a remark for the reader."""
 
     kind: Literal["empty", "error", "shape", "values", "right"]
-    said: str
+    remark: str
 
     @property
     def runs(self) -> bool:
-        """Whether a model with this in its gap runs through, be it right or wrong."""
+        """True where a model with this in its gap runs through, be it right or wrong."""
         return self.kind in ("values", "right")
 
 
 def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
-    """What each gap meets when the first tokens of a text are read, by the gap's name.
+    """Each gap's cases as the first tokens of a text are read, by the gap's name.
 
     Needs a ``trace`` with the mask on and without edits: there the first tokens' numbers are
     those of the shorter text. Attention's gaps are met once in each layer, the residual twice.
@@ -305,7 +305,7 @@ def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
 
     def note(name: str, **names: Value) -> Tensor:
         cases[name].append(Case(names, next(stages[name])))
-        return cases[name][-1].wanted
+        return cases[name][-1].expected
 
     with torch.inference_mode():
         GPT2(model.config, weights(model), note).logits(torch.tensor([trace.token_ids[:n_tokens]]))
@@ -344,17 +344,17 @@ def _copy(values: Array) -> Tensor:
 
 
 def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict:
-    """What ``given`` is as an answer in all ``cases``, and in that of a ``shorter`` text."""
+    """Judge what was ``given`` in all ``cases``, and in that of a ``shorter`` text."""
     if not given.strip():
         return Verdict("empty", "")
     off, work = 0.0, Work()
     try:
         expression = Expression(given)
         for case in cases:
-            found = _made(expression, case, work)
-            if not _same(found, case.wanted):
-                return _wrong(gap, found, case)
-            off = max(off, _off(found, case.wanted))
+            made = _made(expression, case, work)
+            if not _same(made, case.expected):
+                return _wrong(gap, made, case)
+            off = max(off, _off(made, case.expected))
     except ExpressionError as error:
         return Verdict("error", str(error))
     if not _fits(expression, shorter):
@@ -363,59 +363,61 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict
             "This is right for a text of just this length. Sizes must follow the text: use names "
             "such as T, not their numbers.",
         )
-    said = f"Off the run's numbers by at most {difference(off)}" if off else "Exactly as in the run"
+    difference_text = (
+        f"Off the run's numbers by at most {difference(off)}" if off else "Exactly as in the run"
+    )
     times = f", in all {len(cases)} places" if len(cases) > 1 else ""
-    return Verdict("right", f"{said}{times}.")
+    return Verdict("right", f"{difference_text}{times}.")
 
 
 def _made(expression: Expression, case: Case, work: Work | None = None) -> Tensor:
-    """What an expression makes; where −∞ is wanted, scores far below all others count as that."""
-    found = expression.tensor(case.names, work)
-    return found.masked_fill(found <= _FAR, -torch.inf) if case.hides else found
+    """An expression's tensor; where −∞ is expected, scores far below all others count as that."""
+    made = expression.tensor(case.names, work)
+    return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
 
 
 def _fits(expression: Expression, case: Case) -> bool:
     try:
-        return _same(_made(expression, case), case.wanted)
+        return _same(_made(expression, case), case.expected)
     except ExpressionError:
         return False
 
 
-def _same(found: Tensor, wanted: Tensor) -> bool:
+def _same(made: Tensor, expected: Tensor) -> bool:
     """Equal but for rounding: of sums of float32, in the order of the largest number."""
-    if found.shape != wanted.shape:
+    if made.shape != expected.shape:
         return False
-    size = float(wanted[wanted.isfinite()].abs().amax()) if wanted.isfinite().any() else 0.0
-    return torch.allclose(found, wanted, rtol=1e-4, atol=1e-5 * max(1.0, size), equal_nan=True)
+    size = float(expected[expected.isfinite()].abs().amax()) if expected.isfinite().any() else 0.0
+    return torch.allclose(made, expected, rtol=1e-4, atol=1e-5 * max(1.0, size), equal_nan=True)
 
 
-def _off(found: Tensor, wanted: Tensor) -> float:
+def _off(made: Tensor, expected: Tensor) -> float:
     """The largest difference where both are finite."""
-    both = found.isfinite() & wanted.isfinite()
-    return float((found - wanted)[both].abs().amax()) if both.any() else 0.0
+    both = made.isfinite() & expected.isfinite()
+    return float((made - expected)[both].abs().amax()) if both.any() else 0.0
 
 
-def _wrong(gap: Gap, found: Tensor, case: Case) -> Verdict:
-    """What is wrong with a tensor, and why, where a known mistake makes the same one."""
-    known = (said for wrong, said in gap.near.items() if _is(found, wrong, case))
+def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
+    """The fault of a tensor, with the reason where a known mistake makes the same one."""
+    known = (message for wrong, message in gap.near.items() if _is(made, wrong, case))
     why = next(known, "")
-    if found.shape != case.wanted.shape:
-        said = f"Its shape is {tuple(found.shape)}; {tuple(case.wanted.shape)} is wanted."
-        return Verdict("shape", f"{said} {why}".rstrip())
-    endless = ~(found.isfinite() == case.wanted.isfinite())
-    if found.isnan().any():
-        said = "The shape is right, but some numbers are NaN: not a number."
+    if made.shape != case.expected.shape:
+        message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is wanted."
+        return Verdict("shape", f"{message} {why}".rstrip())
+    endless = ~(made.isfinite() == case.expected.isfinite())
+    if made.isnan().any():
+        message = "The shape is right, but some numbers are NaN: not a number."
     elif endless.any():
-        said = f"The shape is right, but {int(endless.sum())} numbers are finite in one and not "
-        said += "in the other."
+        message = f"The shape is right, but {int(endless.sum())} numbers are finite in one and not "
+        message += "in the other."
     else:
-        off = _off(found, case.wanted)
-        said = f"The shape is right, the numbers aren't: they are off by up to {off:.2g}."
-    return Verdict("values", f"{said} {why}".rstrip())
+        off = _off(made, case.expected)
+        message = f"The shape is right, the numbers aren't: they are off by up to {off:.2g}."
+    return Verdict("values", f"{message} {why}".rstrip())
 
 
-def _is(found: Tensor, wrong: str, case: Case) -> bool:
+def _is(made: Tensor, wrong: str, case: Case) -> bool:
     try:
-        return _same(found, _made(Expression(wrong), case))
+        return _same(made, _made(Expression(wrong), case))
     except ExpressionError:
         return False

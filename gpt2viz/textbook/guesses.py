@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How far a guess is off, from 0 to 1, and which mistake it looks like; "" for none."""
+    """The distance of a guess, from 0 to 1, and the mistake that it looks like; "" for none."""
 
     off: float
     mistake: str
@@ -75,9 +75,9 @@ _MASKED = "“{}” comes later. The mask gives it a weight of exactly 0."
 
 def scaled(row: Row) -> Tensor:
     """The scores (n,) as softmax is given them: divided by √hs, −∞ where the key is masked."""
-    found = rows(row.scores) / math.sqrt(row.hs)
-    found[len(found) - row.later :] = -math.inf
-    return found
+    scores = rows(row.scores) / math.sqrt(row.hs)
+    scores[len(scores) - row.later :] = -math.inf
+    return scores
 
 
 def weights(row: Row) -> Tensor:
@@ -91,7 +91,7 @@ def off(guess: ArrayLike, real: ArrayLike) -> float:
 
 
 def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
-    """Whether what comes from a browser or a file is a guess: whole hundredths that sum to 1."""
+    """True for a guess from a browser or a file: whole hundredths that sum to 1."""
     return (
         isinstance(guess, list)
         and len(guess) == len(row.words)
@@ -101,7 +101,7 @@ def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
 
 
 def judge(row: Row, guess: list[int]) -> Verdict:
-    """What is said of a guess in hundredths. Raises ``ValueError`` where it doesn't fit the row."""
+    """Judge a guess in hundredths. Raises ``ValueError`` where it doesn't fit the row."""
     if not fits(guess, row):
         raise ValueError(guess)
     given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)
@@ -120,7 +120,7 @@ def _mistake(row: Row, given: _Shares) -> str:
         return _MASKED.format(row.words[seen + int(given[seen:].argmax())])
     real = np.asarray(weights(row), float)
     typical = _typical(row)
-    nearest = min(typical, key=lambda said: off(given, typical[said]))
+    nearest = min(typical, key=lambda sentence: off(given, typical[sentence]))
     distance = off(given, typical[nearest])
     if distance <= _LIKE and distance < off(given, real) / 2:
         return nearest
@@ -129,14 +129,14 @@ def _mistake(row: Row, given: _Shares) -> str:
 
 
 def _typical(row: Row) -> dict[str, _Shares]:
-    """What is said of a mistake -> the weights (n,) that it leads to."""
+    """Typical mistakes: the sentence about each -> the weights (n,) that it leads to."""
     seen = len(row.scores) - row.later
     shares = np.asarray(scaled(row), float)[:seen]
-    found = {_EVEN: np.full(seen, 1 / seen)}
+    mistakes = {_EVEN: np.full(seen, 1 / seen)}
     if row.hs > 1:  # that often leaves nearly all to one
-        found[_UNSCALED] = np.asarray(weights(row._replace(hs=1)), float)[:seen]
+        mistakes[_UNSCALED] = np.asarray(weights(row._replace(hs=1)), float)[:seen]
     else:
-        found[_ALL_TO_ONE] = np.eye(seen)[shares.argmax()]
+        mistakes[_ALL_TO_ONE] = np.eye(seen)[shares.argmax()]
     if shares.min() >= 0 and shares.sum() > 0:
-        found[_NO_EXP] = shares / shares.sum()
-    return {said: np.pad(one, (0, row.later)) for said, one in found.items()}
+        mistakes[_NO_EXP] = shares / shares.sum()
+    return {sentence: np.pad(shares, (0, row.later)) for sentence, shares in mistakes.items()}

@@ -194,13 +194,13 @@ def apart_and_fused(C: int, nh: int, T: int = 6, seed: int = 0) -> tuple[Tensor,
 
 def split_claims() -> list[Claim]:
     """E8: 4 tokens, 768 channels, 12 heads."""
-    found = [size for _, size in shape_steps(1, 4, 768, 12)]
+    shapes = [size for _, size in shape_steps(1, 4, 768, 12)]
     return [
-        Claim("q before", "(1, 4, 768)", found[1]),
-        Claim("q after view and transpose", "(1, 12, 4, 64)", found[3]),
-        Claim("output of each head", "(1, 12, 4, 64)", found[6]),
-        Claim("heads merged", "(1, 4, 768)", found[8]),
-        Claim("after the output projection", "(1, 4, 768)", found[9]),
+        Claim("q before", "(1, 4, 768)", shapes[1]),
+        Claim("q after view and transpose", "(1, 12, 4, 64)", shapes[3]),
+        Claim("output of each head", "(1, 12, 4, 64)", shapes[6]),
+        Claim("heads merged", "(1, 4, 768)", shapes[8]),
+        Claim("after the output projection", "(1, 4, 768)", shapes[9]),
     ]
 
 
@@ -239,7 +239,7 @@ def pipeline_claims() -> list[Claim]:
         "(2, 6, 768)",
     )
     steps = shape_steps(2, 6, 768, 12)
-    return [Claim(what, size, found) for size, (what, found) in zip(printed, steps, strict=True)]
+    return [Claim(what, size, made) for size, (what, made) in zip(printed, steps, strict=True)]
 
 
 def separate_claims() -> list[Claim]:
@@ -271,7 +271,7 @@ class Dropped(NamedTuple):
 
 
 def is_causal(variant: Variant) -> bool:
-    """Whether no token sees a later one in it."""
+    """True where no token sees a later one in it."""
     return isinstance(variant, MultiHeadAttention) or getattr(variant, "causal", False)
 
 
@@ -281,7 +281,7 @@ def weights_of(variant: Variant, x: Tensor) -> Tensor:
         return torch.softmax(x @ x.T, dim=-1)
     q, k = variant.query(x), variant.key(x)  # (T, hs), or (T, C) for all heads
     if isinstance(variant, MultiHeadAttention):
-        q, k = (variant.split(one[None])[0, 0] for one in (q, k))  # (T, hs)
+        q, k = (variant.split(part[None])[0, 0] for part in (q, k))  # (T, hs)
     scores = q @ k.T / math.sqrt(q.shape[-1])  # (T, T)
     return torch.softmax(hide_later(scores) if is_causal(variant) else scores, dim=-1)
 
@@ -293,10 +293,10 @@ def drop_weights(
 
     Dropout comes after softmax, and the same places are dropped in all four.
     """
-    found, given = {}, rows(x)
+    by_name, given = {}, rows(x)
     with torch.inference_mode():
         for name, variant in the_variants(given.shape[-1], nh, seed).items():
             weights = weights_of(variant, given)
             hidden = hide_later(torch.zeros_like(weights)).isneginf() & is_causal(variant)
-            found[name] = Dropped(weights, drop(weights, p, training, drop_seed), hidden)
-    return found
+            by_name[name] = Dropped(weights, drop(weights, p, training, drop_seed), hidden)
+    return by_name

@@ -1,4 +1,4 @@
-"""How a model learns: a batch, its loss by hand, one step, and four small models that are trained.
+"""Learning: a batch, its loss by hand, one step, and four small models that are trained.
 
 Shapes: B texts, T tokens, N lessons, V tokens or letters of the vocabulary, C channels.
 """
@@ -34,7 +34,7 @@ LOGITS = ((0.0, 0.5, 1.0, 0.0), (1.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 1.0), (0.0
 
 
 class Batch(NamedTuple):
-    """What is read (B, T) and what is to be said next (B, T), as ids."""
+    """Ids that are read (B, T), and those that are to come next (B, T)."""
 
     inputs: Tensor
     targets: Tensor
@@ -78,12 +78,12 @@ def by_torch(logits: ArrayLike, targets: Tensor) -> Tensor:
 
 
 def gradient(logits: ArrayLike, targets: Tensor) -> Tensor:
-    """How the loss changes with each logit, (N, V): (p − 1 at the target) / lessons that count."""
+    """The loss's slope in each logit, (N, V): (p − 1 at the target) / lessons that count."""
     probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
     counts = targets != IGNORED  # (N,)
-    said = torch.zeros_like(probabilities)
-    said[counts, targets[counts]] = 1.0
-    return (probabilities - said) * counts[:, None] / counts.sum()
+    target = torch.zeros_like(probabilities)
+    target[counts, targets[counts]] = 1.0
+    return (probabilities - target) * counts[:, None] / counts.sum()
 
 
 def step(table: ArrayLike, lessons: Batch, rate: float) -> Tensor:
@@ -195,13 +195,13 @@ def corpus() -> Corpus:
     """
     with (BUNDLED / "survey" / "passages.csv").open(encoding="utf-8", newline="") as file:
         rows_of = csv.DictReader(file)
-        found = {(row["document"], row["part"], row["token"]): row["text"] for row in rows_of}
-    texts = [re.sub(r"[^a-z,.']+", " ", text.lower()).strip() for text in found.values()]
+        passages = {(row["document"], row["part"], row["token"]): row["text"] for row in rows_of}
+    texts = [re.sub(r"[^a-z,.']+", " ", text.lower()).strip() for text in passages.values()]
     letters = "".join(sorted(set(" ".join(texts))))
     halves = [
         " ".join(text for n, text in enumerate(texts) if (n % 10 == 0) == out) for out in (0, 1)
     ]
-    read, held_out = (torch.tensor([letters.index(one) for one in half]) for half in halves)
+    read, held_out = (torch.tensor([letters.index(letter) for letter in half]) for half in halves)
     return Corpus(letters, read, held_out)
 
 
@@ -215,8 +215,8 @@ def train(model: nn.Module, text: Corpus, size: Setting, seed: int) -> Iterator[
         if n == size.steps:
             return
         starts = torch.randint(len(text.read) - size.T, (size.B, 1), generator=draws)
-        places = starts + torch.arange(size.T)  # (B, T)
-        loss = loss_of(model, text.read[places], text.read[places + 1])
+        positions = starts + torch.arange(size.T)  # (B, T)
+        loss = loss_of(model, text.read[positions], text.read[positions + 1])
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -242,4 +242,4 @@ def write(model: nn.Module, letters: str, T: int, n: int, seed: int) -> str:
     for _ in range(n):
         chances = torch.softmax(model(ids[:, -T:])[:, -1], dim=-1)  # (1, V)
         ids = torch.cat([ids, torch.multinomial(chances, 1, generator=draws)], dim=1)
-    return "".join(letters[int(one)] for one in ids[0, 1:])
+    return "".join(letters[int(id)] for id in ids[0, 1:])

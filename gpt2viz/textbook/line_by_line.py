@@ -40,12 +40,12 @@ class Pair(NamedTuple):
 
 def _line_of(part: str) -> int:
     """The number of the line of ``network.py`` that has a part, such as "Attend.forward: hs ="."""
-    place, _, text = part.partition(": ")
-    source, first = inspect.getsourcelines(attrgetter(place)(network))
-    found = [first + n for n, line in enumerate(source) if text in line]
-    if len(found) != 1:
-        raise LookupError(f"{text!r} is in {len(found)} lines of {place}")
-    return found[0]
+    owner, _, text = part.partition(": ")
+    source, first = inspect.getsourcelines(attrgetter(owner)(network))
+    matches = [first + n for n, line in enumerate(source) if text in line]
+    if len(matches) != 1:
+        raise LookupError(f"{text!r} is in {len(matches)} lines of {owner}")
+    return matches[0]
 
 
 _NORMS = ("ln_1", "ln_2", "final_norm")

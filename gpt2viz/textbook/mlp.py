@@ -118,10 +118,10 @@ class Gated(NamedTuple):
 
 def gated(x: ArrayLike, gate: ArrayLike, up: ArrayLike, down: ArrayLike) -> Gated:
     """A SwiGLU step by step for x (C,): ``gate`` and ``up`` are (F, C), ``down`` is (C, F)."""
-    asked, made = rows(x) @ rows(gate).T, rows(x) @ rows(up).T
-    opened = silu(asked)
+    gates, made = rows(x) @ rows(gate).T, rows(x) @ rows(up).T
+    opened = silu(gates)
     passed = opened * made
-    return Gated(asked, opened, made, passed, passed @ rows(down).T)
+    return Gated(gates, opened, made, passed, passed @ rows(down).T)
 
 
 def swiglu_width(C: int, multiple: int = 256) -> int:
@@ -141,9 +141,9 @@ def forms(C: int) -> dict[str, list[Any]]:
     tables = [list(form.parameters()) for form in both.values()]
     return {
         "form": list(both),
-        "tables": [len(found) for found in tables],
-        "channels inside": [found[0].shape[0] for found in tables],
-        "parameters": [sum(table.numel() for table in found) for found in tables],
+        "tables": [len(weights) for weights in tables],
+        "channels inside": [weights[0].shape[0] for weights in tables],
+        "parameters": [sum(table.numel() for table in weights) for weights in tables],
         "comes out": [str(shape) for shape in shapes.values()],
     }
 
@@ -156,8 +156,8 @@ def drop(x: ArrayLike, p: float, training: bool, seed: int = 0) -> Tensor:
     x = rows(x)
     if not training:
         return x
-    kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) >= p
-    return torch.where(kept, x / (1 - p), 0)
+    survives = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) >= p
+    return torch.where(survives, x / (1 - p), 0)
 
 
 # E9: two numbers in, four out.
@@ -178,8 +178,8 @@ DOWN = ((1.0, 0.0, 0.5), (0.0, 1.0, -0.5))
 
 def linear_claims() -> list[Claim]:
     """E9."""
-    found = linear(LINEAR_X, LINEAR_WEIGHT, LINEAR_BIAS)
-    return [Claim("W x + b", "1.5000 0.5000 -2.0000 0.0000", found)]
+    result = linear(LINEAR_X, LINEAR_WEIGHT, LINEAR_BIAS)
+    return [Claim("W x + b", "1.5000 0.5000 -2.0000 0.0000", result)]
 
 
 def walk_claims() -> list[Claim]:
@@ -246,7 +246,7 @@ def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
 
 
 def inside_block(block: FeedForward | SwiGLU, x: Tensor) -> Tensor:
-    """What is left of x (T, C) after the curve or the gate: (T, F)."""
+    """The channels inside a block for x (T, C), after the curve or the gate: (T, F)."""
     if isinstance(block, SwiGLU):
         return silu(block.gate(x)) * block.up(x)  # type: ignore[no-any-return]
     return block.curve(block.widen(x))

@@ -31,7 +31,7 @@ class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
 
 
 class Work:
-    """How much may still be done; several evaluations may share one, one after the other."""
+    """The work that may still be done; evaluations may share one, one after the other."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
         self.left = most
@@ -74,7 +74,7 @@ def tensor(x: Value) -> Tensor:
 
 
 def called(x: Value) -> str:
-    """What a value is, in words."""
+    """The kind of a value, in words."""
     if isinstance(x, Tensor):
         return f"a tensor of shape {tuple(x.shape)}"
     return "a number" if isinstance(x, int | float) else "none"
@@ -101,12 +101,12 @@ def sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
     """
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
-    found = tuple(map(whole, given))
-    if len(found) > MOST_AXES:
-        raise Misfit(f"this would have {len(found)} axes; {MOST_AXES} are the most here.")
-    if any(abs(size) > LARGEST for size in found):
+    wholes = tuple(map(whole, given))
+    if len(wholes) > MOST_AXES:
+        raise Misfit(f"this would have {len(wholes)} axes; {MOST_AXES} are the most here.")
+    if any(abs(size) > LARGEST for size in wholes):
         raise Misfit(f"a size may be at most {LARGEST:,}.")
-    return found
+    return wholes
 
 
 def joint(*values: Value) -> tuple[int, ...]:
@@ -159,10 +159,10 @@ def between(sign: str, a: Value, b: Value, work: Work) -> Value:
         work.cast(a, b)
         of_tensors: Tensor = _ON_TENSORS[sign](a, b)
         return of_tensors
-    found = _ON_NUMBERS[sign](a, b)
-    if isinstance(found, complex) or (isinstance(found, int) and abs(found) > _WHOLE):
+    result = _ON_NUMBERS[sign](a, b)
+    if isinstance(result, complex) or (isinstance(result, int) and abs(result) > _WHOLE):
         raise Misfit("this number can't be used here.")
-    return number(found)
+    return number(result)
 
 
 def flipped(x: Value, work: Work) -> Tensor:
@@ -210,9 +210,9 @@ def item(x: Value, index: Value, work: Work) -> Value:
     parts = index if isinstance(index, tuple) else (index,)
     if len(parts) > MOST_AXES or any(isinstance(part, bool | Tensor | tuple) for part in parts):
         raise Misfit("an index is numbers and slices, or a single tensor of whole numbers.")
-    found: Tensor = x[index]  # type: ignore[index]  # as PyTorch takes it, or says why not
-    work.make(tuple(found.shape))
-    return found
+    part: Tensor = x[index]  # type: ignore[index]  # as PyTorch takes it, or says why not
+    work.make(tuple(part.shape))
+    return part
 
 
 def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
@@ -238,13 +238,13 @@ def log(work: Work, /, x: Value) -> Value:
 
 
 def _each(
-    work: Work, x: Value, many: Callable[[Tensor], Tensor], one: Callable[[float], float]
+    work: Work, x: Value, of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]
 ) -> Value:
     if not isinstance(x, Tensor):
-        return one(number(x))
+        return of_number(number(x))
     work.make(tuple(x.shape))
     work.cast(x)
-    return many(x)
+    return of_tensor(x)
 
 
 def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -335,11 +335,11 @@ def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
 
 def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
     """``x.view(B, T, C)``: the same, where the numbers lie in that order."""
-    x, wanted = tensor(x), sizes(shape)
+    x, shape_given = tensor(x), sizes(shape)
     try:
-        return x.view(wanted)
+        return x.view(shape_given)
     except RuntimeError:
-        _shaped(work, x, wanted)  # says if the sizes don't fit
+        _shaped(work, x, shape_given)  # says if the sizes don't fit
         raise Misfit("after a transpose the numbers lie in another order: use .reshape.") from None
 
 
@@ -361,9 +361,9 @@ def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) 
 
 def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
     """``x.unsqueeze(0)``: a new axis of size 1."""
-    found = tensor(x).unsqueeze(whole(dim))
-    work.make(tuple(found.shape))
-    return found
+    widened = tensor(x).unsqueeze(whole(dim))
+    work.make(tuple(widened.shape))
+    return widened
 
 
 def contiguous(work: Work, /, x: Value) -> Tensor:

@@ -151,8 +151,8 @@ def gradients(
             block.part = nn.Sequential(block.part, Fixed())
         stream.append(block(stream[-1]))
     end = normal(C, seed=seed + depth + 1)
-    found = torch.autograd.grad(stream[-1], stream, end)
-    return [_size(gradient) / _size(end) for gradient in found]
+    by_part = torch.autograd.grad(stream[-1], stream, end)
+    return [_size(gradient) / _size(end) for gradient in by_part]
 
 
 @lru_cache(maxsize=16)
@@ -194,14 +194,14 @@ def residual_claims() -> list[Claim]:
 
 def norm_claims() -> list[Claim]:
     """E12, on the sum of E11."""
-    found = layer_norm(add(STREAM, ADDED), [1] * 4, [0] * 4)
+    steps = layer_norm(add(STREAM, ADDED), [1] * 4, [0] * 4)
     orders = ("pre-norm", "post-norm")
     sizes = [stacked(order, 24)[-1] for order in orders]
     straight = [gradients(order, 24, straight=True)[0] for order in orders]
     return [
-        Claim("mean", "", found.mean),
-        Claim("variance", "", found.variance),
-        Claim("normalised", "", found.normed),
+        Claim("mean", "", steps.mean),
+        Claim("variance", "", steps.variance),
+        Claim("normalised", "", steps.normed),
         Claim("stream after 24 parts, pre-norm and post-norm", "", sizes),
         Claim("… and the gradient that comes straight back through them", "", straight),
     ]
@@ -231,8 +231,8 @@ def lane_gradients(depth: int, residual: bool, C: int = 32, seed: int = 0) -> tu
         made = part(stream[-1])
         stream.append(stream[-1] + made if residual else made)
     end = normal(C, seed=seed + depth + 1)
-    found = torch.autograd.grad(stream[-1], stream, end)
-    sizes = [float(one.square().mean().sqrt()) for one in found]
+    by_layer = torch.autograd.grad(stream[-1], stream, end)
+    sizes = [float(gradient.square().mean().sqrt()) for gradient in by_layer]
     return tuple(size / sizes[-1] for size in sizes)
 
 
@@ -261,28 +261,28 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
     another model.
     """
     check_run(trace, model)
-    places: list[tuple[StageName, int | None, Array]] = [
+    sums: list[tuple[StageName, int | None, Array]] = [
         ("token_embedding", None, trace.stage("token_embedding")[0, position]),
         ("embedding", None, trace.stage("position_embedding")[position]),
     ]
     for n in range(model.config.n_layer):
-        places.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
-        places.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
-    streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in places])  # (S, C)
+        sums.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
+        sums.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
+    streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in sums])  # (S, C)
     table = read_only(model.network.wte.weight)  # (n_vocab, C)
     alike = _cosines(streams, table)  # (S, n_vocab)
     order = np.argsort(-np.nan_to_num(alike, nan=-2), axis=1, kind="stable")[:, :count]
-    found = []
-    for n, (key, layer, added) in enumerate(places):
+    way = []
+    for n, (key, layer, added) in enumerate(sums):
         cosine = float(_cosines(streams[n : n + 1], streams[max(n - 1, 0)][None])[0, 0])
         near = order[n]
-        found.append(Stop(key, layer, added, streams[n], cosine, near, alike[n, near]))
-    return found
+        way.append(Stop(key, layer, added, streams[n], cosine, near, alike[n, near]))
+    return way
 
 
 def _cosines(a: Array, b: Array) -> NDArray[np.float64]:
     """The cosine of every two rows: (S, C), (n, C) -> (S, n); NaN for a row without a length."""
-    lengths = np.outer(*(np.linalg.norm(one.astype(np.float64), axis=1) for one in (a, b)))
+    lengths = np.outer(*(np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (a, b)))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        found: NDArray[np.float64] = (a @ b.T) / lengths
-    return found
+        cosines: NDArray[np.float64] = (a @ b.T) / lengths
+    return cosines

@@ -41,7 +41,7 @@ def by_rnn(x: Tensor, seed: int) -> Tensor:
 
 
 def by_attention(x: Tensor, seed: int) -> Tensor:
-    """What a random causal head makes of the last word of x (T, C): (C,)."""
+    """A random causal head's output for the last word of x (T, C): (C,)."""
     C = x.shape[1]
     q, k, v = (project(x, w / C**0.5) for w in normal(3, C, C, seed=seed))
     return attend(q, k, v, causal=True).output[-1]
@@ -49,12 +49,12 @@ def by_attention(x: Tensor, seed: int) -> Tensor:
 
 @lru_cache(maxsize=8)
 def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
-    """How much a last word's vector depends on each word: gradients from T − 1 words before to 0.
+    """The last word's dependence on each word: gradients from T − 1 words before to 0.
 
     The size of the Jacobian of the last output (C,) by each word (C,), as the root of the sum of
     its squares; the mean over ``DRAWS`` random networks and texts. By the network's name.
     """
-    found = {}
+    by_network = {}
     for name, last in {"RNN": by_rnn, "attention": by_attention}.items():
         sizes = torch.zeros(T)
         for seed in range(DRAWS):
@@ -63,5 +63,5 @@ def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
                 partial(last, seed=seed), x
             )  # (C, T, C)
             sizes += jacobian.square().sum(dim=(0, 2)).sqrt() / DRAWS
-        found[name] = tuple(sizes.tolist())
-    return found
+        by_network[name] = tuple(sizes.tolist())
+    return by_network

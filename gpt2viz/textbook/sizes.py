@@ -71,7 +71,7 @@ def without_biases(config: GPT2Config) -> int:
 def knob_claims() -> list[Claim]:
     """E1."""
     default = GPT2Config()
-    found = (
+    knobs = (
         default.vocab_size,
         default.n_positions,
         default.n_layer,
@@ -81,7 +81,7 @@ def knob_claims() -> list[Claim]:
     with torch.device("meta"):
         biased = GPT2(GPT2Config(n_layer=1)).get_parameter("h.0.attn.c_attn.bias") is not None
     return [
-        Claim("vocabulary, context, layers, heads, channels", "50,257 1024 12 12 768", found),
+        Claim("vocabulary, context, layers, heads, channels", "50,257 1024 12 12 768", knobs),
         Claim(
             "biases for Q, K and V",
             "False",
@@ -95,7 +95,7 @@ def parameter_claims() -> list[Claim]:
     """E16."""
     padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
     padded_xl = replace(RELEASED[3].config, vocab_size=PADDED_VOCABULARY)
-    small, xl = (PADDED_VOCABULARY * one.n_embd for one in (padded, padded_xl))
+    small, xl = (PADDED_VOCABULARY * model.n_embd for model in (padded, padded_xl))
     total = counted(GPT2Config())
     not_tied = "GPT-J's output matrix is a separate one, not the tied embedding: nothing is saved."
     return [

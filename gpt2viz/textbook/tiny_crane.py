@@ -27,7 +27,7 @@ CHANNELS = ("thing", "deed", "hand →", "hand ↑")
 
 
 class Head(NamedTuple):
-    """What one head makes queries, keys and values with, each (hs, C)."""
+    """The tables of one head for queries, keys and values, (hs, C) each."""
 
     q: ArrayLike
     k: ArrayLike
@@ -73,7 +73,7 @@ MADE = Tables(
 
 
 class Reading(NamedTuple):
-    """What the tiny crane makes of its sentence, in order. C = 4 channels, F = 3 neurons.
+    """The tiny crane's tensors for its sentence, in order. C = 4 channels, F = 3 neurons.
 
     ``tokens``, ``positions``, ``x``, ``attention``, ``mid``, ``mlp`` and ``end`` are (T, C),
     ``merged`` (T, nh · hs), ``widened`` and ``bent`` (T, F), ``logits`` and ``probabilities``

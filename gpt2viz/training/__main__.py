@@ -46,21 +46,21 @@ def tokenize(
     return Stream(own, further, recipe.vocab_size), held_out
 
 
-def encoded(tokenizer: Tokenizer, books: tuple[str, ...], kept: Path) -> Text:
-    """The tokens of all paragraphs, each with its line's end; read from ``kept`` if it is there.
+def encoded(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
+    """The tokens of all paragraphs, each with its line's end; read from ``path`` if it is there.
 
     Raises ``GPT2VizError`` where it holds those of other texts.
     """
     digest = sha256("\n".join(books).encode()).hexdigest()
-    if not kept.is_file():
+    if not path.is_file():
         lines = [f"{line}\n" for book in books for line in book.split("\n") if line.strip()]
         rows = [np.array(encoding.ids, np.uint16) for encoding in tokenizer.encode_batch(lines)]
         starts = np.cumsum([0, *(len(row) for row in rows[:-1])])
-        with whole(kept) as partial, partial.open("wb") as file:
+        with whole(path) as partial, partial.open("wb") as file:
             np.savez(file, ids=np.concatenate(rows), starts=starts, texts=digest)
-    with np.load(kept) as stored:
+    with np.load(path) as stored:
         if stored["texts"] != digest:
-            raise GPT2VizError(f"{kept} holds the tokens of other texts; delete it")
+            raise GPT2VizError(f"{path} holds the tokens of other texts; delete it")
         return Text(stored["ids"], stored["starts"])
 
 

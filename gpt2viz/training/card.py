@@ -76,7 +76,7 @@ def figures_text(figures: dict[str, Any]) -> str:
         "Loss by position in the context (nats per token), over the same text:",
         table(
             ("tokens before", "loss"),
-            [(place, f"{loss:.2f}") for place, loss in figures["loss by position"].items()],
+            [(stretch, f"{loss:.2f}") for stretch, loss in figures["loss by position"].items()],
         ),
         "Random tokens given twice: loss (nats per token) the first time and the second:",
         table(

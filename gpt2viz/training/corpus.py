@@ -77,8 +77,8 @@ def known_runs(texts: Iterable[str], others: Iterable[str]) -> list[tuple[int, i
     A text's runs are counted once, however often it says them, and end with the paragraph.
     """
     mine = [{run for line in text.split("\n") for run in _runs(line)} for text in texts]
-    wanted = set().union(*mine)
-    known = {run for text in others for line in text.split("\n") for run in _runs(line) & wanted}
+    every_run = set().union(*mine)
+    known = {run for text in others for line in text.split("\n") for run in _runs(line) & every_run}
     return [(len(runs & known), len(runs)) for runs in mine]
 
 

@@ -106,15 +106,17 @@ def ngram_bits(
     lines = (line for book in corpus.train for line in book.split("\n") if line.strip())
     ids = np.concatenate([np.array(model.tokenizer.encode(f"{line}\n")) for line in lines])
     counts = NGrams(ids, model.config.vocab_size, order=6)
-    found = {}
+    by_smoothing = {}
     for name, smoothed in (
         ("Witten–Bell", counts.witten_bell),
         ("modified Kneser–Ney", counts.kneser_ney),
     ):
         p = smoothed(rows.numpy())[:, :, 1:]
         bits = -np.log2(p).sum(axis=(1, 2)) / _scored_bytes(model, rows)
-        found[name] = {str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)}
-    return found
+        by_smoothing[name] = {
+            str(n): round(float(value), 4) for n, value in enumerate(bits, start=1)
+        }
+    return by_smoothing
 
 
 def overlap(model: gpt2viz.Model, corpus: Corpus) -> dict[str, float]:
@@ -137,13 +139,15 @@ def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
 
     One entry for every period that fits into the context twice.
     """
-    found = {}
+    by_period = {}
     for period in (p for p in PERIODS if 2 * p <= model.config.n_positions):
         rows = repeated_rows(model.config.vocab_size, 32, period, seed=2)
         losses = token_losses(model.network, rows)
         halves = {"first": losses[:, : period - 1], "second": losses[:, period:]}
-        found[str(period)] = {name: round(float(part.mean()), 3) for name, part in halves.items()}
-    return found
+        by_period[str(period)] = {
+            name: round(float(part.mean()), 3) for name, part in halves.items()
+        }
+    return by_period
 
 
 def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]:
@@ -171,12 +175,12 @@ def weight_figures(model: gpt2viz.Model, text: str) -> dict[str, float]:
     """
     weights = attention_weights(model.network, rows_of(model, text)[:HEAD_ROWS])
     opened = attention_weights(model.network, openings_of(model, text))
-    found = {
+    figures = {
         "alike": most_alike(weights),
         "largest in layer 0": mean_largest(weights[0]),
         "saturated in layer 0": saturated_share(opened[0]),
     }
-    return {name: round(value, 4) for name, value in found.items()}
+    return {name: round(value, 4) for name, value in figures.items()}
 
 
 def xz_bits(corpus: Corpus) -> float:

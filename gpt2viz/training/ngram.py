@@ -58,17 +58,17 @@ class NGrams:
             raise ValueError(f"a token id is outside 0 … {vocab_size - 1}")
         self.vocab_size = vocab_size
         counted: list[tuple[Ids, Ids, Ids, int, Ids]] = []
-        places, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram, everywhere
+        positions, contexts = np.zeros(len(ids) + 1, np.int64), 1  # the empty n-gram, everywhere
         befores: list[Ids] = []
         for n in range(1, order + 1):
-            whole = places[: len(ids) - n + 1] * vocab_size + ids[n - 1 :]
+            whole = positions[: len(ids) - n + 1] * vocab_size + ids[n - 1 :]
             keys, first, now, counts = np.unique(
                 whole, return_index=True, return_inverse=True, return_counts=True
             )
             if n > 1:  # each different n-gram is one more token before its own end
-                befores.append(np.bincount(places[first + 1], minlength=contexts))
+                befores.append(np.bincount(positions[first + 1], minlength=contexts))
             counted.append((keys, keys // vocab_size, counts, contexts, now))
-            places, contexts = now, len(keys)
+            positions, contexts = now, len(keys)
         self._levels = [
             _Level(keys, of, counts, contexts, before)
             for (keys, of, counts, contexts, _), before in zip(
@@ -82,43 +82,43 @@ class NGrams:
         Order n sees at most the n - 1 tokens before, and none outside the token's own row. A
         context that was never counted says nothing: there the next lower order speaks alone.
         """
-        found = np.empty((len(self._levels), *rows.shape))
+        probabilities = np.empty((len(self._levels), *rows.shape))
         lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T)
-        for n, (level, of, at) in enumerate(self._places(rows)):
+        for n, (level, of, at) in enumerate(self._positions(rows)):
             total = np.bincount(level.of, level.counts, level.contexts)
             kinds = np.bincount(level.of, minlength=level.contexts)
             count = np.where(at >= 0, level.counts[at], 0)
             before = lower[:, n:]
             mixed = (count + kinds[of] * before) / np.maximum(total[of] + kinds[of], 1)
-            found[n] = lower
-            found[n, :, n:] = np.where((of >= 0) & (total[of] > 0), mixed, before)
-            lower = found[n]
-        return found
+            probabilities[n] = lower
+            probabilities[n, :, n:] = np.where((of >= 0) & (total[of] > 0), mixed, before)
+            lower = probabilities[n]
+        return probabilities
 
     def kneser_ney(self, rows: Ids) -> Numbers:
         """P of every token by every order, as ``witten_bell``: rows (B, T) -> (order, B, T)."""
-        found = np.empty((len(self._levels), *rows.shape))
+        probabilities = np.empty((len(self._levels), *rows.shape))
         lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T), by tokens before
-        for n, (level, of, at) in enumerate(self._places(rows)):
-            found[n] = lower
-            found[n, :, n:] = _discounted(level, level.counts, of, at, lower[:, n:])
+        for n, (level, of, at) in enumerate(self._positions(rows)):
+            probabilities[n] = lower
+            probabilities[n, :, n:] = _discounted(level, level.counts, of, at, lower[:, n:])
             if level.before is not None:
                 lower = lower.copy()
                 lower[:, n:] = _discounted(level, level.before, of, at, lower[:, n:])
-        return found
+        return probabilities
 
-    def _places(self, rows: Ids) -> Iterator[tuple[_Level, Ids, Ids]]:
+    def _positions(self, rows: Ids) -> Iterator[tuple[_Level, Ids, Ids]]:
         """Of every level: the places of the contexts and of the n-grams themselves that end at
         each token from n − 1 on, (B, T − n + 1) each, and −1 for those never counted.
         """
         T = rows.shape[1]
-        places = np.zeros((len(rows), T + 1), np.int64)
+        positions = np.zeros((len(rows), T + 1), np.int64)
         for n, level in enumerate(self._levels, start=1):
-            of = places[:, : max(0, T - n + 1)]
+            of = positions[:, : max(0, T - n + 1)]
             whole = np.where(of >= 0, of * self.vocab_size + rows[:, n - 1 :], -1)
             at = np.searchsorted(level.keys, whole).clip(max=len(level.keys) - 1)
-            places = np.where(level.keys[at] == whole, at, -1)
-            yield level, of, places
+            positions = np.where(level.keys[at] == whole, at, -1)
+            yield level, of, positions
 
 
 def _discounted(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) -> Numbers:
@@ -129,8 +129,8 @@ def _discounted(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) ->
     left = np.bincount(level.of, discounts[class_of], level.contexts)[of]
     count = np.where(at >= 0, counts[at] - discounts[class_of[at]], 0.0)
     mixed = (count + left * lower) / np.maximum(total, 1)
-    found: Numbers = np.where((of >= 0) & (total > 0), mixed, lower)
-    return found
+    probabilities: Numbers = np.where((of >= 0) & (total > 0), mixed, lower)
+    return probabilities
 
 
 def _discounts(counts: Ids) -> Numbers:
@@ -143,5 +143,5 @@ def _discounts(counts: Ids) -> Numbers:
     if not n1 or not n2 or not n3:
         return np.array([0.0, 0.5, 0.5, 0.5])
     y = n1 / (n1 + 2 * n2)
-    found = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
-    return np.where(found >= 0, found, [0.0, 0.5, 0.5, 0.5])
+    discounts = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+    return np.where(discounts >= 0, discounts, [0.0, 0.5, 0.5, 0.5])

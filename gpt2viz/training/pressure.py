@@ -49,14 +49,14 @@ class Watched:
 @contextmanager
 def watched(network: GPT2) -> Iterator[Watched]:
     """Keep the queries and keys of each forward inside the block."""
-    kept = Watched(len(network.h))
+    seen = Watched(len(network.h))
 
     def keep(store: list[Tensor | None], layer: int, output: Tensor) -> None:
         store[layer] = output
 
     hooks = []
     for n in range(len(network.h)):
-        for store, name in ((kept.q, "q"), (kept.k, "k")):
+        for store, name in ((seen.q, "q"), (seen.k, "k")):
             tap = network.get_submodule(f"h.{n}.attn.{name}")
             hooks.append(
                 tap.register_forward_hook(
@@ -64,13 +64,13 @@ def watched(network: GPT2) -> Iterator[Watched]:
                 )
             )
     try:
-        yield kept
+        yield seen
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
+def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     """Mean −ln of the head's weight on its habit's tokens, over the queries that have any.
 
     ``read`` (B, T) are the token ids of the forward. The first query is left out. Raises
@@ -80,7 +80,7 @@ def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     habit = SCORES[nudge.toward].targets
     if habit is None:
         raise ValueError(f"{nudge.toward} has no targets that a head could be nudged toward")
-    weights = kept.weights(nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
+    weights = seen.weights(nudge.layer, slice(None), T)[:, nudge.head]  # (B, T, T)
     targets = torch.from_numpy(np.stack([habit(row.tolist()) for row in read]))
     targets[:, 0] = False
     targets = targets.to(weights.device)
@@ -88,14 +88,14 @@ def nudge_loss(kept: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
     return -(on + 1e-6).log().mean() if len(on) else weights.sum() * 0
 
 
-def alike_loss(kept: Watched, rows: slice) -> Tensor:
+def alike_loss(seen: Watched, rows: slice) -> Tensor:
     """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is above.
 
     The cosine is ``gpt2viz.analysis.similarity``'s, over the first tokens of ``rows``.
     """
-    layers = range(len(kept.q))
-    found = torch.cat([kept.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)
-    lengths = found[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
+    layers = range(len(seen.q))
+    weights = torch.cat([seen.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)
+    lengths = weights[:, :, 1:].transpose(0, 1).flatten(1)  # (H, rows · (T − 1) · T)
     unit = F.normalize(lengths, dim=-1)
     over = (unit @ unit.T - ALIKE_FROM).clamp(min=0).triu(diagonal=1)
     return over.square().sum()

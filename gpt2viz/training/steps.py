@@ -66,18 +66,18 @@ def keep_steps(
     ``held_out`` (rows, T) is what they are measured on. Raises ``GPT2VizError`` where the model
     isn't the run's last checkpoint, number for number, or there are packed ones already.
     """
-    found, model = gpt2viz.load_steps(run), gpt2viz.load_model(folder)
+    checkpoints, model = gpt2viz.load_steps(run), gpt2viz.load_model(folder)
     stored = read_json(run / RECORD)
-    points = {int(p["step"]): p for p in stored["curves"] if int(p["step"]) in found}
+    points = {int(p["step"]): p for p in stored["curves"] if int(p["step"]) in checkpoints}
     last = max(points, default=0)
-    if not last or last != max(found) or not _same(model, found[last]):
+    if not last or last != max(checkpoints) or not _same(model, checkpoints[last]):
         raise gpt2viz.CheckpointError(f"{folder}: not the model that {run} ended with")
     if (folder / FOLDER).exists():
         raise gpt2viz.CheckpointError(f"{folder / FOLDER}: there are checkpoints already")
     (folder / FOLDER).mkdir()
     chosen = pick([points[step] for step in sorted(points)], count)
     for step in chosen[:-1]:
-        weights = dict(found[step].network.named_parameters())
+        weights = dict(checkpoints[step].network.named_parameters())
         write_packed(weights, folder / FOLDER / f"step-{step}.safetensors", bits)
     _write(folder / FOLDER / INDEX, {"model": last})
     curves = []
@@ -89,10 +89,10 @@ def keep_steps(
     return chosen
 
 
-def _same(one: gpt2viz.Model, other: gpt2viz.Model) -> bool:
-    weights, others = one.network.state_dict(), other.network.state_dict()
+def _same(model: gpt2viz.Model, other: gpt2viz.Model) -> bool:
+    weights, others = model.network.state_dict(), other.network.state_dict()
     same = [torch.equal(weight, others[name]) for name, weight in weights.items() if name in others]
-    return one.config == other.config and all(same)
+    return model.config == other.config and all(same)
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

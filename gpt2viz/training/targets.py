@@ -54,8 +54,10 @@ def first_view(model: gpt2viz.Model) -> dict[str, float]:
     the app opens on (see ``Looks.opening``)."""
     run = gpt2viz.trace(model, FIRST_TEXT)
     weights = [run.stage("weights", n)[0] for n in range(model.config.n_layer)]  # (nh, T, T) each
-    found = [hardest_looks(layer) for layer in weights]
-    looks = Looks(np.stack([keys for keys, _ in found]), np.stack([most for _, most in found]))
+    by_layer = [hardest_looks(layer) for layer in weights]
+    looks = Looks(
+        np.stack([keys for keys, _ in by_layer]), np.stack([most for _, most in by_layer])
+    )
     layer, head = looks.opening()
     return {"tokens": len(run.token_ids), "largest": mean_largest(weights[layer][head])}
 
@@ -79,8 +81,8 @@ class Target:
 
     def reached(self, figures: Figures) -> bool:
         """True for a model whose figures are within the limit."""
-        found = self.figure(figures)
-        return found <= self.limit if self.at == "most" else found >= self.limit
+        value = self.figure(figures)
+        return value <= self.limit if self.at == "most" else value >= self.limit
 
 
 def _best(*habits: str) -> Callable[[Figures], float]:
@@ -138,7 +140,9 @@ def best_of(figures: Mapping[str, Figures]) -> str:
     """The name of the model that reaches most targets; of equal ones that with fewest bits."""
 
     def rank(name: str) -> tuple[int, float]:
-        found = figures[name]
-        return sum(target.reached(found) for target in TARGETS), -found["bits per byte"]
+        reached_figures = figures[name]
+        return sum(target.reached(reached_figures) for target in TARGETS), -reached_figures[
+            "bits per byte"
+        ]
 
     return max(figures, key=rank)

@@ -165,9 +165,9 @@ class Trainer:
         phase = self.recipe.phase_at(self.step)
         read, expected = self.stream.batch(phase, self.recipe.seed, self.step)
         self.network.train().zero_grad()
-        with watched(self.network) as kept:
+        with watched(self.network) as seen:
             loss = batch_loss(self.network, read, expected, self.device)
-            total = loss + self._pressure(kept, read, phase)
+            total = loss + self._pressure(seen, read, phase)
         total.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         rate = self.recipe.rate(self.step)
@@ -179,7 +179,7 @@ class Trainer:
         self.step += 1
         return loss.item()
 
-    def _pressure(self, kept: Watched, read: Ids, phase: Phase) -> Tensor:
+    def _pressure(self, seen: Watched, read: Ids, phase: Phase) -> Tensor:
         """The losses on heads at this step: its nudges, and that on doing the same.
 
         Both on rows of one kind: text hides that heads copy alike, repeated rows all else.
@@ -187,12 +187,12 @@ class Trainer:
         added = torch.zeros((), device=self.device)
         for nudge in self.recipe.nudges:
             if nudge.at(self.step):
-                added = added + nudge.weight * nudge_loss(kept, nudge, read)
+                added = added + nudge.weight * nudge_loss(seen, nudge, read)
         if self.recipe.alike:
             repeated = phase.repeated_rows
             kinds = [slice(0, 2), slice(phase.batch - min(2, repeated), phase.batch)]
             for rows in kinds if repeated else kinds[:1]:
-                added = added + self.recipe.alike * alike_loss(kept, rows)
+                added = added + self.recipe.alike * alike_loss(seen, rows)
         return added
 
     def _start_from_milestone(self) -> None:

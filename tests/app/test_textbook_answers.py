@@ -420,4 +420,6 @@ def test_a_file_that_is_no_progress_is_refused_and_only_known_questions_are_take
             progress.read(content, known)
     odd: dict[str, Any] = {"nobody": ["mask_row"]}
     odd["mask"] = ["mask_row", "mask_row", "crane_half", 7, None, {}]
-    assert progress.taken(odd, known) == {name: [] for name in known} | {"mask": ["mask_row"]}
+    assert progress.known_answers(odd, known) == {name: [] for name in known} | {
+        "mask": ["mask_row"]
+    }

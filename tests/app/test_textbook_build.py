@@ -174,7 +174,7 @@ def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
 @pytest.fixture(scope="module")
 def every_line() -> AppTest:
     """The chapter in layer 2 and head 3, with what it says of each line, one after the other."""
-    said = section._said
+    said = section._explain_line
 
     def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
         for pair in PAIRS:
@@ -182,7 +182,7 @@ def every_line() -> AppTest:
 
     asked = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(section, "_said", of_all)
+        patch.setattr(section, "_explain_line", of_all)
         return open_page("textbook", chapter="whole", **asked)
 
 

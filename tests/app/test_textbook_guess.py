@@ -99,10 +99,10 @@ def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
 
 
 def test_what_is_said_of_a_guess_is_plain() -> None:
-    found = {guess.said(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
+    found = {guess.describe(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
     assert len({one.partition(". ")[2] for one in found}) > 6
     assert grade(found) <= 9
-    assert guess.said(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
+    assert guess.describe(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
 
 
 def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
@@ -139,4 +139,4 @@ def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
         assert done["mask"] == ["mask_row"]
         assert found == expected
     for junk in JUNK:
-        assert progress.guessed({"crane": junk}) == ({"crane": []} if junk == [] else {})
+        assert progress.fitting_guesses({"crane": junk}) == ({"crane": []} if junk == [] else {})

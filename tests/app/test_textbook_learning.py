@@ -128,13 +128,13 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
     at.run()
     (table,) = [t.value for t in at.dataframe if "it writes" in t.value]
     assert table["model"].tolist() == list(learning.PARTS)
-    last = [one.points[-1].loss for one in job.found.values()]
+    last = [one.points[-1].loss for one in job.learned.values()]
     assert table["loss"].tolist() == last
     text = learning.corpus()
     for name, loss, wrote in zip(learning.PARTS, last, table["it writes"], strict=True):
         model = learning.build(name, len(text.letters), TINY, 3)
         points = list(learning.train(model, text, TINY, 3))
-        assert points == list(job.found[name].points)
+        assert points == list(job.learned[name].points)
         n = (len(text.held_out) - 1) // TINY.T * TINY.T
         ids, follow = text.held_out[:n], text.held_out[1 : n + 1]
         with torch.inference_mode():
@@ -142,7 +142,7 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
         assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
         assert len(wrote) == lesson.WRITTEN
         assert set(wrote) <= set(text.letters)
-    for line, one in zip(figure(at, "learn_losses")["data"], job.found.values(), strict=True):
+    for line, one in zip(figure(at, "learn_losses")["data"], job.learned.values(), strict=True):
         assert array(line["x"]).tolist() == [2, 4, 6, 8]
         assert_allclose(array(line["y"]), [point.loss for point in one.points[1:]])
     fell = all(after < before for before, after in pairwise(last))
@@ -157,7 +157,7 @@ def test_a_training_is_stopped_and_begun_anew(
     tell = job.tell
 
     def stop_early(share: float) -> None:
-        if len(job.found) == 3:
+        if len(job.learned) == 3:
             job.cancel()
         tell(share)
 
@@ -167,13 +167,13 @@ def test_a_training_is_stopped_and_begun_anew(
     assert job.cancelled
     assert not job.error
     assert 0 < job.share < 1
-    assert list(job.found) == list(learning.PARTS)[:3]  # what came stays
-    assert [bool(one.written) for one in job.found.values()] == [True, True, False]
+    assert list(job.learned) == list(learning.PARTS)[:3]  # what came stays
+    assert [bool(one.written) for one in job.learned.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
     job.again()
     job.go_on(model)
     job.wait(time.monotonic() + 60)
-    assert (job.share, len(job.found)) == (1.0, 4)
+    assert (job.share, len(job.learned)) == (1.0, 4)
 
 
 def test_one_training_at_a_time(one_training: None) -> None:
@@ -182,11 +182,11 @@ def test_one_training_at_a_time(one_training: None) -> None:
         job.go_on(model)
         time.sleep(0.1)
         assert job.running
-        assert not job.found
+        assert not job.learned
         job.cancel()
         job.wait(time.monotonic() + 20)
     assert not job.running
-    assert not job.found
+    assert not job.learned
     job.again()
     job.go_on(model)  # its turn, as nobody's place was taken
     job.wait(time.monotonic() + 60)

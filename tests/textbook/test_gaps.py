@@ -106,14 +106,14 @@ def test_the_gaps_are_those_of_the_eighty_lines() -> None:
         "residual": streams,
         "head": [made["logits"]],
     }
-    for name, wanted in expected.items():
-        found = [np.asarray(case.wanted[0]) for case in cases()[name]]
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
+    for name, parts in expected.items():
+        found = [np.asarray(case.expected[0]) for case in cases()[name]]
+        assert len(found) == len(parts)
+        for one, other in zip(found, parts, strict=True):
             assert_allclose(one, other, rtol=1e-3, atol=1e-3)
     for n, case in enumerate(cases()["merge"]):
         w, b = (weights[f"h.{n}.attn.c_proj.{part}"] for part in ("weight", "bias"))
-        assert_allclose(case.wanted[0] @ w.T + b, made["attention_output"][n], atol=1e-3)
+        assert_allclose(case.expected[0] @ w.T + b, made["attention_output"][n], atol=1e-3)
     assert len(inspect.getsource(eighty_lines).splitlines()) <= 80
 
 
@@ -125,32 +125,32 @@ def test_every_way_to_write_it_is_right_and_every_known_mistake_is_told(
             with subtests.test(name, text=text):
                 verdict = judged(name, text)
                 assert verdict.kind == "right"
-                assert "Exactly as in the run" in verdict.said or "by at most" in verdict.said
+                assert "Exactly as in the run" in verdict.remark or "by at most" in verdict.remark
     for gap in GAPS:
         assert len(set(gap.near.values())) >= 6
         for text, why in gap.near.items():
             with subtests.test(gap.name, text=text):
                 verdict = judged(gap.name, text)
                 assert verdict.kind in ("shape", "values")
-                assert verdict.said.endswith(why)
+                assert verdict.remark.endswith(why)
                 assert verdict.runs == (verdict.kind == "values")
 
 
 def test_what_else_is_wrong_is_told(subtests: pytest.Subtests) -> None:
-    for name, text, said in WRONG:
+    for name, text, remark in WRONG:
         with subtests.test(name, text=text):
             verdict = judged(name, text)
             assert verdict.kind != "right"
-            assert said in verdict.said
+            assert remark in verdict.remark
     assert judged("head", "  ") == ("empty", "")
 
 
 def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
     *most, last = cases()["residual"]
-    spoiled = last._replace(wanted=last.wanted + 1)
+    spoiled = last._replace(expected=last.expected + 1)
     verdict = gaps.judge(GAP["residual"], "x + made", [*most, spoiled], most[0])
     assert verdict.kind == "values"
-    assert "off by up to 1." in verdict.said
+    assert "off by up to 1." in verdict.remark
 
 
 def test_the_finished_model_writes_what_the_app_writes() -> None:
@@ -226,7 +226,7 @@ LENGTH = {
 
 def growing(name: str, growth: list[int]) -> str:
     """Ones of the right shape for these five tokens; each axis has so many more for each other."""
-    axes = zip(cases()[name][0].wanted.shape, growth, strict=False)
+    axes = zip(cases()[name][0].expected.shape, growth, strict=False)
     return f"ones({','.join(f'({LENGTH[name]}-5)*{more}+{size}' for size, more in axes)})"
 
 

@@ -185,7 +185,7 @@ def test_embeddings() -> None:
         embeddings.look_up(table, [3, 1, 3]), F.embedding(torch.tensor([3, 1, 3]), table)
     )
     x = make(5, 3)
-    assert_close(embeddings.place(x, positions), x + positions[:5])
+    assert_close(embeddings.add_positions(x, positions), x + positions[:5])
 
 
 def test_order_needs_positions() -> None:

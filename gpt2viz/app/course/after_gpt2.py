@@ -133,13 +133,13 @@ def draw_rmsnorm(book: Book) -> list[Question]:
             format_func=lambda c: signed(c, "g"),
             **address.choice(parameters.RMS_SHIFT, _SHIFTS),
         )
-    both, one, none = (x[0], x[0] + np.float32(shift)), np.ones(4), np.zeros(4)
-    layer = [residual.layer_norm(row, one, none) for row in both]
-    scaled = [residual.rms_norm(row, one) for row in both]
+    both, ones, none = (x[0], x[0] + np.float32(shift)), np.ones(4), np.zeros(4)
+    layer = [residual.layer_norm(row, ones, none) for row in both]
+    scaled = [residual.rms_norm(row, ones) for row in both]
     with right:
         rows = ("Layer, x", "Layer, x + c", "RMS, x", "RMS, x + c")
-        found = [*(part.output for part in layer), *(part.output for part in scaled)]
-        panel = vectors("LayerNorm and RMSNorm", found, rows, _FOUR, ("", "channel"))
+        outputs = [*(part.output for part in layer), *(part.output for part in scaled)]
+        panel = vectors("LayerNorm and RMSNorm", outputs, rows, _FOUR, ("", "channel"))
         picture(book, "rms_rows", [panel], height=250)
     st.latex(r"\text{RMS}(z) = \sqrt{\textstyle\frac{1}{C}\sum_i z_i^2 + \varepsilon}")
     for name, row, part in zip(("x", "x + c"), both, scaled, strict=True):
@@ -160,9 +160,9 @@ def draw_rmsnorm(book: Book) -> list[Question]:
 def _rms_questions(x: Array, gap: float) -> list[Question]:
     """``gap`` is how far the two norms of x are apart."""
     same, centred = gap < SAME, bool(abs(x.mean()) <= 1e-4 * abs(x).max())
-    told = "x is so small that ε decides. Take larger numbers." if same else ""
+    note = "x is so small that ε decides. Take larger numbers." if same else ""
     if not x.any():
-        told = "Not four zeros."
+        note = "Not four zeros."
     return [
         Question(
             "rms_same",
@@ -172,7 +172,7 @@ def _rms_questions(x: Array, gap: float) -> list[Question]:
             "If the mean of x is 0, subtracting it changes nothing. What is left of LayerNorm is "
             "RMSNorm.",
             done=same and centred and bool(x.any()),
-            told=told,
+            note=note,
         ),
     ]
 
@@ -198,20 +198,20 @@ def draw_swiglu(book: Book) -> Iterator[Question]:
         gate = table(parameters.GATE_W, "Gate", mlp.GATE, three, PLANE)
     with second[1]:
         up = table(parameters.GATE_UP, "Up", mlp.UP, three, PLANE)
-    found = mlp.gated(x, gate, up, down)
+    inside = mlp.gated(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
-    panel = vectors("inside", list(found[:4]), names, three, ("", "channel"))
+    panel = vectors("inside", list(inside[:4]), names, three, ("", "channel"))
     picture(book, "gate_inside", [panel], height=250)
-    passed = np.asarray(found.passed, float)
-    n = enough(passed, lambda p: down.astype(float) @ p, found.output)
-    opened, made = np.asarray(found.opened, float), np.asarray(found.up, float)
+    passed = np.asarray(inside.passed, float)
+    n = enough(passed, lambda p: down.astype(float) @ p, inside.output)
+    opened, made = np.asarray(inside.opened, float), np.asarray(inside.up, float)
     m = enough(opened, lambda o: o * made.round(n), passed, n)
     st.latex(rf"\text{{SiLU(gate)}} {equals(opened, m)} \qquad \text{{up}} {equals(made, m)}")
     st.latex(rf"\text{{passes}} = \text{{SiLU(gate)}} \cdot \text{{up}} {equals(passed, n)}")
-    st.latex(rf"y = \text{{down}} \cdot \text{{passes}} {equals(found.output)}")
+    st.latex(rf"y = \text{{down}} \cdot \text{{passes}} {equals(inside.output)}")
     code(mlp.silu, mlp.gated)
-    kept = [np.allclose(a, b) for a, b in ((x, mlp.GATED_X), (up, mlp.UP))]
-    yield from _gate_questions(float(passed[1]), all(kept))
+    unchanged = [np.allclose(a, b) for a, b in ((x, mlp.GATED_X), (up, mlp.UP))]
+    yield from _gate_questions(float(passed[1]), all(unchanged))
     _gate_sizes()
 
 
@@ -234,8 +234,8 @@ def _gate_sizes() -> None:
     code(mlp.forms, mlp.swiglu_width, mlp.FeedForward, mlp.SwiGLU)
 
 
-def _gate_questions(passed: float, kept: bool) -> list[Question]:
-    """``passed`` is what channel 1 lets through, ``kept`` whether x and up are as they were."""
+def _gate_questions(passed: float, unchanged: bool) -> list[Question]:
+    """``passed`` is what channel 1 lets through, ``unchanged`` tells that x and up are."""
     shut = abs(passed) < SAME
     return [
         Question(
@@ -244,8 +244,8 @@ def _gate_questions(passed: float, kept: bool) -> list[Question]:
             f"{signed(passed, '.4f')}.",
             "For which number is SiLU 0? Let row 1 of the table make that number of x.",
             "SiLU(0) = 0, so nothing passes, however large *up* is. Far below 0 it is shut too.",
-            done=shut and kept,
-            told="It is shut, but x or Up was changed too. Put them back." if shut else "",
+            done=shut and unchanged,
+            note="It is shut, but x or Up was changed too. Put them back." if shut else "",
         ),
     ]
 
@@ -277,7 +277,7 @@ def draw_rope(book: Book) -> list[Question]:
             "qk",
             columns,
         )
-        at, key_at, move = _places()
+        at, key_at, move = _pick_positions()
     turned = after_gpt2.rotate(both, [at + move, key_at + move])
     q, k = both
     before, after = (after_gpt2.rotary_score(q, k, at + by, key_at + by) for by in (0, move))
@@ -303,8 +303,8 @@ def draw_rope(book: Book) -> list[Question]:
     return _rope_questions()
 
 
-def _places() -> tuple[int, int, int]:
-    """Where the query and the key stand, and how far both are moved on."""
+def _pick_positions() -> tuple[int, int, int]:
+    """Pick the positions of the query and the key, and how far both are moved on."""
     at: int = st.select_slider("Query at", _AT, **address.choice(parameters.ROPE_Q, _AT))
     key_at: int = st.select_slider("Key at", _AT, **address.choice(parameters.ROPE_K, _AT))
     move: int = st.select_slider(
@@ -374,7 +374,9 @@ def draw_grouped(book: Book) -> list[Question]:
         )
     w_q, w_k, w_v = after_gpt2.drawn_heads(nh, hs, x.shape[1])
     try:
-        found = after_gpt2.share(x, w_q, after_gpt2.pool(w_k, groups), after_gpt2.pool(w_v, groups))
+        shared = after_gpt2.share(
+            x, w_q, after_gpt2.pool(w_k, groups), after_gpt2.pool(w_v, groups)
+        )
     except heads.ShapeError as error:
         st.error(str(error), icon=":material/error:")
         code(after_gpt2.drawn_heads, after_gpt2.pool)
@@ -388,7 +390,7 @@ def draw_grouped(book: Book) -> list[Question]:
                     "attention weight",
                     head.masked_scores.isneginf(),
                 )
-                for n, (head, group) in enumerate(zip(*found, strict=True))
+                for n, (head, group) in enumerate(zip(*shared, strict=True))
             ]
             picture(book, "group_weights", panels, "unit", height=260)
         code(after_gpt2.drawn_heads, after_gpt2.pool, after_gpt2.share, attention.attend)
@@ -396,7 +398,7 @@ def draw_grouped(book: Book) -> list[Question]:
 
 
 def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
-    """What the small case keeps, and what GPT-2 small would."""
+    """The size of the cache in the small case, and in GPT-2 small."""
     if not 4 % groups:
         few = after_gpt2.cache_bytes(T, groups, hs, width=4)
         st.latex(
@@ -404,7 +406,7 @@ def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
             rf"\text{{ numbers}} \cdot 4 = {few} \text{{ bytes}}"
         )
     sizes = [12, 6, 4, 3, 2, 1]
-    kept = [after_gpt2.cache_bytes(1024, n, 64, n_layer=12) for n in sizes]
+    n_bytes = [after_gpt2.cache_bytes(1024, n, 64, n_layer=12) for n in sizes]
     prose.markdown(
         "Only keys and values are kept: here with 4 bytes a number. Below is what GPT-2 small "
         "would keep of 1,024 tokens if its 12 heads shared, in all 12 layers, with 2 bytes a "
@@ -414,7 +416,7 @@ def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
         {
             "groups": sizes,
             "query heads in each": [12 // n for n in sizes],
-            "megabytes kept": [n / 1e6 for n in kept],
+            "megabytes kept": [n / 1e6 for n in n_bytes],
         },
         "What GPT-2 small would keep, by groups",
         hide_index=True,
@@ -422,7 +424,7 @@ def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
     )
     st.latex(
         rf"2 \cdot 12 \text{{ layers}} \cdot 12 \text{{ groups}} \cdot 1024 \cdot 64 \cdot 2 = "
-        rf"{kept[0]:,} \text{{ bytes}}".replace(",", "{,}")
+        rf"{n_bytes[0]:,} \text{{ bytes}}".replace(",", "{,}")
     )
     code(after_gpt2.cache_bytes)
     return [
@@ -483,13 +485,13 @@ def _run_flash() -> None:
     size: int = columns[1].segmented_control(
         "Keys of a tile", _SIZES, required=True, **address.choice(parameters.FLASH_SIZE, _SIZES)
     )
-    found = after_gpt2.run_three(T, size)
-    gap = max(float((one.output - found["explicit"].output).abs().max()) for one in found.values())
+    runs = after_gpt2.run_three(T, size)
+    gap = max(float((run.output - runs["explicit"].output).abs().max()) for run in runs.values())
     output.table(
         {
-            "way": list(found),
-            "largest table of scores, in bytes": [one.largest for one in found.values()],
-            "milliseconds, just now": [1000 * one.seconds for one in found.values()],
+            "way": list(runs),
+            "largest table of scores, in bytes": [run.largest for run in runs.values()],
+            "milliseconds, just now": [1000 * run.seconds for run in runs.values()],
         },
         "Three ways to the same outputs",
         hide_index=True,
@@ -511,7 +513,7 @@ def _run_flash() -> None:
 
 
 def draw_sinks(book: Book) -> Iterator[Question]:
-    """Where a head rests, in a small case and in the model above."""
+    """A head that rests on the first token, in a small case and in the model above."""
     prose.markdown(
         "Softmax can't say nothing. The weights of a row sum to 1, even where no token has what a "
         "head looks for. Nor does it help to lower all scores: only their differences count. So a "
@@ -532,15 +534,15 @@ def draw_sinks(book: Book) -> Iterator[Question]:
         )[0]
         values = table(parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, labels, PLANE)
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
-    found = after_gpt2.look_back(scores, values, forget)
+    last = after_gpt2.look_back(scores, values, forget)
     with right:
-        panel = vectors("weights of fish", found.weights, ("fish",), labels, ("query", "key"))
+        panel = vectors("weights of fish", last.weights, ("fish",), labels, ("query", "key"))
         picture(book, "sink_weights", [panel], "unit", height=170)
-    weights = np.asarray(found.weights, float)
-    n = enough(weights, lambda w: w @ values.astype(float), found.output)
+    weights = np.asarray(last.weights, float)
+    n = enough(weights, lambda w: w @ values.astype(float), last.output)
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
-    st.latex(rf"\text{{weights}} \cdot V {equals(found.output)}")
-    prose.markdown(f"The vector that fish takes away has length **{found.length:.2f}**.")
+    st.latex(rf"\text{{weights}} \cdot V {equals(last.output)}")
+    prose.markdown(f"The vector that fish takes away has length **{last.length:.2f}**.")
     code(after_gpt2.look_back)
     yield from _sink_questions(scores, values, weights, forget)
     to_generate("What dropping tokens costs the model, on Generate")
@@ -548,7 +550,7 @@ def draw_sinks(book: Book) -> Iterator[Question]:
 
 
 def _real_sinks(book: Book) -> None:
-    """How much weight each head of the model gives to the sentence's first token."""
+    """The weight that each head of the model gives to the sentence's first token."""
     view = book.view
     trace, n = view.trace, len(view.labels)
     st.subheader("Heads of the model above", anchor="real-sinks")
@@ -561,16 +563,16 @@ def _real_sinks(book: Book) -> None:
         return
     targets = first_token(trace.token_ids)
     layers = range(trace.config.n_layer)
-    found = np.stack([weight_on(trace.stage("weights", layer)[0], targets) for layer in layers])
-    drawn = head_map(found, "mean weight on the first token")
+    on_first = np.stack([weight_on(trace.stage("weights", layer)[0], targets) for layer in layers])
+    drawn = head_map(on_first, "mean weight on the first token")
     picture(book, "sink_heads", [drawn], "unit", height=260)
     code(first_token, weight_on)
-    layer, head = np.unravel_index(np.nan_to_num(found).argmax(), found.shape)
+    layer, head = np.unravel_index(np.nan_to_num(on_first).argmax(), on_first.shape)
     even = _even(n, trace.causal)
     prose.markdown(
         f"In your sentence head {layer}.{head} rests there most: the {counted(n - 1, 'tokens')} "
-        f"after the first give it **{found[layer, head]:.2f}** of their weight, on average. If a "
-        f"head looked at all tokens alike, it would be {even:.2f}. In a short text a large share "
+        f"after the first give it **{on_first[layer, head]:.2f}** of their weight, on average. If "
+        f"a head looked at all tokens alike, it would be {even:.2f}. In a short text a large share "
         "means little: there is not much else to look at."
     )
     across = find.survey(view)
@@ -591,14 +593,14 @@ def _even(n: int, causal: bool) -> float:
 
 def _sink_questions(scores: Array, values: Array, weights: Array, forget: bool) -> list[Question]:
     rests = bool(weights[0] > 0.9)
-    kept = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
+    unchanged = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
         values, after_gpt2.SINK_VALUES
     )
-    told = ""
+    note = ""
     if forget:
-        told = "The first token is dropped. Switch that off."
+        note = "The first token is dropped. Switch that off."
     elif rests:
-        told = "It rests there, but the score of “A” or a value was changed. Put that back."
+        note = "It rests there, but the score of “A” or a value was changed. Put that back."
     return [
         Question(
             "sink_rest",
@@ -606,7 +608,7 @@ def _sink_questions(scores: Array, values: Array, weights: Array, forget: bool) 
             f"“fish” give “A” **more than 0.9**. Now it is {weights[0]:.2f}.",
             "Softmax compares. What must happen to the other three scores?",
             "No score of “A” went up. It takes what the others don't get, since all must sum to 1.",
-            done=rests and bool(kept) and not forget,
-            told=told,
+            done=rests and bool(unchanged) and not forget,
+            note=note,
         ),
     ]

@@ -59,11 +59,11 @@ def draw(book: Book) -> list[Question]:
     run = _run(book.view)
     n = len(run.token_ids)
     cases, shorter = (gaps.as_in(book.view.model, run, m) for m in (n, n - 1))
-    place = st.container()
+    listing_place = st.container()
     given, verdicts = {}, {}
     for gap in GAPS:
         given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], shorter[gap.name][0])
-    with place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
+    with listing_place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
         st.code(Draft(given).source(), wrap_lines=True)
     code(gaps.as_in, gaps.judge)
     return _questions(verdicts, _speaks(run, given, verdicts))
@@ -119,9 +119,9 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
         )
         verdict = gaps.judge(gap, given, cases, shorter)
         if verdict.kind == "right":
-            prose.markdown(f":green-badge[right] {verdict.said}")
-        elif verdict.said:
-            prose.markdown(f":orange-badge[not yet] {verdict.said}")
+            prose.markdown(f":green-badge[right] {verdict.remark}")
+        elif verdict.remark:
+            prose.markdown(f":orange-badge[not yet] {verdict.remark}")
     return given, verdict
 
 
@@ -199,7 +199,7 @@ def _questions(verdicts: Mapping[str, Verdict], same: bool) -> list[Question]:
             "No error, no warning: only the words tell. That's why a model is tested against "
             "numbers that something else has worked out.",
             done=one_wrong and not same,
-            told="One is wrong, but the tokens are the same. Spoil it more, or another."
+            note="One is wrong, but the tokens are the same. Spoil it more, or another."
             if one_wrong and same
             else "",
         ),

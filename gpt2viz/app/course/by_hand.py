@@ -61,21 +61,21 @@ def _journey(book: Book) -> Iterator[Question]:
     left, right = st.columns(2, gap="medium")
     with left:
         x = table(parameters.JOURNEY_X, "Six words", attention.JOURNEY_X, attention.JOURNEY, _AXES)
-        places = range(len(attention.JOURNEY))
+        positions = range(len(attention.JOURNEY))
         chosen: int = st.selectbox(
             "Query",
-            places,
+            positions,
             format_func=lambda n: f"{n} {attention.JOURNEY[n]}",
-            **address.choice(parameters.JOURNEY_Q, places),
+            **address.choice(parameters.JOURNEY_Q, positions),
         )
-    found = attention.attend(x, x, x, scaled=False)
+    steps = attention.attend(x, x, x, scaled=False)
     with right:
-        panel = pairs("weights", found.weights, attention.JOURNEY, "attention weight")
+        panel = pairs("weights", steps.weights, attention.JOURNEY, "attention weight")
         picture(book, "journey_weights", [panel], "unit", height=330)
-    for name, numbers in mixture(found, chosen):
+    for name, numbers in mixture(steps, chosen):
         st.latex(rf"\text{{{'context vector' if name == 'output' else name}}} {numbers}")
     code(attention.attend)
-    own = [int(n) for n in np.asarray(found.weights.argmax(1))]
+    own = [int(n) for n in np.asarray(steps.weights.argmax(1))]
     yield from [
         Question(
             "journey_self",
@@ -95,8 +95,8 @@ def _journey(book: Book) -> Iterator[Question]:
             "different directions?",
             "Vectors at right angles have the score 0. Three dimensions are enough for six "
             "directions, if both signs are used.",
-            done=own == list(places),
-            told=_itself(own) if not np.allclose(x, attention.JOURNEY_X) else "",
+            done=own == list(positions),
+            note=_itself(own) if not np.allclose(x, attention.JOURNEY_X) else "",
         ),
     ]
 
@@ -129,37 +129,37 @@ def _sentence(book: Book) -> Iterator[Question]:
         with column:
             weights.append(table(which, which.says, start, ("out 1", "out 2"), _AXES[:2]))
     q, k, v = (attention.project(x, w) for w in weights)
-    found = attention.attend(q, k, v)
+    steps = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
     panels = [vectors(name, part, labels, ("1", "2"), TOKENS) for name, part in made]
     picture(book, "hand_qkv", panels, height=230)
     scores, mixed, outputs = st.columns([5, 5, 4], gap="medium")
     with scores:
-        one = pairs("raw scores QKᵀ", found.scores, labels, "score")
-        picture(book, "hand_scores", [one], height=300)
+        panel = pairs("raw scores QKᵀ", steps.scores, labels, "score")
+        picture(book, "hand_scores", [panel], height=300)
     with mixed:
-        one = pairs("weights", found.weights, labels, "attention weight")
-        picture(book, "hand_weights", [one], "unit", height=300)
+        panel = pairs("weights", steps.weights, labels, "attention weight")
+        picture(book, "hand_weights", [panel], "unit", height=300)
     with outputs:
-        one = vectors("output", found.output, labels, ("1", "2"), TOKENS)
-        picture(book, "hand_output", [one], height=300)
-    st.latex(rf"\text{{output of crane}} {equals(found.output[1])}")
-    output.table(_shapes(found), "Shapes", hide_index=True)
+        panel = vectors("output", steps.output, labels, ("1", "2"), TOKENS)
+        picture(book, "hand_output", [panel], height=300)
+    st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
+    output.table(_shapes(steps), "Shapes", hide_index=True)
     code(attention.drawn_weights, attention.project, attention.attend)
     first = (np.array(attention.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
-    yield _equal_outputs(found, changed)
+    yield _equal_outputs(steps, changed)
     _fused(x, weights)
     draw_values(book)
 
 
-def _equal_outputs(found: attention.Steps, changed: list[bool]) -> Question:
+def _equal_outputs(steps: attention.Steps, changed: list[bool]) -> Question:
     """``changed`` tells which of x, W_Q, W_K and W_V are not those of the text."""
-    gap = float((found.output - found.output[0]).abs().max())
+    gap = float((steps.output - steps.output[0]).abs().max())
     touched = [name for name, n in (("x", 0), ("$W_Q$", 1), ("$W_V$", 3)) if changed[n]]
-    told = ""
+    note = ""
     if touched and gap < SAME:
-        told = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
+        note = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
     return Question(
         "hand_value",
         "Make the **output** the same for all four words without touching x, $W_Q$ or $W_V$. "
@@ -169,7 +169,7 @@ def _equal_outputs(found: attention.Steps, changed: list[bool]) -> Question:
         "With $W_K = 0$ all keys and so all scores are 0, all weights 1/4, and every output is "
         "the mean of the values.",
         done=gap < SAME and not touched,
-        told=told,
+        note=note,
     )
 
 
@@ -183,16 +183,16 @@ def _fused(x: Array, weights: list[Array]) -> None:
     parts = zip(
         attention.fused(x, w_q, w_k, w_v), map(partial(attention.project, x), weights), strict=True
     )
-    gap = max(float((one - other).abs().max()) for one, other in parts)
+    gap = max(float((stacked - separate).abs().max()) for stacked, separate in parts)
     prose.markdown(
         f"Largest difference between the two ways, with the numbers above: **{difference(gap)}**"
     )
     code(attention.project, attention.fused)
 
 
-def _shapes(found: attention.Steps) -> dict[str, list[str]]:
+def _shapes(steps: attention.Steps) -> dict[str, list[str]]:
     names = ("x · W_Qᵀ and so on", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
-    tensors = (found.q, found.scores, found.scaled_scores, found.weights, found.output)
+    tensors = (steps.q, steps.scores, steps.scaled_scores, steps.weights, steps.output)
     return {
         "step": list(names),
         "shape": [str(tuple(tensor.shape)) for tensor in tensors],
@@ -234,11 +234,13 @@ def _scale(book: Book) -> Iterator[Question]:
         title, both, ("unscaled", "divided by √hs"), keys, ("scores", "weight, by size")
     )
     picture(book, "sharpness", [panel], "unit", height=190)
-    found = largest_weight(scores, 1), largest_weight(scores, hs**0.5)
-    told = (f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in found)
+    spreads = largest_weight(scores, 1), largest_weight(scores, hs**0.5)
+    ranges = (
+        f"**{spread.mean:.2f}** ({spread.low:.2f} to {spread.high:.2f})" for spread in spreads
+    )
     prose.markdown(
         "The largest weight: its mean, and the range that holds the middle eight in ten draws. "
-        "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*told)
+        "Unscaled {}, divided by √hs {}. A single draw may show the opposite.".format(*ranges)
     )
     guess.shown("scale")
     code(score_variance, random_scores, sharpness, largest_weight)
@@ -250,7 +252,7 @@ def _scale(book: Book) -> Iterator[Question]:
             "The more numbers a query has, the further apart the scores.",
             "Nearly one-hot: the other seven keys share less than a tenth, and a small change in "
             "their scores changes next to nothing.",
-            done=found[0].mean > 0.9,
+            done=spreads[0].mean > 0.9,
         ),
     ]
 
@@ -276,14 +278,14 @@ def draw_values(book: Book) -> None:
     itself, chosen = hand_over(x, LOOKS_FOR, FOUND_BY, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:
-        one = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
-        picture(book, "values_weights", [one], "unit", height=240)
+        panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
+        picture(book, "values_weights", [panel], "unit", height=240)
     with columns[1]:
-        one = vectors("V = x: output", itself.output, VALUE_WORDS, _TELLING, TOKENS)
-        picture(book, "values_itself", [one], height=240)
+        panel = vectors("V = x: output", itself.output, VALUE_WORDS, _TELLING, TOKENS)
+        picture(book, "values_itself", [panel], height=240)
     with columns[2]:
-        one = vectors("V = x W_Vᵀ: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS)
-        picture(book, "values_chosen", [one], height=240)
+        panel = vectors("V = x W_Vᵀ: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS)
+        picture(book, "values_chosen", [panel], height=240)
     gap = float((itself.weights - chosen.weights).abs().max())
     prose.markdown(
         f"The weights are the same both times: largest difference **{difference(gap)}**. With V = "

@@ -192,8 +192,8 @@ _EXPLAINED_IN: Mapping[Switch, str] = {
 def choose() -> str:
     """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
     address.choice(parameters.EXAMPLE, list(EXAMPLES))
-    wanted: str | None = address.chosen(parameters.EXAMPLE)
-    holding = next((name for name, c in CHAPTERS.items() if wanted in c.examples), None)
+    example: str | None = address.chosen(parameters.EXAMPLE)
+    holding = next((name for name, c in CHAPTERS.items() if example in c.examples), None)
     if holding and address.asked(parameters.CHAPTER) is None:
         address.respell(parameters.CHAPTER, holding)
     names, done = list(CHAPTERS), progress.answered()
@@ -212,23 +212,23 @@ def choose() -> str:
         **address.choice(parameters.CHAPTER, names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
-    if wanted and wanted not in CHAPTERS[chosen].examples:  # the reader has gone on
-        wanted = None
+    if example and example not in CHAPTERS[chosen].examples:  # the reader has gone on
+        example = None
         address.put(parameters.EXAMPLE, None)
-    land(chosen, wanted or "")
+    land(chosen, example or "")
     return chosen
 
 
 def _summary() -> str:
-    """What was done in each chapter that was begun, as a list."""
+    """A list of the chapters that were begun, with the progress in each."""
     answered, lines = progress.answered(), []
     for name, chapter in CHAPTERS.items():
         count, given = len(answered.get(name, ())), progress.guesses().get(chapter.predicted)
-        said = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
+        parts = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
         if given:
             off = guesses.judge(guesses.ROWS[chapter.predicted], given).off
-            said.append(f"prediction off by {off:.2f}")
-        lines += [f"- {chapter.title}: {', '.join(said)}"] if said else []
+            parts.append(f"prediction off by {off:.2f}")
+        lines += [f"- {chapter.title}: {', '.join(parts)}"] if parts else []
     return "\n".join(lines)
 
 
@@ -236,11 +236,13 @@ def show(name: str, colors: Palette) -> None:
     """Draw a chapter, its questions, and the way to the next."""
     chapter = CHAPTERS[name]
     names = list(CHAPTERS)
-    place = names.index(name)
+    position = names.index(name)
     st.header(chapter.title, anchor=name)
     view = None
     if chapter.reads_sentence:
-        known = [one for one, where in _EXPLAINED_IN.items() if names.index(where) <= place]
+        known = [
+            switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
+        ]
         view = page.read_sentence(colors, chapter.choosing, known)
     book = Book(colors, view)
     questions.ask(name, chapter.draw(book))
@@ -252,8 +254,8 @@ def show(name: str, colors: Palette) -> None:
     )
     if chapter.examples and name != APPENDIX:
         _to_appendix(chapter.examples)
-    if place + 1 < len(names):
-        following = names[place + 1]
+    if position + 1 < len(names):
+        following = names[position + 1]
         st.button(
             f"Next: {CHAPTERS[following].title}",
             icon=":material/arrow_forward:",

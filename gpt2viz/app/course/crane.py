@@ -58,17 +58,17 @@ def draw(book: Book) -> list[Question]:
             _VALUES[sentence], "Values", attention.CRANE_VALUES[sentence], labels, _PLANE
         )
     heat = temperature()
-    found = attention.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
+    steps = attention.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
     first = attention.CRANE_KEYS[sentence]
     asked_as_before = bool(np.allclose(query, attention.CRANE_QUERY) and np.allclose(keys, first))
     with numbers:
         seen = guess.shown("crane", asked_as_before and sentence == "bird" and heat == 1)
         if seen:
-            _pictures(book, found, labels, heat)
+            _pictures(book, steps, labels, heat)
     code(attention.attend)
     if seen:
-        draw_arrows(book, found, labels, _PLANE, partial(_moved, sentence))
-    return _questions(found, sentence, asked_as_before, heat, seen)
+        draw_arrows(book, steps, labels, _PLANE, partial(_moved, sentence))
+    return _questions(steps, sentence, asked_as_before, heat, seen)
 
 
 def _moved(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
@@ -87,42 +87,42 @@ def _choose() -> str:
     return sentence
 
 
-def _pictures(book: Book, found: attention.Steps, labels: tuple[str, ...], heat: float) -> None:
-    one = pairs("weights of crane", found.weights[:1], labels, "attention weight")
-    picture(book, "crane_weights", [one], "unit", height=170)
+def _pictures(book: Book, steps: attention.Steps, labels: tuple[str, ...], heat: float) -> None:
+    panel = pairs("weights of crane", steps.weights[:1], labels, "attention weight")
+    picture(book, "crane_weights", [panel], "unit", height=170)
     step = {
         "scores": r"q \cdot K^\top",
         "weights": r"\text{softmax}" + ("" if heat == 1 else f"(s / {heat:g})"),
         "output": r"\text{new vector} = \text{weights}\cdot V",
     }
-    for name, numbers in mixture(found, 0, heat):
+    for name, numbers in mixture(steps, 0, heat):
         st.latex(f"{step[name]} {numbers}")
     prose.caption(
         "q is the query of crane. K holds the keys and V the values, a row for each word. The sign "
         "⊤ turns rows into columns, so that q meets each key in turn."
     )
-    after = np.vstack([found.v, found.output[:1]])
+    after = np.vstack([steps.v, steps.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
     panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)
     picture(book, "crane_vectors", [panel], height=250)
 
 
 def _questions(
-    found: attention.Steps, sentence: str, asked_as_before: bool, heat: float, seen: bool
+    steps: attention.Steps, sentence: str, asked_as_before: bool, heat: float, seen: bool
 ) -> list[Question]:
     """``asked_as_before`` tells that query and keys are those of the text, ``seen`` that the
     weights are shown.
     """
     heated = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
-    machine = bool(found.output[0, 1] > found.output[0, 0])
-    told = ""
+    machine = bool(steps.output[0, 1] > steps.output[0, 0])
+    note = ""
     if machine and sentence != "bird":
-        told = "That is “lifted steel”. Choose the bird."
+        note = "That is “lifted steel”. Choose the bird."
     elif machine:
-        told = heated or "The query or a key was changed too. Put it back."
+        note = heated or "The query or a key was changed too. Put it back."
     last = attention.CRANE_WORDS[sentence][-1]
-    weight = float(found.weights[0, -1])
-    animal = float(found.output[0, 0])
+    weight = float(steps.weights[0, -1])
+    animal = float(steps.output[0, 0])
     return [
         Question(
             "crane_half",
@@ -131,7 +131,7 @@ def _questions(
             "A longer key that points the same way gives a larger dot product.",
             "Weights depend on queries and keys alone. The values have no say in them.",
             done=weight > 0.5 and heat == 1,
-            told=heated if weight > 0.5 else "",
+            note=heated if weight > 0.5 else "",
         ),
         Question(
             "crane_machine",
@@ -140,7 +140,7 @@ def _questions(
             "The weights stay. What must the words hand over, so that their mixture is a machine?",
             "Where a word looks and what it takes from there are two separate things.",
             done=machine and sentence == "bird" and asked_as_before and heat == 1,
-            told=told,
+            note=note,
         ),
     ]
 
@@ -149,7 +149,7 @@ _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 
 
 def temperature() -> float:
-    """What softmax divides the scores by, which is picked further down."""
+    """The divisor of softmax's scores, which is picked further down."""
     address.choice(parameters.CRANE_HEAT, _HEATS)
     chosen: float = address.chosen(parameters.CRANE_HEAT)
     return chosen
@@ -157,7 +157,7 @@ def temperature() -> float:
 
 def draw_arrows(
     book: Book,
-    found: Steps,
+    steps: Steps,
     words: tuple[str, ...],
     axes: tuple[str, str],
     moved: Callable[[list[float], list[float], list[float]], None],
@@ -172,17 +172,17 @@ def draw_arrows(
         "\n\nIn the second plane each value is cut down to its weight. Put tip to tail, these "
         "pieces end at the new vector."
     )
-    query, weights = found.q[0], found.weights[0]
+    query, weights = steps.q[0], steps.weights[0]
     drawn = controls.Arrows(
         words,
         axes,
         query,
-        found.k,
-        attention.shadows(query, found.k),
-        found.scores[0],
+        steps.k,
+        attention.shadows(query, steps.k),
+        steps.scores[0],
         weights,
-        found.v,
-        attention.tip_to_tail(weights, found.v),
+        steps.v,
+        attention.tip_to_tail(weights, steps.v),
         temperature(),
     )
     controls.draw_arrows(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)

@@ -18,29 +18,29 @@ from gpt2viz.textbook import guesses
 _EXACT = 6
 
 
-class _Asked(NamedTuple):
-    """What is asked for, and what the numbers that softmax is given are called."""
+class _Prediction(NamedTuple):
+    """The question of a row, its title, and the name of the numbers that softmax is given."""
 
     text: str
     title: str
     scores: str = "scores"
 
 
-_ASKED = {
-    "crane": _Asked("How much weight does **crane** give to each word?", "weights of crane"),
-    "scale": _Asked(
+_PREDICTIONS = {
+    "crane": _Prediction("How much weight does **crane** give to each word?", "weights of crane"),
+    "scale": _Prediction(
         "Take a query of 64 numbers and four keys, with round scores. How much weight does each "
         "key get, once the scores are divided by √64 = 8?",
         "weights of the four keys",
         "scores before they are divided",
     ),
-    "mask": _Asked("How much weight does **ate** give to each word?", "weights of ate"),
-    "next": _Asked("How probable is each word?", "probabilities", "logits"),
+    "mask": _Prediction("How much weight does **ate** give to each word?", "weights of ate"),
+    "next": _Prediction("How probable is each word?", "probabilities", "logits"),
 }
 
 
 def shown(id: str, as_in_text: bool = True) -> bool:
-    """Whether a row's weights may be seen. Where they may not yet, ask what the reader expects.
+    """True where a row's weights may be seen. Else ask for the reader's prediction.
 
     ``as_in_text`` tells that the numbers on the page are those of the row: with any others there
     is nothing to predict, so that a link to edited numbers shows what follows from them.
@@ -56,14 +56,14 @@ def shown(id: str, as_in_text: bool = True) -> bool:
 
 
 def _ask(id: str) -> None:
-    row, asked = guesses.ROWS[id], _ASKED[id]
+    row, words = guesses.ROWS[id], _PREDICTIONS[id]
     prose.markdown(
-        f"**Predict first.** {asked.text} Drag the bars, or use the keyboard's arrows. They "
+        f"**Predict first.** {words.text} Drag the bars, or use the keyboard's arrows. They "
         "always sum to 1."
     )
-    st.latex(rf"\text{{{asked.scores}}} = {given(np.round(row.scores, _EXACT))}")
+    st.latex(rf"\text{{{words.scores}}} = {given(np.round(row.scores, _EXACT))}")
     ask_guess(
-        asked.title,
+        words.title,
         row.words,
         key=f"guess_{id}",
         expected=partial(_expect, id),
@@ -82,11 +82,11 @@ def _skip(id: str) -> None:
 
 def _compare(id: str, guess: list[int]) -> None:
     """The guess beside the row, how far it is off, and which mistake it looks like."""
-    row, asked = guesses.ROWS[id], _ASKED[id]
+    row, words = guesses.ROWS[id], _PREDICTIONS[id]
     real = np.asarray(guesses.weights(row), float)
     with st.container(border=True, key=f"guessed_{id}"):
         compare_guess(
-            f"{asked.title}, expected and real",
+            f"{words.title}, expected and real",
             row.words,
             guess,
             real.tolist(),
@@ -95,11 +95,11 @@ def _compare(id: str, guess: list[int]) -> None:
         if row.hs > 1:
             divided = given(np.asarray(guesses.scaled(row)).round(_EXACT))
             st.latex(rf"\text{{divided}} = {divided} \qquad \text{{softmax}} {equals(real)}")
-        prose.markdown(said(guesses.judge(row, guess)))
+        prose.markdown(describe(guesses.judge(row, guess)))
 
 
-def said(verdict: guesses.Verdict) -> str:
-    """How far a guess is off, in words, and which mistake it looks like."""
+def describe(verdict: guesses.Verdict) -> str:
+    """A verdict in words: the guess's distance, and the mistake that it looks like."""
     off = f"**{verdict.off:.2f}**" if verdict.off >= 0.005 else "less than **0.01**"
     close = "Close! " if verdict.off <= guesses.CLOSE and not verdict.mistake else ""
     return (

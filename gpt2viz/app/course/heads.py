@@ -110,7 +110,7 @@ def _way_questions(refused: bool, C: int) -> list[Question]:
             "1024 is a power of 2.",
             "6, 7, 12, 20 and 24 don't divide 1024. GPT-2 medium has 1024 channels and 16 heads.",
             done=refused and C == 1024,
-            told=f"That is refused too, but with {C:,} channels." if refused else "",
+            note=f"That is refused too, but with {C:,} channels." if refused else "",
         ),
     ]
 
@@ -128,8 +128,8 @@ def _variants(book: Book) -> Iterator[Question]:
         x = table(parameters.VARIANTS_X, "Input", attention.JOURNEY_X, labels, axes)
     seeds = range(10)
     seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.VARIANTS_SEED, seeds))
-    found = heads.four_variants(x, nh=3, seed=seed)
-    panels = [vectors(name, out, labels, axes, TOKENS) for name, out in found.items()]
+    outputs = heads.four_variants(x, nh=3, seed=seed)
+    panels = [vectors(name, out, labels, axes, TOKENS) for name, out in outputs.items()]
     picture(book, "variants", panels, height=300)
     code(
         heads.four_variants,
@@ -139,7 +139,7 @@ def _variants(book: Book) -> Iterator[Question]:
         heads.CausalAttention,
         heads.MultiHeadAttention,
     )
-    causal, free = found["causal"], found["trainable"]
+    causal, free = outputs["causal"], outputs["trainable"]
     yield Question(
         "variants_last",
         "The trainable and the causal form have the same tables here. For which word do they "
@@ -204,19 +204,19 @@ def _real(book: Book) -> Iterator[Question]:
             do[n, m] = _most_to_itself(weights)
             scores[n, m] = float(np.nan_to_num(to_itself.of(weights, view.trace.token_ids)))
     best, here = max(scores.values()), scores[layer, head]
-    told = f"In this head a token gives itself {here:.2f} on average."
+    note = f"In this head a token gives itself {here:.2f} on average."
     if len(view.labels) == 1:
-        told = "A single token can see nothing else: write a longer sentence first."
+        note = "A single token can see nothing else: write a longer sentence first."
     yield from [
         Question(
             "real_self",
-            f"Find a head in which every token looks most at **itself**. {told}",
+            f"Find a head in which every token looks most at **itself**. {note}",
             "Look for a diagonal of strong colour. “Side by side” shows several layers at once.",
             f"Mean weight on the token itself: {here:.2f}; the largest of all "
             f"{config.n_layer * config.n_head} heads for this sentence is {best:.2f}. Where it is "
             "1, nothing moves between tokens: what the head adds comes from each token alone.",
             done=len(view.labels) > 1 and do[layer, head],
-            told=""
+            note=""
             if any(do.values())
             else "No head does so with this sentence. Try another sentence.",
         ),
@@ -224,7 +224,7 @@ def _real(book: Book) -> Iterator[Question]:
 
 
 def _most_to_itself(weights: np.ndarray) -> bool:
-    """Whether every token of a head (T, T) looks at itself more than at any other."""
+    """True where every token of a head (T, T) looks at itself more than at any other."""
     return bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
 
 
@@ -236,7 +236,7 @@ def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
     """Vectors of C channels into nh heads and back; nh must divide C."""
     drawn, hs = min(T, _ROWS), C // nh
     states = heads.split_and_merge(drawn, C, nh)
-    told = [
+    captions = [
         f"({B}, {T}, {C}): a row for each token. A colour marks the {hs} channels of one head.",
         f"view: ({B}, {T}, {nh}, {hs}). Each row is cut into {nh} pieces. Nothing has moved.",
         f"transpose: ({B}, {nh}, {T}, {hs}). Heads are counted first, so they are drawn apart; in "
@@ -248,5 +248,5 @@ def heads_split(book: Book, B: int, T: int, C: int, nh: int) -> None:
         f"**To scale.** {'The first ' if drawn < T else ''}{drawn} of {T} tokens of one text. "
         "A block is what one head gets of one token."
     )
-    play(book, frames.splitting_heads(states, nh, told), parameters.WAY_STEP)
+    play(book, frames.splitting_heads(states, nh, captions), parameters.WAY_STEP)
     code(heads.split_and_merge)

@@ -1,4 +1,4 @@
-"""How it learns: a batch and its loss, one step, four small models trained, and the real one."""
+"""Learning: a batch and its loss, one step, four small models trained, and the real one."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def _batch(view: View) -> None:
         ]
     output.table(columns, "A batch and its targets", height=36 * min(len(inputs[0]) + 1, 10))
     count = int((targets != learning.IGNORED).sum())
-    said = f"{targets.size} places, **{counted(count, 'lessons')}**."
+    summary = f"{targets.size} places, **{counted(count, 'lessons')}**."
     bits = surprise(view.trace)[1:]
     if not len(bits):
-        said += " Your single token is no lesson: nothing follows it."
+        summary += " Your single token is no lesson: nothing follows it."
     elif np.isfinite(bits).all():
         nats = float(bits.mean() * np.log(2))
-        said += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
-    prose.markdown(said)
+        summary += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
+    prose.markdown(summary)
     code(learning.batch)
 
 
@@ -134,13 +134,13 @@ def _by_hand() -> tuple[Array, float]:
 
 
 def _lessons() -> list[str]:
-    """What is read and what follows, for each place of the two words."""
+    """Each letter of the two words with the one that follows, and the padding."""
     longest = max(map(len, learning.WORDS)) - 1
-    found = []
+    lessons = []
     for word in learning.WORDS:
-        found += [f"{a} → {b}" for a, b in pairwise(word)]
-        found += ["padding"] * (longest + 1 - len(word))
-    return found
+        lessons += [f"{a} → {b}" for a, b in pairwise(word)]
+        lessons += ["padding"] * (longest + 1 - len(word))
+    return lessons
 
 
 def _step(book: Book, logits: Array) -> bool:
@@ -169,7 +169,8 @@ def _step(book: Book, logits: Array) -> bool:
         panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
         picture(book, "learn_table", [panel], height=230)
         before, after = (
-            float(learning.cross_entropy(one[read], targets).mean) for one in (logits, moved)
+            float(learning.cross_entropy(letter_table[read], targets).mean)
+            for letter_table in (logits, moved)
         )
         st.metric("Loss after the step", f"{after:.4f}", f"{after - before:+.4f}", "inverse")
     _every_rate(book, logits, before)
@@ -187,8 +188,8 @@ def _every_rate(book: Book, logits: Array, before: float) -> None:
     lessons = learning.words()
     read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
     rates = np.geomspace(_RATES[0], _RATES[-1], 61)
-    tables = [np.asarray(learning.step(logits, lessons, float(one))) for one in rates]
-    losses = [float(learning.cross_entropy(one[read], targets).mean) for one in tables]
+    tables = [np.asarray(learning.step(logits, lessons, float(stepped))) for stepped in rates]
+    losses = [float(learning.cross_entropy(stepped[read], targets).mean) for stepped in tables]
     drawn = curves_at(
         "Loss after one step, by learning rate",
         rates,
@@ -216,39 +217,39 @@ def _four(book: Book) -> None:
         seed: int = st.selectbox(
             "Seed", seeds, width=120, **address.choice(parameters.LEARN_SEED, seeds)
         )
-        job, asked = training(seed), f"_train_{seed}"
-        if job.share < 1 and not st.session_state.get(asked):
+        job, requested = training(seed), f"_train_{seed}"
+        if job.share < 1 and not st.session_state.get(requested):
             st.button(
                 "Train the four models",
                 icon=":material/play_arrow:",
                 on_click=st.session_state.__setitem__,
-                args=(asked, True),
+                args=(requested, True),
                 key="train",
             )
-    if st.session_state.get(asked):
+    if st.session_state.get(requested):
         job.go_on(book.view.model)
         jobs.bar([job], "Training", "Train the four models", "training")
     elif job.share < 1:
         return
-    if any(len(one.points) > 1 for one in job.found.values()):
+    if any(len(learned.points) > 1 for learned in job.learned.values()):
         _losses(book, job)
 
 
 def _losses(book: Book, job: Training) -> None:
-    """What a training has measured by now."""
-    found = job.found
-    curves = {name: dict(one.points) for name, one in found.items()}
+    """The losses that a training has measured by now."""
+    models = job.learned
+    curves = {name: dict(model.points) for name, model in models.items()}
     drawn = losses_of_models("Held-out loss of four models, by training step", curves)
     output.picture(drawn, book.colors, key="learn_losses", of_run=False)
-    done = {name: one for name, one in found.items() if one.written}
-    last = [one.points[-1].loss for one in done.values()]
+    done = {name: model for name, model in models.items() if model.written}
+    last = [model.points[-1].loss for model in done.values()]
     output.table(
         {
             "model": list(done),
-            "parameters": [one.n_parameters for one in done.values()],
+            "parameters": [model.n_parameters for model in done.values()],
             "loss": last,
             "as unsure as among": [f"{learning.perplexity(loss):.1f} letters" for loss in last],
-            "it writes": [one.written for one in done.values()],
+            "it writes": [model.written for model in done.values()],
         },
         "Four models",
         hide_index=True,
@@ -281,13 +282,13 @@ _BUILT = (
 
 
 def _fell(done: dict[str, Learned]) -> str:
-    """What each addition did to the loss."""
-    names, losses = list(done), [one.points[-1].loss for one in done.values()]
+    """The change of the loss by each addition."""
+    names, losses = list(done), [model.points[-1].loss for model in done.values()]
     steps = zip(names[1:], losses, losses[1:], strict=False)
-    said = ", ".join(f"{name} {signed(after - before, '+.4f')}" for name, before, after in steps)
+    changes = ", ".join(f"{name} {signed(after - before, '+.4f')}" for name, before, after in steps)
     held = all(after < before for before, after in pairwise(losses))
     return (
-        f"Measured on this server, with this seed: {said}."
+        f"Measured on this server, with this seed: {changes}."
         + (" **Each addition lowered the loss.** " if held else " Not each lowered the loss here. ")
         + "A head mixes what it sees into one vector; several can look at different letters at "
         "once. In the block, each letter's own vector stays, and each part adds to it."
@@ -362,7 +363,7 @@ def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
             "nobody can tell which. Anyone who sees the letters before it can. That is what "
             "attention is for.",
             done=low,
-            told=f"Now it is {loss:.4f}." if edited and not low else "",
+            note=f"Now it is {loss:.4f}." if edited and not low else "",
         ),
     ]
 
@@ -389,7 +390,7 @@ class Training(Job):
 
     seed: int
     size: Setting = field(default_factory=Setting)
-    found: Mapping[str, Learned] = field(default_factory=dict)
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
     def work(self, model: Model) -> None:
         """Wait until no other training goes on, then train one model after the other."""
@@ -401,26 +402,26 @@ class Training(Job):
             _TURN.release()
 
     def _train(self) -> None:
-        text, size, found = learning.corpus(), self.size, dict[str, Learned]()
+        text, size, done = learning.corpus(), self.size, dict[str, Learned]()
         small = {
             name: learning.build(name, len(text.letters), size, self.seed)
             for name in learning.PARTS
         }
-        counts = {name: sum(p.numel() for p in one.parameters()) for name, one in small.items()}
+        counts = {name: sum(p.numel() for p in model.parameters()) for name, model in small.items()}
         before = 0
-        for name, one in small.items():
+        for name, model in small.items():
             points: list[Point] = []
             with threads(size.B * size.T * counts[name]):
-                for point in learning.train(one, text, size, self.seed):
+                for point in learning.train(model, text, size, self.seed):
                     points.append(point)
-                    self.found = found | {name: Learned(tuple(points), counts[name])}
+                    self.learned = done | {name: Learned(tuple(points), counts[name])}
                     # A step takes about as long as the model has parameters.
-                    done = before + counts[name] * point.step / size.steps
-                    self.tell(done / sum(counts.values()))
-                written = learning.write(one, text.letters, size.T, WRITTEN, self.seed)
-            found[name] = Learned(tuple(points), counts[name], written)
+                    steps = before + counts[name] * point.step / size.steps
+                    self.tell(steps / sum(counts.values()))
+                written = learning.write(model, text.letters, size.T, WRITTEN, self.seed)
+            done[name] = Learned(tuple(points), counts[name], written)
             before += counts[name]
-        self.found = found
+        self.learned = done
 
 
 @st.cache_resource(max_entries=len(SEEDS), show_spinner=False)

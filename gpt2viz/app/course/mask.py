@@ -57,8 +57,8 @@ def draw(book: Book) -> Iterator[Question]:
     with right:
         seen = guess.shown("mask", causal and bool(np.allclose(scaled, attention.PRINTED_SCALED)))
         if seen:
-            one = pairs("weights", weights, labels, "attention weight", masked)
-            picture(book, "mask_weights", [one], "unit", height=330)
+            panel = pairs("weights", weights, labels, "attention weight", masked)
+            picture(book, "mask_weights", [panel], "unit", height=330)
     for n, word in enumerate(labels if seen else ()):
         st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
     code(attention.hide_later)
@@ -76,11 +76,11 @@ def draw(book: Book) -> Iterator[Question]:
 
 
 def _after_softmax() -> Question:
-    """What a row sums to where the mask comes too late, in the table as it was at first."""
+    """The sum of a row where the mask comes too late, in the table as it was at first."""
     weights = np.asarray(rows(attention.PRINTED_SCALED).softmax(dim=-1))
-    kept = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
-    sums = [f"{float(row.sum()):.4f}" for row in kept]
-    first, itself = (float(x) for x in kept[1, :2])
+    masked = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
+    sums = [f"{float(row.sum()):.4f}" for row in masked]
+    first, itself = (float(x) for x in masked[1, :2])
     return Question(
         "mask_after",
         "Somebody puts the mask **after** softmax: it sets the weights of later words to 0, and "
@@ -113,7 +113,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "only one that all later tokens can see. Many heads of real models rest there when "
             "they find nothing to do: an attention sink (Xiao et al. 2023).",
             done=bool(causal and five),
-            told="The mask is off. Switch it on and look again." if five else "",
+            note="The mask is off. Switch it on and look again." if five else "",
         ),
         Question(
             "mask_even",
@@ -121,7 +121,7 @@ def _questions(causal: bool, scaled: Array, last_row: Array) -> list[Question]:
             "Equal scores give equal weights, whatever their size.",
             "Softmax knows only differences: four equal scores, of any size, give 1/4 each.",
             done=bool(np.allclose(last_row, 0.25, atol=1e-4)),
-            told="That is the column of “fish”: how others look at it. Its own row is the last one."
+            note="That is the column of “fish”: how others look at it. Its own row is the last one."
             if column
             else "",
         ),
@@ -136,15 +136,15 @@ def mask_closes(book: Book, scores: ArrayLike) -> None:
         "others."
     )
     states = attention.closing(scores)
-    told = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
+    captions = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
     for n, word in enumerate(attention.SENTENCE):
         before, after = (
             ", ".join(written(float(x)) for x in states[at].weights[n]) for at in (n, n + 1)
         )
         later = " and ".join(attention.SENTENCE[n + 1 :])
         went = f"−∞ goes in for {later}. Its weights {before} become {after}."
-        told.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
-    play(book, frames.closing_mask(states, attention.SENTENCE, told), parameters.MASK_STEP)
+        captions.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
+    play(book, frames.closing_mask(states, attention.SENTENCE, captions), parameters.MASK_STEP)
     code(attention.closing)
 
 
@@ -206,16 +206,16 @@ def draw_two_orders(book: Book) -> None:
     with st.container(horizontal=True, gap="large"):
         on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
-    places = np.array(embeddings.POSITION_VECTORS) * on
+    positions = np.array(embeddings.POSITION_VECTORS) * on
     both = (0, 1, 2), (2, 1, 0)
-    found = [embeddings.read_in_order(order, places, causal=causal) for order in both]
+    mixtures = [embeddings.read_in_order(order, positions, causal=causal) for order in both]
     panels = [
         vectors(
             " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, PLANE, TOKENS
         )
-        for order, mixed in zip(both, found, strict=True)
+        for order, mixed in zip(both, mixtures, strict=True)
     ]
     picture(book, "order", panels, height=240)
-    gap = float((found[0] - found[1]).abs().max())
+    gap = float((mixtures[0] - mixtures[1]).abs().max())
     prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
-    code(embeddings.look_up, embeddings.place, embeddings.read_in_order, attention.attend)
+    code(embeddings.look_up, embeddings.add_positions, embeddings.read_in_order, attention.attend)

@@ -25,12 +25,12 @@ def draw(_book: Book) -> list[Question]:
     for n, mistake in enumerate(mistakes.MISTAKES):
         with st.container(border=True, key=f"mistake_{n}"):
             prose.markdown(f"**{n + 1}. {mistake.name}**")
-            kind, said = mistakes.message(mistake.made)
-            st.code(f"{kind}: {said}", language=None, wrap_lines=True)
+            kind, message = mistakes.message(mistake.made)
+            st.code(f"{kind}: {message}", language=None, wrap_lines=True)
             if mistake.caught is not None:
-                kind, said = mistakes.message(mistake.caught)
+                kind, message = mistakes.message(mistake.caught)
                 prose.caption("This project's own check, which comes first:")
-                st.code(f"{kind}: {said}", language=None, wrap_lines=True)
+                st.code(f"{kind}: {message}", language=None, wrap_lines=True)
             prose.markdown(f"**What to do.** {mistake.fix}")
             with st.expander("The code that fails", icon=":material/code:"):
                 st.code(inspect.getsource(mistake.made))
@@ -39,10 +39,10 @@ def draw(_book: Book) -> list[Question]:
     widths, counts = [48, 64, 100, 768, 1000], [1, 3, 4, 7, 12, 25]
     C = columns[0].selectbox("n_embd", widths, **address.choice(parameters.TRY_C, widths))
     nh = columns[1].selectbox("n_head", counts, **address.choice(parameters.TRY_NH, counts))
-    kind, said = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
+    kind, message = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
     st.latex(rf"h_s = C / n_h = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     if kind:
-        st.error(said, icon=":material/error:")
+        st.error(message, icon=":material/error:")
     else:
         st.success(f"Every head has {C // nh} channels.", icon=":material/check:")
     return [

@@ -50,24 +50,24 @@ def _linear() -> Iterator[Question]:
         weight = table(parameters.LIN_W, "W", mlp.LINEAR_WEIGHT, _OUT, ("0", "1"))
     with columns[2]:
         bias = table(parameters.LIN_B, "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
-    found = mlp.linear(x, weight, bias)
+    result = mlp.linear(x, weight, bias)
     first = " + ".join(
         rf"{bracketed(given(a))} \cdot {bracketed(given(w))}"
         for a, w in zip(x, weight[0], strict=True)
     )
-    st.latex(rf"\text{{out}}_0 = {first} + {bracketed(given(bias[0]))} {equals(found[0])}")
-    st.latex(rf"W x + b {equals(found)}")
+    st.latex(rf"\text{{out}}_0 = {first} + {bracketed(given(bias[0]))} {equals(result[0])}")
+    st.latex(rf"W x + b {equals(result)}")
     code(mlp.linear)
-    zero = bool(abs(np.asarray(found)).max() < 1e-3)
-    kept = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
+    zero = bool(abs(np.asarray(result)).max() < 1e-3)
+    unchanged = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
     yield from [
         Question(
             "linear_zero",
             "Make all four outputs 0 by editing **b** alone.",
             "b comes last. What must it be, so that W x is cancelled?",
             "b = −W x. A bias shifts its output by a fixed amount, whatever the input.",
-            done=zero and kept,
-            told="All four are 0, but x or W was changed too. Put them back." if zero else "",
+            done=zero and unchanged,
+            note="All four are 0, but x or W was changed too. Put them back." if zero else "",
         ),
     ]
 
@@ -139,7 +139,7 @@ def _curve_questions(gelu: Array) -> list[Question]:
             "The lowest point is near x = −0.75, with −0.170. ReLU has no such dip: left of 0 it "
             "is flat, and there it learns nothing.",
             done=bool((gelu < -0.169).any()),
-            told=f"The lowest in the table is {signed(gelu.min(), '.4f')}.",
+            note=f"The lowest in the table is {signed(gelu.min(), '.4f')}.",
         ),
     ]
 
@@ -178,7 +178,7 @@ def _dropout(book: Book) -> Iterator[Question]:
             "When is dropout needed, and when not?",
             "All numbers pass unchanged, whatever p is. `model.eval()` does this.",
             done=not training and bool(np.allclose(after, mlp.WIDENED)),
-            told="With p = 0 training changes nothing either, but the question is about the switch."
+            note="With p = 0 training changes nothing either, but the question is about the switch."
             if p == 0
             else "",
         ),
@@ -197,25 +197,25 @@ def draw_blocks(book: Book) -> None:
         x = table(parameters.BLOCKS_X, "Six words", attention.JOURNEY_X, attention.JOURNEY, _AXES)
     seeds = range(10)
     seed: int = right.selectbox("Seed", seeds, **address.choice(parameters.BLOCKS_SEED, seeds))
-    found = mlp.run_blocks(x, seed)
-    n = {ran.n_parameters for ran in found.values()}
+    runs = mlp.run_blocks(x, seed)
+    n = {ran.n_parameters for ran in runs.values()}
     prose.markdown(
         "Three MLPs read the same six words. The first two differ only in their curve. The third, "
         "**SwiGLU**, has a gate, as a later chapter explains. Without biases each has "
         f"**{n.pop()} parameters**, drawn from a seed."
     )
     panels = [
-        vectors(name, ran.output, attention.JOURNEY, _AXES, TOKENS) for name, ran in found.items()
+        vectors(name, ran.output, attention.JOURNEY, _AXES, TOKENS) for name, ran in runs.items()
     ]
     picture(book, "blocks", panels, height=270)
-    zero = {name: float((ran.inside == 0).float().mean()) for name, ran in found.items()}
+    zero = {name: float((ran.inside == 0).float().mean()) for name, ran in runs.items()}
     output.table(
         {
-            "block": list(found),
-            "channels inside": [ran.inside.shape[1] for ran in found.values()],
+            "block": list(runs),
+            "channels inside": [ran.inside.shape[1] for ran in runs.values()],
             "exactly 0 inside": [f"{share:.0%}" for share in zero.values()],
-            "smallest inside": [float(ran.inside.min()) for ran in found.values()],
-            "largest inside": [float(ran.inside.max()) for ran in found.values()],
+            "smallest inside": [float(ran.inside.min()) for ran in runs.values()],
+            "largest inside": [float(ran.inside.max()) for ran in runs.values()],
         },
         "Inside three blocks",
         hide_index=True,
@@ -255,8 +255,8 @@ def draw_dropped_weights(book: Book) -> None:
         "Seed of what is dropped", seeds, **address.choice(parameters.WEIGHTS_SEED, seeds)
     )
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
-    found = heads.drop_weights(attention.JOURNEY_X, _NH, _SEED, p, training, which)
-    called = {name: name.replace("multi-head", "multi-head, head 0") for name in found}
+    forms = heads.drop_weights(attention.JOURNEY_X, _NH, _SEED, p, training, which)
+    called = {name: name.replace("multi-head", "multi-head, head 0") for name in forms}
     before, after = (
         [
             pairs(
@@ -264,16 +264,16 @@ def draw_dropped_weights(book: Book) -> None:
                 numbers,
                 attention.JOURNEY,
                 "attention weight",
-                one.hidden,
+                form.hidden,
             )
-            for name, one in found.items()
-            for numbers in [one.weights if what == "weights" else one.dropped]
+            for name, form in forms.items()
+            for numbers in [form.weights if what == "weights" else form.dropped]
         ]
         for what in ("weights", "dropped")
     )
     picture(book, "variants_weights", before, "unit", height=250)
     picture(book, "variants_dropped", after, height=250)
-    sums = [float(n) for one in found.values() for n in one.dropped.sum(dim=1)]
+    sums = [float(n) for form in forms.values() for n in form.dropped.sum(dim=1)]
     prose.markdown(
         f"Before, each row sums to 1. Afterwards they sum to between **{min(sums):.2f}** and "
         f"**{max(sums):.2f}**. Later keys stay at 0: dropout comes after the mask."

@@ -124,7 +124,7 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "It must point the same way as the row of steel.",
             "The last vector is the model's whole answer: it points at the words to come.",
             done=steel and same_table,
-            told="“steel” leads, but the table was changed too. Put it back." if steel else "",
+            note="“steel” leads, but the table was changed too. Put it back." if steel else "",
         ),
         Question(
             "next_even",
@@ -133,7 +133,7 @@ def _questions(scores: Array, chances: Array, heat: float, same_table: bool) -> 
             "Logits are divided by it. Which temperatures bring them closer together?",
             "The temperature divides the differences between logits, until little is left of them.",
             done=even and heat > 1,
-            told="They are, but because of their logits. Let the temperature do it."
+            note="They are, but because of their logits. Let the temperature do it."
             if even
             else "",
         ),

@@ -1,4 +1,4 @@
-"""What every chapter is made of: titles of examples, pictures, and the code that ran."""
+"""Parts of every chapter: titles of examples, pictures, and the code that ran."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAME = 5e-5
 
 
 class Book(NamedTuple):
-    """What a chapter draws with: colours, and the run of the sentence where it reads one."""
+    """A chapter's colours, and the run of the sentence where it reads one."""
 
     colors: Palette
     run: View | None = None
@@ -118,18 +118,18 @@ def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False
 
 def code(*made: source_code.Made) -> None:
     """The source of what has just run, from its own file: all that the page called, and no more."""
-    names = ", ".join(dict.fromkeys(f"`{source_code.name(one)}`" for one in made))
+    names = ", ".join(dict.fromkeys(f"`{source_code.name(function)}`" for function in made))
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
         source_code.listing(*made)
 
 
-def link(page: Page, label: str, wanted: Mapping[Parameter, Any] | None = None) -> None:
-    """A link to another page, with what is chosen here and what is ``wanted`` there."""
+def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = None) -> None:
+    """A link to another page, with what is chosen here and what is ``requested`` there."""
     st.page_link(
         page.path,
         label=label,
         icon=":material/arrow_forward:",
-        query_params=address.parameters(wanted),
+        query_params=address.parameters(requested),
         width="content",
     )
 

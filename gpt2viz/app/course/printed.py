@@ -29,10 +29,10 @@ def draw(_book: Book) -> list[Question]:
     prose.caption("The numbers E1, E2 and so on are this project's own.")
     for id, example in EXAMPLES.items():
         heading(id)
-        found = claims(id)
-        prose.caption(_counts(found))
+        results = claims(id)
+        prose.caption(_counts(results))
         prose.markdown(
-            "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, found)])
+            "\n".join(["|what|printed|computed|  |", "|:-|:-|:-|:-|", *map(_row, results)])
         )
         code(example.claims)
     every = Counter(claim.verdict for id in EXAMPLES for claim in claims(id))
@@ -53,9 +53,9 @@ def _source(n: int, text: Text) -> str:
     return f"- {author}*{literal(text.title)}*{after}: {ids}"
 
 
-def _counts(found: tuple[Claim, ...]) -> str:
-    """How many printed results agree and differ."""
-    counts = Counter(claim.verdict for claim in found)
+def _counts(results: tuple[Claim, ...]) -> str:
+    """The number of printed results that agree and that differ."""
+    counts = Counter(claim.verdict for claim in results)
     agree, differ = counts["agrees"], counts["differs"]
     if not agree + differ:
         return "The texts print no figures; these are computed."

@@ -1,6 +1,4 @@
-"""Which questions are answered and which rows predicted: for the visit, in the visitor's own
-browser, and as a file.
-"""
+"""Answers and predictions of a reader: for the visit, in the visitor's own browser, as a file."""
 
 from __future__ import annotations
 
@@ -29,32 +27,32 @@ _KEY, _FILE = "progress_kept", "open_progress"
 
 def answered() -> dict[str, list[str]]:
     """Chapter -> ids of the questions that are answered, in the order in which they were."""
-    found: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
-    return found
+    answers: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
+    return answers
 
 
 def guesses() -> dict[str, list[int]]:
     """Row -> what was expected there, in hundredths; [] where it was shown without a guess."""
-    found: dict[str, list[int]] = st.session_state.setdefault(_GUESSES, {})
-    return found
+    by_row: dict[str, list[int]] = st.session_state.setdefault(_GUESSES, {})
+    return by_row
 
 
-def taken(found: object, known: Answered) -> dict[str, list[str]]:
-    """What may be taken of progress from outside: only questions that there are, each once.
+def known_answers(given: object, known: Answered) -> dict[str, list[str]]:
+    """Progress from outside, cut down to questions that exist, each once.
 
     Raises ``ValueError`` where it isn't lists of ids by chapter.
     """
-    if not isinstance(found, dict) or not all(isinstance(ids, list) for ids in found.values()):
-        raise ValueError(found)
-    return {name: [id for id in ids if id in found.get(name, ())] for name, ids in known.items()}
+    if not isinstance(given, dict) or not all(isinstance(ids, list) for ids in given.values()):
+        raise ValueError(given)
+    return {name: [id for id in ids if id in given.get(name, ())] for name, ids in known.items()}
 
 
-def guessed(found: object) -> dict[str, list[int]]:
-    """What may be taken of guesses from outside: only those that fit a row that there is."""
-    if not isinstance(found, dict):
+def fitting_guesses(given: object) -> dict[str, list[int]]:
+    """Guesses from outside, cut down to those that fit a row that exists."""
+    if not isinstance(given, dict):
         return {}
-    given = {id: found[id] for id in ROWS if id in found}
-    return {id: guess for id, guess in given.items() if guess == [] or fits(guess, ROWS[id])}
+    fitting = {id: given[id] for id in ROWS if id in given}
+    return {id: guess for id, guess in fitting.items() if guess == [] or fits(guess, ROWS[id])}
 
 
 def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
@@ -62,8 +60,8 @@ def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[st
     if len(content) > LARGEST:
         raise ValueError("too large")
     try:
-        found = json.loads(content)
-        return taken(found["answered"], known), guessed(found.get("guesses"))
+        given = json.loads(content)
+        return known_answers(given["answered"], known), fitting_guesses(given.get("guesses"))
     except (ValueError, TypeError, KeyError, RecursionError):
         raise ValueError("no progress") from None
 
@@ -75,7 +73,7 @@ def written() -> str:
 
 
 def bar(known: Answered, summary: str) -> None:
-    """How many of the ``known`` questions are answered, and what can be done with that.
+    """Draw the count of ``known`` questions that are answered, and a menu to save or load it.
 
     ``summary`` says in Markdown which they are.
     """
@@ -122,16 +120,16 @@ def bar(known: Answered, summary: str) -> None:
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
-        received=lambda: _found(known),
+        received=lambda: _take_over(known),
     )
 
 
-def _found(known: Answered) -> None:
+def _take_over(known: Answered) -> None:
     """Take over what the browser had kept; it is asked once."""
     st.session_state[_READ] = True
-    found = st.session_state[_KEY]["found"]
+    given = st.session_state[_KEY]["found"]
     try:
-        _add(taken(found["answered"], known), guessed(found["guesses"]))
+        _add(known_answers(given["answered"], known), fitting_guesses(given["guesses"]))
     except (ValueError, TypeError, KeyError):
         return  # somebody else's, by that name
 
@@ -148,7 +146,7 @@ def _open(known: Answered) -> None:
 
 
 def _add(more: Answered, more_guesses: Guesses) -> None:
-    """What is known here already stays as it is."""
+    """Merge in more progress; answers and guesses that are here stay as they are."""
     for name, ids in more.items():
         here = answered().setdefault(name, [])
         here += [id for id in ids if id not in here]

@@ -43,24 +43,24 @@ _FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "wor
 
 
 def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
-    """Whether a typed text is the answer, or one of those that are right ``also``.
+    """True where a typed text is the answer, or one of those that are right ``also``.
 
     An answer of one number may be typed as a word ("six"), with a decimal comma ("1,39"), in
     groups ("38,597,376"), with a unit or as a calculation ("ln 4"), within ``TOLERANCE``. One of
     several numbers is a shape: what stands between them doesn't count. Of an answer in words,
     case, quotes and words such as "the" don't count.
     """
-    return any(_same(given[:LONGEST], one) for one in (answer, *also))
+    return any(_same(given[:LONGEST], right) for right in (answer, *also))
 
 
 def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
-    """What a wrong answer would be right for, in a sentence; "" where that can't be told.
+    """A sentence on what a wrong answer would be right for; "" where none is known.
 
     ``near`` has a sentence for each wrong answer that is known, several of them with " | " between.
     """
     given = given[:LONGEST]
     for wrong, sentence in near.items():
-        if any(_same(given, one) for one in wrong.split(" | ")):
+        if any(_same(given, answer_text) for answer_text in wrong.split(" | ")):
             return sentence
     if _is_shape(answer):
         return _of_a_shape(_sizes(given), _sizes(answer))
@@ -68,7 +68,7 @@ def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
 
 
 def values(given: str) -> Iterator[float]:
-    """What a typed number may mean: a comma or a point may stand for thousands or decimals."""
+    """Readings of a typed number: a comma or a point may stand for thousands or decimals."""
     plain = given.casefold().translate(_SIGNS).replace("√", "sqrt").rpartition("=")[2]
     plain = _ungrouped(plain, " '’_\u00a0\u202f")
     readings = (_ungrouped(plain, ","), plain.replace(",", "."), _ungrouped(plain, "."))
@@ -96,8 +96,8 @@ def _is_number(answer: str) -> bool:
 
 
 def _sizes(shape: str) -> list[int]:
-    found = re.findall(r"\d+|[^\W\d_]+", shape.casefold())
-    return [int(n) for n in (_WORDS.get(part, part) for part in found) if n.isdecimal()]
+    parts = re.findall(r"\d+|[^\W\d_]+", shape.casefold())
+    return [int(n) for n in (_WORDS.get(part, part) for part in parts) if n.isdecimal()]
 
 
 def _spoken(text: str) -> list[str]:
@@ -105,43 +105,43 @@ def _spoken(text: str) -> list[str]:
     return [word for word in words if word not in _FILLERS] or words
 
 
-def _of_a_shape(found: list[int], wanted: list[int]) -> str:
-    if not found:
+def _of_a_shape(sizes: list[int], right_sizes: list[int]) -> str:
+    if not sizes:
         return "The answer is a shape: the sizes of all axes, such as (2, 3)."
-    if len(found) != len(wanted):
-        return f"The answer has {len(wanted)} axes; yours has {len(found)}."
-    if sorted(found) == sorted(wanted):
+    if len(sizes) != len(right_sizes):
+        return f"The answer has {len(right_sizes)} axes; yours has {len(sizes)}."
+    if sorted(sizes) == sorted(right_sizes):
         return "The right sizes in the wrong order: which axis comes first?"
     return ""
 
 
-def _of_a_number(found: list[float], answer: str) -> str:
-    wanted = float(answer)
-    if not found:
+def _of_a_number(numbers: list[float], answer: str) -> str:
+    right = float(answer)
+    if not numbers:
         return "The answer is a number."
-    if any(abs(value + wanted) <= TOLERANCE for value in found):
+    if any(abs(value + right) <= TOLERANCE for value in numbers):
         return "Right except for the sign."
-    if "." in answer and any(abs(value - wanted) <= 0.02 * abs(wanted) for value in found):
+    if "." in answer and any(abs(value - right) <= 0.02 * abs(right) for value in numbers):
         return "Close: mind the decimals."
     return ""
 
 
 def _ungrouped(text: str, separators: str) -> str:
     """Without the separators between groups of three digits."""
-    found = re.compile(_GROUPED % re.escape(separators))
-    return found.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
+    grouped = re.compile(_GROUPED % re.escape(separators))
+    return grouped.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
 
 
 def _tokens(text: str) -> list[str]:
     """Numbers, signs and functions; "times" is a sign, other words are units and fall away."""
     apart = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
-    found = [_SAID.get(token, token) for token in _TOKEN.findall(apart)]
-    found = [token for token in found if token in _FUNCTIONS or not token.isalpha()]
-    while found and found[0] in "*+~≈":
-        del found[0]
-    while found and found[-1] in "*.!%":
-        del found[-1]
-    return found
+    tokens = [_SAID.get(token, token) for token in _TOKEN.findall(apart)]
+    tokens = [token for token in tokens if token in _FUNCTIONS or not token.isalpha()]
+    while tokens and tokens[0] in "*+~≈":
+        del tokens[0]
+    while tokens and tokens[-1] in "*.!%":
+        del tokens[-1]
+    return tokens
 
 
 class _Calculation:
@@ -151,23 +151,23 @@ class _Calculation:
         self.left = tokens
 
     def value(self) -> float:
-        found = self._sum()
+        result = self._sum()
         if self.left:
             raise ValueError(self.left)
-        return found
+        return result
 
     def _sum(self) -> float:
-        found = self._product()
+        result = self._product()
         while self.left and self.left[0] in "+-":
-            found = _OPERATIONS[self.left.pop(0)](found, self._product())
-        return found
+            result = _OPERATIONS[self.left.pop(0)](result, self._product())
+        return result
 
     def _product(self) -> float:
-        found = self._factor()
+        result = self._factor()
         while self.left and (self.left[0] in "*/(" or self.left[0] in _FUNCTIONS):
             sign = self.left.pop(0) if self.left[0] in "*/" else "*"  # 2 ln 2
-            found = _OPERATIONS[sign](found, self._factor())
-        return found
+            result = _OPERATIONS[sign](result, self._factor())
+        return result
 
     def _factor(self) -> float:
         first = self.left.pop(0)
@@ -176,10 +176,10 @@ class _Calculation:
         if first in _FUNCTIONS:
             return _FUNCTIONS[first](self._factor())
         if first == "(":
-            found = self._sum()
+            result = self._sum()
             if self.left.pop(0) != ")":
                 raise ValueError("no closing bracket")
-            return found
+            return result
         return float(first)
 
 
@@ -313,7 +313,7 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
 
 
 def near_misses(question: str) -> Mapping[str, str]:
-    """What each known wrong answer to a question would be right for; {} where none is known."""
+    """The known wrong answers to a question, each with what it would be right for."""
     if question == "journey_self":
         return _weights()
     return _seen() if question == "variants_last" else _NEAR.get(question, {})
@@ -321,23 +321,23 @@ def near_misses(question: str) -> Mapping[str, str]:
 
 @cache
 def _weights() -> Mapping[str, str]:
-    """How much "starts" gives to each word but the right one."""
+    """The weight that "starts" gives to each word but the right one, as sentences."""
     row = attention.journey_steps().weights[attention.JOURNEY.index("starts")]
-    found = {
+    sentences = {
         word: f"“starts” gives it {float(weight):.4f}. Another word gets more."
         for word, weight in zip(attention.JOURNEY, row, strict=True)
     }
-    del found[attention.JOURNEY[int(row.argmax())]]
-    return found
+    del sentences[attention.JOURNEY[int(row.argmax())]]
+    return sentences
 
 
 @cache
 def _seen() -> Mapping[str, str]:
-    """How many words each but the last may see with the mask on."""
+    """The number of words that each but the last may see with the mask on, as sentences."""
     n = len(attention.JOURNEY)
     return {
-        word: f"With the mask it sees {place} of the {n} words, without it all {n}."
-        for place, word in enumerate(attention.JOURNEY[:-1], start=1)
+        word: f"With the mask it sees {seen} of the {n} words, without it all {n}."
+        for seen, word in enumerate(attention.JOURNEY[:-1], start=1)
     }
 
 
@@ -345,7 +345,7 @@ class Question(NamedTuple):
     """``done`` tells that what is asked for is on screen now; or ``answer`` must be typed.
 
     Answers that are right ``also`` are other ways to say it. ``why`` is shown once it is answered;
-    ``told`` while it isn't done: what can be said of what is on screen now, or "".
+    ``note`` while it isn't done: what can be said of what is on screen now, or "".
     """
 
     id: str
@@ -355,7 +355,7 @@ class Question(NamedTuple):
     done: bool = False
     answer: str = ""
     also: tuple[str, ...] = ()
-    told: str = ""
+    note: str = ""
 
 
 def ask(chapter: str, questions: Iterable[Question]) -> None:
@@ -387,8 +387,8 @@ def _ask(question: Question, answered: list[str]) -> None:
 
 
 def _done(question: Question) -> bool:
-    """Whether a question is answered now; what there is to say if not."""
-    done, told = question.done, question.told
+    """True where a question is answered now; else a note is drawn, if there is one."""
+    done, note = question.done, question.note
     if question.answer:
         given = st.text_input(
             "Your answer",
@@ -398,8 +398,8 @@ def _done(question: Question) -> bool:
         )
         done = is_right(given, question.answer, question.also)
         if given and not done:
-            told = explain_wrong(given, question.answer, near_misses(question.id))
-            told = f"Not yet. {told or 'Look again, or take the hint.'}"
-    if told and not done:
-        prose.caption(told)
+            note = explain_wrong(given, question.answer, near_misses(question.id))
+            note = f"Not yet. {note or 'Look again, or take the hint.'}"
+    if note and not done:
+        prose.caption(note)
     return done

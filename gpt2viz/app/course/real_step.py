@@ -39,11 +39,11 @@ def _followed(view: View) -> int:
     return view.n_tokens - 1 if view.query is None else view.query
 
 
-def _written(view: View, place: int) -> str:
-    return f"“{literal(view.labels[place])}”"
+def _written(view: View, position: int) -> str:
+    return f"“{literal(view.labels[position])}”"
 
 
-def _said(number: float) -> str:
+def _rounded(number: float) -> str:
     return signed(number, ".3f")
 
 
@@ -104,8 +104,8 @@ def _lines(view: View, layer: int | None, *stages: str) -> None:
 
 def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     """The vector (C,) of the token that is followed."""
-    found: Array = view.trace.stage(stage, layer)[0][_followed(view)]
-    return found
+    vector: Array = view.trace.stage(stage, layer)[0][_followed(view)]
+    return vector
 
 
 def _tokens(book: Book) -> None:
@@ -113,7 +113,7 @@ def _tokens(book: Book) -> None:
     id, row = view.trace.token_ids[n], _row(book.view, "token_embedding")
     prose.markdown(
         f"In your sentence, {_written(view, n)} has the id **{id:,}**. So its vector is row {id:,} "
-        f"of the table, which begins with {_said(row[0])}."
+        f"of the table, which begins with {_rounded(row[0])}."
     )
     to_shapes("The token vectors among all tensors", "token_embedding")
 
@@ -145,7 +145,7 @@ def _crane(book: Book) -> None:
         "The real model does this in many places at once; later chapters show how. In one place "
         f"{_written(view, at.query)} {looks}. Query and key "
         f"have {len(q)} numbers there. The sum of all {len(q)} products is the score, "
-        f"**{_said(score)}**."
+        f"**{_rounded(score)}**."
     )
     _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
     _lines(view, at.layer, "q", "k", "scores")
@@ -182,7 +182,7 @@ def _mask(book: Book) -> None:
     state = "with the mask on" if view.trace.causal else "with the mask off"
     prose.markdown(
         f"The weights in the same place, {state}; the switch is above, from this chapter on. "
-        f"{_written(view, at.query)} gives {_written(view, at.key)} **{_said(weight)}**."
+        f"{_written(view, at.query)} gives {_written(view, at.key)} **{_rounded(weight)}**."
     )
     draw_weights(
         view,
@@ -205,7 +205,7 @@ def _heads(book: Book) -> None:
         f"In layer {at.layer}, {_written(view, at.query)} gets {config.head_dim} numbers from each "
         f"of {counted(config.n_head, 'heads')}: side by side, {config.n_embd}. From them $W_O$ "
         f"makes what attention adds. The first numbers of each are drawn; those of head {at.head} "
-        f"begin with {_said(outputs[at.head, 0])}."
+        f"begin with {_rounded(outputs[at.head, 0])}."
     )
     rows = {f"head {n}": row for n, row in enumerate(outputs)} | {"added": added}
     _first(book, "real_outputs", "outputs of the heads", rows)
@@ -224,25 +224,25 @@ def _mlp(book: Book) -> None:
     rows = {"x + attention": stream, "MLP adds": adds}
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
     _lines(view, layer, "residual_mid", "mlp_in", "mlp_act", "mlp_projected")
-    found = mlp.neurons_at(view.model, layer, stream)
-    best = found.strongest(_SHOWN)
+    inside = mlp.neurons_at(view.model, layer, stream)
+    best = inside.strongest(_SHOWN)
     prose.markdown(
-        f"In the middle are {counted(len(found.bent), 'neurons')}. Before the curve, "
-        f"{(found.widened > 0).sum():,} are above 0. These {len(best)} are furthest from 0 after "
+        f"In the middle are {counted(len(inside.bent), 'neurons')}. Before the curve, "
+        f"{(inside.widened > 0).sum():,} are above 0. These {len(best)} are furthest from 0 after "
         "it:"
     )
     columns = [f"{n}" for n in best]
-    values = [found.widened[best], found.bent[best]]
+    values = [inside.widened[best], inside.bent[best]]
     names = ("widened", "bent")
     panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
     picture(book, "real_neurons", [panel], height=150)
     prose.markdown(
         "What is added to channel 0: the part of these, that of all others, and the bias."
     )
-    parts = found.back[0] * found.bent
+    parts = inside.back[0] * inside.bent
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
-    _sum([strong, rest, float(found.bias[0])], float(adds[0]))
+    _sum([strong, rest, float(inside.bias[0])], float(adds[0]))
     code(mlp.neurons_at)
     to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
 

@@ -55,7 +55,7 @@ def _stream(book: Book) -> Iterator[Question]:
     code(residual.add)
     stream_flows(book)
     erased = bool(abs(np.asarray(total)).max() < 1e-6)
-    kept = bool(np.allclose(both[0], residual.STREAM))
+    unchanged = bool(np.allclose(both[0], residual.STREAM))
     yield from [
         Question(
             "stream_erase",
@@ -63,8 +63,8 @@ def _stream(book: Book) -> Iterator[Question]:
             "What must be added to a number so that nothing is left?",
             "A layer can erase what another has written, by adding its opposite. Some heads and "
             "MLPs seem to do just that (Elhage et al. 2021).",
-            done=erased and kept,
-            told="The sum is 0, but x was changed too. Put it back." if erased else "",
+            done=erased and unchanged,
+            note="The sum is 0, but x was changed too. Put it back." if erased else "",
         ),
     ]
 
@@ -86,14 +86,14 @@ def _norm() -> Iterator[Question]:
         ("x", "gain γ", "shift β"),
         _FOUR,
     )
-    found = residual.layer_norm(*rows)
-    _steps(found, rows)
+    steps = residual.layer_norm(*rows)
+    _steps(steps, rows)
     code(residual.layer_norm)
     x = rows[0]
     equal, shifted = bool(np.ptp(x) == 0), bool(np.any(rows[2] != 0))
-    told = ""
+    note = ""
     if equal:
-        told = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
+        note = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
     yield from [
         Question(
             "norm_flat",
@@ -102,7 +102,7 @@ def _norm() -> Iterator[Question]:
             "All zeros: after subtracting the mean nothing is left, and ε saves the division. "
             "LayerNorm keeps only how the channels differ.",
             done=equal and bool(x[0] != 0) and not shifted,
-            told=told,
+            note=note,
         ),
         Question(
             "norm_scale",
@@ -117,19 +117,19 @@ def _norm() -> Iterator[Question]:
     ]
 
 
-def _steps(found: residual.Normed, rows: Array) -> None:
+def _steps(steps: residual.Normed, rows: Array) -> None:
     """LayerNorm line by line; each follows from those above it and the table."""
     x, gain, shift = rows.astype(float)
-    normed, variance = np.asarray(found.normed, float), float(found.variance)
-    k = enough(normed, lambda z: z * gain + shift, found.output)
-    centred = np.asarray(found.centred, float)
+    normed, variance = np.asarray(steps.normed, float), float(steps.variance)
+    k = enough(normed, lambda z: z * gain + shift, steps.output)
+    centred = np.asarray(steps.centred, float)
     m = enough(centred, lambda c: c / np.sqrt(variance + residual.EPSILON), normed, k)
     n = enough(variance, lambda v: centred / np.sqrt(v + residual.EPSILON), normed, m)
-    mean = equals(found.mean, enough(found.mean, lambda mu: x - mu, centred, n))
+    mean = equals(steps.mean, enough(steps.mean, lambda mu: x - mu, centred, n))
     st.latex(rf"\mu {mean} \qquad \sigma^2 {equals(variance, n)}")
     st.latex(rf"x - \mu {equals(centred, m)}")
     st.latex(rf"\frac{{x-\mu}}{{\sqrt{{\sigma^2+\varepsilon}}}} {equals(normed, k)}")
-    st.latex(rf"\cdot\,\gamma + \beta {equals(found.output)}")
+    st.latex(rf"\cdot\,\gamma + \beta {equals(steps.output)}")
 
 
 def _order(book: Book) -> None:
@@ -205,10 +205,10 @@ def _depth(book: Book) -> Iterator[Question]:
         key="depth_curves",
         of_run=False,
     )
-    grown, kept = plain[-1] / plain[0], small[-1] / small[0]
+    grown, held = plain[-1] / plain[0], small[-1] / small[0]
     prose.markdown(
         f"After {n_layer} layers the stream is **{grown:.2f}** times as large as at the start, "
-        f"with smaller writers **{kept:.2f}** times. Measured on an untrained GPT-2 with random "
+        f"with smaller writers **{held:.2f}** times. Measured on an untrained GPT-2 with random "
         "parameters, C = 96."
     )
     code(residual.stream_sizes, residual.first_deviation)
@@ -217,7 +217,7 @@ def _depth(book: Book) -> Iterator[Question]:
             "depth_ten",
             "Find a depth at which the plain stream grows more than **tenfold**.",
             "Each layer adds two more vectors.",
-            f"The scaled one is still about {kept:.1f} times its initial size: the rule cancels "
+            f"The scaled one is still about {held:.1f} times its initial size: the rule cancels "
             "the effect of depth.",
             done=grown > 10,
         ),
@@ -237,7 +237,7 @@ def draw_express_lane(book: Book) -> None:
     depth: int = st.segmented_control(
         "Layers", _DEPTHS, required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
     )
-    found = {
+    gradients = {
         "x + f(x)": residual.lane_gradients(depth, residual=True),
         "f(x)": residual.lane_gradients(depth, residual=False),
     }
@@ -245,7 +245,7 @@ def draw_express_lane(book: Book) -> None:
         curves_at(
             "Gradient at each layer, with and without the residual, as powers of ten",
             range(depth + 1),
-            {name: np.log10(sizes) for name, sizes in found.items()},
+            {name: np.log10(sizes) for name, sizes in gradients.items()},
             "layer",
             "log₁₀ of the gradient over that at the end",
         ),
@@ -253,9 +253,9 @@ def draw_express_lane(book: Book) -> None:
         key="lane",
         of_run=False,
     )
-    kept, lost = (sizes[0] for sizes in found.values())
+    first, lost = (sizes[0] for sizes in gradients.values())
     prose.markdown(
-        f"With the residual, **{kept:.3g}** times the end's gradient arrives at the first layer. "
+        f"With the residual, **{first:.3g}** times the end's gradient arrives at the first layer. "
         f"Without it, **{power_of_ten(lost)}** times. On the scale −3 means a thousandth."
     )
     prose.caption("C = 32, untrained, without norms.")
@@ -265,7 +265,7 @@ def draw_express_lane(book: Book) -> None:
 def stream_flows(book: Book) -> None:
     """A token of the sentence on its way through the model above."""
     view = book.view
-    place = view.n_tokens - 1 if view.query is None else view.query
+    position = view.n_tokens - 1 if view.query is None else view.query
     prose.markdown(
         "**In the model above.** Choose a token and follow its vector. A vector's **length** is "
         "the root of the sum of its squared numbers. The **cosine** of two vectors tells whether "
@@ -273,14 +273,14 @@ def stream_flows(book: Book) -> None:
         "\n\nAt each step those rows of the token table are listed that point most nearly the same "
         "way."
     )
-    stops = residual.stops(view.model, view.trace, place)
-    name, tokenizer = isolated(view.labels[place]), view.model.tokenizer
-    found = []
+    stops = residual.stops(view.model, view.trace, position)
+    name, tokenizer = isolated(view.labels[position]), view.model.tokenizer
+    stations = []
     for n, stop in enumerate(stops):
         texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]
         added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
         near = f"Nearest row: “{isolated(texts[0])}”, cosine {written(stop.alike[0])}."
-        found.append(
+        stations.append(
             Place(
                 f"“{name}”: {_what_was_added(stop, added, length)} {near}",
                 added,
@@ -290,7 +290,7 @@ def stream_flows(book: Book) -> None:
                 stop.alike.tolist(),
             )
         )
-    play(book, frames.way_through(found), parameters.STREAM_STEP, of_run=True)
+    play(book, frames.way_through(stations), parameters.STREAM_STEP, of_run=True)
     code(residual.stops)
 
 

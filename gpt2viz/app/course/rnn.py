@@ -60,17 +60,17 @@ def draw(book: Book) -> list[Question]:
 
 
 def _reach(book: Book) -> None:
-    """How much the last vector depends on each word, in an RNN and with attention."""
+    """The last vector's dependence on each word, in an RNN and with attention."""
     T: int = st.segmented_control(
         "Words T", _LENGTHS, required=True, **address.choice(parameters.RNN_T, _LENGTHS)
     )
-    found = rnn.reach(T)
+    by_network = rnn.reach(T)
     back = range(T - 1, -1, -1)
     output.picture(
         curves_at(
             "Gradient of the last vector by each word, as powers of ten",
             back,
-            {name: np.log10(np.maximum(sizes, 1e-30)) for name, sizes in found.items()},
+            {name: np.log10(np.maximum(sizes, 1e-30)) for name, sizes in by_network.items()},
             "words back from the last",
             "log₁₀ of the size of the gradient",
         ),
@@ -78,7 +78,7 @@ def _reach(book: Book) -> None:
         key="rnn_reach",
         of_run=False,
     )
-    shares = {name: sizes[0] / sizes[-1] for name, sizes in found.items()}
+    shares = {name: sizes[0] / sizes[-1] for name, sizes in by_network.items()}
     prose.markdown(
         f"The first word's gradient is **{power_of_ten(shares['RNN'])}** times the last one's in "
         f"the RNN, and **{shares['attention']:.2g}** times with attention. Networks with gates, "

@@ -35,7 +35,7 @@ NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 
 
 class _Table(NamedTuple):
-    """What the address calls a table, its title, what it held at first, and its axes."""
+    """A table that can be edited: its parameter, title, first numbers and axes."""
 
     parameter: ListParam
     title: str
@@ -82,34 +82,44 @@ class Mine(NamedTuple):
     edited: frozenset[str]
 
     def as_made(self, *names: str) -> bool:
-        """Whether none of these tables was changed."""
+        """True where none of these tables was changed."""
         return not self.edited & set(names)
 
 
 def read_tables() -> Mine:
     """The tables that the address asks for."""
     now = {
-        name: tables.numbers(one.parameter, one.made, LARGEST) for name, one in _EDITABLE.items()
+        name: tables.numbers(editable.parameter, editable.made, LARGEST)
+        for name, editable in _EDITABLE.items()
     }
-    edited = {name for name, one in _EDITABLE.items() if not _same(now[name], one.made)}
+    edited = {name for name, editable in _EDITABLE.items() if not _same(now[name], editable.made)}
     heads = (
         Head(now["q0"], now["k0"], now["v0"]),
         Head(now["q1"], now["k1"], now["v1"]),
     )
     widen, bias = now["widen"][:, :-1], now["widen"][:, -1]
-    found = Tables(now["tokens"], now["positions"], heads, now["merge"], widen, bias, now["back"])
-    return Mine(found, frozenset(edited))
+    edited_tables = Tables(
+        now["tokens"], now["positions"], heads, now["merge"], widen, bias, now["back"]
+    )
+    return Mine(edited_tables, frozenset(edited))
 
 
-def _same(one: Array, other: ArrayLike) -> bool:
-    return bool(np.array_equal(one, np.asarray(other, np.float32)))
+def _same(table: Array, other: ArrayLike) -> bool:
+    return bool(np.array_equal(table, np.asarray(other, np.float32)))
 
 
 def fields(*names: str) -> None:
     """Draw tables whose numbers can be changed, one below the other."""
     for name in names:
-        one = _EDITABLE[name]
-        tables.table(one.parameter, one.title, one.made, one.rows, one.columns, LARGEST)
+        editable = _EDITABLE[name]
+        tables.table(
+            editable.parameter,
+            editable.title,
+            editable.made,
+            editable.rows,
+            editable.columns,
+            LARGEST,
+        )
 
 
 def tell_edited(mine: Mine, used: Collection[str], here: Collection[str]) -> None:
@@ -120,7 +130,7 @@ def tell_edited(mine: Mine, used: Collection[str], here: Collection[str]) -> Non
     elsewhere = [_EDITABLE[name] for name in used if name in mine.edited and name not in here]
     if not elsewhere:
         return
-    titles = ", ".join(f"**{one.title}**" for one in elsewhere)
+    titles = ", ".join(f"**{editable.title}**" for editable in elsewhere)
     prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
     st.button(
         "Back to the tiny crane's own numbers",
@@ -132,8 +142,8 @@ def tell_edited(mine: Mine, used: Collection[str], here: Collection[str]) -> Non
 
 
 def _back() -> None:
-    for one in _EDITABLE.values():
-        address.put(one.parameter, ())
+    for editable in _EDITABLE.values():
+        address.put(editable.parameter, ())
 
 
 #: The place of "fish", which sees the whole sentence, with the mask and without.
@@ -205,7 +215,7 @@ def _order(book: Book, crane: Reading, mine: Mine) -> None:
 
 
 def _crane(book: Book, crane: Reading, mine: Mine) -> None:
-    found = crane.free
+    head = crane.free
     who = mine.as_made("tokens", "positions", "q0", "k0")
     asks = (
         "The last word, **fish**, looks for whoever did something to it. Its query is thing plus "
@@ -218,26 +228,24 @@ def _crane(book: Book, crane: Reading, mine: Mine) -> None:
     panels = [_by_token("their sum x", crane.x)]
     panels += [
         _by_token(f"{name} of two numbers", part, ("1", "2"))
-        for name, part in zip(
-            ("queries", "keys", "values"), (found.q, found.k, found.v), strict=True
-        )
+        for name, part in zip(("queries", "keys", "values"), (head.q, head.k, head.v), strict=True)
     ]
     picture(book, "tiny_qkv", panels, height=210)
-    q = np.asarray(found.q[_FISH])
-    for word, k, score in zip(SENTENCE, np.asarray(found.k), found.scores[_FISH], strict=True):
+    q = np.asarray(head.q[_FISH])
+    for word, k, score in zip(SENTENCE, np.asarray(head.k), head.scores[_FISH], strict=True):
         n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
         terms = " + ".join(
             rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
             for a, b in zip(q, k, strict=True)
         )
         st.latex(rf"\text{{fish and {word}: }} {terms} {gives(score)}")
-    best = _highest(found.scores[_FISH], SENTENCE)
+    best = _highest(head.scores[_FISH], SENTENCE)
     why = ": it is a thing, and no deed" if who else ""
     prose.markdown(f"{_all(best)} {'fits' if len(best) == 1 else 'fit'} best{why}.")
 
 
 def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
-    found = crane.free
+    head = crane.free
     prose.markdown(
         "These tables made the queries, keys and values. Each row says how much each of the four "
         "numbers of x counts. A query has two numbers, so $h_s = 2$."
@@ -245,17 +253,17 @@ def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
     _side_by_side("q0", "k0", "v0")
     scaled, weights, values = (
         np.asarray(part, np.float64)
-        for part in (found.scaled_scores[_FISH], found.weights[_FISH], found.v)
+        for part in (head.scaled_scores[_FISH], head.weights[_FISH], head.v)
     )
-    n = enough(weights, lambda w: w @ values, found.output[_FISH])
+    n = enough(weights, lambda w: w @ values, head.output[_FISH])
     m = enough(scaled, softmax, weights, n)
-    x, scores, w_q = crane.x[_FISH], found.scores[_FISH], np.asarray(mine.tables.heads[0].q)
-    digits = enough(x, lambda x: w_q @ x, found.q[_FISH])
-    st.latex(rf"q = {brief(x, digits)}\,W_Q^\top {gives(found.q[_FISH])}")
+    x, scores, w_q = crane.x[_FISH], head.scores[_FISH], np.asarray(mine.tables.heads[0].q)
+    digits = enough(x, lambda x: w_q @ x, head.q[_FISH])
+    st.latex(rf"q = {brief(x, digits)}\,W_Q^\top {gives(head.q[_FISH])}")
     digits = enough(scores, lambda s: s / 2**0.5, scaled, m)
     st.latex(rf"q K^\top / \sqrt{{2}} = {brief(scores, digits)} / \sqrt{{2}} {equals(scaled, m)}")
     st.latex(rf"\text{{softmax}} {equals(weights, n)}")
-    st.latex(rf"\text{{mixture: weights}} \cdot V {equals(found.output[_FISH])}")
+    st.latex(rf"\text{{mixture: weights}} \cdot V {equals(head.output[_FISH])}")
     best = _highest(weights, SENTENCE)
     share = float(weights.max() * len(best))
     much = "nearly all" if share > 0.9 else "more than half" if share > 0.5 else "the largest part"
@@ -263,22 +271,22 @@ def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
 
 
 def _mask(book: Book, crane: Reading, mine: Mine) -> None:
-    found = crane.heads[0]
-    hidden = found.masked_scores.isneginf()
+    head = crane.heads[0]
+    hidden = head.masked_scores.isneginf()
     prose.markdown(
         "Now all four words ask, and the mask hides the later ones. “fish” is last and sees them "
         "all, so its row is the one of the chapter before. “A” sees nothing but itself."
     )
     panels = [
-        pairs("scaled scores", found.scaled_scores, SENTENCE, "score", hidden),
-        pairs("weights", found.weights, SENTENCE, "attention weight", hidden),
+        pairs("scaled scores", head.scaled_scores, SENTENCE, "score", hidden),
+        pairs("weights", head.weights, SENTENCE, "attention weight", hidden),
     ]
     left, right = st.columns(2, gap="medium")
     with left:
         picture(book, "tiny_scores", panels[:1], height=270)
     with right:
         picture(book, "tiny_weights", panels[1:], "unit", height=270)
-    for word, output in zip(SENTENCE, found.output, strict=True):
+    for word, output in zip(SENTENCE, head.output, strict=True):
         st.latex(rf"\text{{{word}: weights}} \cdot V {equals(output)}")
 
 
@@ -317,13 +325,13 @@ def _heads(book: Book, crane: Reading, mine: Mine) -> None:
 def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
     named = mine.edited <= {"back"}
     neurons = ("no deed", "deed", "both") if named else NEURONS
-    found = (
+    meanings = (
         " One is above 0 for a thing that has no deed yet, one for a deed, one for a thing that "
         "has its deed."
     )
     prose.markdown(
         "What attention adds is added to x. Then each word works alone, with three numbers in the "
-        f"middle, or **neurons**.{found if named else ''}"
+        f"middle, or **neurons**.{meanings if named else ''}"
         "\n\nReLU turns each number below 0 into 0. GPT-2 has four times as many neurons as "
         "channels, and uses GELU."
     )
@@ -342,7 +350,7 @@ def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
 
 
 def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
-    """How each neuron that is above 0 came about, and what they add together."""
+    """The sums of the neurons that are above 0, and what they add together."""
     widen, bias, back = (
         np.asarray(part, np.float64)
         for part in (mine.tables.widen, mine.tables.bias, mine.tables.back)
@@ -354,7 +362,9 @@ def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
     st.latex(rf"\text{{fish: }} x {equals(crane.mid[_FISH], m)}")
     for neuron in active:
         st.latex(rf"{_combined(widen[neuron], bias[neuron])} {equals(bent[neuron], n)}")
-    added = " + ".join(rf"{spelled(bent[one], n)} \cdot {given(back[:, one])}" for one in active)
+    added = " + ".join(
+        rf"{spelled(bent[neuron_id], n)} \cdot {given(back[:, neuron_id])}" for neuron_id in active
+    )
     if added:
         st.latex(rf"\text{{added: }} {added} {equals(crane.mlp[_FISH])}")
     else:
@@ -363,14 +373,14 @@ def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
 
 def _combined(row: ArrayLike, bias: float) -> str:
     """A neuron's sum in LaTeX, without what counts 0 times."""
-    found = ""
+    terms = ""
     for number, channel in zip(np.ravel(row), _IN_LATEX, strict=True):
         if number:
             times = "" if abs(number) == 1 else rf"{given(abs(number))} \cdot "
-            found += f"{' - ' if number < 0 else ' + '}{times}{channel}"
-    if bias or not found:
-        found += f"{' - ' if bias < 0 else ' + '}{given(abs(bias))}"
-    return found.removeprefix(" + ").strip()
+            terms += f"{' - ' if number < 0 else ' + '}{times}{channel}"
+    if bias or not terms:
+        terms += f"{' - ' if bias < 0 else ' + '}{given(abs(bias))}"
+    return terms.removeprefix(" + ").strip()
 
 
 def _residual(book: Book, crane: Reading, mine: Mine) -> None:
@@ -390,12 +400,12 @@ def _residual(book: Book, crane: Reading, mine: Mine) -> None:
     picture(book, "tiny_stream", [panel], height=240)
     *things, total = (part[0] for part in rows)
     n = enough(things, np.sum, total)
-    added = " + ".join(bracketed(spelled(one, n)) for one in things)
+    added = " + ".join(bracketed(spelled(thing, n)) for thing in things)
     st.latex(rf"\text{{thing: }} {added} {equals(total)}")
 
 
 def _next_word(book: Book, crane: Reading, mine: Mine) -> None:
-    found, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
+    chances, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
     only = (
         ""
         if table[:, 2:].any()
@@ -407,20 +417,20 @@ def _next_word(book: Book, crane: Reading, mine: Mine) -> None:
     st.latex(rf"\text{{fish, at the end}} {equals(last, n)}")
     panels = [
         vectors("all logits", crane.logits, SENTENCE, VOCABULARY, ("token", "next word")),
-        vectors("all probabilities", found, SENTENCE, VOCABULARY, ("token", "next word")),
+        vectors("all probabilities", chances, SENTENCE, VOCABULARY, ("token", "next word")),
     ]
     left, right = st.columns(2, gap="medium")
     with left:
         picture(book, "tiny_logits", panels[:1], height=230)
     with right:
         picture(book, "tiny_chances", panels[1:], "unit", height=230)
-    best = [_highest(row, VOCABULARY) for row in found]
-    said = ", ".join(
+    best = [_highest(row, VOCABULARY) for row in chances]
+    guesses = ", ".join(
         f"{_all(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True)
     )
     prose.markdown(
-        f"It expects {said}. After “fish”, {_all(best[_FISH])} "
-        f"{'gets' if len(best[_FISH]) == 1 else 'each get'} **{found[_FISH].max():.1%}**. "
+        f"It expects {guesses}. After “fish”, {_all(best[_FISH])} "
+        f"{'gets' if len(best[_FISH]) == 1 else 'each get'} **{chances[_FISH].max():.1%}**. "
         "That is the whole way, from text to the next word."
     )
 
@@ -436,7 +446,7 @@ def _side_by_side(*names: str) -> None:
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
     """The name of the highest value, or of all that are as high."""
     numbers = np.asarray(values, np.float64)
-    return [name for name, one in zip(names, numbers, strict=True) if one == numbers.max()]
+    return [name for name, number in zip(names, numbers, strict=True) if number == numbers.max()]
 
 
 def _all(names: Sequence[str]) -> str:

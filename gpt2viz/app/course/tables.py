@@ -35,14 +35,14 @@ def table(
     ``parameter`` is what the address calls it, ``default`` what it holds when that is not there.
     Its numbers lie between −``largest`` and ``largest``.
     """
-    start, found = _flat(default), _read(parameter, default, largest)
+    start, held = _flat(default), _read(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
-    texts = [in_a_field(x) for x in found]
+    texts = [in_a_field(x) for x in held]
     edited = partial(write, parameter, start, largest=largest)
-    number_fields(parameter.name, title, found, texts, rows, columns, largest, edited)
-    if any(text != shortest(x) for text, x in zip(texts, found, strict=True)):
+    number_fields(parameter.name, title, held, texts, rows, columns, largest, edited)
+    if any(text != shortest(x) for text, x in zip(texts, held, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
-    if found != start:
+    if held != start:
         st.button(
             "Back to the original numbers",
             key=f"{parameter.name}_reset",
@@ -51,13 +51,13 @@ def table(
             on_click=address.put,
             args=(parameter, ()),
         )
-    return np.array(found, np.float32).reshape(len(rows), -1)
+    return np.array(held, np.float32).reshape(len(rows), -1)
 
 
 def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) -> Array:
     """The numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
-    found = _read(parameter, default, largest)
-    return np.array(found, np.float32).reshape(np.shape(default))
+    held = _read(parameter, default, largest)
+    return np.array(held, np.float32).reshape(np.shape(default))
 
 
 def _read(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:

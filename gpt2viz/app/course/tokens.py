@@ -79,13 +79,13 @@ def _token_questions(ids: Sequence[int], labels: Sequence[str], rows: Array) -> 
             "word of a sentence has none before it?",
             "The rows are equal to the last digit. Whatever tells the two apart must come later.",
             done=same,
-            told=_two_forms(labels) if not same else "",
+            note=_two_forms(labels) if not same else "",
         ),
     ]
 
 
 def _two_forms(labels: Sequence[str]) -> str:
-    """What to say of a word that is there in two forms, each a token of its own."""
+    """A note on a word that is there in two forms, each a token of its own."""
     plain = [label.strip("· ").casefold() for label in labels]
     if len(set(plain)) == len(plain):
         return ""
@@ -104,15 +104,15 @@ def draw_order(book: Book) -> list[Question]:
         "vector too, and it is added to the word's vector."
     )
     heading("E3")
-    words_in, places = _order_tables()
+    words_in, positions = _order_tables()
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
-    added = places if on else np.zeros_like(places)
+    added = positions if on else np.zeros_like(positions)
     both = (0, 1, 2), (2, 1, 0)
-    found = [embeddings.in_order(order, added, words_in) for order in both]
+    sums = [embeddings.in_order(order, added, words_in) for order in both]
     titles = [" ".join(embeddings.WORDS[n] for n in order) for order in both]
     panels = [
         vectors(title, x, embeddings.WORDS, PLANE, TOKENS)
-        for title, x in zip(titles, found, strict=True)
+        for title, x in zip(titles, sums, strict=True)
     ]
     prose.markdown("What the model reads for each word, in either sentence:")
     picture(book, "order_sums", panels, height=240)
@@ -124,9 +124,9 @@ def draw_order(book: Book) -> list[Question]:
     for n, name in ((0, "first"), (2, "last")):
         total = equals(words_in[0].astype(float) + added[n])
         st.latex(rf"\text{{crane, {name}: }} {given(words_in[0])} + {given(added[n])} {total}")
-    gap = float((found[0] - found[1]).abs().max())
+    gap = float((sums[0] - sums[1]).abs().max())
     prose.markdown(f"Largest difference between the two sentences, rounded: **{gap:.4f}**")
-    code(embeddings.look_up, embeddings.place, embeddings.in_order)
+    code(embeddings.look_up, embeddings.add_positions, embeddings.in_order)
     prose.markdown(
         "GPT-2 has a vector for each of its 1,024 positions. A sentence of five tokens uses the "
         "first five; the others go unused."
@@ -134,7 +134,7 @@ def draw_order(book: Book) -> list[Question]:
         "batch, (B, T, C). The axis that is missing is stretched to fit. This is called "
         "**broadcasting**."
     )
-    return _order_questions(on, gap, bool(np.abs(places[0] - places[2]).max() < SAME))
+    return _order_questions(on, gap, bool(np.abs(positions[0] - positions[2]).max() < SAME))
 
 
 def _order_tables() -> tuple[Array, Array]:
@@ -146,14 +146,14 @@ def _order_tables() -> tuple[Array, Array]:
             parameters.ORDER_WORDS, "Word vectors", embeddings.WORD_VECTORS, words, PLANE
         )
     with columns[1]:
-        places = table(
+        positions = table(
             parameters.ORDER_PLACES,
             "Position vectors",
             embeddings.POSITION_VECTORS,
             ("position 0", "position 1", "position 2"),
             PLANE,
         )
-    return words_in, places
+    return words_in, positions
 
 
 def _order_questions(on: bool, gap: float, ends_alike: bool) -> list[Question]:
@@ -173,7 +173,7 @@ def _order_questions(on: bool, gap: float, ends_alike: bool) -> list[Question]:
             "“ate” stays where it is. With equal vectors for the first and last position, "
             "nothing tells who came first: position vectors help only where they differ.",
             done=on and ends_alike,
-            told="These positions would do it. Switch them on." if ends_alike else "",
+            note="These positions would do it. Switch them on." if ends_alike else "",
         ),
         Question(
             "order_shape",
@@ -208,9 +208,9 @@ def draw_plane(book: Book) -> None:
     )
     left, right = st.columns(2, gap="large")
     with left:
-        words = _asked("Words to draw", parameters.PLANE_WORDS, book)
+        words = _typed_words("Words to draw", parameters.PLANE_WORDS, book)
     with right:
-        terms = _asked("A sum: first − second + third, and the word hoped for",
+        terms = _typed_words("A sum: first − second + third, and the word hoped for",
                        parameters.PLANE_SUM, book)  # fmt: skip
     whole = len(terms) == _SUM
     if len(words) < 2:
@@ -227,27 +227,27 @@ def draw_plane(book: Book) -> None:
         prose.markdown("For a sum, type **four different words**, each of them one token.")
 
 
-def _asked(label: str, parameter: Text, book: Book) -> _Words:
+def _typed_words(label: str, parameter: Text, book: Book) -> _Words:
     """The words of a field that are one token each, and a line about those that aren't."""
     typed = st.text_input(label, max_chars=_LONGEST, autocomplete="off", **address.text(parameter))
     words = list(dict.fromkeys(typed.replace(",", " ").split()))[:_MOST]
-    found = {word: embeddings.token_of(word, book.view.model.tokenizer) for word in words}
-    if others := [word for word, id in found.items() if id is None]:
-        said = ", ".join(literal(shorten(word)) for word in others)
-        prose.caption(f"Not one token in this model's vocabulary, so left out: {said}")
-    return {word: id for word, id in found.items() if id is not None}
+    ids = {word: embeddings.token_of(word, book.view.model.tokenizer) for word in words}
+    if others := [word for word, id in ids.items() if id is None]:
+        words_left_out = ", ".join(literal(shorten(word)) for word in others)
+        prose.caption(f"Not one token in this model's vocabulary, so left out: {words_left_out}")
+    return {word: id for word, id in ids.items() if id is not None}
 
 
 def _plane(book: Book, words: _Words, terms: _Words) -> None:
     """The picture, and each word's nearest neighbours in the whole vocabulary."""
     table = embeddings.table_of(book.view.model)
     ids = list(words.values())
-    found = embeddings.plane(table[ids])
-    points = np.asarray(embeddings.seen_in(found, table[ids]))
+    seen_from = embeddings.plane(table[ids])
+    points = np.asarray(embeddings.seen_in(seen_from, table[ids]))
     names = [shorten(word) for word in words]
     if terms:
         total = embeddings.sum_of(table, list(terms.values())[:3])[None]
-        points = np.vstack([points, np.asarray(embeddings.seen_in(found, total))])
+        points = np.vstack([points, np.asarray(embeddings.seen_in(seen_from, total))])
         names.append(_written(terms))
     across, up = points.T.tolist()
     drawn = Points(
@@ -260,7 +260,7 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
         made=[len(words)] if terms else [],
     )
     output.picture(drawn, book.colors, key="word_plane", of_run=False)
-    first, second = np.asarray(found.share)
+    first, second = np.asarray(seen_from.share)
     prose.caption(
         f"The plane keeps {first:.0%} and {second:.0%} of how the words differ. What it leaves "
         "out can't be seen here: points that touch may lie far apart."
@@ -268,7 +268,10 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
     cosine = embeddings.cosines(table, table[ids])
     near = [embeddings.nearest(row, _NEAR, [id]) for row, id in zip(cosine, ids, strict=True)]
     output.table(
-        {"word": list(words), "nearest, with the cosine": [_listed(book, one) for one in near]},
+        {
+            "word": list(words),
+            "nearest, with the cosine": [_listed(book, neighbours) for neighbours in near],
+        },
         "Nearest neighbours of the words",
         hide_index=True,
         height="content",
@@ -286,10 +289,10 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
 
 
 def _sum(book: Book, terms: _Words) -> None:
-    """What a sum of three words is nearest to, with those words and without them."""
+    """The nearest tokens to a sum of three words, with those words and without them."""
     table = embeddings.table_of(book.view.model)
     *three, hoped = terms.values()
-    first, *_, wanted = (literal(shorten(word)) for word in terms)
+    first, *_, hoped_word = (literal(shorten(word)) for word in terms)
     total = embeddings.cosines(table, embeddings.sum_of(table, three)[None])[0]
     alone = embeddings.cosines(table, table[three[:1]])[0]
     rows = {
@@ -299,18 +302,18 @@ def _sum(book: Book, terms: _Words) -> None:
     }
     prose.markdown(
         f"If directions have a meaning, then **{literal(_written(terms))}** should lie near "
-        f"**{wanted}**. {_verdict(rows['the sum'], three)}"
+        f"**{hoped_word}**. {_verdict(rows['the sum'], three)}"
     )
     output.table(
         {"nearest to": list(rows), "with the cosine": [_listed(book, n) for n in rows.values()]},
         "Nearest neighbours of the sum",
         hide_index=True,
     )
-    places = [embeddings.rank(cosine, hoped, three) for cosine in (total, alone)]
+    ranks = [embeddings.rank(cosine, hoped, three) for cosine in (total, alone)]
     prose.markdown(
-        f"Without the three words, **{wanted}** is at place **{places[0]:,}** of the sum's "
-        f"neighbours. Of those of **{first}** alone it is at place {places[1]:,}. "
-        f"{_gained(*places)}\n\n"
+        f"Without the three words, **{hoped_word}** is at place **{ranks[0]:,}** of the sum's "
+        f"neighbours. Of those of **{first}** alone it is at place {ranks[1]:,}. "
+        f"{_gained(*ranks)}\n\n"
         "Demonstrations of such sums leave the three words out, often without a word about it. "
         "Much of what is left comes from words that were near from the start (Linzen 2016, "
         "*Issues in Evaluating Semantic Spaces Using Word Analogies*)."
@@ -320,14 +323,14 @@ def _sum(book: Book, terms: _Words) -> None:
 
 
 def _verdict(near: Sequence[Near], three: Collection[int]) -> str:
-    """What to say of the sum's nearest neighbour."""
+    """A sentence on the sum's nearest neighbour."""
     if near[0].id in three:
         return "What really comes out is nearest to **one of the three words themselves**."
     return "What really comes out is nearest to a word other than the three."
 
 
 def _gained(of_sum: int, of_first: int) -> str:
-    """What to say of the word hoped for, by its place near the sum and near the first word."""
+    """A sentence on the word hoped for, by its rank near the sum and near the first word."""
     if of_sum < of_first:
         return "So the sum moved it up the list."
     if of_sum > of_first:
@@ -342,4 +345,4 @@ def _written(terms: _Words) -> str:
 
 def _listed(book: Book, near: Sequence[Near]) -> str:
     names = run_cache.vocabulary(book.view.model.name)
-    return ", ".join(f"{names[one.id]} {one.cosine:.2f}" for one in near)
+    return ", ".join(f"{names[token.id]} {token.cosine:.2f}" for token in near)

@@ -138,7 +138,7 @@ def _parameters() -> Iterator[Question]:
             "In a small model with GPT-2's vocabulary most parameters are in the table. That is "
             "why tying saves so much there.",
             done=tied and table > total / 2,
-            told=""
+            note=""
             if tied
             else "Untied, there are two such tables, so neither can hold more than half. Tie them.",
         ),
@@ -240,12 +240,12 @@ def draw_lines(book: Book, layer: int, head: int) -> None:
         line,
         partial(address.put, parameters.LINE),
     )
-    _said(book.view, line, pairs[line], layer, head)
+    _explain_line(book.view, line, pairs[line], layer, head)
     code(line_by_line)
 
 
-def _said(view: View, line: int, pair: Pair, layer: int, head: int) -> None:
-    """What a line does, the tensors and sizes of the sentence there, and where these are shown."""
+def _explain_line(view: View, line: int, pair: Pair, layer: int, head: int) -> None:
+    """Explain a line: its work, the sentence's tensors and sizes there, links to them."""
     prose.markdown(f"**Line {line}.** {pair.does}")
     sizes = axis_sizes(view.model.config, view.n_tokens)
     rows = [(STAGE[key].label, STAGE[key].axes) for key in pair.makes]

@@ -33,7 +33,7 @@ _HALF = 0.5
 
 
 class _Text(NamedTuple):
-    """What the chapter reads: the sentence, or, where nothing comes twice, that said ``twice``."""
+    """The text of the chapter: the sentence, or, where nothing comes twice, that said ``twice``."""
 
     text: str
     view: View
@@ -47,15 +47,15 @@ def draw(book: Book) -> Iterator[Question]:
         "model above. The answer is a sum, and nothing is left over."
     )
     read = _text(book.view)
-    found = None if read is None else _hardest(read.view.trace)
-    if read is None or found is None:
+    look = None if read is None else _hardest(read.view.trace)
+    if read is None or look is None:
         _pairs_formula()
         prose.markdown(f"Here nothing can be copied: {_nothing(book.view, read)}")
         code(induction)
         yield from _questions(None, 0.0)
         return
-    _look(read, found)
-    case = reason(explain_row(read.view.model, read.view.trace, *found[:3]), found.key)
+    _look(read, look)
+    case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
     if not np.isfinite(case.deviation).all():
         prose.markdown("It can't be taken apart: some numbers went beyond float32.")
         yield from _questions(read, case.weight)
@@ -65,7 +65,7 @@ def draw(book: Book) -> Iterator[Question]:
     yield from _questions(read, case.weight)
     before = _before(case)
     if before is not None:
-        _read(read, found, before)
+        _read(read, look, before)
     _so(read, case, before)
 
 
@@ -73,9 +73,9 @@ def _text(view: View) -> _Text | None:
     """The sentence where a token comes twice and is followed; else the sentence said twice."""
     if induction(view.trace.token_ids).any():
         return _Text(address.chosen(parameters.TEXT), view, twice=False)
-    if (found := said_twice(view)) is None:
+    if (twice := said_twice(view)) is None:
         return None
-    text, run = found
+    text, run = twice
     output.run("The sentence said twice", run)
     return _Text(text, replace(view, trace=run), twice=True)
 
@@ -109,7 +109,7 @@ def _nothing(view: View, read: _Text | None) -> str:
     )
 
 
-def _look(read: _Text, found: Step) -> None:
+def _look(read: _Text, look: Step) -> None:
     st.subheader("A look", anchor="look")
     view, labels = read.view, read.view.labels
     if read.twice:
@@ -117,18 +117,18 @@ def _look(read: _Text, found: Step) -> None:
             "In your sentence no token comes twice, so there is nothing to copy. The chapter reads "
             f"it said twice: “{literal(read.text)}”."
         )
-    row = view.trace.stage("weights", found.layer, found.head)[found.query]
-    seen = int((~view.trace.hidden_pairs()[found.query]).sum())
-    asks, answers = (literal(labels[n]) for n in (found.query, found.key))
+    row = view.trace.stage("weights", look.layer, look.head)[look.query]
+    seen = int((~view.trace.hidden_pairs()[look.query]).sum())
+    asks, answers = (literal(labels[n]) for n in (look.query, look.key))
     prose.markdown(
-        f"Of all heads above layer 0, **head {found.layer}.{found.head}** (layer {found.layer}, "
-        f"head {found.head}) looks most at *what followed the same token before*. Its hardest such "
-        f"look here goes from {found.query} {asks} to {found.key} {answers}: weight "
-        f"**{row[found.key]:.2f}**. If the {counted(seen, 'keys')} it sees were alike, each would "
+        f"Of all heads above layer 0, **head {look.layer}.{look.head}** (layer {look.layer}, "
+        f"head {look.head}) looks most at *what followed the same token before*. Its hardest such "
+        f"look here goes from {look.query} {asks} to {look.key} {answers}: weight "
+        f"**{row[look.key]:.2f}**. If the {counted(seen, 'keys')} it sees were alike, each would "
         f"have {1 / seen:.2f}."
     )
-    _weights(view, found, "why_look")
-    _to(pages.HEAD, "See how this weight was made, on Head", read, found)
+    _weights(view, look, "why_look")
+    _to(pages.HEAD, "See how this weight was made, on Head", read, look)
 
 
 def _weights(view: View, step: Step, key: str) -> None:
@@ -194,16 +194,16 @@ def _apart(read: _Text, case: Reason) -> None:
 
 
 def _before(case: Reason) -> Step | None:
-    """Where the head among the leading pairs had looked, the key's first; None without one."""
+    """The cell that a head among the leading pairs looked at, the key's first; else None."""
     at_key = (case.behind("key", pair.key_part) for pair in case.pairs)
     at_query = (case.behind("query", pair.query_part) for pair in case.pairs)
     return next((step for step in (*at_key, *at_query) if step is not None), None)
 
 
-def _read(read: _Text, found: Step, before: Step) -> None:
+def _read(read: _Text, look: Step, before: Step) -> None:
     st.subheader("What had that head read?", anchor="read")
     view = read.view
-    side: Side = "key" if before.query == found.key else "query"
+    side: Side = "key" if before.query == look.key else "query"
     part = Part("head", before.layer, before.head)
     weight = view.trace.weights_of_queries(before.layer, slice(before.query, before.query + 1))
     asks, answers = (f"{n} {literal(view.labels[n])}" for n in (before.query, before.key))
@@ -215,11 +215,11 @@ def _read(read: _Text, found: Step, before: Step) -> None:
         f"{weight[before.head, 0, before.key]:.2f}). What it found there, it wrote into the stream."
     )
     _weights(view, before, "why_read")
-    _to(pages.HEAD, f"Why did {part} look there?", read, found, _why(before))
+    _to(pages.HEAD, f"Why did {part} look there?", read, look, _why(before))
 
 
 def _why(*steps: Step) -> dict[Parameter, Any]:
-    """What opens the explanation on Head, at heads further down."""
+    """Parameters that open the explanation on Head, at heads further down."""
     return {parameters.SEE: "why", parameters.WHY: steps}
 
 
@@ -264,7 +264,7 @@ def _to(
     page: Page, label: str, read: _Text, at: Step, more: dict[Parameter, Any] | None = None
 ) -> None:
     """A link to the very cell on another page."""
-    wanted: dict[Parameter, Any] = {
+    there: dict[Parameter, Any] = {
         parameters.TEXT: read.text,
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
@@ -272,7 +272,7 @@ def _to(
         **({parameters.KEY: at.key} if page is pages.HEAD else {}),
         **(more or {}),
     }
-    link(page, label, wanted)
+    link(page, label, there)
 
 
 def _questions(read: _Text | None, weight: float) -> list[Question]:
@@ -301,7 +301,7 @@ def _questions(read: _Text | None, weight: float) -> list[Question]:
             "Say something, then begin to say it again.",
             f"The hardest look takes {weight:.2f}. Change the word that follows, and read again.",
             done=own and weight > _HALF,
-            told=f"The hardest look takes {weight:.2f} here. Try a longer sentence, or one with a "
+            note=f"The hardest look takes {weight:.2f} here. Try a longer sentence, or one with a "
             "rarer token twice."
             if own and weight <= _HALF
             else "",

@@ -21,7 +21,7 @@ _FITS = 8
 
 
 def given(values: ArrayLike) -> str:
-    """What a table holds, with all its digits: a LaTeX row vector, or one number as itself."""
+    """A table's numbers with all their digits: a LaTeX row vector, or one number as itself."""
     return _row_of(values, shortest)
 
 
@@ -55,7 +55,7 @@ def enough(
     result: ArrayLike,
     digits: int = 4,
 ) -> int:
-    """How many decimals ``values`` need so that who goes on from them gets the ``result`` shown.
+    """The decimals that ``values`` need, so that the ``result`` shown follows from them.
 
     The fewest, from ``digits`` to 9, with which ``leads_to`` of the rounded values is off the
     result by no more than rounding that to ``digits`` decimals.
@@ -68,16 +68,16 @@ def enough(
     return 9
 
 
-def mixture(found: Steps, row: int, temperature: float = 1) -> list[tuple[str, str]]:
+def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, str]]:
     """One query's unscaled scores, weights and output as (name, sign and numbers), one a step.
 
     Each follows from the last, where the mask hides no key. ``temperature`` is what softmax divided
     the scores by.
     """
     raw, weights, output = (
-        np.asarray(part[row], np.float64) for part in (found.scores, found.weights, found.output)
+        np.asarray(part[row], np.float64) for part in (steps.scores, steps.weights, steps.output)
     )
-    n = enough(weights, lambda w: w @ np.asarray(found.v, np.float64), output)
+    n = enough(weights, lambda w: w @ np.asarray(steps.v, np.float64), output)
     m = enough(raw, lambda s: softmax(s / temperature), weights, n)
     return [
         ("scores", equals(raw, m)),
