@@ -52,3 +52,12 @@ test("styles are fetched once for all parts that have them", async () => {
   assert.match(parts[0].adoptedStyleSheets[0].text, /\.sum/)
   assert.equal(parts[0].adoptedStyleSheets[0], parts[1].adoptedStyleSheets[0])
 })
+
+test("a style that didn't arrive is fetched again by whoever draws next", async () => {
+  const page = root(), data = { script: "player", frames: [] }
+  globalThis.fetch = async () => { throw new Error("offline") }
+  await assert.rejects(draw({ data, parentElement: page }), /offline/)
+  globalThis.fetch = async () => ({ text: async () => ".player {}" })
+  await assert.rejects(draw({ data, parentElement: page }), TypeError) // no page to draw on
+  assert.equal(page.adoptedStyleSheets[0].text, ".player {}")
+})

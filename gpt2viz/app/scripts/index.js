@@ -18,14 +18,29 @@ const sheets = new Map()
 
 // A style sheet, which all parts of the page share.
 function sheet(name) {
-  if (!sheets.has(name)) sheets.set(name, fetched(name))
+  if (!sheets.has(name)) sheets.set(name, read(name))
   return sheets.get(name)
 }
 
-async function fetched(name) {
-  const answer = await fetch(new URL(`${name}.css`, import.meta.url))
-  return new CSSStyleSheet().replace(await answer.text())
+async function read(name) {
+  try {
+    const answer = await fetch(new URL(`${name}.css`, import.meta.url))
+    return await new CSSStyleSheet().replace(await answer.text())
+  } catch (error) {
+    sheets.delete(name)
+    throw error
+  }
 }
+
+// A script's module and its style sheets.
+const load = (name) => Promise.all([import(`./${name}.js`), ...(STYLES[name] ?? []).map(sheet)])
+
+// The scripts of most pages and what they import: at once, not one round trip after another.
+const EARLY = [
+  "chosen", "part", "make", "ink", "lines", "tiles", "head_numbers", "head_picture", "model_map",
+  "token_chips", "picture_switch", "part_note",
+]
+for (const name of EARLY) load(name).catch(() => {}) // whoever draws by it meets the error
 
 /** The name of the script that draws a message. */
 export const scriptOf = (data) => (data instanceof Uint8Array ? opened(data).head : data).script
@@ -44,8 +59,7 @@ function place(root, name, html) {
 
 export default async function ({ data, parentElement: root, setTriggerValue }) {
   const name = scriptOf(data)
-  const [{ default: draw, html }, ...styles] =
-    await Promise.all([import(`./${name}.js`), ...(STYLES[name] ?? []).map(sheet)])
+  const [{ default: draw, html }, ...styles] = await load(name)
   if (styles.length) root.adoptedStyleSheets = styles
   return draw({ data, parentElement: place(root, name, html), setTriggerValue })
 }
