@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import base64
-import io
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
 
 from gpt2viz.labels import counted
+from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
-from gpt2viz.pictures.from_trace import head_stage, mask_of
-from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.palette import LIGHT, chessboard
-from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps, Picture
+from gpt2viz.pictures.from_trace import head_picture, head_stage, mask_of
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.picture import Heatmaps, Picture
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.pooling import pool_panel, thumbnails
+from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 from gpt2viz.pictures.tables import panel_table
 from gpt2viz.run.stages import STAGE, HeadStageName
 from gpt2viz.run.trace import WRITTEN, Trace
@@ -45,17 +43,7 @@ def heatmap(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights
     farthest from 0. Raises ``StageError`` and ``PlaceError`` as ``trace.stage`` does.
     """
     trace.stage(stage, layer, head)  # for its errors, which name what there is
-    title = f"{STAGE[stage].label} · Layer {layer} · Head {head}"
-    panel = pool_panel(head_stage(trace, trace.labels, stage, layer, head, title), GRID)
-    picture = Heatmaps(
-        title,
-        [panel],
-        scale=STAGE[stage].scale,
-        height=540,
-        numbers=NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0,
-        bar=panel.quantity,
-    )
-    return _on_its_own(picture, 660)
+    return _on_its_own(head_picture(trace, layer, head, stage), 660)
 
 
 def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
@@ -141,27 +129,20 @@ def _every_head(trace: Trace) -> Thumbnails:
 
 
 def _encoded(trace: Trace) -> str:
-    file = io.BytesIO()
-    Image.fromarray(pixels(trace)).save(file, "PNG", optimize=True)
-    return base64.b64encode(file.getvalue()).decode()
+    return base64.b64encode(svg.png(pixels(trace))).decode()
 
 
 def pixels(trace: Trace) -> NDArray[np.uint8]:
     """Every head's weights in colours: (height, width, 3), ``TILE`` pixels a head or more."""
     picture = _every_head(trace)
     n_layer, n_head, side = picture.tiles.shape[:3]
-    stops = np.array([stop for stop, _ in LIGHT.unit])
-    shades = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for _, c in LIGHT.unit])
-    colors = np.stack([np.interp(picture.tiles, stops, shades[:, n]) for n in range(3)], axis=-1)
-    board = chessboard(picture.hidden)
-    for turn, grey in enumerate((LIGHT.masked, LIGHT.masked_other)):
-        colors[:, :, board == turn] = [int(grey[i : i + 2], 16) for i in (1, 3, 5)]
     zoom = max(1, (TILE - 4) // side)
-    colors = colors.repeat(zoom, axis=2).repeat(zoom, axis=3)
     step = side * zoom + 4
-    canvas = np.full((n_layer, step, n_head, step, 3), 255, np.uint8)
-    canvas[:, 2:-2, :, 2:-2] = colors.round().astype(np.uint8).swapaxes(1, 2)
-    return canvas.reshape(n_layer * step, n_head * step, 3)
+    canvas = np.full((n_layer, n_head, step, step, 3), 255, np.uint8)
+    for panel, tile in zip(picture.matrices, canvas.reshape(-1, step, step, 3), strict=True):
+        cells = svg.painted(panel, (0, 1), LIGHT.unit, LIGHT)
+        tile[2:-2, 2:-2] = cells.repeat(zoom, axis=0).repeat(zoom, axis=1)
+    return canvas.swapaxes(1, 2).reshape(n_layer * step, n_head * step, 3)
 
 
 def _on_its_own(picture: Picture, width: int) -> Figure:
@@ -177,4 +158,5 @@ def _on_its_own(picture: Picture, width: int) -> Figure:
         font_color=LIGHT.ink,
         modebar_remove="sendChartToCloud",
     )
+    figure.seal()
     return figure

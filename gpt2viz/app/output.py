@@ -210,7 +210,7 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
     """
     _add(drawn.what, packed=pickle.dumps(drawn), listed=listed or None)
     read = _read() if of_run else ""
-    return " ".join(filter(None, [f"{drawn.what}.", export.spoken(drawn), read]))
+    return " ".join(filter(None, [f"{drawn.what}.", export.alt_text(drawn), read]))
 
 
 def _read() -> str:

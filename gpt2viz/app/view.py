@@ -8,10 +8,9 @@ from gpt2viz import Model, Trace
 from gpt2viz.app import address, parameters
 from gpt2viz.app.clicks import Drag, Dragged
 from gpt2viz.pictures.canvas import Shown
-from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.pooling import crop, pool_panel
+from gpt2viz.pictures.pooling import GRID, crop, pool_panel
 
 
 @dataclass(frozen=True)

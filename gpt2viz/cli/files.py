@@ -10,7 +10,7 @@ import click
 
 from gpt2viz.errors import ExportError
 from gpt2viz.export import pixels
-from gpt2viz.export.kinds import check_installed
+from gpt2viz.export.numbers import check_installed
 
 
 def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -18,18 +18,15 @@ from gpt2viz.export import (
     about,
 )
 from gpt2viz.labels import label
-from gpt2viz.pictures.from_trace import head_stage
-from gpt2viz.pictures.measure import GRID
-from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.from_trace import head_picture, head_stage
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.pooling import pool_panel
-from gpt2viz.run.stages import HEAD_STAGES, STAGE, HeadStageName, StageName
+from gpt2viz.pictures.pooling import GRID, pool_panel
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, StageName
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpt2viz.pictures.plotly.base import Figure
 
 #: The endings of files, pictures first.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
@@ -75,20 +72,15 @@ class Tensor:
         return panel_table(self.panel)
 
     @property
-    def figure(self) -> Figure:
+    def picture(self) -> Heatmaps:
         """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
         if self.layer is not None and self.head is not None:
-            key = cast("HeadStageName", self.key)
-            of_head: Figure = self.run.heatmap(self.layer, self.head, key)
-            return of_head
-        from gpt2viz.pictures.plotly.render import render
-
+            return head_picture(self.run, self.layer, self.head, self.key)
         panel = pool_panel(self.panel, GRID)
         height = min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
         scale = STAGE[self.key].scale
         bar = panel.quantity
-        picture = Heatmaps(self.about.title, [panel], scale, height=height, numbers=0, bar=bar)
-        return render(picture, LIGHT)
+        return Heatmaps(self.about.title, [panel], scale, height=height, numbers=0, bar=bar)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -118,10 +110,10 @@ class Tensor:
         elif kind == "html":
             title = self.panel.title
             export.save_page(
-                path, [(title, self.figure)], self.about, [("Its numbers", self.table)]
+                path, [(title, self.picture)], self.about, [("Its numbers", self.table)]
             )
         else:
-            export.save_figure(self.figure, path, self.about, width=width)
+            export.save_figure(self.picture, path, self.about, width=width)
 
 
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:

@@ -10,32 +10,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpt2viz.export.about import About, about, about_runs, file_name
-from gpt2viz.export.arrays import save_trace, trace_bytes
+from gpt2viz.export.card import Card, draw_card
 from gpt2viz.export.chromium import can_draw
-from gpt2viz.export.kinds import PICTURE_KINDS, TABLE_KINDS, TRACE_KINDS, TraceKind
-from gpt2viz.export.sheets import figure_table, save_table, table_bytes
-from gpt2viz.export.sized import PLOTLY_DPI, pixels
-from gpt2viz.export.spoken import spoken
+from gpt2viz.export.numbers import (
+    PICTURE_KINDS,
+    TABLE_KINDS,
+    TRACE_KINDS,
+    TraceKind,
+    figure_table,
+    save_table,
+    save_trace,
+    table_bytes,
+    trace_bytes,
+)
+from gpt2viz.export.pictures import (
+    DPI,
+    PLOTLY_DPI,
+    figure_bytes,
+    on_paper,
+    pixels,
+    save_figure,
+    sheet_of,
+)
 from gpt2viz.extras import later
+from gpt2viz.pictures.alt_text import alt_text
 from gpt2viz.run.session import Session, read_session
 
 if TYPE_CHECKING:
-    from gpt2viz.export.card import Card, draw_card
     from gpt2viz.export.page import page_html, save_page
-    from gpt2viz.export.paper import on_paper
-    from gpt2viz.export.pictures import DPI, figure_bytes, save_figure
+    from gpt2viz.export.paper import as_figure
 
 # What needs Plotly, and the module that it comes from when it is first asked for.
-_LATER = {
-    "Card": "card",
-    "DPI": "pictures",
-    "draw_card": "card",
-    "figure_bytes": "pictures",
-    "on_paper": "paper",
-    "page_html": "page",
-    "save_figure": "pictures",
-    "save_page": "page",
-}
+_LATER = {"as_figure": "paper", "page_html": "page", "save_page": "page"}
 
 __all__ = [
     "DPI",
@@ -49,6 +55,8 @@ __all__ = [
     "TraceKind",
     "about",
     "about_runs",
+    "alt_text",
+    "as_figure",
     "can_draw",
     "draw_card",
     "figure_bytes",
@@ -62,11 +70,9 @@ __all__ = [
     "save_page",
     "save_table",
     "save_trace",
-    "spoken",
+    "sheet_of",
     "table_bytes",
     "trace_bytes",
 ]
 
-__getattr__, __dir__ = later(
-    __name__, _LATER, __all__, {**dict.fromkeys(_LATER, "notebook"), "figure_bytes": "export"}
-)
+__getattr__, __dir__ = later(__name__, _LATER, __all__, dict.fromkeys(_LATER, "notebook"))

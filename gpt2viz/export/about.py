@@ -73,6 +73,12 @@ class About:
         ]
         return " · ".join(part for part in parts if part)
 
+    @property
+    def caption(self) -> tuple[str, str]:
+        """Title and source, for lines below a picture that aren't broken within a version."""
+        source = self.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
+        return self.title, source
+
     def as_json(self) -> str:
         """All of it as a JSON object, for a file's metadata."""
         return json.dumps(asdict(self), ensure_ascii=False)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import plotly.graph_objects as go
-
-from gpt2viz.export.paper import FAMILY, wrapped
-from gpt2viz.export.sized import LETTER
-from gpt2viz.labels import isolated, markup_safe, shorten
+from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.panel import FEW, Panel
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.svg import Sheet, draw_on, wrapped
 
 #: Pixels of the whole card: a slide's shape.
 WIDTH, HEIGHT = 1600, 900
 
-#: Pixels round the matrix, and from there to the words, colour bar between.
-_TOP, _BELOW, _EDGE, _BAR = 70, 60, 50, 150
+#: Pixels round the words; and the letters of a matrix, as large as usual ones on half a card.
+_EDGE, _LETTERS = 50, 1.5
 #: Lines of the sentence that is read, and of what the head does there.
 _READ, _SAID = 7, 6
 
@@ -41,65 +37,46 @@ class Card:
     source: str
 
 
-def draw_card(card: Card, colors: Palette) -> go.Figure:
-    """A figure of ``WIDTH`` by ``HEIGHT`` pixels in the colours of the page."""
+def draw_card(card: Card, colors: Palette) -> Sheet:
+    """A sheet of ``WIDTH`` by ``HEIGHT`` pixels in the colours of the page."""
     matrix = Heatmaps(
         card.title,
         [replace(card.panel, title="", part=None)],
         row=card.chosen,
         numbers=NUMBERS_FIT_LARGE,
-        height=HEIGHT,
+        height=HEIGHT - _EDGE,
         bar=card.panel.quantity,
     )
-    figure = go.Figure(render(matrix, colors))
-    side, left = _place_matrix(figure, card.panel, colors)
-    _write(figure, card, colors, WIDTH - left - side - _BAR - _EDGE)
-    for n, trace in enumerate(figure.data):
-        trace.uid = f"trace{n}"  # else plotly.js draws lots for names that get into the file
-    return figure
+    sheet = Sheet(HEIGHT, colors, _LETTERS)
+    draw_on(sheet, matrix, HEIGHT - 2 * _EDGE)
+    sheet.parts = [f'<g transform="translate({_EDGE / 2} {_EDGE / 2})">', *sheet.parts, "</g>"]
+    left = sheet.width + _EDGE
+    sheet.width, sheet.height = WIDTH, HEIGHT
+    _write(sheet, card, left)
+    return sheet
 
 
-def _place_matrix(figure: go.Figure, panel: Panel, colors: Palette) -> tuple[int, int]:
-    """Make the matrix a square at the left: its side, and where it begins, in pixels."""
-    letters = 18 if len(panel.rows.labels) <= FEW else 13
-    names = round(letters * LETTER * 1.1 * len(panel.rows.longest()))
-    left, below = names + _EDGE, names + _BELOW
-    side = HEIGHT - _TOP - below
-    figure.update_layout(
-        width=WIDTH,
-        height=HEIGHT,
-        margin={"l": left, "r": WIDTH - left - side, "t": _TOP, "b": below},
-        template="plotly_white",
-        paper_bgcolor=colors.unit[0][1],
-        font={"family": FAMILY, "color": colors.ink, "size": 16},
-        legend={"font": {"size": 16}},
-    )
-    figure.update_xaxes(title_font_size=16, tickfont_size=letters)
-    figure.update_yaxes(title_font_size=16, tickfont_size=letters)
-    figure.update_coloraxes(colorbar={"tickfont": {"size": 16}, "title": {"font": {"size": 16}}})
-    return side, left
+def _write(sheet: Sheet, card: Card, left: float) -> None:
+    """Title, sentence, what the head does and the source, below each other."""
+    room, y = WIDTH - left - _EDGE, _EDGE + 44.0
+    sheet.text(left, y, card.title, 44, bold=True)
+    y += 32
+    for line in _tokens(card, room):
+        y += 38
+        sheet.words(left, y, line, 26)
+    y += 22
+    for text in _cut(wrapped(card.says, room, 28), _SAID):
+        y += 40
+        sheet.text(left, y, text, 28)
+    sheet.text(left, HEIGHT - _EDGE - 32, card.source, 20)
+    sheet.text(left, HEIGHT - _EDGE, "gpt2viz", 20, bold=True)
 
 
-def _write(figure: go.Figure, card: Card, colors: Palette, room: int) -> None:
-    """Title, sentence, what the head does and the source, in lines of ``room`` pixels."""
-    title = f"<b>{_safe(card.title)}</b>"
-    parts = [
-        (title, 44, 76),
-        *[(line, 26, 38) for line in _tokens(card, room, colors)],
-        ("", 26, 22),
-        *[(_safe(line), 28, 40) for line in _cut(wrapped(card.says, room, 28), _SAID)],
-    ]
-    down = 0
-    for text, size, height in parts:
-        _add(figure, text, size, {"y": 1, "yanchor": "top", "yshift": -down})
-        down += height
-    at_the_end = {"y": 0, "yanchor": "bottom"}
-    _add(figure, "<b>gpt2viz</b>", 20, at_the_end)
-    _add(figure, _safe(card.source), 20, at_the_end | {"yshift": 32})
+def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
+    """Lines of what was read, each word with whether it is the chosen one.
 
-
-def _tokens(card: Card, room: int, colors: Palette) -> list[str]:
-    """What was read as lines of markup; of a long text the part round the chosen token."""
+    Of a long text it is the part round that one.
+    """
     tokens, first = [shorten(token) for token in card.tokens], 0
     while True:
         start = "… " if first else ""
@@ -112,39 +89,13 @@ def _tokens(card: Card, room: int, colors: Palette) -> list[str]:
     place = first - bool(first)
     made = []
     for line in shown:
-        words = []
-        for word in line.split(" "):
-            marked = place == card.chosen and word != "…"
-            words.append(
-                f'<b><span style="color:{colors.second}">{_safe(word)}</span></b>'
-                if marked
-                else _safe(word)
-            )
-            place += 1
-        made.append(" ".join(words))
+        words = line.split(" ")
+        ends = enumerate(words, place)
+        made.append([(word, n == card.chosen and word != "…") for n, word in ends])
+        place += len(words)
     return made
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
     """At most so many lines; what is left out is said by a last sign."""
     return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1]} …"]
-
-
-def _safe(text: str) -> str:
-    return markup_safe(isolated(text))
-
-
-def _add(figure: go.Figure, text: str, size: int, place: dict[str, object]) -> None:
-    """A line of words right of the matrix."""
-    figure.add_annotation(
-        text=text,
-        x=1,
-        xanchor="left",
-        xref="paper",
-        xshift=_BAR,
-        yref="paper",
-        align="left",
-        showarrow=False,
-        font={"size": size},
-        **place,
-    )

@@ -13,9 +13,11 @@ from plotly.offline import get_plotlyjs
 
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
-from gpt2viz.export.paper import FAMILY, on_white
+from gpt2viz.export.paper import on_white
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.offline import CONFIG
+from gpt2viz.pictures.plotly.render import draws
+from gpt2viz.pictures.svg import FAMILY, Drawable, draw
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200
@@ -60,9 +62,9 @@ def page_html(
 ) -> str:
     """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges.
 
-    A picture that is called like the page has no heading of its own. plotly.js is inside, 4.8 MB
-    of it, and the page forbids itself any request. Of a table longer than ``LONGEST_TABLE`` rows
-    only these are written, and it is said. All texts are escaped.
+    Lines and frames are still. A picture that is called like the page has no heading of its own.
+    plotly.js is inside, 4.8 MB of it, and the page forbids itself any request. Of a table longer
+    than ``LONGEST_TABLE`` rows only these are written, and it is said. All texts are escaped.
     """
     title = about.title if about else "gpt2viz"
     head = _HEAD.format(
@@ -100,13 +102,16 @@ def _facts(about: About) -> str:
 
 
 def _picture(name: str, picture: Picture | go.Figure, place: str) -> str:
-    """A picture that is alive, at ``place``: a name of Plotly's own would be another every time."""
-    made = on_white(picture).to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=place,
-        config={**CONFIG, "responsive": True},
-    )
+    """A picture at ``place``: a name of Plotly's own would be another every time."""
+    if isinstance(picture, Drawable) and not draws(picture):
+        made = draw(picture).svg()
+    else:
+        made = on_white(picture).to_html(
+            full_html=False,
+            include_plotlyjs=False,
+            div_id=place,
+            config={**CONFIG, "responsive": True},
+        )
     return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'
 
 

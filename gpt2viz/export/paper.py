@@ -1,25 +1,53 @@
-"""A picture for paper: in the colours of a light page, with a caption that says what it shows."""
+"""Plotly's figures on paper: in the colours of a light page, with a caption.
+
+On another width a figure isn't the same picture made smaller: letters keep a size that can be read,
+names and colour bar the room that they need.
+"""
 
 from __future__ import annotations
 
-import re
-import unicodedata
+import base64
+import textwrap
+from typing import Any
 
 import plotly.graph_objects as go
 
+from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
-from gpt2viz.export.sized import HEIGHT, LINE, WIDTH, fitted, shrunk
 from gpt2viz.labels import markup_safe
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.svg import FAMILY, LEAST, LINE, NAMES, WIDTH, Sheet, wrapped
 
-#: The caption's letters, in pixels.
-_FONT = 11
-FAMILY = "Arial, Helvetica, sans-serif"
+#: The height of a figure that says none, and what is left at least beside names.
+_HEIGHT, _ACROSS = 450, 60
+#: Plotly's own letters and margins, for what a figure leaves open.
+_FONT = 12
+_MARGIN = {"l": 80, "r": 80, "t": 100, "b": 80}
+#: A letter's width as a share of its height.
+_LETTER = 0.56
 
 
-def on_paper(
+def as_figure(sheet: Sheet) -> go.Figure:
+    """An SVG as a figure that is nothing but this picture, for what prints Plotly's figures."""
+    content = base64.b64encode(sheet.svg().encode()).decode()
+    ends = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "sizex": 1, "sizey": 1}
+    image = {"source": f"data:image/svg+xml;base64,{content}", "sizing": "stretch", **ends}
+    return go.Figure(
+        layout={
+            "template": "none",
+            "width": round(sheet.width),
+            "height": round(sheet.height),
+            "margin": {"l": 0, "r": 0, "t": 0, "b": 0},
+            "images": [image],
+            "xaxis": {"visible": False},
+            "yaxis": {"visible": False},
+        }
+    )
+
+
+def lay_out(
     figure: Picture | go.Figure,
     about: About | None = None,
     width: int | None = None,
@@ -28,19 +56,20 @@ def on_paper(
     """A picture, or a copy of a figure, for white paper, with ``about`` as a caption below it.
 
     Sizes are in pixels. Without ``width`` it is the figure's own; for another the figure is laid
-    out anew, see ``sized.fitted``. ``height`` is that of all; without it the caption comes on top.
+    out anew, see ``fitted``. ``height`` is that of all; without it the caption comes on top.
     Raises ``ExportError`` for a width without room.
     """
-    size = float(_FONT)
+    size = float(NAMES)
     made = on_white(figure)
     if width and width != made.layout.width:
         size *= shrunk(made, width)
         made = fitted(made, width)
     layout = made.layout
     width = width or layout.width or WIDTH
-    lines = _caption(about, width, size) if about else []
+    caption = about.caption if about else ()
+    lines = [line for part in caption for line in wrapped(part, width - 16, size)]
     added = round(1.45 * size * len(lines)) + (12 if lines else 0)
-    drawn = height - added if height else layout.height or HEIGHT
+    drawn = height - added if height else layout.height or _HEIGHT
     made.update_layout(width=width, height=drawn + added)
     if lines:
         _write_below(made, lines, added, size)
@@ -90,37 +119,112 @@ def on_white(figure: Picture | go.Figure) -> go.Figure:
     return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
 
 
-def _caption(about: About, width: int, size: float) -> list[str]:
-    """Title and source, in lines that fit the width."""
-    source = about.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
-    return [line for part in (about.title, source) for line in wrapped(part, width - 16, size)]
+def shrunk(figure: go.Figure, width: int) -> float:
+    """How much smaller letters and margins become where a figure is drawn ``width`` pixels wide.
+
+    As much as the figure, but no letter smaller than ``LEAST``; on wider paper they stay.
+    """
+    return min(1.0, max(width / (figure.layout.width or WIDTH), LEAST / NAMES))
 
 
-def wrapped(text: str, room: float, size: float) -> list[str]:
-    """A text in lines of ``room`` pixels, with letters of ``size``, broken at spaces if any."""
-    lines: list[str] = []
-    line = ""
-    for word in re.split(r"(?<=[ \n\t])", text):
-        while _across(line + word.rstrip(), size) > room:
-            if not line:  # one word, such as a text without spaces, is wider than a line
-                fits = next(
-                    n for n in range(len(word), 0, -1) if n == 1 or _across(word[:n], size) <= room
-                )
-                line, word = word[:fits], word[fits:]
-            lines, line = [*lines, line.rstrip()], ""
-        line += word
-    return [*lines, line] if line else lines
+def fitted(figure: go.Figure, width: int) -> go.Figure:
+    """A copy of a figure that is ``width`` pixels wide; its plots get what names and bar leave.
+
+    Raises ``ExportError`` where that is nothing.
+    """
+    ratio = shrunk(figure, width)
+    made = go.Figure(figure)
+    made.layout = _smaller(figure.layout.to_plotly_json(), ratio)
+    layout = made.layout
+    for trace in made.data:
+        told = trace.to_plotly_json()
+        trace.update(
+            {k: _smaller(told[k], ratio, k) for k in ("textfont", "colorbar") if k in told}
+        )
+    layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
+    room = _room(made)
+    across = width - room["l"] - room["r"]
+    if across < _ACROSS:
+        least = (width - across + _ACROSS) / 96 * 2.54
+        raise ExportError(f"Names and colour bar need a picture at least {least:.1f} cm wide.")
+    added = _wrap_titles(made, width, room["l"], across)
+    before = _room(figure)
+    old = (
+        (figure.layout.width or WIDTH) - before["l"] - before["r"],
+        (figure.layout.height or _HEIGHT) - before["t"] - before["b"],
+    )
+    down = _down(made, across, old, ratio)
+    if layout.coloraxis.colorbar.lenmode == "pixels":
+        layout.coloraxis.colorbar.len = min(layout.coloraxis.colorbar.len, down)
+    made.update_layout(width=width, height=round(down + room["t"] + room["b"] + added))
+    return made
 
 
-def _across(text: str, size: float) -> float:
-    """Pixels that a text takes across, at most: in DejaVu Sans, wider than the others."""
-    return size * sum(map(_letter, text))
+def _smaller(part: Any, ratio: float, name: str = "") -> Any:
+    """A part of a figure with all that is in pixels made smaller, letters not below ``LEAST``."""
+    if isinstance(part, list | tuple):
+        return [_smaller(one, ratio, name) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _smaller(value, ratio, key) for key, value in part.items()}
+    lengths = {"margin": "lrtb", "colorbar": ("thickness", "xpad", "len")}.get(name, ())
+    if name.endswith("font"):
+        lengths = ("size",)
+    # Plotly keeps an axis' title 10 pixels from its names, however small these are.
+    kept = {"l": 10 * (1 - ratio), "b": 10 * (1 - ratio)}
+    for key in lengths:
+        in_pixels = key != "len" or found.get("lenmode") == "pixels"
+        if in_pixels and isinstance(found.get(key), int | float):
+            made = found[key] * ratio + kept.get(key, 0)
+            found[key] = max(made, LEAST) if key == "size" else made
+    return found
 
 
-def _letter(char: str) -> float:
-    """What a letter takes across, of its size."""
-    if unicodedata.east_asian_width(char) in "WF" or char in "mwMW@%…":
-        return 1.0
-    if char in " \u00a0ijlftrI.,:;·'|!()[]-":
-        return 0.41
-    return 0.78 if char.isupper() else 0.64
+def _room(figure: go.Figure) -> dict[str, float]:
+    """Pixels between the edges of a figure and its plots: its margins, or what Plotly makes."""
+    margin = figure.layout.margin
+    room = {side: _MARGIN[side] if margin[side] is None else margin[side] for side in "lrtb"}
+    if margin.autoexpand is False:
+        return room
+    size = figure.layout.font.size or _FONT
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        across = axis.plotly_name.startswith("x")
+        side = {"top": "t", "right": "r"}.get(axis.side, "b" if across else "l")
+        longest = max((len(str(text)) for text in axis.ticktext or ()), default=4)
+        names = LINE * size if across else _LETTER * size * longest
+        title = 2 * (axis.title.font.size or size) if axis.title.text else 0
+        room[side] = max(room[side], names + title + size / 2)
+    return room
+
+
+def _wrap_titles(figure: go.Figure, width: int, left: float, across: float) -> float:
+    """Break titles that are wider than their place; the pixels that the upper margin grows by."""
+    lines = 1
+    size: float = figure.layout.font.size
+    for note in figure.layout.annotations:
+        if note.xref != "paper" or note.yanchor != "bottom":
+            continue
+        size = note.font.size or figure.layout.font.size
+        middle = left + note.x * across
+        columns = len({one.x for one in figure.layout.annotations if one.yanchor == "bottom"})
+        room = min(2 * middle, 2 * (width - middle), 1.15 * width / max(1, columns))
+        letters = max(8, int(room / (_LETTER * size)))
+        broken = textwrap.wrap(note.text, letters, break_long_words=False) or [note.text]
+        note.text = "<br>".join(broken)
+        lines = max(lines, len(broken))
+    added = LINE * size * (lines - 1)
+    if figure.layout.margin.autoexpand is False:
+        figure.layout.margin.t += added
+    return added
+
+
+def _down(figure: go.Figure, across: float, old: tuple[float, float], ratio: float) -> float:
+    """Pixels that plots take down the page: they keep the shape of ``old`` (across, down).
+
+    The rows of a lens need room for their names.
+    """
+    n_rows = max((len(one.z) for one in figure.data if one.type == "heatmap"), default=0)
+    if not n_rows:
+        return old[1] * ratio
+    named: float = n_rows * LINE * figure.layout.font.size
+    return max(old[1] * across / old[0], min(old[1] * ratio, named))

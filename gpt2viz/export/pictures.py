@@ -1,29 +1,36 @@
-"""A picture as SVG, PDF or PNG for print, made by Chromium without any network; or as HTML."""
+"""A picture as SVG, PDF or PNG for print, made without any network; or as HTML.
+
+Matrices, maps and lines are written as SVG here, without a browser. Chromium prints them as PDF and
+PNG, and draws curves and bars, which are Plotly's.
+"""
 
 from __future__ import annotations
 
-import html
 import re
 from pathlib import Path
-
-import plotly.graph_objects as go
+from typing import TYPE_CHECKING
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
-from gpt2viz.export import pdf, png
+from gpt2viz.export import metadata
 from gpt2viz.export.about import About
 from gpt2viz.export.chromium import browser, draw, missing
-from gpt2viz.export.kinds import PICTURE_KINDS, PictureKind
-from gpt2viz.export.page import page_html
-from gpt2viz.export.paper import on_paper
-from gpt2viz.export.sized import PLOTLY_DPI, pixels
+from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
+from gpt2viz.extras import needed
+from gpt2viz.pictures import svg
+from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Picture
 
-#: Pixels an inch of a PNG.
-DPI = 300
-#: The random name that plotly.js gives to the parts of every picture, and ours.
-_NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
-_SAME = b"gpt2viz"
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+#: Pixels an inch: of a PNG, and as Plotly and browsers draw.
+DPI, PLOTLY_DPI = 300, 96
+
+_INCHES = {"cm": 1 / 2.54, "mm": 1 / 25.4, "in": 1.0, "pt": 1 / 72, "px": 1 / PLOTLY_DPI}
+_LENGTH = re.compile(rf"\s*(\d+(?:\.\d*)?|\.\d+)\s*({'|'.join(_INCHES)})\s*")
+#: A metre.
+_WIDEST = 3780
 
 
 def save_figure(
@@ -42,6 +49,9 @@ def save_figure(
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind == "html":
+        check_installed(kind)
+        from gpt2viz.export.page import page_html
+
         title = about.title if about else "gpt2viz"
         files.save(path, page_html([(title, figure)], about).encode())
     elif kind in PICTURE_KINDS:
@@ -65,43 +75,83 @@ def figure_bytes(
     Plotly's pixels, 96 to the inch, lays the figure out anew, with letters of at least 6 pt; its
     height follows, unless ``height`` says in pixels what all of it shall have. A PNG has 300
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
-    same when it is made again with the same Chromium. Raises ``ExportError`` for a width without
-    room, and where kaleido or Chromium is missing or fails, or doesn't answer within a minute.
+    same when it is made again with the same Chromium. A figure of ours that was changed since is
+    drawn by Plotly, as it was changed. Raises ``ExportError`` for a width without room, and where
+    kaleido or Chromium is needed and missing or fails, or doesn't answer within a minute.
     """
-    drawn = on_paper(figure, about, None if width is None else pixels(width), height)
+    across = None if width is None else pixels(width)
+    if kind == "svg" and (sheet := sheet_of(figure, about, across, height)):
+        return sheet.svg(metadata.svg_heads(about)).encode()
+    with needed(f"This picture as .{kind}", "export"):
+        drawn = on_paper(figure, about, across, height)
     if lacks := missing():
         raise ExportError(lacks)
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
     size = {"width": drawn.layout.width, "height": drawn.layout.height}
     made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, browser())
     try:
-        return _told(made, kind, about)
+        return _label(made, kind, about)
     except ValueError as error:  # another Chromium may write its files in another way
         raise ExportError(f"Chromium's .{kind} can't be read ({error}). Try .html.") from None
 
 
-def _told(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
+def pixels(length: float | str) -> int:
+    """A length in Plotly's pixels, 96 to the inch: "8.5cm", "85mm", "3.35in", "241pt" or "321px".
+
+    A number is in pixels already. Raises ``ExportError`` for what is no length, and for none or
+    more than a metre.
+    """
+    found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
+    if isinstance(length, str) and not found:
+        raise ExportError(f"{length!r} isn't a width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
+    size = float(found[1]) * _INCHES[found[2]] * PLOTLY_DPI if found else float(length)
+    if not 1 <= size <= _WIDEST:
+        raise ExportError(f"A picture can't be {length} wide: a metre is the most.")
+    return round(size)
+
+
+def sheet_of(
+    figure: Picture | go.Figure,
+    about: About | None = None,
+    width: int | None = None,
+    height: int | None = None,
+) -> svg.Sheet | None:
+    """A picture as SVG on white paper; None for curves, bars and figures that others drew."""
+    picture = figure if isinstance(figure, Picture) else getattr(figure, "unchanged", None)
+    if not isinstance(picture, svg.Drawable):
+        return None
+    own = None
+    if not isinstance(figure, Picture):
+        own = figure.layout.width, figure.layout.height
+    caption = about.caption if about else ()
+    return svg.draw(picture, LIGHT, width=width, height=height, own=own, caption=caption)
+
+
+def on_paper(
+    figure: Picture | go.Figure,
+    about: About | None = None,
+    width: int | None = None,
+    height: int | None = None,
+) -> go.Figure:
+    """A picture on white paper, with ``about`` as a caption, for what draws Plotly's figures.
+
+    Sizes are in pixels, see ``figure_bytes``. Raises ``ExportError`` for a width without room.
+    """
+    from gpt2viz.export import paper
+
+    if sheet := sheet_of(figure, about, width, height):
+        return paper.as_figure(sheet)
+    return paper.lay_out(figure, about, width, height)
+
+
+def _label(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
     """The picture with its metadata, and without what differs from one time to the next."""
     texts = {} if about is None else {"Title": about.title, "gpt2viz": about.as_json()}
     if kind == "pdf":
         version = about.version if about else __version__
         source = {"Subject": about.source} if about else {}
-        return pdf.with_metadata(picture, texts | source | {"Creator": f"gpt2viz {version}"})
+        return metadata.label_pdf(picture, texts | source | {"Creator": f"gpt2viz {version}"})
     if kind == "png":
         source = {"Description": about.source} if about else {}
-        return png.with_metadata(picture, texts | source, DPI)
-    picture = _named_alike(picture)
-    if about is None:
-        return picture
-    end = picture.index(b">") + 1  # of the tag <svg …>
-    said = f"<title>{html.escape(about.title)}</title><desc>{html.escape(about.source)}</desc>"
-    said += f"<metadata>{html.escape(about.as_json())}</metadata>"
-    return picture[:end] + said.encode() + picture[end:]
-
-
-def _named_alike(picture: bytes) -> bytes:
-    """An SVG whose parts, such as ``clip3f2a1bxy``, have the same names every time."""
-    if not (random := _NAME.search(picture)):
-        return picture
-    parts = rb"(?<=[\"#])((?:top)?defs-|clip|legend|g|p)" + random[1]
-    return re.sub(parts, rb"\1" + _SAME, picture)
+        return metadata.label_png(picture, texts | source, DPI)
+    return metadata.label_svg(picture, about)

@@ -49,7 +49,7 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
     ranges = laid.ranges or [(low, high)] * len(panels)
     grids, numbers = _grids(laid)
     listed = [
-        _panel(panel, grid, ends, empty=bool(laid.ranges))
+        _panel(panel, grid, ends, empty=laid.lacks_numbers(panel))
         for panel, grid, ends in zip(panels, numbers, ranges, strict=True)
     ]
     down = -(-len(panels) // laid.n_columns)
@@ -142,7 +142,7 @@ def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -
         "part": [] if panel.part is None else [str(panel.part), panel.part.short()],
         "quantity": panel.quantity,
         "hidden": panel.masked_text,
-        "empty": panel.masked_text if empty and np.isnan(panel.values).all() else "",
+        "empty": panel.masked_text if empty else "",
         "low": ends[0],
         "high": ends[1],
         "grid": grid,

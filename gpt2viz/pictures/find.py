@@ -14,9 +14,8 @@ from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES
 from gpt2viz.pictures.every_head import HeadMaps, MapRow
 from gpt2viz.pictures.from_trace import head_stage, hidden_in, mask_of
-from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.panel import Axis, Mask, Panel
-from gpt2viz.pictures.pooling import pool_panel
+from gpt2viz.pictures.pooling import GRID, pool_panel
 from gpt2viz.run.trace import Trace
 
 #: Cells along one side of a head's picture beside the ranking; a longer text is pooled.

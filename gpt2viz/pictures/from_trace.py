@@ -9,6 +9,8 @@ import numpy as np
 
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, HeadOfRun, Mask, Matrix, Panel
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.pooling import GRID, pool_panel
 from gpt2viz.run.stages import STAGE, HeadStageName
 from gpt2viz.run.trace import Trace
 
@@ -97,6 +99,15 @@ def head_stage(
         masked_name=hidden_in(trace).name,
         head=HeadOfRun(trace.key, layer, head) if pairs else None,
     )
+
+
+def head_picture(trace: Trace, layer: int, head: int, key: str) -> Heatmaps:
+    """One stage of one head, large; above ``GRID`` tokens each point is a block's number."""
+    stage = STAGE[key]
+    title = f"{stage.label} · Layer {layer} · Head {head}"
+    panel = pool_panel(head_stage(trace, trace.labels, key, layer, head, title), GRID)
+    numbers = NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0
+    return Heatmaps(title, [panel], stage.scale, height=540, numbers=numbers, bar=panel.quantity)
 
 
 #: The scale of differences between weights reaches at least that far.

@@ -17,11 +17,6 @@ from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
 
-#: Cells along one side of a large picture; a longer text is pooled to this many …
-GRID = 256
-#: … and to this many where a whole layer's heads stand side by side, 200 pixels each.
-GRID_OF_MANY = 64
-
 
 @dataclass(frozen=True, eq=False)
 class Measure:

@@ -163,6 +163,10 @@ class Heatmaps(Picture):
         """The panels."""
         return tuple(self.panels)
 
+    def lacks_numbers(self, panel: Panel) -> bool:
+        """True for a map without a score, which says its ``masked_text`` in their place."""
+        return bool(self.ranges) and bool(np.isnan(panel.values).all())
+
     def framed(self, panel: Panel) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """First and last cell, down and across, of a panel's frame: a row, a column or a cell.
 

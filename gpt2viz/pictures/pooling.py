@@ -11,6 +11,10 @@ import numpy as np
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Part
 
+#: Cells along one side of a large picture; a longer text is pooled to this many …
+GRID = 256
+#: … and to this many where a whole layer's heads stand side by side, 200 pixels each.
+GRID_OF_MANY = 64
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
 THUMBNAIL = 40
 

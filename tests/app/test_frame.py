@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,10 +20,11 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
-from tests.app.pages import PAGES, WITHOUT, array, figure, heatmaps, open_page
+from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
 from tests.bundled import opening
 from tests.notebook.test_show import decoded
 from tests.numpy_gpt2 import reference
+from tests.pictures.test_svg import SVG, images, shade, texts
 
 #: What can be chosen from in Save, by the list's key.
 LISTS = ("save_picture", "save_table", "save_run")
@@ -93,19 +96,23 @@ def _share(dark: bool) -> None:
     save._share_body(palette(dark))
 
 
-def card(at: AppTest) -> Any:
-    """The figure that the browser is given to save."""
+def card(at: AppTest) -> ElementTree.Element:
+    """The SVG in the figure that the browser is given to save."""
     at.button(key="share_png").click().run()
     assert not at.exception, at.exception
     (sent,) = [
         part.proto.json for part in at.get("bidi_component") if '"figure"' in part.proto.json
     ]
-    return json.loads(json.loads(sent)["figure"])
+    (image,) = json.loads(json.loads(sent)["figure"])["layout"]["images"]
+    return ElementTree.fromstring(b64decode(image["source"].partition(",")[2]))  # noqa: S314
 
 
-def on_card(figure: Any) -> str:
-    lines = [note["text"] for note in figure["layout"]["annotations"]]
-    return " ".join(re.sub("<[^>]*>", "", line) for line in lines)
+def on_card(root: ElementTree.Element) -> str:
+    return " ".join(texts(root))
+
+
+def marked(root: ElementTree.Element) -> list[str | None]:
+    return [one.text for one in root.iter(f"{SVG}tspan")]
 
 
 def expected(text: str, layer: int, head: int, causal: bool = True) -> np.ndarray:
@@ -115,9 +122,14 @@ def expected(text: str, layer: int, head: int, causal: bool = True) -> np.ndarra
     return found
 
 
-def weights(figure: Any) -> np.ndarray:
-    (found,) = [array(one["z"]) for one in figure["data"] if one.get("coloraxis")]
-    return found
+def hold_weights(root: ElementTree.Element, weights: np.ndarray) -> None:
+    """The first image has the colours of these weights, but where they are masked."""
+    drawn = images(root, weights.shape)[0]
+    ends = np.array([shade(color) for _, color in LIGHT.unit])
+    stops = [stop for stop, _ in LIGHT.unit]
+    for channel in range(3):
+        colors = np.interp(weights, stops, ends[:, channel])
+        assert_allclose(drawn[..., channel][weights > 0], colors[weights > 0], atol=0.6)
 
 
 @each("page", ["attention", "head"])
@@ -125,21 +137,20 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     layer, head = opening()
     figure = card(share(page, text=CRANE, layer=str(layer), head=str(head), query="2"))
     row = expected(CRANE, layer, head)[2]
-    assert_allclose(weights(figure), expected(CRANE, layer, head), atol=1e-5)
+    hold_weights(figure, expected(CRANE, layer, head))
     said = on_card(figure)
     assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in said
     labels, told = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
     looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
     assert f"Head {layer}.{head}: ·ate looks at {looks}." in said
     assert "stories · causal mask on" in said
-    marked = [note["text"] for note in figure["layout"]["annotations"] if "<span" in note["text"]]
-    assert [re.findall(r"<span[^>]*>([^<]*)", line) for line in marked] == [["·ate"]]
-    assert (figure["layout"]["width"], figure["layout"]["height"]) == (1600, 900)
+    assert marked(figure) == ["·ate"]
+    assert (figure.get("width"), figure.get("height")) == ("1600", "900")
 
 
 def test_the_card_says_that_the_mask_is_off() -> None:
     figure = card(share("attention", text=CRANE, layer="1", head="2", causal="false"))
-    assert_allclose(weights(figure), expected(CRANE, 1, 2, causal=False), atol=1e-5)
+    hold_weights(figure, expected(CRANE, 1, 2, causal=False))
     assert "causal mask off" in on_card(figure)
     off, on = (expected(CRANE, 1, 2, causal)[2] for causal in (False, True))
     told = on_card(
@@ -157,25 +168,24 @@ def test_the_card_says_that_the_mask_is_off() -> None:
 @each("dark", [False, True])
 def test_the_card_has_the_pages_colours(dark: bool) -> None:
     colors = DARK if dark else LIGHT
-    layout = card(share("attention", dark=dark, text=CRANE))["layout"]
-    assert layout["paper_bgcolor"] == {False: "#ffffff", True: "#12141c"}[dark]
-    assert layout["font"]["color"] == colors.ink
+    root = card(share("attention", dark=dark, text=CRANE))
+    assert next(root.iter(f"{SVG}rect")).get("fill") == {False: "#ffffff", True: "#12141c"}[dark]
+    assert {one.get("fill") for one in root.iter(f"{SVG}text")} >= {colors.ink}
 
 
 @each(("text", "query"), [("Dog", None), (NAMES, "40"), ("the bank of the river " * 40, "199")])
 def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: str | None) -> None:
     at = share("attention", text=text, layer="1", head="0", query=query or "")
-    figure = card(at)
-    notes = figure["layout"]["annotations"]
-    assert max(-note["yshift"] for note in notes if note["y"] == 1) < 650
-    marked = [note["text"] for note in notes if "<span" in note["text"]]
-    assert len(marked) == (query is not None)
+    root = card(at)
+    said = list(root.iter(f"{SVG}text"))[:-2]  # without the source
+    assert max(float(one.attrib["y"]) for one in said) < 900 - 50 - 32 - 20
+    assert len(marked(root)) == (query is not None)
     if query is not None:
         ids = gpt2viz.load_model().tokenizer.encode(text)
         token = gpt2viz.load_model().tokenizer.token_bytes(ids[int(query)]).decode()
-        assert f">{token.replace(' ', '·')}</span>" in marked[0]
+        assert marked(root) == [token.replace(" ", "·")]
     long = len(expected(text, 1, 0)) > 60
-    assert ("…" in on_card(figure)) == long
+    assert ("…" in on_card(root)) == long
 
 
 def test_a_page_without_a_head_has_the_link_alone() -> None:

@@ -33,15 +33,11 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.analysis.comparison import align
 from gpt2viz.export import can_draw, chromium, figure_bytes
-from gpt2viz.export.pdf import with_metadata as with_pdf_metadata
-from gpt2viz.export.png import with_metadata
-from gpt2viz.export.sheets import FORMULA
+from gpt2viz.export.metadata import label_pdf, label_png
+from gpt2viz.export.numbers import FORMULA
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.from_trace import head_stage
-from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.lines import WIDEST, WIDTHS
-from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.pictures.similarity import similarity_map
 from tests.checkpoints import write_checkpoint
@@ -87,10 +83,10 @@ def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -
 
 def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
     long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
-    said = export.arrays.metadata(long)
+    said = export.numbers.metadata(long)
     assert "weights" in json.loads(said["left_out"])
-    assert "weights.0" not in export.arrays.arrays(long)
-    whole = export.arrays.metadata(gpt2viz.trace(tiny, [1, 2, 3], explicit=True))
+    assert "weights.0" not in export.numbers.arrays(long)
+    whole = export.numbers.metadata(gpt2viz.trace(tiny, [1, 2, 3], explicit=True))
     assert json.loads(whole["left_out"]) == []
 
 
@@ -170,12 +166,6 @@ def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
     assert found[1][1] == "-2"
 
 
-def test_changed_cells_are_counted() -> None:
-    table = pd.DataFrame({"token": ["=1+1", "@a", "b"]})
-    said = rows(export.table_bytes(table, "csv", ABOUT))[1][1]
-    assert said.endswith("2 cells begin with ' so that no spreadsheet runs it")
-
-
 def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     labels = ["<a>", "$b", "c", "c", "&lt;"]
     panels = [head_stage(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
@@ -206,14 +196,6 @@ def test_two_axes_of_one_name_keep_both_columns() -> None:
     assert len(by_pair) == 9
 
 
-def test_the_numbers_of_bars() -> None:
-    bars = probability_bars("what", ["a", "b"], {"on": [1.0, 2.0], "off": [3.0, 4.0]})
-    found = export.figure_table(bars)
-    assert found["series"].tolist() == ["on", "on", "off", "off"]
-    assert found["x"].tolist() == [1, 2, 3, 4]
-    assert found["y"].tolist() == ["a", "b", "a", "b"]
-
-
 def test_bars_of_which_only_some_are_named_at_the_axis_are_saved_with_their_names() -> None:
     ids = list(range(90))
     labels = [f"token {n}" for n in ids]
@@ -229,7 +211,7 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
     plain = io.BytesIO()
     Image.fromarray(pixels).save(plain, "PNG")
-    told = with_metadata(plain.getvalue(), {"Title": "fish ·"}, 300)
+    told = label_png(plain.getvalue(), {"Title": "fish ·"}, 300)
     with Image.open(io.BytesIO(told)) as opened:
         opened.load()
         np.testing.assert_array_equal(np.asarray(opened), pixels)
@@ -237,7 +219,7 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
         assert isinstance(opened, PngImageFile)
         assert opened.text == {"Title": "fish ·"}
     with pytest.raises(ValueError, match="not a PNG"):
-        with_metadata(struct.pack("10x"), {}, 300)
+        label_png(struct.pack("10x"), {}, 300)
 
 
 def test_names_say_what_is_in_the_file(subtests: pytest.Subtests) -> None:
@@ -368,21 +350,6 @@ def names(process: Path, path: str) -> bool:
         return False
 
 
-def test_lines_are_saved_as_wide_as_their_numbers(trace: gpt2viz.Trace) -> None:
-    panels = [head_stage(trace, "abcde", "weights", 1, n, "") for n in range(2)]
-    found = lines("what", panels, ["Head 0", "Head 1"])
-    drawn = np.zeros((2, 5, 5))
-    for line in render(found, LIGHT).data:
-        if line.legendgroup:
-            ends = np.asarray(line.y).reshape(-1, 3)[:, :2].astype(int)
-            head = ["Head 0", "Head 1"].index(line.legendgroup)
-            drawn[head, ends[:, 0], ends[:, 1]] = line.line.width / WIDEST
-    weights = trace.stage("weights", 1)[0, :2]
-    kept = np.where(weights >= found.at_rest, weights, 0)
-    np.testing.assert_allclose(drawn, kept, atol=1 / WIDTHS)
-    assert ((drawn > 0) == (kept > 0)).all()
-
-
 def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> None:
     path = export.save_figure(trace.heatmap(0, 0), tmp_path / "x.html", ABOUT)
     page = path.read_text(encoding="utf-8")
@@ -400,6 +367,8 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     np.testing.assert_array_equal(saved.iloc[:, 1:301], numbers)
     assert saved.iloc[0, 0] == "'=a"
     assert "1 cell begins with ' so" in saved["about"][0]
+    two = rows(export.table_bytes(pd.DataFrame({"token": ["=1+1", "@a", "b"]}), "csv", ABOUT))
+    assert two[1][1].endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
 def test_a_length_in_pixels(subtests: pytest.Subtests) -> None:
@@ -423,26 +392,35 @@ def test_what_is_no_length(subtests: pytest.Subtests) -> None:
 
 
 def test_a_width_without_room_is_refused(trace: gpt2viz.Trace) -> None:
-    with pytest.raises(gpt2viz.ExportError, match=r"at least 3\.\d cm wide"):
-        export.on_paper(trace.heatmap(0, 0), ABOUT, width=export.pixels("3cm"))
+    with pytest.raises(gpt2viz.ExportError, match=r"at least \d\.\d cm wide"):
+        export.figure_bytes(trace.heatmap(0, 0), "svg", ABOUT, width="2.5cm")
 
 
-def test_another_width_keeps_the_numbers_and_the_figure(trace: gpt2viz.Trace) -> None:
-    figure = trace.heatmap(0, 0)
-    before = figure.to_json()
-    drawn = export.on_paper(figure, ABOUT, width=321)
-    assert figure.to_json() == before
+def test_bars_on_another_width_keep_their_numbers() -> None:
+    bars = probability_bars("what", ["a", "b"], {"on": [1.0, 2.0]})
+    drawn = export.on_paper(bars, ABOUT, width=321)
     assert drawn.layout.width == 321
-    np.testing.assert_array_equal(drawn.data[0].z, figure.data[0].z)
-    assert export.on_paper(figure, ABOUT, width=321, height=300).layout.height == 300
+    np.testing.assert_array_equal(drawn.data[0].x, [1, 2])
+    assert export.on_paper(bars, ABOUT, width=321, height=300).layout.height == 300
 
 
-def test_numbers_that_cells_have_no_room_for_are_left_out(tiny: gpt2viz.Model) -> None:
-    for n_tokens, written in ((4, True), (10, False)):
-        figure = gpt2viz.trace(tiny, range(n_tokens)).heatmap(0, 0)
-        assert figure.data[0].texttemplate
-        drawn = export.on_paper(figure, width=321)
-        assert all(bool(part.texttemplate) == written for part in drawn.data[:2])
+def test_a_figure_that_was_changed_is_saved_as_it_was_changed(trace: gpt2viz.Trace) -> None:
+    figure = trace.heatmap(0, 0)
+    assert export.sheet_of(figure)
+    figure.update_layout(title="mine")
+    assert export.sheet_of(figure) is None
+    drawn = export.on_paper(figure, width=321)
+    np.testing.assert_array_equal(drawn.data[0].z, trace.stage("weights", 0, 0))
+
+
+def test_matrices_need_no_browser_for_an_svg(
+    trace: gpt2viz.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
+    path = export.save_figure(trace.heatmap(0, 0), tmp_path / "x.svg", ABOUT, width="8.5cm")
+    assert b'width="321"' in path.read_bytes()
+    with pytest.raises(gpt2viz.ExportError, match="Missing here"):
+        export.save_figure(probability_bars("what", ["a"], {"on": [1.0]}), tmp_path / "y.svg")
 
 
 OBJECTS = (
@@ -476,7 +454,7 @@ def printed_pdf() -> bytes:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
-    told = with_pdf_metadata(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
+    told = label_pdf(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
     places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", told, re.MULTILINE)]
     for n, place in enumerate(places, start=1):  # readers mend wrong ones without a word
         assert told[place:].startswith(b"%d 0 obj\n" % n)
@@ -493,7 +471,7 @@ def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
 def test_no_pdf_is_refused() -> None:
     for document in (b"", b"%PDF-1.4", printed_pdf().replace(b"/Info", b"/Nfoi")):
         with pytest.raises(ValueError, match="PDF"):
-            with_pdf_metadata(document, {})
+            label_pdf(document, {})
 
 
 def test_what_is_saved_twice_is_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ PYTHON = {
         "export.trace_bytes(trace, 'safetensors')",
         "export.pixels('8.5cm')",
         "export.can_draw()",
-        "export.spoken(picture)",
+        "export.alt_text(picture)",
         "export.read_session(export.Session('attention', {'text': 'A'}).to_json().encode())",
         "program('gpt2viz.training', '--corpus', 'texts.txt', '--out', 'out')",
         "program('gpt2viz.training.steps', *'--corpus no --run no --model tiny'.split())",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +11,17 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpt2viz.analysis.comparison import Path
-from gpt2viz.export.paper import on_paper
 from gpt2viz.pictures import canvas
+from gpt2viz.pictures.cells import shared_range
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import difference
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.picture import Lens
+from gpt2viz.pictures.picture import Heatmaps, Lens
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import crop, pool_panel, thumbnails
-from tests.pictures.samples import heatmaps, one_of_every_kind
+from tests.pictures.samples import heatmaps
 
 NAN, INF = float("nan"), float("inf")
 
@@ -69,12 +68,6 @@ def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Pal
     assert legend == ["masked", "NaN: not a number", "infinite"]
 
 
-def test_what_does_not_occur_is_not_in_the_legend() -> None:
-    figure = heatmaps([panel([[0, 1], [0.5, 0.5]])], LIGHT)
-    assert not overlays(figure)
-    assert all(trace.type == "heatmap" for trace in figure.data)
-
-
 @pytest.mark.parametrize(
     ("scale", "values", "expected"),
     [
@@ -93,10 +86,8 @@ def test_ranges(scale: str, values: list[list[float]], expected: tuple[float, fl
 
 
 def test_what_is_compared_shares_one_range() -> None:
-    small, large = panel([[0.1, 0], [0, 0]]), panel([[0, 0], [0, -7]])
-    figure = heatmaps([small, large], LIGHT, scale="signed", n_columns=2)
-    assert {trace.coloraxis for trace in figure.data} == {"coloraxis"}
-    assert figure.layout.coloraxis.cmax == 7
+    both = panel([[0.1, 0], [0, 0]]), panel([[0, 0], [0, -7]])
+    assert shared_range(both, "signed") == (-7, 7)
 
 
 @pytest.mark.parametrize(
@@ -228,11 +219,9 @@ def test_a_part_takes_words_and_blocks_whole() -> None:
 
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
 def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
-    whole = panel(np.zeros((6, 6)).tolist())
-    part = crop(whole, range(2, 5), range(2, 5))
-    assert not heatmaps([part], LIGHT, row=row, column=column).layout.shapes
-    frame = heatmaps([part], LIGHT, row=3, column=2).layout.shapes[0]
-    assert (frame.y0, frame.y1, frame.x0, frame.x1) == (0.5, 1.5, -0.5, 0.5)
+    part = crop(panel(np.zeros((6, 6)).tolist()), range(2, 5), range(2, 5))
+    assert Heatmaps("what", [part], row=row, column=column).framed(part) is None
+    assert Heatmaps("what", [part], row=3, column=2).framed(part) == ((1, 1), (0, 0))
 
 
 def test_pooled_words_keep_the_places_of_their_tokens() -> None:
@@ -242,18 +231,6 @@ def test_pooled_words_keep_the_places_of_their_tokens() -> None:
     assert pooled.names() == ["0 a", "4 c"]
     assert [pooled.position(n) for n in range(2)] == [0, 4]
     assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
-
-
-def test_titles_of_maps_on_paper_have_room_beside_and_above() -> None:
-    figure = on_paper(one_of_every_kind()["head maps"])
-    layout = figure.layout
-    titles = [note for note in layout.annotations if note.yanchor == "bottom" and note.text]
-    lines = [re.sub("<[^b].*?>|<b>", "", note.text).split("<br>") for note in titles]
-    assert ("mean", "distance", "tokens") in [(*title[:2], title[-1]) for title in lines]
-    columns = sorted({note.x for note in titles})
-    wide = (columns[1] - columns[0]) * (layout.width - 60)
-    assert max(len(line) for title in lines for line in title) * 0.64 * titles[0].font.size < wide
-    assert layout.margin.t > max(map(len, lines)) * 1.3 * titles[0].font.size
 
 
 @pytest.mark.parametrize("n_tokens", [3, 100])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from gpt2viz.pictures import frames
+from gpt2viz.pictures import frames, svg
 from gpt2viz.pictures.frames import Frame, Mark, Place
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette, ink
-from gpt2viz.pictures.plotly.render import render
 from tests.pictures.samples import still
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def marks(frame: Frame) -> dict[str, Mark]:
@@ -49,22 +51,28 @@ def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
 def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
+    """Its blocks are on one scale across and on one down; words that look like markup are words."""
     picture = still(1)
-    drawn, (texts,) = render(picture, colors), render(picture, colors).data
+    root = ElementTree.fromstring(svg.draw(picture, colors).svg())  # noqa: S314 (our own)
     blocks = [mark for mark in picture.frame.marks if mark.role != ""]
-    found = [(one.x0, one.x1, one.y0, one.y1, one.fillcolor) for one in drawn.layout.shapes]
-    assert found == [
-        (one.x, one.x + one.wide, one.y, one.y + one.tall, one.fill(colors)) for one in blocks
-    ]
-    for x, y, mark in zip(texts.x, texts.y, picture.frame.marks, strict=True):
-        assert x == (mark.x if mark.left else mark.x + mark.wide / 2)
-        assert y == mark.y + mark.tall / 2
-    assert "−∞" in texts.text
-    assert "&lt;b&gt;" in texts.text  # a word that looks like markup
-    assert drawn.layout.annotations[0].text == "One row is &lt;closed&gt;"
-    fills = [mark.fill(colors) for mark in picture.frame.marks]
-    assert list(texts.textfont.color) == [ink(one) if one else colors.ink for one in fills]
-    assert drawn.layout.yaxis.range == (picture.lines, 0)
+    drawn = list(root.iter(f"{SVG}rect"))[1:]  # the first is the page
+    assert [one.attrib["fill"] for one in drawn] == [one.fill(colors) for one in blocks]
+    for start, size, ends in (
+        ("x", "width", [(one.x, one.wide) for one in blocks]),
+        ("y", "height", [(one.y, one.tall) for one in blocks]),
+    ):
+        found = np.array([[float(one.attrib[name]) for name in (start, size)] for one in drawn])
+        wanted = np.array(ends)
+        scale = found[0, 1] / wanted[0, 1]
+        found[:, 0] -= found[0, 0] - wanted[0, 0] * scale
+        np.testing.assert_allclose(found, wanted * scale, atol=0.02)
+    caption, *words = root.iter(f"{SVG}text")
+    assert caption.text == "One row is <closed>"
+    marks = [mark for mark in picture.frame.marks if mark.text]
+    assert [one.text for one in words] == [mark.text for mark in marks]
+    assert {"−∞", "<b>"} < {mark.text for mark in marks}
+    fills = [mark.fill(colors) for mark in marks]
+    assert [one.attrib["fill"] for one in words] == [ink(f) if f else colors.ink for f in fills]
 
 
 def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:

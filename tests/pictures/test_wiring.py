@@ -73,7 +73,7 @@ def test_the_strongest_edge_is_the_widest_and_the_chosen_one_stands_out() -> Non
 
 def test_edges_in_words_and_as_a_table() -> None:
     picture = wiring()
-    assert export.spoken(picture) == (
+    assert export.alt_text(picture) == (
         "Z, into queries: 1 edge, highest 7.25 at 0.0 → 2.0. "
         "Z, into keys: 1 edge, highest 9.5 at 0.1 → 1.0. "
         "Z, into values: 1 edge, highest 4.12 at 1.0 → 2.1."

@@ -23,12 +23,14 @@ from gpt2viz.labels import counted
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
 
 _MIME = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
     "pdf": "application/pdf",
+    "svg": "image/svg+xml",
     "html": "text/html",
     "json": "application/json",
 }
@@ -74,8 +76,9 @@ def _picture(found: output.Shown, about: Callable[[str], About]) -> None:
     at_once = export.can_draw()  # else the visitor's own browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
-            if kind == "pdf" and at_once:
-                _download("picture", kind, said, lambda: export.figure_bytes(picture, "pdf", said))
+            if (kind == "svg" and isinstance(picture, Drawable)) or (kind == "pdf" and at_once):
+                make = partial(export.figure_bytes, picture, kind, said)
+                _download("picture", kind, said, make)
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
                 wanted = f"{kind}-{count}"
@@ -300,7 +303,9 @@ def _share_body(colors: Palette) -> None:
 def _share_picture(trace: Trace, colors: Palette) -> None:
     """The button for the picture, which the visitor's own browser makes."""
     layer, head = address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
-    drawn = export.draw_card(card(trace, layer, head, address.chosen(parameters.QUERY)), colors)
+    drawn = export.as_figure(
+        export.draw_card(card(trace, layer, head, address.chosen(parameters.QUERY)), colors)
+    )
     st.markdown(f"**A picture** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
     wanted = ""
     if st.button("PNG", icon=":material/download:", key="share_png"):

@@ -46,8 +46,8 @@ from gpt2viz.pictures.find import (
     drawn_pattern,
     ranking,
 )
-from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.pooling import GRID
 from gpt2viz.pictures.similarity import (
     cells_of,
     group_table,

@@ -23,10 +23,10 @@ from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
-from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.pictures.pooling import GRID
 from gpt2viz.textbook import diagram
 
 #: Characters that are followed; more would fill many screens.

@@ -24,11 +24,10 @@ from gpt2viz.app.views import edits as editing
 from gpt2viz.labels import difference, signed
 from gpt2viz.pictures.explanation import SUM, path_map, reason_map
 from gpt2viz.pictures.from_trace import head_stage
-from gpt2viz.pictures.measure import GRID
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.pooling import pool_panel, thumbnails
+from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 
 #: What the table shows, by its value in the address.
 _TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}

@@ -6,7 +6,7 @@ from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import tokens
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.pictures.canvas import Shown
-from gpt2viz.pictures.measure import GRID
+from gpt2viz.pictures.pooling import GRID
 
 
 def window(view: View) -> Window:

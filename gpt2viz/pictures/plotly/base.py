@@ -12,6 +12,16 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """A Plotly figure drawn from a ``picture``, which has its words and its numbers."""
 
     picture: Picture | None = None
+    _sealed: int | None = None
+
+    def seal(self) -> None:
+        """Remember how it looks now; see ``unchanged``."""
+        self._sealed = hash(self.to_json())
+
+    @property
+    def unchanged(self) -> Picture | None:
+        """Its picture, where nobody has changed the figure since it was sealed."""
+        return self.picture if self._sealed == hash(self.to_json()) else None
 
 
 def inked(figure: Figure, colors: Palette) -> Figure:

@@ -33,10 +33,10 @@ class Place(NamedTuple):
     last: bool  # in its column
 
 
-def places(n_panels: int, n_columns: int) -> list[Place]:
-    """Places row by row, from the top left."""
+def places(n_panels: int, n_columns: int, titles: float = 0) -> list[Place]:
+    """Places row by row, from the top left; ``titles`` are a share of the height, between rows."""
     n_rows = -(-n_panels // n_columns)
-    between, below = 0.16 / n_columns, min(0.13, 0.26 / n_rows)
+    between, below = 0.16 / n_columns, max(titles, min(0.13, 0.26 / n_rows))
     width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - below * (n_rows - 1)) / n_rows
     found = []
     for n in range(n_panels):
@@ -88,11 +88,16 @@ def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, An
     return {
         "l": _longest(panel.rows for panel in panels) + _TITLE,
         "r": _BAR if bar else _LEANS_OUT,
-        "t": 8 + 24 * legend + max(22 * bool(p.title) + 16 * bool(p.part) for p in panels),
+        "t": 8 + 24 * legend + title_room(panels),
         "b": _longest(panel.columns for panel in panels) + _TITLE,  # names may stand upright
         "pad": 0,
         "autoexpand": False,
     }
+
+
+def title_room(panels: Sequence[Panel]) -> int:
+    """Pixels above matrices for their titles."""
+    return max(20 * len(p.title.splitlines()) + 2 + 16 * bool(p.part) for p in panels)
 
 
 def _longest(axes: Iterable[Axis]) -> int:

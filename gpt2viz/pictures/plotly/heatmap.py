@@ -1,12 +1,6 @@
-"""One matrix as a heatmap, or several on one scale: rows are queries, columns are keys.
+"""One matrix as a heatmap, or several: rows are queries, columns are keys.
 
-The visual language, the same in every picture:
-
-- ink is magnitude: zero has the background's colour, weights run over the fixed range [0, 1],
-  signed numbers over a range symmetric about 0;
-- a masked cell, NaN and infinity are no colours of the scale: each has its own, named in the
-  legend, and masked cells a chessboard's pattern too;
-- the first token is at the top left.
+``pictures.svg`` says what the colours mean.
 """
 
 from __future__ import annotations
@@ -22,7 +16,15 @@ from gpt2viz.pictures.palette import Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.grid import Place, color_axis, margins, markup, places, title
+from gpt2viz.pictures.plotly.grid import (
+    Place,
+    color_axis,
+    margins,
+    markup,
+    places,
+    title,
+    title_room,
+)
 
 _LEGEND = {
     "orientation": "h",
@@ -46,14 +48,21 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
-    for n, (panel, place) in enumerate(zip(panels, places(len(panels), n_columns), strict=True)):
+    titles = title_room(panels) / picture.height if picture.ranges else 0
+    grid = places(len(panels), n_columns, titles)
+    for n, (panel, place) in enumerate(zip(panels, grid, strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
         fits = panel.values.shape[1] <= picture.numbers
-        traces += traces_of(panel, on, colors, written if fits else None, kinds)
+        its = traces_of(panel, on, colors, written if fits else None, kinds)
+        if picture.ranges:
+            its[0] |= _own_scale(*picture.ranges[n], colors)
+        empty = picture.lacks_numbers(panel)
+        traces += its[:1] if empty else its
         layout |= _axes(panel, on, colors, place)
-        layout["shapes"] += _frame(picture, panel, on, colors)
+        layout["shapes"] += [] if empty else _frame(picture, panel, on, colors)
         layout["shapes"] += _groups(picture, on, colors)
         layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
+        layout["annotations"] += [_nothing(panel, on)] if empty else []
     layout |= {
         "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
         "height": picture.height,
@@ -63,6 +72,20 @@ def draw(picture: Heatmaps, colors: Palette) -> Figure:
         "hoverlabel": {"align": "left"},
     }
     return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
+
+
+def _nothing(panel: Panel, on: str) -> dict[str, Any]:
+    """What stands in a map without numbers."""
+    n_rows, n_columns = panel.values.shape
+    middle = {"x": (n_columns - 1) / 2, "y": (n_rows - 1) / 2, "xref": f"x{on}", "yref": f"y{on}"}
+    text = markup(panel.masked_text)
+    return middle | {"text": text, "showarrow": False, "font": {"size": 11}}
+
+
+def _own_scale(low: float, high: float, colors: Palette) -> dict[str, Any]:
+    """What a matrix has that shares its colours with no other."""
+    ends = {"coloraxis": None, "zmin": low, "zmax": high}
+    return ends | {"colorscale": colors.unit, "showscale": False}
 
 
 def traces_of(

@@ -1,23 +1,18 @@
-"""Any picture as a Plotly figure, in the colours of a light or a dark page."""
+"""Pictures as Plotly figures, in the colours of a light or a dark page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpt2viz.pictures.every_head import HeadMaps, Thumbnails
-from gpt2viz.pictures.frames import Still
-from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
 from gpt2viz.pictures.plotly import (
     bars,
     curves,
-    head_maps,
     heatmap,
     lens,
-    lines,
     points,
-    still,
     thumbnails,
     wiring,
 )
@@ -28,15 +23,18 @@ from gpt2viz.pictures.wiring import Wiring
 _DRAW: dict[type[Picture], Callable[..., Figure]] = {
     Bars: bars.draw,
     Curves: curves.draw,
-    HeadMaps: head_maps.draw,
+    HeadMaps: lambda picture, colors: heatmap.draw(as_heatmaps(picture), colors),
     Heatmaps: heatmap.draw,
     Lens: lens.draw,
-    Lines: lines.draw,
     Points: points.draw,
-    Still: still.draw,
     Thumbnails: thumbnails.draw,
     Wiring: wiring.draw,
 }
+
+
+def draws(picture: Picture) -> bool:
+    """True where a picture can be a Plotly figure; lines and frames are SVG alone."""
+    return type(picture) in _DRAW
 
 
 def render(picture: Picture, colors: Palette) -> Figure:

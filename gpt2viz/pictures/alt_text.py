@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpt2viz.export.sheets import picture_of
 from gpt2viz.labels import counted, isolated
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
-
-if TYPE_CHECKING:
-    from gpt2viz.pictures.plotly.base import Figure
 
 #: Of so many matrices or curves each is described; of more, only what stands out.
 FEW = 4
 
 
-def spoken(figure: Picture | Figure) -> str:
+def alt_text(picture: Picture) -> str:
     """What stands out in a picture's numbers, as plain text; "" where it draws none.
 
     Of matrices: the largest number and where it is, and the smallest where it is below 0; of rows
     with one number left, such as a first token's weight of 1, only where there are no others. Of
     bars and edges the highest, of curves the first and the last point, of points the outermost.
-    ``figure`` is as for ``figure_table``.
     """
-    shown = picture_of(figure)
-    bars = [(one.name, one.x, one.y) for one in shown.series if one.kind == "bar"]
+    bars = [(one.name, one.x, one.y) for one in picture.series if one.kind == "bar"]
     if len(bars) > FEW:
         bars = [("", [x for one in bars for x in one[1]], [y for one in bars for y in one[2]])]
-    points = [one for one in shown.series if one.kind == "point"]
-    curves = [(one.name, one.x, one.y) for one in shown.series if one.kind == "curve"]
-    said = [_stand_out(shown.matrices), *(_sentence(_bars(*one)) for one in bars)]
-    edges = [one for one in shown.series if one.kind == "edge"]
+    points = [one for one in picture.series if one.kind == "point"]
+    curves = [(one.name, one.x, one.y) for one in picture.series if one.kind == "curve"]
+    said = [_stand_out(picture.matrices), *(_sentence(_bars(*one)) for one in bars)]
+    edges = [one for one in picture.series if one.kind == "edge"]
     said += [_sentence(_bars(one.name, one.x, one.y, "edges")) for one in edges]
     said += [_scattered(points)] if points else []
     if len(curves) > FEW:

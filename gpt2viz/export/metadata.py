@@ -1,0 +1,91 @@
+"""Metadata of PNG, PDF and SVG files: what they show, and none of what made them."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+
+from gpt2viz.export.about import About
+from gpt2viz.pictures.svg import png_chunk, written
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_METRE = 39.3701  # inches
+
+_INFO = re.compile(rb"/Info (\d+) 0 R")
+_XREF = re.compile(
+    rb"\nxref\n0 (\d+)\n((?:\d{10} \d{5} [nf][ \r]\n)+)(trailer\n.*?startxref\n)\d+", re.S
+)
+_PRODUCER = re.compile(rb"/Producer \((?:[^()\\]|\\.)*\)")
+#: The random name that plotly.js gives to the parts of every picture, and ours.
+_NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
+_SAME = b"gpt2viz"
+
+
+def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
+    """The same PNG with its resolution, in pixels an inch, and with named texts.
+
+    The pixels stay as they are. Raises ``ValueError`` for what is no PNG.
+    """
+    if not picture.startswith(_SIGNATURE) or picture[12:16] != b"IHDR":
+        raise ValueError("not a PNG")
+    end = len(_SIGNATURE) + 25  # the header's chunk, which has to be the first
+    per_metre = round(dpi * _METRE)
+    added = png_chunk(b"pHYs", struct.pack(">IIB", per_metre, per_metre, 1))
+    for name, text in texts.items():
+        added += png_chunk(b"iTXt", name.encode("latin-1") + b"\0\0\0\0\0" + text.encode())
+    return picture[:end] + added + picture[end:]
+
+
+def label_pdf(document: bytes, texts: Mapping[str, str]) -> bytes:
+    """The same PDF with these names and texts as its information (PDF 1.7, section 14.3.3).
+
+    What printed it stays the producer; its title, creator and date of printing go, so that the
+    same picture gives the same bytes. Raises ``ValueError`` for a PDF without a plain table of
+    its objects, which Chromium's have.
+    """
+    table, info = _XREF.search(document), _INFO.search(document)
+    if not table or not info:
+        raise ValueError("no PDF as Chromium prints it")
+    old = re.search(rb"(?<=\n)" + info[1] + rb" 0 obj\n<<.*?>>\nendobj\n", document, re.S)
+    if not old:
+        raise ValueError("a PDF without information")
+    producer = _PRODUCER.search(old[0])
+    told = b"\n".join(
+        [*(b"/%s %s" % (n.encode("ascii"), _text(t)) for n, t in texts.items())]
+        + ([producer[0]] if producer else [])
+    )
+    new = b"%s 0 obj\n<<%s>>\nendobj\n" % (info[1], told)
+    moved = len(new) - len(old[0])
+    places = [
+        b"%010d" % (place + moved if place > old.start() else place) + row[10:]
+        for row in table[2].splitlines(keepends=True)
+        for place in (int(row[:10]),)
+    ]
+    start = table.start() + 1 + moved
+    end = b"\nxref\n0 %s\n%s%s%d" % (table[1], b"".join(places), table[3], start)
+    body = document[: old.start()] + new + document[old.end() : table.start()]
+    return body + end + document[table.end() :]
+
+
+def _text(text: str) -> bytes:
+    """A text string: UTF-16 with its mark, in hex, so that nothing in it ends it."""
+    return b"<FEFF%s>" % text.encode("utf-16-be", "replace").hex().upper().encode()
+
+
+def svg_heads(about: About | None) -> str:
+    """The elements that say what an SVG shows."""
+    if about is None:
+        return ""
+    title, source = written(about.title), written(about.source)
+    said = written(about.as_json())
+    return f"<title>{title}</title><desc>{source}</desc><metadata>{said}</metadata>"
+
+
+def label_svg(picture: bytes, about: About | None) -> bytes:
+    """An SVG of Plotly's that says what it shows, its parts under the same names every time."""
+    if random := _NAME.search(picture):
+        parts = rb"(?<=[\"#])((?:top)?defs-|clip|legend|g|p)" + random[1]
+        picture = re.sub(parts, rb"\1" + _SAME, picture)
+    end = picture.index(b">") + 1  # of the tag <svg …>
+    return picture[:end] + svg_heads(about).encode() + picture[end:]

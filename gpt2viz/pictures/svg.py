@@ -1,0 +1,668 @@
+"""Matrices, maps, lines and frames as SVG, straight from a ``Picture``: no browser, no Plotly.
+
+The visual language is the same in every picture:
+
+- ink is magnitude: zero has the background's colour, weights run over the fixed range [0, 1],
+  signed numbers over a range symmetric about 0;
+- a masked cell, NaN and infinity are no colours of the scale: each has its own, named in the
+  legend, and masked cells a chessboard's pattern too;
+- the first token is at the top left.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from html import escape
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpt2viz.errors import ExportError
+from gpt2viz.labels import signed
+from gpt2viz.pictures.cells import decimals, shared_range, specials
+from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
+from gpt2viz.pictures.frames import Still
+from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+
+#: The kinds of picture that are drawn here.
+Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
+
+FAMILY = "Arial, Helvetica, sans-serif"
+#: Pixels: where a picture says no width of its own, seven and a half inches, the width of a page's
+#: text; the letters of names; and the smallest letters, 6 points.
+WIDTH, NAMES, LEAST = 720, 11, 8
+#: Of a letter's height: a line down.
+LINE = 1.3
+#: Pixels: what stays free at the edges and between pictures, the least that a matrix takes across,
+#: a colour bar and its length, and the largest thumbnail.
+_FREE, _APART, _ACROSS, _BAR, _LONG, _TILE = 8, 14, 60, 10, 200, 160
+#: Pixels of an image for each of the page's: about 300 to the inch.
+_FINE = 3
+#: The widest line between tokens, in pixels.
+WIDEST = 9.0
+_DASHED = {
+    "solid": "",
+    "dash": "9 9",
+    "dot": "3 3",
+    "dashdot": "9 3 3 3",
+    "longdash": "15 15",
+    "longdashdot": "15 3 3 3",
+}
+#: Characters that XML can't hold.
+_UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def draw(
+    picture: Drawable,
+    colors: Palette = LIGHT,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    own: tuple[int, int] | None = None,
+    caption: Sequence[str] = (),
+) -> Sheet:
+    """A picture on a sheet, with the paragraphs of a ``caption`` below it.
+
+    Sizes are in pixels. Its ``own`` width and height are the most that it takes, and where it
+    needs less it is as large as it needs. On another ``width`` letters are smaller, but never
+    smaller than ``LEAST``, and the matrices get the room that names and colour bar leave.
+    ``height`` is that of all. Raises ``ExportError`` for a width without room.
+    """
+    picture = as_heatmaps(picture) if isinstance(picture, HeadMaps) else picture
+    most, tall = own or (WIDTH, picture.height if isinstance(picture, Heatmaps) else 0)
+    wide = width or most
+    sheet = Sheet(wide, colors, min(1.0, max(wide / most, LEAST / NAMES)))
+    size = sheet.size(NAMES)
+    room = None if height is None else height - len(_lines(caption, wide, size)) * LINE * size - 20
+    draw_on(sheet, picture, room or (tall if width is None else None))
+    sheet.height = max(room or 0, sheet.height) + 4 * bool(caption)
+    for line in _lines(caption, sheet.width, size):
+        sheet.height += LINE * size
+        sheet.text(_FREE, sheet.height, line, size)
+    sheet.height = height or ceil(sheet.height + _FREE)
+    return sheet
+
+
+def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
+    """A picture as wide as the sheet; or less, where matrices are at ``most`` so many pixels tall.
+
+    The sheet's size is the picture's afterwards.
+    """
+    if isinstance(picture, Heatmaps | HeadMaps):
+        _heatmaps(sheet, as_heatmaps(picture), most)
+    elif isinstance(picture, Thumbnails):
+        _thumbnails(sheet, picture, float("inf") if most is None else _TILE)
+    elif isinstance(picture, Lines):
+        _token_lines(sheet, picture)
+    else:
+        _still(sheet, picture)
+
+
+def _lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
+    return [line for text in paragraphs for line in wrapped(text, width - 2 * _FREE, size)]
+
+
+class Sheet:
+    """Marks on a page of so many pixels, whose letters are ``ratio`` times as large as usual."""
+
+    def __init__(self, width: float, colors: Palette, ratio: float = 1) -> None:
+        self.width, self.height, self.colors, self.ratio = width, 0.0, colors, ratio
+        self.parts: list[str] = []
+
+    def size(self, letters: float) -> float:
+        """The size of letters that are usually so large."""
+        return max(LEAST, letters * self.ratio)
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float,
+        anchor: str = "start",
+        *,
+        turned: bool = False,
+        fill: str = "",
+        bold: bool = False,
+    ) -> None:
+        """A line of text whose baseline begins, ends or has its middle at a point."""
+        turn = f' transform="rotate(-90 {_n(x)} {_n(y)})"' if turned else ""
+        weight = ' font-weight="bold"' if bold else ""
+        self.parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" text-anchor="{anchor}" '
+            f'fill="{fill or self.colors.ink}"{weight}{turn}>{written(text)}</text>'
+        )
+
+    def words(self, x: float, y: float, words: Sequence[tuple[str, bool]], size: float) -> None:
+        """A line of words, some of them marked."""
+        mark = f'<tspan font-weight="bold" fill="{self.colors.second}">{{}}</tspan>'
+        line = " ".join(mark.format(written(w)) if on else written(w) for w, on in words)
+        self.parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{self.colors.ink}">'
+            f"{line}</text>"
+        )
+
+    def rect(
+        self,
+        x: float,
+        y: float,
+        wide: float,
+        tall: float,
+        *,
+        fill: str = "none",
+        line: str = "none",
+        width: float = 1,
+    ) -> None:
+        """A rectangle, full or a frame."""
+        self.parts.append(
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
+            f'fill="{fill}" stroke="{line}" stroke-width="{_n(width)}"/>'
+        )
+
+    def line(
+        self, *points: tuple[float, float], color: str, width: float = 1, dash: str = ""
+    ) -> None:
+        """A line through some points."""
+        path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        self.parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{color}" '
+            f'stroke-width="{_n(width)}"{dashed}/>'
+        )
+
+    def image(self, x: float, y: float, wide: float, tall: float, cells: NDArray[np.uint8]) -> None:
+        """Cells in colours (rows, columns, 3), each as a block of one colour."""
+        fine = cells
+        for axis, pixels in enumerate((tall, wide)):  # who smooths images blurs a pixel, no cell
+            fine = fine.repeat(ceil(_FINE * pixels / cells.shape[axis]), axis=axis)
+        self.parts.append(
+            f'<image x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
+            'preserveAspectRatio="none" style="image-rendering:pixelated" '
+            f'href="data:image/png;base64,{base64.b64encode(png(fine)).decode()}"/>'
+        )
+
+    def svg(self, *heads: str) -> str:
+        """The file, its elements ``heads`` first."""
+        size = f'width="{_n(self.width)}" height="{_n(self.height)}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {_n(self.width)} '
+            f'{_n(self.height)}" font-family="{FAMILY}" style="white-space:pre">'
+            f'{"".join(heads)}<rect width="100%" height="100%" fill="{self.colors.unit[0][1]}"/>\n'
+            + "\n".join(self.parts)
+            + "\n</svg>\n"
+        )
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """An image (height, width, 3) as a PNG file."""
+    height, width, _ = pixels.shape
+    rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # each begins with its filter, none
+    parts = {
+        b"IHDR": struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0),
+        b"IDAT": zlib.compress(rows.tobytes(), 9),
+        b"IEND": b"",
+    }
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
+
+
+def png_chunk(kind: bytes, body: bytes) -> bytes:
+    """A part of a PNG file."""
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def written(text: str) -> str:
+    """Plain text for XML; a character that XML can't hold is one that stands for any."""
+    return escape(_UNWRITABLE.sub("\ufffd", text))
+
+
+def _n(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def painted(
+    panel: Panel, ends: tuple[float, float], scale: ColorScale, colors: Palette
+) -> NDArray[np.uint8]:
+    """The colours (rows, columns, 3) of a matrix's cells, on a scale between two ends."""
+    low, high = ends
+    stops = [stop for stop, _ in scale]
+    shares = (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low)
+    by_stop = np.array([_rgb(color) for _, color in scale])
+    cells = np.stack([np.interp(shares, stops, by_stop[:, n]) for n in range(3)], axis=-1).round()
+    for kind in specials(panel, colors):
+        board = chessboard(kind.cells)
+        cells[board == 0], cells[board == 1] = _rgb(kind.color), _rgb(kind.other)
+    return cells.astype(np.uint8)
+
+
+def _rgb(color: str) -> list[int]:
+    return [int(color[n : n + 2], 16) for n in (1, 3, 5)]
+
+
+class _Side(NamedTuple):
+    """The names along a side as they are drawn: every ``step``-th, and whether they stand."""
+
+    names: list[str]
+    step: int
+    upright: bool
+
+
+def _side(axis: Axis, room: float, size: float) -> _Side:
+    """The names below a matrix ``room`` pixels wide: side by side where they fit, else upright."""
+    names = axis.plain_ends()
+    cell, longest = room / len(names), max(across(name, size) for name in names)
+    flat, steep = ceil((longest + 4) / cell), ceil(LINE * size / cell)
+    upright = flat > 1 and not all(name.isdigit() for name in names)
+    return _Side(names, steep if upright else flat, upright)
+
+
+def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
+    """Matrices side by side, no more than ``most`` pixels tall with all that is round them."""
+    panels, colors = picture.panels, sheet.colors
+    n_columns = min(picture.n_columns, len(panels))
+    if picture.ranges and sheet.width < 5 * _ACROSS * sheet.ratio * n_columns / 4:
+        n_columns = -(-n_columns // 2)  # words above maps have no room
+        picture = replace(picture, n_columns=n_columns)
+    low, high = shared_range(panels, picture.scale)
+    ends = list(picture.ranges) or [(low, high)] * len(panels)
+    size, over = sheet.size(NAMES), sheet.size(13)
+    lead = [_lead(picture, n, size) for n in range(n_columns)]
+    bar = _bar_width(picture, (low, high), size) if picture.bar else _APART
+    room = sheet.width - sum(lead) - (n_columns - 1) * _APART - bar - _FREE
+    least = _ACROSS if n_columns == 1 else 12 * n_columns
+    if room < least:
+        needed = (sheet.width - room + least) / 96 * 2.54
+        raise ExportError(f"Names and colour bar need a picture at least {needed:.1f} cm wide.")
+    each = room / n_columns
+    titles = [_titles(sheet, picture, n, each, over) for n in range(len(panels))]
+    rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
+    kinds = [one for p in panels for one in specials(p, colors) if one.cells.any()]
+    legend = {one.name: one.color for one in kinds} if picture.legend else {}
+    top = _FREE + LINE * size * bool(legend)
+    above = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
+    below = [_below(picture, row, each, size) for row in rows]
+    gap = 2 * _APART if len(rows) > 1 else 0
+    fixed = top + sum(above) + sum(below) + gap * (len(rows) - 1)
+    if most is not None and any(panel.of_pairs for panel in panels):
+        tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows) * each
+        shrunk = max(0.3, min(1.0, (most - fixed) / tallest))
+        sheet.width -= room * (1 - shrunk)
+        each *= shrunk
+    sheet.height = top
+    _legend(sheet, legend, size)
+    for row, down_above, down_below in zip(rows, above, below, strict=True):
+        tall = {n: _tall(picture, panels[n], each, most, fixed, len(rows), size) for n in row}
+        x, y = _FREE + 0.0, sheet.height + down_above
+        for column, n in enumerate(row):
+            x += lead[column]
+            box = _Box(x, y, each, tall[n])
+            scale = colors.signed if picture.scale == "signed" else colors.unit
+            _panel(sheet, picture, n, box, ends[n], scale, decimals(high))
+            for up, line in enumerate(reversed(titles[n])):
+                middle = x + each / 2
+                sheet.text(middle, y - 6 - up * LINE * over, line, over, "middle")
+            x += each + _APART
+        if row.start == 0 and picture.bar:
+            _bar(sheet, picture, (low, high), x, y, min(_LONG, max(tall.values())))
+        sheet.height = y + max(tall.values()) + down_below + gap
+    sheet.height -= gap
+
+
+class _Box(NamedTuple):
+    """Where a matrix is drawn."""
+
+    x: float
+    y: float
+    wide: float
+    tall: float
+
+
+def _ratio(panel: Panel) -> float:
+    return len(panel.rows.labels) / len(panel.columns.labels) if panel.of_pairs else 0.0
+
+
+def _tall(
+    picture: Heatmaps,
+    panel: Panel,
+    wide: float,
+    most: float | None,
+    fixed: float,
+    n_rows: int,
+    size: float,
+) -> float:
+    """Pixels that a matrix takes down: square cells, or rows with room for their names."""
+    if panel.of_pairs:
+        return wide * _ratio(panel)
+    named = LINE * size * len(panel.rows.labels)
+    free = ((most or picture.height) - fixed) / n_rows
+    return max(40, free if most is not None else min(named, free))
+
+
+def _names_itself(picture: Heatmaps, n: int, down: bool) -> bool:
+    """Whether a panel has names at a side of its own: its neighbour's aren't the same."""
+    panels = picture.panels
+    n_columns = min(picture.n_columns, len(panels))
+    if down:
+        return n % n_columns == 0 or panels[n].rows != panels[n - 1].rows
+    beneath = n + n_columns
+    return beneath >= len(panels) or panels[n].columns != panels[beneath].columns
+
+
+def _lead(picture: Heatmaps, column: int, size: float) -> float:
+    """Pixels left of the matrices of a column, for the names of their rows."""
+    n_columns = min(picture.n_columns, len(picture.panels))
+    named = [
+        max(across(name, size) for name in picture.panels[n].rows.plain_ends())
+        + (LINE * size + 8) * bool(picture.panels[n].rows.title)
+        for n in range(column, len(picture.panels), n_columns)
+        if _names_itself(picture, n, down=True)
+    ]
+    return max(named, default=-6) + 6
+
+
+def _below(picture: Heatmaps, row: Iterable[int], wide: float, size: float) -> float:
+    """Pixels below a row of matrices, for the names of their columns."""
+    tall = [0.0]
+    for n in row:
+        if _names_itself(picture, n, down=False):
+            side = _side(picture.panels[n].columns, wide, size)
+            standing = max(across(name, size) for name in side.names[:: side.step])
+            named = standing if side.upright else LINE * size
+            tall.append(named + 6 + LINE * size * bool(picture.panels[n].columns.title))
+    return max(tall)
+
+
+def _titles(sheet: Sheet, picture: Heatmaps, n: int, wide: float, size: float) -> list[str]:
+    panel = picture.panels[n]
+    title = panel.title
+    if picture.ranged:
+        low, high = shared_range(picture.panels, picture.scale)
+        title = f"{title} {signed(low, '.3g')} to {signed(high, '.3g')}".lstrip()
+    parts = [*title.splitlines(), "" if panel.part is None else str(panel.part)]
+    room = sheet.width if picture.n_columns == 1 else wide + _APART / 2
+    return [line for part in parts if part for line in wrapped(part, room, size)]
+
+
+def _panel(
+    sheet: Sheet,
+    picture: Heatmaps,
+    n: int,
+    box: _Box,
+    ends: tuple[float, float],
+    scale: ColorScale,
+    digits: int,
+) -> None:
+    """One matrix with what is written in its cells, its names, frames and rules."""
+    panel, colors = picture.panels[n], sheet.colors
+    cells = painted(panel, ends, scale, colors)
+    n_rows, n_columns = panel.values.shape
+    wide, tall = box.wide / n_columns, box.tall / n_rows
+    empty = picture.lacks_numbers(panel)
+    if empty:
+        lines = panel.masked_text.splitlines()
+        for down, line in enumerate(lines):
+            y = box.y + box.tall / 2 + (down - len(lines) / 2 + 0.8) * LINE * LEAST
+            sheet.text(box.x + box.wide / 2, y, line, LEAST, "middle")
+    else:
+        sheet.image(*box, cells)
+        if picture.ranges or n_columns <= picture.numbers or panel.words:
+            _numbers(sheet, picture, panel, box, cells, digits)
+    sheet.rect(*box, line=colors.grid)
+    framed = None if empty else picture.framed(panel)
+    thick = 2.5 if max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE else 1
+    frames = [(framed, thick)] if framed else []
+    for (rows, columns), width in [*frames, *((one, 2) for one in picture.frames)]:
+        x, y = box.x + columns[0] * wide, box.y + rows[0] * tall
+        size = (columns[1] - columns[0] + 1) * wide, (rows[1] - rows[0] + 1) * tall
+        sheet.rect(x, y, *size, line=colors.second, width=width * sheet.ratio)
+    for after in picture.rules[0]:
+        y = box.y + after * tall
+        sheet.line((box.x, y), (box.x + box.wide, y), color=colors.ink)
+    for after in picture.rules[1]:
+        x = box.x + after * wide
+        sheet.line((x, box.y), (x, box.y + box.tall), color=colors.ink)
+    _names(sheet, picture, n, box)
+
+
+def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
+    panel, size = picture.panels[n], sheet.size(NAMES)
+    n_rows, n_columns = panel.values.shape
+    wide, tall = box.wide / n_columns, box.tall / n_rows
+    if _names_itself(picture, n, down=True):
+        names, step = panel.rows.plain_ends(), ceil(LINE * size / tall)
+        for row in range(0, n_rows, step):
+            y = box.y + (row + 0.5) * tall + size * 0.35
+            sheet.text(box.x - 6, y, names[row], size, "end")
+        longest = max(across(name, size) for name in names)
+        x, y = box.x - 14 - longest, box.y + box.tall / 2
+        sheet.text(x, y, panel.rows.title, size, "middle", turned=True)
+    if _names_itself(picture, n, down=False):
+        side, y = _side(panel.columns, box.wide, size), box.y + box.tall + 4
+        deep = LINE * size
+        for column in range(0, n_columns, side.step):
+            x, name = box.x + (column + 0.5) * wide, side.names[column]
+            if side.upright:
+                sheet.text(x + size * 0.35, y, name, size, "end", turned=True)
+                deep = max(deep, across(name, size))
+            else:
+                sheet.text(x, y + size, name, size, "middle")
+        middle = box.x + box.wide / 2
+        sheet.text(middle, y + deep + size, panel.columns.title, size, "middle")
+
+
+def _numbers(
+    sheet: Sheet, picture: Heatmaps, panel: Panel, box: _Box, cells: NDArray[np.uint8], digits: int
+) -> None:
+    """What stands in the cells, as large as fits, or nothing where ``LEAST`` doesn't."""
+    n_rows, n_columns = panel.values.shape
+    wide, tall = box.wide / n_columns, box.tall / n_rows
+    form = f"{'+' if picture.plus else ''}.{digits}f"
+    texts = np.array(panel.words or [[signed(x, form) for x in row] for row in panel.values])
+    for kind in () if panel.words else specials(panel, sheet.colors):
+        texts[kind.cells] = kind.sign
+    longest = max(across(text, 1) for text in texts.ravel())
+    size = min(sheet.size(NAMES), (wide - 2) / longest, tall / LINE)
+    if n_columns > picture.numbers and not panel.words:
+        size = 0
+    if size >= LEAST or picture.ranges:
+        page = sheet.colors.unit[0][1]
+        for n in range(1, n_columns):
+            x = box.x + n * wide
+            sheet.line((x, box.y), (x, box.y + box.tall), color=page)
+        for n in range(1, n_rows):
+            y = box.y + n * tall
+            sheet.line((box.x, y), (box.x + box.wide, y), color=page)
+    if size < LEAST:
+        return
+    for (row, column), text in np.ndenumerate(texts):
+        x, y = box.x + (column + 0.5) * wide, box.y + (row + 0.5) * tall + size * 0.35
+        fill = ink("#" + "".join(f"{part:02x}" for part in cells[row, column]))
+        sheet.text(x, y, str(text), size, "middle", fill=fill)
+
+
+def _bar_width(picture: Heatmaps, ends: tuple[float, float], size: float) -> float:
+    longest = max(across(signed(end, ".3g"), size) for end in (*ends, sum(ends) / 2))
+    return _APART + _BAR + 4 + longest + LINE * size + 4
+
+
+def _bar(
+    sheet: Sheet, picture: Heatmaps, ends: tuple[float, float], x: float, y: float, tall: float
+) -> None:
+    """The colours from the largest number down to the smallest, three of them named."""
+    scale = sheet.colors.signed if picture.scale == "signed" else sheet.colors.unit
+    stops = np.array([stop for stop, _ in scale])
+    by_stop = np.array([_rgb(color) for _, color in scale])
+    shares = np.linspace(1, 0, 128)
+    column = np.stack([np.interp(shares, stops, by_stop[:, n]) for n in range(3)], axis=-1)
+    sheet.image(x, y, _BAR, tall, column.round().astype(np.uint8)[:, None])
+    sheet.rect(x, y, _BAR, tall, line=sheet.colors.grid)
+    size, longest = sheet.size(NAMES), 0.0
+    for share in (0, 0.5, 1):
+        text = signed(ends[1] + share * (ends[0] - ends[1]), ".3g")
+        down = y + share * tall + size * (0.75 - 0.75 * share)
+        sheet.text(x + _BAR + 4, down, text, size)
+        longest = max(longest, across(text, size))
+    sheet.text(
+        x + _BAR + 4 + longest + LINE * size, y + tall / 2, picture.bar, size, "middle", turned=True
+    )
+
+
+def _legend(sheet: Sheet, legend: dict[str, str], size: float) -> None:
+    """The colours that are not on the scale, from the right."""
+    x = sheet.width - _FREE
+    for name, color in reversed(legend.items()):
+        x -= across(name, size)
+        sheet.text(x, _FREE + size, name, size)
+        x -= size + 5
+        sheet.rect(x, _FREE + size * 0.1, size, size, fill=color)
+        x -= _APART
+
+
+def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
+    """Every head of every layer, at ``most`` so many pixels large, with arrows between them."""
+    colors, size = sheet.colors, sheet.size(NAMES)
+    n_layer, n_head, side = picture.tiles.shape[:3]
+    left = _FREE + LINE * size + 4 + across(str(n_layer - 1), size) + 6
+    from_input = any(arrow.start is None for arrow in picture.arrows)
+    top = _FREE + 2 * LINE * size + 6 + 30 * from_input
+    step = min(most, (sheet.width - left - _FREE) / n_head)
+    sheet.width = left + n_head * step + _FREE
+    tile = step - max(2, min(8, step / 9))
+    for n in range(n_head):
+        sheet.text(left + n * step + tile / 2, top - 30 * from_input - 6, str(n), size, "middle")
+    middle = left + (n_head * step) / 2
+    sheet.text(middle, _FREE + size, "head", size, "middle")
+    sheet.text(_FREE + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
+    row = None if picture.row is None else picture.axes[0].place(picture.row)
+    for n, panel in enumerate(picture.matrices):
+        layer, head = divmod(n, n_head)
+        x, y = left + head * step, top + layer * step
+        if head == 0:
+            sheet.text(left - 6, y + tile / 2 + size * 0.35, str(layer), size, "end")
+        sheet.image(x, y, tile, tile, painted(panel, (0, 1), colors.unit, colors))
+        sheet.rect(x, y, tile, tile, line=colors.grid)
+        if row is not None:
+            sheet.rect(x, y + row * tile / side, tile, tile / side, line=colors.second)
+        if picture.chosen == (layer, head):
+            sheet.rect(x, y, tile, tile, line=colors.accent, width=3)
+    for arrow in picture.arrows:
+        end = left + arrow.end[1] * step + tile / 2, top + arrow.end[0] * step
+        start = end[0], top - 24
+        if arrow.start is not None:
+            start = left + arrow.start[1] * step + tile / 2, top + arrow.start[0] * step + tile / 2
+        _arrow(sheet, start, end)
+        wide = across(arrow.written, size)
+        sheet.rect(start[0] - wide / 2, start[1] - size, wide, LINE * size, fill=colors.unit[0][1])
+        sheet.text(*start, arrow.written, size, "middle")
+    sheet.height = top + n_layer * step
+
+
+def _arrow(sheet: Sheet, start: tuple[float, float], end: tuple[float, float]) -> None:
+    color, tip = sheet.colors.second, np.array(end)
+    along = tip - np.array(start)
+    along = along / (np.hypot(*along) or 1)
+    across_it = np.array([-along[1], along[0]])
+    sheet.line(start, end, color=color, width=2.5)
+    wings = [tuple(tip - 9 * along + 5 * turn * across_it) for turn in (1, -1)]
+    sheet.line(wings[0], end, wings[1], color=color, width=2.5)
+
+
+def _token_lines(sheet: Sheet, picture: Lines) -> None:
+    """Queries on the left, keys on the right, and every line that is drawn while at rest.
+
+    A line is as wide as its number, ``WIDEST`` where that is ``peak``.
+    """
+    colors, size = sheet.colors, sheet.size(NAMES)
+    n_sources, longest = (
+        len(picture.sources),
+        max(map(len, (picture.rows.labels, picture.columns.labels))),
+    )
+    step = max(LINE * size, min(26, 2000 / longest))
+    names = picture.rows.plain_names(), picture.columns.plain_names()
+    left, right = (max(across(name, size) for name in side) + 10 + _FREE for side in names)
+    x0, x1, top = left, sheet.width - right, _FREE + 5 * LINE * size
+    shades = colors.cases(n_sources)
+    x = _FREE + 0.0
+    for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
+        sheet.line(
+            (x, _FREE + size), (x + 24, _FREE + size), color=color, width=4, dash=_DASHED[dash]
+        )
+        sheet.text(x + 30, _FREE + size * 1.35, source.name, size)
+        x += 30 + across(source.name, size) + _APART
+    said = f"lines from {picture.at_rest:.2g} up"
+    sheet.text((x0 + x1) / 2, top - 2 * size, said, size, "middle")
+    sheet.text(_FREE, top - 2 * size, "query: who looks", size)
+    sheet.text(sheet.width - _FREE, top - 2 * size, "key: what it looks at", size, "end")
+    for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
+        drawn = np.flatnonzero(source.weights >= picture.at_rest)
+        sheet.parts.append(f'<g opacity="0.75" data-name="{written(source.name)}">')
+        for n in drawn[np.argsort(source.weights[drawn], kind="stable")]:
+            ends = top + source.queries[n] * step, top + source.keys[n] * step
+            wide = float(source.weights[n]) / picture.peak * WIDEST
+            points = (x0, ends[0]), (x1, ends[1])
+            sheet.line(*points, color=color, width=max(0.25, wide), dash=_DASHED[dash])
+        sheet.parts.append("</g>")
+    for x, side, anchor in ((x0 - 8, names[0], "end"), (x1 + 8, names[1], "start")):
+        for n, name in enumerate(side):
+            sheet.text(x, top + n * step + size * 0.35, name, size, anchor)
+    sheet.height = top + longest * step
+
+
+def _still(sheet: Sheet, picture: Still) -> None:
+    """One frame of a picture that moves: its blocks and words, with the caption above them."""
+    size, line = sheet.size(NAMES), max(20.0, 26 * sheet.ratio)
+    room = sheet.width - 2 * _FREE
+    lines = wrapped(picture.frame.caption, room, size)
+    for n, text in enumerate(lines):
+        sheet.text(_FREE, _FREE + size + n * LINE * size, text, size)
+    top = _FREE + LINE * size * len(lines) + _APART
+    for mark in picture.frame.marks:
+        x, y = _FREE + mark.x * room, top + mark.y * line
+        wide, tall, fill = mark.wide * room, mark.tall * line, mark.fill(sheet.colors)
+        if fill:
+            sheet.rect(x, y, wide, tall, fill=fill, line=sheet.colors.unit[0][1])
+        if mark.text:
+            at, anchor = (x + 2, "start") if mark.left else (x + wide / 2, "middle")
+            shade = ink(fill) if fill else ""
+            sheet.text(at, y + tall / 2 + size * 0.35, mark.text, size, anchor, fill=shade)
+    sheet.height = top + picture.lines * line
+
+
+def wrapped(text: str, room: float, size: float) -> list[str]:
+    """A text in lines of ``room`` pixels, with letters of ``size``, broken at spaces if any."""
+    lines: list[str] = []
+    line = ""
+    for word in re.split(r"(?<=[ \n\t])", text):
+        while across(line + word.rstrip(), size) > room:
+            if not line:  # one word, such as a text without spaces, is wider than a line
+                fits = next(
+                    n for n in range(len(word), 0, -1) if n == 1 or across(word[:n], size) <= room
+                )
+                line, word = word[:fits], word[fits:]
+            lines, line = [*lines, line.rstrip()], ""
+        line += word
+    return [*lines, line] if line else lines
+
+
+def across(text: str, size: float) -> float:
+    """Pixels that a text takes across, at most: in DejaVu Sans, wider than the others."""
+    return size * sum(map(_letter, text))
+
+
+def _letter(char: str) -> float:
+    """What a letter takes across, of its size."""
+    if unicodedata.east_asian_width(char) in "WF" or char in "mwMW@%…":
+        return 1.0
+    if char in " \u00a0ijlftrI.,:;·'|!()[]-":
+        return 0.41
+    return 0.78 if char.isupper() else 0.64

@@ -1,0 +1,181 @@
+"""SVG files: read as XML, their images decoded, against what the pictures hold."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gpt2viz.pictures import svg
+from gpt2viz.pictures.every_head import HeadMaps
+from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
+from tests.pictures.samples import one_of_every_kind
+
+SVG = "{http://www.w3.org/2000/svg}"
+PICTURES = {kind: one for kind, one in one_of_every_kind().items() if isinstance(one, svg.Drawable)}
+NAN, INF = float("nan"), float("inf")
+
+
+def parse(sheet: svg.Sheet) -> ElementTree.Element:
+    return ElementTree.fromstring(sheet.svg())  # noqa: S314 (our own file)
+
+
+def texts(root: ElementTree.Element) -> list[str]:
+    return ["".join(one.itertext()) for one in root.iter(f"{SVG}text")]
+
+
+def images(root: ElementTree.Element, shape: tuple[int, int]) -> list[np.ndarray]:
+    """The colour of the middle of each of so many cells (rows, columns), of every image."""
+    found = []
+    for one in root.iter(f"{SVG}image"):
+        content = base64.b64decode(one.attrib["href"].partition(",")[2])
+        pixels = np.asarray(Image.open(io.BytesIO(content)))
+        middles = [
+            (2 * np.arange(n) + 1) * size // (2 * n)
+            for n, size in zip(shape, pixels.shape[:2], strict=True)
+        ]
+        found.append(pixels[np.ix_(*middles)])
+    return found
+
+
+def shade(color: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(color[1:]))
+
+
+def panel(values: list[list[float]], masked: list[list[int]] | None = None) -> Panel:
+    labels = [f"t{n}" for n in range(len(values))]
+    hidden = None if masked is None else np.array(masked, bool)
+    axes = Axis("query", labels), Axis("key", labels)
+    return Panel("title", np.array(values, np.float32), *axes, masked=hidden)
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Palette) -> None:
+    cells = panel([[0, -INF, 4], [NAN, 2, -INF], [INF, -4, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+    root = parse(svg.draw(Heatmaps("what", [cells], "signed"), colors))
+    (drawn,) = images(root, (3, 3))
+    page, low, high = (colors.signed[n][1] for n in (2, 0, 4))
+    board = colors.masked_other  # (0, 1) is an odd square
+    expected = [
+        [page, board, high],
+        [colors.nan, colors.signed[3][1], colors.infinite],
+        [colors.infinite, low, page],
+    ]
+    assert [[tuple(map(int, cell)) for cell in row] for row in drawn] == [
+        [shade(color) for color in row] for row in expected
+    ]
+    assert {"masked", "NaN: not a number", "infinite"} < set(texts(root))
+    written = [text for text in texts(root) if text in ("×", "∞", "NaN", "4.00", "−4.00")]
+    assert written == ["×", "4.00", "NaN", "∞", "∞", "−4.00"]
+
+
+def test_every_weight_is_painted_in_its_place() -> None:
+    values = np.random.default_rng(0).random((3, 7)).astype(np.float32)
+    axes = Axis("token", list("abc")), Axis("dimension", list("0123456"))
+    root = parse(svg.draw(Heatmaps("what", [Panel("", values, *axes)])))
+    (drawn,) = images(root, (3, 7))
+    stops = [stop for stop, _ in LIGHT.unit]
+    for channel in range(3):
+        ends = [shade(color)[channel] for _, color in LIGHT.unit]
+        np.testing.assert_allclose(
+            drawn[..., channel], np.interp(values, stops, ends), atol=0.51, rtol=0
+        )
+    assert [name for name in texts(root) if len(name) == 1] == [*"abc", *"0123456"]
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+@pytest.mark.parametrize("width", [321, 661, None])
+def test_all_of_it_stands_on_the_sheet(kind: str, width: int | None) -> None:
+    sheet = svg.draw(PICTURES[kind], width=width, caption=["what " * 30])
+    root = parse(sheet)
+    assert width is None or sheet.width <= width
+    assert (float(root.attrib["width"]), float(root.attrib["height"])) == pytest.approx(
+        (sheet.width, sheet.height), abs=0.01
+    )
+    for one in root.iter(f"{SVG}text"):
+        size = float(one.attrib["font-size"])
+        assert size >= svg.LEAST
+        room = 0.8 * svg.across("".join(one.itertext()), size)  # letters are narrower than that
+        x, y = float(one.attrib["x"]), float(one.attrib["y"])
+        before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]
+        if "transform" in one.attrib:
+            ends = (y - (1 - before) * room, y + before * room)
+            assert 0 <= ends[0] <= ends[1] <= sheet.height, "".join(one.itertext())
+        else:
+            ends = x - before * room, x + (1 - before) * room
+            assert 0 <= ends[0] <= ends[1] <= sheet.width, "".join(one.itertext())
+        assert 0 < y <= sheet.height
+    for one in (*root.iter(f"{SVG}rect"), *root.iter(f"{SVG}image")):
+        if "x" in one.attrib:
+            x, y, wide, tall = (float(one.attrib[name]) for name in ("x", "y", "width", "height"))
+            assert 0 <= x <= x + wide <= sheet.width + 0.1
+            assert 0 <= y <= y + tall <= sheet.height + 0.1
+
+
+def test_names_are_where_their_tokens_are_and_no_markup() -> None:
+    picture = PICTURES["heatmaps"]
+    assert isinstance(picture, Heatmaps)
+    assert {*picture.panels[0].rows.labels} < {*texts(parse(svg.draw(picture)))}
+    strange = svg.draw(picture, caption=["\x00\ud800 & <b>"])
+    assert texts(parse(strange))[-1] == "\ufffd\ufffd & <b>"
+
+
+@pytest.mark.parametrize(("row", "column"), [(1, None), (None, 2), (3, 4)])
+def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
+    picture = Heatmaps("what", [panel(np.eye(5).tolist())], row=row, column=column)
+    root = parse(svg.draw(picture))
+    (image,) = root.iter(f"{SVG}image")
+    (frame,) = (one for one in root.iter(f"{SVG}rect") if one.get("stroke") == LIGHT.second)
+    ends = []
+    for start, size, chosen in (("y", "height", row), ("x", "width", column)):
+        cell = float(image.attrib[size]) / 5
+        first = (float(frame.attrib[start]) - float(image.attrib[start])) / cell
+        ends += [(first, float(frame.attrib[size]) / cell)]
+        assert ends[-1] == pytest.approx((0, 5) if chosen is None else (chosen, 1), abs=0.01)
+
+
+def test_every_head_and_map_has_its_own_numbers() -> None:
+    heads, picture = PICTURES["thumbnails"], PICTURES["head maps"]
+    for panel, cells in zip(heads.matrices, images(parse(svg.draw(heads)), (5, 5)), strict=True):
+        np.testing.assert_array_equal(cells, svg.painted(panel, (0, 1), LIGHT.unit, LIGHT))
+    assert isinstance(picture, HeadMaps)
+    root = parse(svg.draw(picture))
+    every = [one for row in picture.rows for one in zip(row.panels, row.ends, strict=True)]
+    drawn = images(root, (2, 3))
+    assert len(drawn) == len(every)
+    for (panel, ends), cells in zip(every, drawn, strict=True):
+        np.testing.assert_array_equal(cells, svg.painted(panel, ends, LIGHT.unit, LIGHT))
+    assert " ".join(texts(root)).count("0 to 1") == 2 * sum(e == (0, 1) for _, e in every) // 2
+
+
+def test_lines_are_as_wide_as_their_numbers() -> None:
+    picture = PICTURES["lines"]
+    assert isinstance(picture, Lines)
+    root = parse(svg.draw(picture))
+    for source, group in zip(picture.sources, root.iter(f"{SVG}g"), strict=True):
+        drawn = source.weights[source.weights >= picture.at_rest]
+        lines = group.findall(f"{SVG}polyline")
+        widths = [float(one.attrib["stroke-width"]) for one in lines]
+        wide = np.maximum(0.25, np.sort(drawn) / picture.peak * svg.WIDEST)
+        np.testing.assert_allclose(widths, wide, atol=0.01)
+        ends = [[float(n) for n in re.findall(r",([\d.]+)", one.attrib["points"])] for one in lines]
+        order = np.argsort(source.weights, kind="stable")[-len(drawn) :]
+        starts = np.array(ends) - min(map(min, ends))
+        step = starts.max() / 4
+        np.testing.assert_allclose(
+            starts / step, np.stack([source.queries, source.keys], 1)[order], atol=0.01
+        )
+
+
+@pytest.mark.parametrize(("n", "written"), [(4, True), (12, False)])
+def test_numbers_that_cells_have_no_room_for_are_left_out(n: int, written: bool) -> None:
+    picture = Heatmaps("what", [panel(np.eye(n).tolist())], numbers=12)
+    assert ("1.00" in texts(parse(svg.draw(picture, width=321)))) == written
