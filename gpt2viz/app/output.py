@@ -19,12 +19,12 @@ from gpt2viz.app.components import tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import counted
 from gpt2viz.pictures.canvas import Matrices
+from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.wiring import Wiring
 from gpt2viz.run.key import RunKey
 
 #: What the run of the sentence in the address is called, on every page that reads one.

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.comparison import Nearest, Pair, Path, Place
 from gpt2viz.labels import shorten
-from gpt2viz.pictures.from_trace import difference, head_stage
-from gpt2viz.pictures.measure import mean_of_heads, one_head, weights_measure
+from gpt2viz.pictures.from_trace import (
+    difference,
+    head_stage,
+    mean_of_heads,
+    one_head,
+    weights_measure,
+)
 from gpt2viz.pictures.palette import POINTS
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves

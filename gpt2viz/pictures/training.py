@@ -1,11 +1,11 @@
-"""How a model learned: its losses, and every head's score, against the tokens it had read."""
+"""Curves: losses and scores against the tokens that were read, and functions over one axis."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.pictures.palette import DASHES
@@ -132,3 +132,19 @@ def _all_above(curves: list[Curve]) -> bool:
 def short(count: float) -> str:
     """A number of tokens in a few letters: "2.1 M", "410 k"."""
     return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"
+
+
+_ROLES: tuple[Role, ...] = ("query", "key", "value", "ink")
+
+
+def curves_at(
+    what: str, x: ArrayLike, curves: Mapping[str, ArrayLike], x_title: str, y_title: str
+) -> Curves:
+    """One line a curve over the same x."""
+    places = np.asarray(x).tolist()
+    drawn = []
+    for (name, y), role, dash in zip(curves.items(), _ROLES, DASHES, strict=False):
+        heights = np.asarray(y).tolist()
+        said = [f"{x_title} {a:.4g}\n{b:.4f}" for a, b in zip(places, heights, strict=True)]
+        drawn.append(Curve(name, places, heights, role, said, dash))
+    return Curves(what, drawn, x_title, y_title)

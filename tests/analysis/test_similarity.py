@@ -12,9 +12,7 @@ import gpt2viz
 from gpt2viz.analysis import similarity
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.analysis.similarity import similarities
-from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.similarity import (
+from gpt2viz.pictures.find import (
     MOST,
     cells_of,
     group_table,
@@ -23,6 +21,8 @@ from gpt2viz.pictures.similarity import (
     similarity_map,
     tree,
 )
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.plotly.render import render
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 

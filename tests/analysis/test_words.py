@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.words import group_words, word_starts
-from gpt2viz.pictures.measure import Measure, in_words
+from gpt2viz.pictures.from_trace import Measure, in_words
 
 
 def grouped(*tokens: str | bytes) -> list[bytes]:

@@ -24,7 +24,7 @@ from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import path_map, reason_map
-from gpt2viz.pictures.measure import in_words, mean_of_heads, one_head, weights_measure
+from gpt2viz.pictures.from_trace import in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import HeadOfRun, Panel
 from gpt2viz.pictures.plotly.render import render

@@ -15,8 +15,7 @@ from gpt2viz.app.course import real_step
 from gpt2viz.app.frame import sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
-from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
-from gpt2viz.pictures.measure import one_head, weights_measure
+from gpt2viz.pictures.from_trace import head_stage, one_head, weights_measure, who_sees_whom
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK

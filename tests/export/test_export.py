@@ -36,10 +36,10 @@ from gpt2viz.export import can_draw, chromium, figure_bytes
 from gpt2viz.export.metadata import label_pdf, label_png
 from gpt2viz.export.numbers import FORMULA
 from gpt2viz.pictures.compare import aligned_bars
+from gpt2viz.pictures.find import similarity_map
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.prediction import probability_bars
-from gpt2viz.pictures.similarity import similarity_map
 from tests.checkpoints import write_checkpoint
 from tests.pictures.samples import heatmaps
 

@@ -10,6 +10,7 @@ import numpy as np
 from gpt2viz.analysis.comparison import Path
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.scores import SCORES
+from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.compare import path_lines
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.find import atlas
@@ -21,7 +22,6 @@ from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
-from gpt2viz.pictures.wiring import Wire, Wiring
 
 #: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.
 LABELS = ("<b>", "$x$", "#93a8ff", "cat", "cat")

@@ -16,6 +16,7 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.analysis.fewest_heads import FewestHeads
 from gpt2viz.pictures import every_head, picture, svg
+from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
@@ -23,7 +24,6 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.render import render
-from gpt2viz.pictures.wiring import Wiring
 from tests.pictures.samples import one_of_every_kind
 
 PICTURES = one_of_every_kind()

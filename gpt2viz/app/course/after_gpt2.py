@@ -18,8 +18,8 @@ from gpt2viz.app.frame import sentence
 from gpt2viz.app.views import find
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, difference, signed
-from gpt2viz.pictures.curves import curves_at
 from gpt2viz.pictures.find import head_map
+from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import after_gpt2, attention, heads, mlp, residual
 
 

@@ -25,8 +25,7 @@ from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
 from gpt2viz.labels import counted, label, signed
 from gpt2viz.model.tuning import threads
-from gpt2viz.pictures.curves import curves_at
-from gpt2viz.pictures.training import loss_curves, losses_of_models
+from gpt2viz.pictures.training import curves_at, loss_curves, losses_of_models
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.learning import Point, Setting

@@ -14,7 +14,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import bracketed, equals, given
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
-from gpt2viz.pictures.curves import curves_at
+from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import attention, heads, mlp
 from gpt2viz.textbook.tensors import rows
 

@@ -15,8 +15,8 @@ from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.labels import isolated, label, power_of_ten
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.curves import curves_at
 from gpt2viz.pictures.frames import Place, written
+from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import residual
 
 _FOUR = ("0", "1", "2", "3")

@@ -10,7 +10,7 @@ from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, picture, vectors
 from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.labels import power_of_ten
-from gpt2viz.pictures.curves import curves_at
+from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import attention, rnn
 
 _LENGTHS = [8, 16, 32, 64]

@@ -26,7 +26,7 @@ from gpt2viz.arrays import largest
 from gpt2viz.labels import label
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.measure import Measure, one_head
+from gpt2viz.pictures.from_trace import Measure, one_head
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, thumbnails

@@ -43,19 +43,17 @@ from gpt2viz.pictures.find import (
     WEIGHTS_ALONE,
     atlas,
     best_heads,
-    drawn_pattern,
-    ranking,
-)
-from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.pooling import GRID
-from gpt2viz.pictures.similarity import (
     cells_of,
+    drawn_pattern,
     group_table,
     groups,
     in_order,
+    ranking,
     similarity_map,
     tree,
 )
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.pooling import GRID
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 from gpt2viz.survey.stored import Survey, read_survey

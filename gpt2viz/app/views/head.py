@@ -42,7 +42,7 @@ from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.plotly.grid import pixels
+from gpt2viz.pictures.plotly.matrices import pixels
 from gpt2viz.run.stages import HEAD_STAGES, PAIR_STAGES, Stage, axis_sizes, formula, masking
 
 #: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.

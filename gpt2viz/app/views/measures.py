@@ -20,8 +20,14 @@ from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
 from gpt2viz.labels import counted, difference
 from gpt2viz.pictures.find import head_map
-from gpt2viz.pictures.from_trace import head_stage
-from gpt2viz.pictures.measure import Measure, in_words, mean_of_heads, one_head, weights_measure
+from gpt2viz.pictures.from_trace import (
+    Measure,
+    head_stage,
+    in_words,
+    mean_of_heads,
+    one_head,
+    weights_measure,
+)
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, GRID_OF_MANY, pool_panel

@@ -31,8 +31,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views import kv_cache
 from gpt2viz.labels import difference, label, signed
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.lens import lens_map
-from gpt2viz.pictures.prediction import contribution_map, probability_bars, token_bars
+from gpt2viz.pictures.prediction import contribution_map, lens_map, probability_bars, token_bars
 from gpt2viz.run.key import RunKey
 
 Distribution = NDArray[np.float64]

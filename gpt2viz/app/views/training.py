@@ -25,10 +25,9 @@ from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.lens import lens_of_runs
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
 from gpt2viz.pictures.pooling import THUMBNAIL
-from gpt2viz.pictures.prediction import probability_bars
+from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (
     loss_curves,
     losses_at_steps,

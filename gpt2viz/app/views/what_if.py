@@ -19,7 +19,7 @@ from gpt2viz.app.views import depends, measures, two_runs, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.pictures.from_trace import difference_in_words
-from gpt2viz.pictures.lens import lens_of_runs
+from gpt2viz.pictures.prediction import lens_of_runs
 from gpt2viz.run.interventions import changes
 
 

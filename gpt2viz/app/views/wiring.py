@@ -30,9 +30,9 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
 from gpt2viz.labels import counted, signed
+from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
-from gpt2viz.pictures.wiring import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.run.key import RunKey
 
 #: The choices, by their values in the address.

@@ -8,8 +8,14 @@ from typing import Any
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.base import Figure, inked
-from gpt2viz.pictures.plotly.grid import Place, color_axis, heading, markup
-from gpt2viz.pictures.plotly.heatmap import rectangle, traces_of
+from gpt2viz.pictures.plotly.matrices import (
+    Place,
+    color_axis,
+    heading,
+    markup,
+    rectangle,
+    traces_of,
+)
 
 # At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
 _BELOW = {"orientation": "h", "x": 1, "xanchor": "right"}

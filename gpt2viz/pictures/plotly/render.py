@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
-from gpt2viz.pictures.plotly import (
-    bars,
-    curves,
-    heatmap,
-    lens,
-    points,
-    thumbnails,
-    wiring,
-)
+from gpt2viz.pictures.plotly import lens, wiring
 from gpt2viz.pictures.plotly.base import Figure, inked
-from gpt2viz.pictures.wiring import Wiring
+from gpt2viz.pictures.plotly.matrices import draw_heatmaps, draw_thumbnails
+from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
 
 #: How each kind is drawn.
 _DRAW: dict[type[Picture], Callable[..., Figure]] = {
-    Bars: bars.draw,
-    Curves: curves.draw,
-    HeadMaps: lambda picture, colors: heatmap.draw(as_heatmaps(picture), colors),
-    Heatmaps: heatmap.draw,
+    Bars: draw_bars,
+    Curves: draw_curves,
+    HeadMaps: lambda picture, colors: draw_heatmaps(as_heatmaps(picture), colors),
+    Heatmaps: draw_heatmaps,
     Lens: lens.draw,
-    Points: points.draw,
-    Thumbnails: thumbnails.draw,
+    Points: draw_points,
+    Thumbnails: draw_thumbnails,
     Wiring: wiring.draw,
 }
 

@@ -8,10 +8,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from gpt2viz.pictures.circuits import INTO, Wire, Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.grid import LEGEND_ABOVE, markup
-from gpt2viz.pictures.wiring import INTO, Wire, Wiring
+from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
 #: The role and the dash of what goes into queries, keys and values …
 _LOOKS: dict[str, tuple[str, str]] = {

@@ -1,0 +1,493 @@
+"""Matrices as Plotly figures: rows are queries, columns are keys.
+
+``pictures.svg`` says what the colours mean.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import plotly.graph_objects as go
+
+from gpt2viz.arrays import Array
+from gpt2viz.labels import markup_safe, signed
+from gpt2viz.pictures.cells import decimals, shared_range, specials
+from gpt2viz.pictures.every_head import Arrow, Thumbnails
+from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.run.stages import Scale
+
+#: A legend in one line over the picture, from its left edge.
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+
+#: What a character takes at the size of the axes' names, in pixels; a wide one's twice.
+_CHARACTER = 6.3
+#: A title of an axis, with the gap to the names.
+_TITLE = 26
+#: A colour bar with its numbers and title.
+_BAR = 86
+#: A short label at the right end of the lower axis may lean out that far.
+_LEANS_OUT = 14
+
+
+class Place(NamedTuple):
+    """Where one of several pictures stands: shares of the width and the height, from below."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    first: bool  # in its row
+    last: bool  # in its column
+
+
+def places(n_panels: int, n_columns: int, titles: float = 0) -> list[Place]:
+    """Places row by row, from the top left; ``titles`` are a share of the height, between rows."""
+    n_rows = -(-n_panels // n_columns)
+    between, below = 0.16 / n_columns, max(titles, min(0.13, 0.26 / n_rows))
+    width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - below * (n_rows - 1)) / n_rows
+    found = []
+    for n in range(n_panels):
+        row, column = divmod(n, n_columns)
+        left, top = column * (width + between), 1 - row * (height + below)
+        found.append(
+            Place(
+                (left, min(1.0, left + width)),
+                (max(0.0, top - height), top),
+                first=column == 0,
+                last=n + n_columns >= n_panels,
+            )
+        )
+    return found
+
+
+def title(panel: Panel, place: Place) -> dict[str, Any]:
+    """A matrix's title, over the middle of its place, with the part that is shown below it."""
+    part = "" if panel.part is None else str(panel.part)
+    return heading("\n".join(filter(None, [panel.title, part])), place)
+
+
+def heading(text: str, place: Place) -> dict[str, Any]:
+    """Plain text over the middle of a place."""
+    return {
+        "text": markup(text),
+        "font": {"size": 13},
+        "showarrow": False,
+        "x": sum(place.x) / 2,
+        "xref": "paper",
+        "xanchor": "center",
+        "y": place.y[1],
+        "yref": "paper",
+        "yanchor": "bottom",
+    }
+
+
+def markup(text: str) -> str:
+    """Plain text for Plotly, whose lines end with a tag."""
+    return markup_safe(text).replace("\n", "<br>")
+
+
+def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, Any]:
+    """Room round the pictures, from the longest names.
+
+    Plotly can find out itself (``automargin``), but then draws everything twice: 0.16 s instead
+    of 0.04 s for twelve heads.
+    """
+    return {
+        "l": _longest(panel.rows for panel in panels) + _TITLE,
+        "r": _BAR if bar else _LEANS_OUT,
+        "t": 8 + 24 * legend + title_room(panels),
+        "b": _longest(panel.columns for panel in panels) + _TITLE,  # names may stand upright
+        "pad": 0,
+        "autoexpand": False,
+    }
+
+
+def title_room(panels: Sequence[Panel]) -> int:
+    """Pixels above matrices for their titles."""
+    return max(20 * len(p.title.splitlines()) + 2 + 16 * bool(p.part) for p in panels)
+
+
+def _longest(axes: Iterable[Axis]) -> int:
+    return int(max(pixels(axis.longest()) for axis in axes))
+
+
+def pixels(name: str) -> float:
+    """About how wide a name is at an axis."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in name)
+    return _CHARACTER * (len(name) + wide)
+
+
+def color_axis(
+    scale: Scale, low: float, high: float, title: str, colors: Palette
+) -> dict[str, object]:
+    """Plotly's colour axis over ``low`` … ``high``; an empty ``title`` leaves its bar out."""
+    values = [low, (low + high) / 2, high]
+    return {
+        "cmin": low,
+        "cmax": high,
+        "colorscale": colors.signed if scale == "signed" else colors.unit,
+        "showscale": bool(title),
+        "colorbar": {
+            "title": {"text": title, "side": "right", "font": {"size": 13}},
+            "tickfont": {"size": 12},
+            "thickness": 10,
+            "len": 200,
+            "lenmode": "pixels",
+            "y": 1,
+            "yanchor": "top",
+            "tickvals": values,
+            "ticktext": [f"{value:.3g}" for value in values],
+            "outlinewidth": 0,
+            "x": 1,  # in pixels from there: a share of a wide picture would leave the margin
+            "xpad": 16,
+        },
+    }
+
+
+_LEGEND = {
+    "orientation": "h",
+    "x": 1,
+    "xanchor": "right",
+    "y": 1,
+    "yanchor": "top",
+    "yref": "container",
+}
+
+
+def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
+    """Matrices side by side on one shared scale."""
+    panels, legend = picture.panels, picture.legend
+    n_columns = min(picture.n_columns, len(panels))
+    low, high = shared_range(panels, picture.scale)
+    if picture.ranged:
+        ends = f"{signed(low, '.3g')} to {signed(high, '.3g')}"
+        panels = [replace(one, title=f"{one.title} {ends}".lstrip()) for one in panels]
+    written = f"%{{z:{'+' if picture.plus else ''}.{decimals(high)}f}}"
+    layout: dict[str, Any] = {"shapes": [], "annotations": []}
+    traces: list[dict[str, Any]] = []
+    kinds: dict[str, str] = {}
+    titles = title_room(panels) / picture.height if picture.ranges else 0
+    grid = places(len(panels), n_columns, titles)
+    for n, (panel, place) in enumerate(zip(panels, grid, strict=True)):
+        on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
+        fits = panel.values.shape[1] <= picture.numbers
+        its = traces_of(panel, on, colors, written if fits else None, kinds)
+        if picture.ranges:
+            its[0] |= _own_scale(*picture.ranges[n], colors)
+        empty = picture.lacks_numbers(panel)
+        traces += its[:1] if empty else its
+        layout |= _axes(panel, on, colors, place)
+        layout["shapes"] += [] if empty else _frame(picture, panel, on, colors)
+        layout["shapes"] += _groups(picture, on, colors)
+        layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
+        layout["annotations"] += [_nothing(panel, on)] if empty else []
+    layout |= {
+        "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
+        "height": picture.height,
+        "margin": margins(panels, legend=legend, bar=bool(picture.bar)),
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "legend": _LEGEND,
+        "hoverlabel": {"align": "left"},
+    }
+    return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
+
+
+def _nothing(panel: Panel, on: str) -> dict[str, Any]:
+    """What stands in a map without numbers."""
+    n_rows, n_columns = panel.values.shape
+    middle = {"x": (n_columns - 1) / 2, "y": (n_rows - 1) / 2, "xref": f"x{on}", "yref": f"y{on}"}
+    text = markup(panel.masked_text)
+    return middle | {"text": text, "showarrow": False, "font": {"size": 11}}
+
+
+def _own_scale(low: float, high: float, colors: Palette) -> dict[str, Any]:
+    """What a matrix has that shares its colours with no other."""
+    ends = {"coloraxis": None, "zmin": low, "zmax": high}
+    return ends | {"colorscale": colors.unit, "showscale": False}
+
+
+def traces_of(
+    panel: Panel, on: str, colors: Palette, written: str | None, kinds: dict[str, str]
+) -> list[dict[str, Any]]:
+    """The numbers as a trace, and those over it of the cells that have no colour on the scale.
+
+    ``on`` are the axes; ``written`` is what stands in the cells, as Plotly's template. The names
+    and colours of what is painted over the numbers are added to ``kinds``.
+    """
+    rows, columns = panel.rows, panel.columns
+    sides = ((rows.title, "y"), (columns.title, "x"))
+    where = "".join(f"{name} <b>%{{{letter}}}</b><br>".lstrip() for name, letter in sides)
+    gap = int(written is not None or bool(panel.words))
+    common = {
+        "type": "heatmap",
+        "x": columns.names(),
+        "y": rows.names(),
+        "xaxis": f"x{on}",
+        "yaxis": f"y{on}",
+        "name": panel.name,
+        "meta": panel.name,
+        "hoverongaps": False,
+        "xgap": gap,
+        "ygap": gap,
+    }
+    numbers = {
+        "z": panel.values,
+        "coloraxis": "coloraxis",
+        "hovertemplate": f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
+        "texttemplate": written,
+    }
+    numbers |= _words(panel, where) if panel.words else {}
+    special = [kind for kind in specials(panel, colors) if kind.cells.any()]
+    kinds |= {kind.name: kind.color for kind in special}
+    return [numbers | common] + [
+        {
+            "z": chessboard(cells),
+            "zmin": 0,
+            "zmax": 1,
+            "colorscale": [(0, color), (1, other)],
+            "showscale": False,
+            "hovertemplate": f"{where}{text}<extra></extra>",
+            # a plain sign as template would be written into the cells without a number too
+            "text": None if written is None else np.where(cells, sign, ""),
+            "texttemplate": None if written is None else "%{text}",
+        }
+        | common
+        for _, color, other, cells, text, sign in special
+    ]
+
+
+def _words(panel: Panel, where: str) -> dict[str, Any]:
+    """What stands in the cells in place of numbers, and what the pointer says of them."""
+    return {
+        "text": [[markup(word) for word in row] for row in panel.words],
+        "texttemplate": "%{text}",
+        "textfont": {"size": 11},
+        "customdata": [[markup(said) for said in row] for row in panel.said],
+        "hovertemplate": f"{where}%{{customdata}}<extra></extra>",
+    }
+
+
+def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
+    """Rows from the top, names on the left and below, square cells where tokens meet tokens."""
+    n_rows, n_columns = panel.values.shape
+    common = {
+        "type": "category",  # else Plotly reads names such as "1 1" as the number 11
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "showline": True,
+        "mirror": True,
+        "linecolor": colors.grid,
+        "constrain": "domain",
+    }
+    y = {"domain": place.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
+    x = {"domain": place.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
+    square = {"scaleanchor": f"y{on}"} if panel.of_pairs else {}
+    return {
+        f"yaxis{on}": common | _side(panel.rows, place.first) | y | {"constraintoward": "top"},
+        f"xaxis{on}": common | _side(panel.columns, place.last) | x | square,
+    }
+
+
+def _side(axis: Axis, named: bool) -> dict[str, Any]:
+    if not named:
+        return {"showticklabels": False}
+    return {"title": {"text": axis.title, "font": {"size": 11}}, **axis.ticks()}
+
+
+def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[dict[str, Any]]:
+    """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
+    framed = picture.framed(panel)
+    if framed is None:
+        return []
+    few = max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE  # else a thick line would hide one row
+    return [rectangle(framed, on, colors.second, 2.5 if few else 1)]
+
+
+def rectangle(
+    cells: tuple[tuple[int, int], tuple[int, int]], on: str, color: str, width: float
+) -> dict[str, Any]:
+    """A line round cells, from the first to the last, down and across."""
+    (top, bottom), (first, last) = cells
+    ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": top - 0.5, "y1": bottom + 0.5}
+    line = {"color": color, "width": width}
+    return {"type": "rect", "xref": f"x{on}", "yref": f"y{on}", "line": line, **ends}
+
+
+def _groups(picture: Heatmaps, on: str, colors: Palette) -> list[dict[str, Any]]:
+    """Frames round groups of cells, and lines from edge to edge between them."""
+    framed = [rectangle(cells, on, colors.second, 2) for cells in picture.frames]
+    ruled = [
+        {
+            "type": "line",
+            "line": {"color": colors.ink, "width": 1},
+            f"{along}ref": f"{along}{on} domain",
+            f"{across}ref": f"{across}{on}",
+            f"{along}0": 0,
+            f"{along}1": 1,
+            f"{across}0": after - 0.5,
+            f"{across}1": after - 0.5,
+        }
+        for along, across, rules in (("x", "y", picture.rules[0]), ("y", "x", picture.rules[1]))
+        for after in rules
+    ]
+    return framed + ruled
+
+
+def _legend(kinds: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "scatter",
+            "x": [None],
+            "y": [None],
+            "mode": "markers",
+            "marker": {"symbol": "square", "size": 12, "color": color},
+            "name": name,
+            "showlegend": True,
+        }
+        for name, color in kinds.items()
+    ]
+
+
+def _step(side: int) -> int:
+    """Cells from one thumbnail to the next."""
+    return side + max(1, side // 8)
+
+
+def draw_thumbnails(picture: Thumbnails, colors: Palette) -> Figure:
+    """Layers down, heads across.
+
+    The pointer shows layer, head and the largest weight of the block under it.
+    """
+    tiles, hidden = picture.tiles, picture.hidden
+    n_layer, n_head, side = tiles.shape[:3]
+    step = _step(side)
+    figure = Figure()
+    shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
+    every = np.broadcast_to(chessboard(hidden), tiles.shape)
+    names = {
+        "x": _names("head", n_head, step, picture.axes[1]),
+        "y": _names("layer", n_layer, step, picture.axes[0]),
+    }
+    _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
+    _add(figure, _laid_out(every, step), names, shade, "masked: exactly 0")
+    if (lost := np.isnan(tiles)).any():
+        pink = [(0.0, colors.nan), (1.0, colors.nan)]
+        shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
+        _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
+    for arrow in picture.arrows:
+        figure.add_annotation(**_arrow(arrow, side, step, colors))
+    figure.update_layout(
+        shapes=[*_frames(picture, step, colors)],
+        height=min(760, 70 + 130 * n_layer),
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        plot_bgcolor="rgba(0,0,0,0)",
+        xaxis=_numbered("head", n_head, side, step) | {"side": "top"},
+        yaxis=_numbered("layer", n_layer, side, step)
+        | {"autorange": "reversed", "scaleanchor": "x"},
+    )
+    return figure
+
+
+def _laid_out(tiles: Array, step: int) -> Array:
+    """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, NaN between them."""
+    n_layer, n_head, side, _ = tiles.shape
+    canvas: Array = np.full((n_layer, step, n_head, step), np.nan, np.float32)
+    canvas[:, :side, :, :side] = tiles.swapaxes(1, 2)
+    return canvas.reshape(n_layer * step, n_head * step)
+
+
+def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
+    """What the pointer says of every row or column, in place of a text for every cell."""
+    ends = [f"{axis.title} {name}" for name in axis.names()]
+    ends += [f"gap {n}" for n in range(step - len(ends))]
+    return [f"{part} {n} · {end}" for n in range(count) for end in ends]
+
+
+def _add(
+    figure: Figure,
+    values: Array,
+    names: Mapping[str, Sequence[str]],
+    scale: ColorScale,
+    hover: str,
+) -> None:
+    figure.add_trace(
+        go.Heatmap(
+            z=values,
+            zmin=0,
+            zmax=1,
+            colorscale=scale,
+            showscale=False,
+            hoverongaps=False,
+            hovertemplate=f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
+            meta="overview",
+            **names,
+        )
+    )
+
+
+def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:
+    return {
+        "type": "category",
+        "title": {"text": title, "font": {"size": 11}},
+        "tickvals": [n * step + (side - 1) / 2 for n in range(count)],
+        "ticktext": [str(n) for n in range(count)],
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "",
+        "constrain": "domain",
+    }
+
+
+def _frames(picture: Thumbnails, step: int, colors: Palette) -> Iterator[dict[str, object]]:
+    """Round every head, round the row that is lit in it, and round the chosen head."""
+    n_layer, n_head, side = picture.tiles.shape[:3]
+    row = None if picture.row is None else picture.axes[0].place(picture.row)
+    for y in range(0, n_layer * step, step):
+        for x in range(0, n_head * step, step):
+            yield _edge(x, y, side, side, colors.grid, 1)
+            if row is not None:
+                yield _edge(x, y + row, side, 1, colors.second, 1)
+    if picture.chosen is not None:
+        layer, head = picture.chosen
+        yield _edge(head * step, layer * step, side, side, colors.accent, 3)
+
+
+def _arrow(arrow: Arrow, side: int, step: int, colors: Palette) -> dict[str, object]:
+    """From within a head, or from above all, to above another; its share stands at its start."""
+    layer, head = arrow.end
+    end = {"x": head * step + (side - 1) / 2, "y": layer * step - 0.5}
+    if arrow.start is None:
+        start = {"ax": end["x"], "ay": -side / 3}
+    else:
+        above, before = arrow.start
+        start = {"ax": before * step + (side - 1) / 2, "ay": above * step + (side - 1) / 2}
+    return {
+        **end,
+        **start,
+        "axref": "x",
+        "ayref": "y",
+        "text": arrow.written,
+        "showarrow": True,
+        "arrowhead": 2,
+        "arrowwidth": 2.5,
+        "arrowcolor": colors.second,
+        "bgcolor": colors.unit[0][1],  # the page's own
+        "font": {"color": colors.ink},
+    }
+
+
+def _edge(x: int, y: int, wide: int, high: int, color: str, width: int) -> dict[str, object]:
+    return {
+        "type": "rect",
+        "x0": x - 0.5,
+        "x1": x + wide - 0.5,
+        "y0": y - 0.5,
+        "y1": y + high - 0.5,
+        "line": {"color": color, "width": width},
+    }

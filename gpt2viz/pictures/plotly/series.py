@@ -1,0 +1,214 @@
+"""Bars, curves and points of a plane as Plotly figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from gpt2viz.labels import shorten
+from gpt2viz.pictures.palette import FILLS, POINTS, Palette, filled
+from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
+
+#: So many names fit below bars, and so many letters of one beside a bar that lies.
+NAMED, LETTERS = 30, 26
+#: Over so many bars that stand their numbers fit side by side; over more they stand upright.
+_ABREAST = 12
+#: Pixels: a number's letters, one of several bars at a place and what is left between places.
+_LETTER, _BAR, _BETWEEN = 11, 13, 5
+
+
+def draw_bars(picture: Bars, colors: Palette) -> Figure:
+    """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
+    most = max(Counter(n for case in picture.cases for n in case.at).values(), default=1)
+    named = any(case.name for case in picture.cases)
+    layout = {
+        "barmode": "group" if most > 1 else "overlay",
+        "showlegend": named,
+        "legend": LEGEND_ABOVE,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left"},
+    }
+    layout |= _lying(picture, most) if picture.across else _standing(picture, named)
+    traces = [_bars(picture, case, colors, most) for case in picture.cases]
+    return Figure(data=traces, layout=layout)
+
+
+def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, Any]:
+    """The bars of a case; up to ``most`` of all cases are at a place."""
+    ends = {"x": list(case.at), "y": np.asarray(case.values, np.float64)}
+    if picture.across:
+        ends = {"x": ends["y"], "y": ends["x"]}
+    size = _LETTER if most > 1 or not picture.across else 12
+    return {
+        "type": "bar",
+        **ends,
+        "name": markup(case.name),
+        "orientation": "h" if picture.across else "v",
+        "marker": filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
+        "text": [markup(text) for text in case.written] or None,
+        "textposition": "outside",
+        "textangle": -90 if _upright(picture) else 0,
+        "textfont": {"size": size, "color": colors.ink},
+        "constraintext": "none",  # else Plotly makes the numbers as small as the bars are thin
+        "cliponaxis": False,
+        "customdata": [markup(text) for text in case.said],
+        "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
+    }
+
+
+def _upright(picture: Bars) -> bool:
+    """Whether numbers over bars that stand are turned, as they would run into one another."""
+    return not picture.across and len(picture.places) > _ABREAST
+
+
+def _fills(case: Case) -> str | list[str]:
+    """What fills the bars: a case's own pattern, and another for what stands for many things."""
+    fill = FILLS[case.role] if isinstance(case.role, int) else ""
+    return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
+
+
+def _lying(picture: Bars, most: int) -> dict[str, Any]:
+    """The layout of bars from the top down, up to ``most`` of them at a place.
+
+    Each is as tall as its number, which otherwise lies on the next one.
+    """
+    place = max(26, _BAR * most + _BETWEEN)
+    return {
+        "yaxis": {
+            "tickvals": list(range(len(picture.places))),
+            "ticktext": [
+                markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places
+            ],
+            "autorange": "reversed",
+            "automargin": True,
+            "ticks": "",
+        },
+        "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
+        "height": 80 + place * len(picture.places),
+        "margin": {"l": 8, "r": 56, "t": 30, "b": 8},
+        "bargap": _BETWEEN / place if most > 1 else 0.35,
+    }
+
+
+def _standing(picture: Bars, named: bool) -> dict[str, Any]:
+    """The layout of bars from left to right; of ``named`` cases there is a legend above them."""
+    n_places, n_cases = len(picture.places), len(picture.cases)
+    turned = 26 * (_upright(picture) and any(case.written for case in picture.cases))
+    step = -(-n_places // NAMED)
+    return {
+        "xaxis": {
+            "tickvals": list(range(0, n_places, step)),
+            "ticktext": [markup(name) for name in (picture.ticks or picture.places)[::step]],
+            "range": [-0.5, n_places - 0.5],
+        },
+        "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
+        "height": (260 if named else 230) + turned,
+        "margin": {"l": 8, "r": 8, "t": (34 if named else 22) + turned, "b": 8},
+        "bargap": 1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
+    }
+
+
+def draw_curves(picture: Curves, colors: Palette) -> Figure:
+    """One line a curve, told apart by colour, by dash and by the signs of its points."""
+    n_cases = len({one.role for one in picture.curves if isinstance(one.role, int)})
+    names = [x for one in picture.curves for x in one.x if isinstance(x, str)]
+    x: dict[str, Any] = {"title": {"text": picture.x_title}}
+    if names:
+        order = [markup(name) for name in dict.fromkeys(names)]
+        x |= {"type": "category", "categoryorder": "array", "categoryarray": order}
+    if picture.log:
+        x |= {"type": "log", "dtick": 1, "tickformat": "~s"}
+    y: dict[str, Any] = {"title": {"text": picture.y_title}}
+    if picture.highest is not None:
+        y["range"] = [picture.lowest, picture.highest]
+    elif picture.lowest == 0:
+        y["rangemode"] = "tozero"
+    layout = {
+        "xaxis": x,
+        "yaxis": y,
+        "height": picture.height,
+        "margin": {"l": 8, "r": 8, "t": 50 if names else 34, "b": 8},
+        "legend": LEGEND_ABOVE,
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hoverlabel": {"align": "left"},
+    }
+    return Figure(data=[_line(one, colors, n_cases) for one in picture.curves], layout=layout)
+
+
+def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
+    color = colors.shade(curve.role, n_cases)
+    signs = {"marker": {"symbol": curve.point}} if curve.point else {}
+    return {
+        "type": "scatter",
+        "x": [markup(x) if isinstance(x, str) else x for x in curve.x],
+        "y": np.asarray(curve.y),
+        "name": markup(curve.name),
+        "mode": "lines+markers" if curve.point else "lines",
+        "line": {"color": color, "dash": curve.dash, "width": 2},
+        **signs,
+        "customdata": [markup(text) for text in curve.said],
+        "hovertemplate": f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
+    }
+
+
+#: What is left free at the sides, as a share of the width, for names that stand at the edge.
+_MARGIN = 0.15
+
+
+def draw_points(picture: Points, colors: Palette) -> Figure:
+    """Circles, and diamonds for those that were made; as far apart as their numbers say."""
+    made = [n in picture.made for n in range(len(picture.names))]
+    names = [markup(name) for name in picture.names]
+    hover = [
+        f"{name}<br>{x:.4g}, {y:.4g}"
+        for name, x, y in zip(names, picture.x, picture.y, strict=True)
+    ]
+    figure = Figure(
+        go.Scatter(
+            x=list(picture.x),
+            y=list(picture.y),
+            text=names,
+            mode="markers+text",
+            textposition=_sides(np.column_stack([picture.x, picture.y])),
+            textfont={"color": colors.ink, "size": 13},
+            marker={
+                "size": [13 if one else 9 for one in made],
+                "symbol": [POINTS[one] for one in made],
+                "color": [colors.second if one else colors.accent for one in made],
+                "line": {"width": 2},
+            },
+            customdata=hover,
+            hovertemplate="%{customdata}<extra></extra>",
+            cliponaxis=False,
+        )
+    )
+    figure.update_layout(
+        height=picture.height,
+        margin={"l": 8, "r": 8, "t": 24, "b": 8},
+        plot_bgcolor="rgba(0,0,0,0)",
+        showlegend=False,
+    )
+    low, high = min(picture.x, default=0.0), max(picture.x, default=0.0)
+    free = _MARGIN * (high - low) or 1.0
+    figure.update_xaxes(title={"text": picture.x_title}, range=[low - free, high + free])
+    figure.update_yaxes(title={"text": picture.y_title}, scaleanchor="x")
+    return figure
+
+
+def _sides(points: NDArray[np.float64]) -> list[str]:
+    """Where the name of each point (n, 2) stands: on the side away from the point nearest to it."""
+    found = []
+    for n, point in enumerate(points):
+        away = point - np.delete(points, n, axis=0)  # (n − 1, 2)
+        across, up = away[np.hypot(*away.T).argmin()] if len(away) else (0.0, 1.0)
+        if abs(across) > abs(up):
+            found.append("middle right" if across > 0 else "middle left")
+        else:
+            found.append("bottom center" if up < 0 else "top center")
+    return found
