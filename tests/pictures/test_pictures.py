@@ -15,15 +15,18 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.analysis.fewest_heads import FewestHeads
+from gpt2viz.export import alt_text
 from gpt2viz.pictures import every_head, picture, svg
 from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.frames import Still
-from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.lines import AT_REST, MOST_LINES, Lines, lines
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import faithfulness_curve
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Picture, Reading
 from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.prediction import probability_bars
 from tests.pictures.samples import one_of_every_kind
 
 PICTURES = one_of_every_kind()
@@ -185,3 +188,113 @@ def test_a_share_below_none_has_a_true_minus() -> None:
     found = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
     (curve,) = faithfulness_curve("kept", found).curves
     assert curve.said[-1].startswith("1 head left: −25.0 %")
+
+
+LABELS = ("A", "·<b>crane</b>", "·ate")
+WEIGHTS = ((1, 0, 0), (0.25, 0.75, 0), (0.8, 0.15, 0.05))
+
+
+def panel(values: object, title: str = "Head 2") -> Panel:
+    numbers = np.array(values, np.float32)
+    return Panel(title, numbers, Axis("query", LABELS), Axis("key", LABELS), name="2")
+
+
+def test_a_matrix(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[object, str]] = [
+        (WEIGHTS, "3 × 3, largest 0.8 at query 2 ·ate, key 0 A."),  # not the first row's 1
+        (
+            ((1, -3, 0), (0.5, 0, 0.25), (2.5, 0, -4.125)),
+            "3 × 3, largest 2.5 at query 2 ·ate, key 0 A, smallest -4.12 at query 2 ·ate,"
+            " key 2 ·ate.",
+        ),
+        (np.eye(3), "3 × 3, largest 1 at query 0 A, key 0 A."),
+        (np.zeros((3, 3)), "All are 0."),
+        (np.full((3, 3), np.nan), "No finite number."),
+        (
+            ((2, np.nan, np.nan), (5, -np.inf, 1), (0, 1, np.inf)),
+            "3 × 3, largest 5 at query 1 ·<b>crane</b>, key 0 A.",
+        ),
+    ]
+    for values, said in cases:
+        with subtests.test(values=values, said=said):
+            assert alt_text(Heatmaps("what", [panel(values)])) == said
+
+
+def test_several_matrices_by_their_titles() -> None:
+    two = [panel(WEIGHTS, "Mask on"), panel(np.zeros((3, 3)), "Mask off")]
+    assert alt_text(Heatmaps("what", two, n_columns=2)) == (
+        "Mask on: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A. Mask off: all are 0."
+    )
+    many = [panel(np.array(WEIGHTS) / n, f"Head {n}") for n in range(1, 7)]
+    assert alt_text(Heatmaps("what", many[::-1], n_columns=3)) == (
+        "6 matrices; of all of them Head 1: 3 × 3, largest 0.8 at query 2 ·ate, key 0 A."
+    )
+
+
+def test_bars_and_curves() -> None:
+    bars = probability_bars("what", ["·fish", "·<b>"], {"on": [12.5, 40], "off": [3, 1]})
+    assert alt_text(bars) == "On: 2 bars, highest 40 at ·<b>. Off: 2 bars, highest 3 at ·fish."
+    curve = Curve("held-out text", [0, 1, 2], [10.5, 4, 3.761], "accent", ("", "", ""))
+    across = Curves("what", [curve], "x", "y")
+    assert alt_text(across) == "Held-out text: from 10.5 at 0 to 3.76 at 2."
+    panel = Panel(
+        "next",
+        np.array([[0.5], [1]], np.float32),
+        Axis("", ["embeddings", "layer 3"], numbered=False),
+        Axis("after token", ["A"]),
+    )
+    down = Reading("", [5120, 1], [2.5, 0], ("accent", "second"), "circle")
+    assert alt_text(Lens("what", panel, [down])) == (
+        "2 × 1, largest 1 at layer 3, after token 0 A. Rank of the answer: from 5,120 at "
+        "embeddings to 1 at layer 3. Entropy (bits): from 2.5 at embeddings to 0 at layer 3."
+    )
+    assert alt_text(Curves("what", (), "x", "y")) == ""
+
+
+def unnamed(values: np.ndarray, masked: np.ndarray | None = None) -> Panel:
+    names = [f"t{n}" for n in range(len(values))]
+    return Panel(
+        "", values.astype(np.float32), Axis("query", names), Axis("key", names), masked=masked
+    )
+
+
+def test_a_line_goes_from_its_row_to_its_column() -> None:
+    values = np.array([[1, 0, 0], [0.995, 0.005, 0], [0.25, 0.5, 0.25]])
+    found = lines("what", [unnamed(values)], ["Head 0"])
+    (only,) = found.sources
+    ends = list(zip(only.queries.tolist(), only.keys.tolist(), strict=True))
+    assert ends == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
+    assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
+    assert (found.kept, found.at_rest, found.peak) == (0.01, 0.01, 1)
+    assert_allclose(found.lost, 0.005 / 3, rtol=1e-5)
+
+
+def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
+    values = np.array([[1, 0.5], [np.nan, 1]])
+    masked = np.array([[False, True], [False, False]])
+    (only,) = lines("what", [unnamed(values, masked)], ["Head 0"]).sources
+    assert only.queries.tolist() == only.keys.tolist() == [0, 1]
+
+
+def test_lengths_are_drawn_on_their_own_scale() -> None:
+    found = lines("what", [unnamed(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
+    assert found.peak == 8
+    assert found.kept == 0.08
+    assert found.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
+
+
+def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
+    generator = np.random.default_rng(0)
+    four = [unnamed(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
+    found = lines("what", four, list("abcd"))
+    every = np.stack([one.values for one in four])
+    assert (every >= found.at_rest).sum() <= AT_REST
+    assert sum(len(source.weights) for source in found.sources) <= MOST_LINES
+    assert min(source.weights.min() for source in found.sources) >= found.kept
+    assert_allclose(found.lost, every[every < found.kept].sum() / every.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("n_panels", "n_tokens"), [(5, 3), (1, 257)])
+def test_more_than_can_be_told_apart_is_refused(n_panels: int, n_tokens: int) -> None:
+    with pytest.raises(ValueError, match="at most 4 of 256"):
+        lines("what", [unnamed(np.eye(n_tokens))] * n_panels, ["Head"] * n_panels)
