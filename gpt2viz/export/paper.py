@@ -7,7 +7,6 @@ names and colour bar the room that they need.
 from __future__ import annotations
 
 import base64
-import textwrap
 from typing import Any
 
 import plotly.graph_objects as go
@@ -20,13 +19,8 @@ from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.svg import FAMILY, LEAST, LINE, NAMES, WIDTH, Sheet, wrapped
 
-#: The height of a figure that says none, and what is left at least beside names.
-_HEIGHT, _ACROSS = 450, 60
-#: Plotly's own letters and margins, for what a figure leaves open.
-_FONT = 12
-_MARGIN = {"l": 80, "r": 80, "t": 100, "b": 80}
-#: A letter's width as a share of its height.
-_LETTER = 0.56
+#: The height and the letters of a figure that says none, and the least that it is across.
+_HEIGHT, _FONT, _NARROWEST = 450, 12, 160
 
 
 def as_figure(sheet: Sheet) -> go.Figure:
@@ -128,35 +122,34 @@ def shrunk(figure: go.Figure, width: int) -> float:
 
 
 def fitted(figure: go.Figure, width: int) -> go.Figure:
-    """A copy of a figure that is ``width`` pixels wide; its plots get what names and bar leave.
+    """A copy of a figure that is ``width`` pixels wide, and as much lower as letters are smaller.
 
-    Raises ``ExportError`` where that is nothing.
+    The rows of a lens have room for their names. Raises ``ExportError`` for a width without room.
     """
+    if width < _NARROWEST:
+        least = _NARROWEST / 96 * 2.54
+        raise ExportError(f"Names and colour bar need a picture at least {least:.1f} cm wide.")
     ratio = shrunk(figure, width)
     made = go.Figure(figure)
     made.layout = _smaller(figure.layout.to_plotly_json(), ratio)
-    layout = made.layout
     for trace in made.data:
         told = trace.to_plotly_json()
         trace.update(
             {k: _smaller(told[k], ratio, k) for k in ("textfont", "colorbar") if k in told}
         )
-    layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
-    room = _room(made)
-    across = width - room["l"] - room["r"]
-    if across < _ACROSS:
-        least = (width - across + _ACROSS) / 96 * 2.54
-        raise ExportError(f"Names and colour bar need a picture at least {least:.1f} cm wide.")
-    added = _wrap_titles(made, width, room["l"], across)
-    before = _room(figure)
-    old = (
-        (figure.layout.width or WIDTH) - before["l"] - before["r"],
-        (figure.layout.height or _HEIGHT) - before["t"] - before["b"],
-    )
-    down = _down(made, across, old, ratio)
-    if layout.coloraxis.colorbar.lenmode == "pixels":
-        layout.coloraxis.colorbar.len = min(layout.coloraxis.colorbar.len, down)
-    made.update_layout(width=width, height=round(down + room["t"] + room["b"] + added))
+    size = made.layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
+    for note in made.layout.annotations:  # titles of plots side by side
+        if note.xref == "paper" and note.yanchor == "bottom":
+            sides = len({one.x for one in made.layout.annotations if one.yanchor == "bottom"})
+            lines = wrapped(note.text, 0.7 * width / sides, note.font.size or size)
+            note.text = "<br>".join(lines)
+            made.layout.margin.t = max(made.layout.margin.t or 0, LINE * size * (len(lines) + 1))
+    n_rows = max((len(one.z) for one in figure.data if one.type == "heatmap"), default=0)
+    down = max((figure.layout.height or _HEIGHT) * ratio, LINE * size * (n_rows + 4))
+    bar = made.layout.coloraxis.colorbar
+    if bar.lenmode == "pixels":
+        bar.len = min(bar.len, down / 2)
+    made.update_layout(width=width, height=round(down))
     return made
 
 
@@ -178,53 +171,3 @@ def _smaller(part: Any, ratio: float, name: str = "") -> Any:
             made = found[key] * ratio + kept.get(key, 0)
             found[key] = max(made, LEAST) if key == "size" else made
     return found
-
-
-def _room(figure: go.Figure) -> dict[str, float]:
-    """Pixels between the edges of a figure and its plots: its margins, or what Plotly makes."""
-    margin = figure.layout.margin
-    room = {side: _MARGIN[side] if margin[side] is None else margin[side] for side in "lrtb"}
-    if margin.autoexpand is False:
-        return room
-    size = figure.layout.font.size or _FONT
-    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
-        across = axis.plotly_name.startswith("x")
-        side = {"top": "t", "right": "r"}.get(axis.side, "b" if across else "l")
-        longest = max((len(str(text)) for text in axis.ticktext or ()), default=4)
-        names = LINE * size if across else _LETTER * size * longest
-        title = 2 * (axis.title.font.size or size) if axis.title.text else 0
-        room[side] = max(room[side], names + title + size / 2)
-    return room
-
-
-def _wrap_titles(figure: go.Figure, width: int, left: float, across: float) -> float:
-    """Break titles that are wider than their place; the pixels that the upper margin grows by."""
-    lines = 1
-    size: float = figure.layout.font.size
-    for note in figure.layout.annotations:
-        if note.xref != "paper" or note.yanchor != "bottom":
-            continue
-        size = note.font.size or figure.layout.font.size
-        middle = left + note.x * across
-        columns = len({one.x for one in figure.layout.annotations if one.yanchor == "bottom"})
-        room = min(2 * middle, 2 * (width - middle), 1.15 * width / max(1, columns))
-        letters = max(8, int(room / (_LETTER * size)))
-        broken = textwrap.wrap(note.text, letters, break_long_words=False) or [note.text]
-        note.text = "<br>".join(broken)
-        lines = max(lines, len(broken))
-    added = LINE * size * (lines - 1)
-    if figure.layout.margin.autoexpand is False:
-        figure.layout.margin.t += added
-    return added
-
-
-def _down(figure: go.Figure, across: float, old: tuple[float, float], ratio: float) -> float:
-    """Pixels that plots take down the page: they keep the shape of ``old`` (across, down).
-
-    The rows of a lens need room for their names.
-    """
-    n_rows = max((len(one.z) for one in figure.data if one.type == "heatmap"), default=0)
-    if not n_rows:
-        return old[1] * ratio
-    named: float = n_rows * LINE * figure.layout.font.size
-    return max(old[1] * across / old[0], min(old[1] * ratio, named))

@@ -69,7 +69,8 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
     trace: gpt2viz.Trace, about: export.About, fixed: bool
 ) -> None:
     figure = trace.heatmap(1, 0)
-    figure.update_layout(margin_autoexpand=not fixed)  # Plotly makes room, or the figure has
+    # A changed figure is Plotly's; it makes the room, or the figure has it.
+    figure.update_layout(margin_autoexpand=not fixed, meta="changed")
     root = ElementTree.fromstring(export.figure_bytes(figure, "svg", about))  # noqa: S314
     lines = root.findall(f".//{SVG}g[@class='g-gtitle']//{SVG}tspan")
     assert len(lines) >= 2
