@@ -13,8 +13,7 @@ from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import spelled
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run import transformer_lens
-from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES
+from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, from_transformer_lens
 
 #: The stages whose numbers a run keeps.
 KEPT = [stage.key for stage in STAGES if stage.kept]
@@ -34,7 +33,7 @@ def _stage(
     if value in KEPT:
         return value, None
     try:
-        return transformer_lens.stage_of(value, _ANY_LAYER)
+        return from_transformer_lens(value, _ANY_LAYER)
     except StageError:
         names = ", ".join(map(repr, KEPT))
         raise click.BadParameter(f"{value!r} is not one of {names}.", context, parameter) from None

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import counted, label
-from gpt2viz.run import transformer_lens
-from gpt2viz.run.stages import PAIR_STAGES
+from gpt2viz.run.stages import PAIR_STAGES, TRANSFORMER_LENS, in_transformer_lens
 from gpt2viz.run.trace import Trace
 
 _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
@@ -171,7 +170,7 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
     hooks = {
         int(hook[1]): hook[0]
         for hook in map(_HOOK.fullmatch, names)
-        if hook and transformer_lens.NAMES.get(f"blocks.N.{hook[2]}") == stage
+        if hook and TRANSFORMER_LENS.get(f"blocks.N.{hook[2]}") == stage
     }
     if hooks:
         if sorted(hooks) != list(range(len(hooks))):
@@ -196,9 +195,9 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
     if kinds:
         return list(found[kinds[0]])
     if any("hook_" in name for name in names):
-        if wanted := transformer_lens.name_of(stage, 0):
+        if wanted := in_transformer_lens(stage, 0):
             raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
-        there = " ".join(key for key in PAIR_STAGES if transformer_lens.name_of(key, 0))
+        there = " ".join(key for key in PAIR_STAGES if in_transformer_lens(key, 0))
         raise AttentionError(
             f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpt2viz.run.stages import in_transformer_lens
 from gpt2viz.run.trace import Trace
-from gpt2viz.run.transformer_lens import name_of
 
 
 def shape_rows(trace: Trace) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ def shape_rows(trace: Trace) -> list[dict[str, Any]]:
             "operation": record.operation,
             "line": record.line,
             "code": record.code,
-            "TransformerLens": name_of(record.key, record.layer),
+            "TransformerLens": in_transformer_lens(record.key, record.layer),
         }
         for n, record in enumerate(trace.tensors)
     ]

@@ -17,7 +17,6 @@ from typing import Literal
 
 from gpt2viz.errors import PlaceError, StageError
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.run import transformer_lens
 
 #: "unit" runs over [0, 1], "amount" from 0 up, "signed" to both sides of 0.
 Scale = Literal["signed", "unit", "amount"]
@@ -70,6 +69,8 @@ class Stage:
     ``path`` is the module whose output it is; ``{layer}`` stands for the layer's number.
     ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero.
     ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
+    ``elsewhere`` is TransformerLens' hook point of the same numbers, N a layer's number, "" for
+    none: see ``TRANSFORMER_LENS``.
     """
 
     key: StageName
@@ -79,6 +80,7 @@ class Stage:
     axes: tuple[str, ...]
     scale: Scale = "signed"
     kept: bool = True
+    elsewhere: str = ""
 
     @property
     def quantity(self) -> str:
@@ -97,16 +99,31 @@ _STREAM = ("B", "T", "C")
 _HEAD = ("B", "nh", "T", "hs")
 _PAIRS = ("B", "nh", "T", "T")
 _H = "h.{layer}."
+_B = "blocks.N."
 
 STAGES: tuple[Stage, ...] = (
-    Stage("token_embedding", "Token embedding", "wte[id]", "wte", _STREAM),
-    Stage("position_embedding", "Position embedding", "wpe[0 … T−1]", "wpe", ("T", "C")),
-    Stage("embedding", "Residual stream at the start", "token + position", "drop", _STREAM),
+    Stage("token_embedding", "Token embedding", "wte[id]", "wte", _STREAM, elsewhere="hook_embed"),
+    Stage(
+        "position_embedding",
+        "Position embedding",
+        "wpe[0 … T−1]",
+        "wpe",
+        ("T", "C"),
+        elsewhere="hook_pos_embed",
+    ),
+    Stage(
+        "embedding",
+        "Residual stream at the start",
+        "token + position",
+        "drop",
+        _STREAM,
+        elsewhere="blocks.0.hook_resid_pre",
+    ),
     Stage("ln_1", "LayerNorm before attention", "LN(x)", _H + "ln_1", _STREAM, kept=False),
     Stage("qkv", "Q, K and V in one", "x·W + b", _H + "attn.c_attn", ("B", "T", "3C"), kept=False),
-    Stage("q", "Queries Q", "x·W_Q + b_Q", _H + "attn.q", _HEAD),
-    Stage("k", "Keys K", "x·W_K + b_K", _H + "attn.k", _HEAD),
-    Stage("v", "Values V", "x·W_V + b_V", _H + "attn.v", _HEAD),
+    Stage("q", "Queries Q", "x·W_Q + b_Q", _H + "attn.q", _HEAD, elsewhere=_B + "attn.hook_q"),
+    Stage("k", "Keys K", "x·W_K + b_K", _H + "attn.k", _HEAD, elsewhere=_B + "attn.hook_k"),
+    Stage("v", "Values V", "x·W_V + b_V", _H + "attn.v", _HEAD, elsewhere=_B + "attn.hook_v"),
     Stage("scores", "Raw scores", "Q·Kᵀ", _H + "attn.attend.scores", _PAIRS),
     Stage("scaled_scores", "Scaled scores", "Q·Kᵀ / √hs", _H + "attn.attend.scaled_scores", _PAIRS),
     Stage(
@@ -115,9 +132,25 @@ STAGES: tuple[Stage, ...] = (
         "−∞ for later keys",
         _H + "attn.attend.masked_scores",
         _PAIRS,
+        elsewhere=_B + "attn.hook_attn_scores",
     ),
-    Stage("weights", "Attention weights", "softmax", _H + "attn.attend.weights", _PAIRS, "unit"),
-    Stage("head_output", "Head output", "weights·V", _H + "attn.attend.head_output", _HEAD),
+    Stage(
+        "weights",
+        "Attention weights",
+        "softmax",
+        _H + "attn.attend.weights",
+        _PAIRS,
+        "unit",
+        elsewhere=_B + "attn.hook_pattern",
+    ),
+    Stage(
+        "head_output",
+        "Head output",
+        "weights·V",
+        _H + "attn.attend.head_output",
+        _HEAD,
+        elsewhere=_B + "attn.hook_z",
+    ),
     Stage(
         "projected",
         "Heads merged and projected",
@@ -126,15 +159,50 @@ STAGES: tuple[Stage, ...] = (
         _STREAM,
         kept=False,
     ),
-    Stage("attention_output", "Attention's addition", "after dropout (off)", _H + "attn", _STREAM),
-    Stage("residual_mid", "Stream after attention", "x + attention", _H + "residual_mid", _STREAM),
+    Stage(
+        "attention_output",
+        "Attention's addition",
+        "after dropout (off)",
+        _H + "attn",
+        _STREAM,
+        elsewhere=_B + "hook_attn_out",
+    ),
+    Stage(
+        "residual_mid",
+        "Stream after attention",
+        "x + attention",
+        _H + "residual_mid",
+        _STREAM,
+        elsewhere=_B + "hook_resid_mid",
+    ),
     Stage("ln_2", "LayerNorm before the MLP", "LN(x)", _H + "ln_2", _STREAM, kept=False),
     Stage("mlp_in", "MLP, widened", "x·W + b", _H + "mlp.c_fc", ("B", "T", "F"), kept=False),
     Stage("mlp_act", "MLP, activated", "f(x)", _H + "mlp.act", ("B", "T", "F"), kept=False),
     Stage("mlp_projected", "MLP, back to C", "x·W + b", _H + "mlp.c_proj", _STREAM, kept=False),
-    Stage("mlp_output", "The MLP's addition", "after dropout (off)", _H + "mlp", _STREAM),
-    Stage("residual_out", "Stream after the layer", "x + MLP", _H + "residual_out", _STREAM),
-    Stage("final_norm", "Final LayerNorm", "LN(x)", "ln_f", _STREAM),
+    Stage(
+        "mlp_output",
+        "The MLP's addition",
+        "after dropout (off)",
+        _H + "mlp",
+        _STREAM,
+        elsewhere=_B + "hook_mlp_out",
+    ),
+    Stage(
+        "residual_out",
+        "Stream after the layer",
+        "x + MLP",
+        _H + "residual_out",
+        _STREAM,
+        elsewhere=_B + "hook_resid_post",
+    ),
+    Stage(
+        "final_norm",
+        "Final LayerNorm",
+        "LN(x)",
+        "ln_f",
+        _STREAM,
+        elsewhere="ln_final.hook_normalized",
+    ),
     Stage(
         "last_logits",
         "Logits after the last token",
@@ -163,6 +231,51 @@ HEAD_STAGES: tuple[HeadStageName, ...] = (
 )
 
 
+#: TransformerLens' names (Nanda & Bloom 2022), N a layer's number -> the stage's key. Its hook
+#: points are named by where they stand in its model, and a layer's ``hook_resid_pre`` is what the
+#: layer before left. The numbers are those that it has of a model loaded by
+#: ``from_pretrained_no_processing``: otherwise it folds LayerNorms and centres what is written to
+#: the stream. Shapes are ours: what a head has is (B, nh, T, hs), not (B, T, nh, hs).
+TRANSFORMER_LENS: Mapping[str, str] = MappingProxyType(
+    {
+        stage.elsewhere.replace("blocks.0.", "blocks.N."): stage.key
+        for stage in STAGES
+        if stage.elsewhere
+    }
+    | {"blocks.N.hook_resid_pre": "residual_out"}
+)
+_IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
+
+
+def from_transformer_lens(name: str, n_layer: int) -> tuple[str, int | None]:
+    """Stage and layer of one of TransformerLens' names, such as "blocks.0.attn.hook_pattern".
+
+    Raises ``StageError`` for what isn't one of ``TRANSFORMER_LENS``, and ``PlaceError`` for a layer
+    that a model of ``n_layer`` layers doesn't have.
+    """
+    match = _IN_LAYER.fullmatch(name)
+    key = TRANSFORMER_LENS.get(f"blocks.N.{match[2]}" if match else name)
+    if key is None or (match is None and name.startswith("blocks.")):
+        known = " ".join(TRANSFORMER_LENS)
+        raise StageError(f"no {name!r:.80} in a trace; of TransformerLens' names: {known}")
+    if match is None:
+        return key, None
+    layer = int(match[1])
+    if layer >= n_layer:
+        raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
+    if match[2] == "hook_resid_pre":
+        return (key, layer - 1) if layer else ("embedding", None)
+    return key, layer
+
+
+def in_transformer_lens(key: str, layer: int | None) -> str:
+    """TransformerLens' name of a stage; "" where it has no hook point for these numbers.
+
+    Of two names of the same numbers, that of the layer which made them.
+    """
+    return STAGE[key].elsewhere.replace("blocks.N.", f"blocks.{layer}.")
+
+
 def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     """A stage and its layer from a name such as "weights.3" or "embedding".
 
@@ -171,7 +284,7 @@ def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     doesn't have.
     """
     if "hook_" in name:
-        key, layer = transformer_lens.stage_of(name, n_layer)
+        key, layer = from_transformer_lens(name, n_layer)
         return STAGE[key], layer
     key, _, number = name.partition(".")
     if key not in STAGE or not re.fullmatch("[0-9]{0,6}", number):

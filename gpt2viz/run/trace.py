@@ -16,10 +16,9 @@ from gpt2viz.extras import needed
 from gpt2viz.labels import counted, label
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
-from gpt2viz.run import transformer_lens
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.stages import STAGE, STAGES, HeadStageName, StageName
+from gpt2viz.run.stages import STAGE, STAGES, HeadStageName, StageName, from_transformer_lens
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -150,15 +149,15 @@ class Trace:
 
         ``layer`` is needed for the stages that every layer has, and must be left out for the
         others, and for TransformerLens' names, such as "blocks.0.attn.hook_pattern", which
-        ``gpt2viz.run.transformer_lens`` lists. With ``head``, those of one head alone, (T, T) or
-        (T, hs): in a long text much faster. Raises ``StageError``, a ``KeyError``, for an unknown
-        key and ``PlaceError``, an ``IndexError``, for a layer or head that the model or stage
-        doesn't have.
+        ``gpt2viz.run.stages.TRANSFORMER_LENS`` lists. With ``head``, those of one head alone,
+        (T, T) or (T, hs): in a long text much faster. Raises ``StageError``, a ``KeyError``, for
+        an unknown key and ``PlaceError``, an ``IndexError``, for a layer or head that the model or
+        stage doesn't have.
         """
         if "hook_" in key:
             if layer is not None:
                 raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
-            key, layer = transformer_lens.stage_of(key, self.config.n_layer)
+            key, layer = from_transformer_lens(key, self.config.n_layer)
         stage = STAGE.get(key)
         if stage is None or not stage.kept:
             known = " ".join(s.key for s in STAGES if s.kept)

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
-from gpt2viz.run.transformer_lens import NAMES, name_of
+from gpt2viz.run.stages import TRANSFORMER_LENS, in_transformer_lens
 from tests.analysis.test_transformer_lens import wave
 
 IDS = [3, 1, 4, 1, 5]
@@ -66,12 +66,12 @@ def test_a_name_gives_their_numbers(model: gpt2viz.Model, explicit: bool) -> Non
             found.reshape(-1)[[1, 2, -2, -1]], numbers, rtol=1e-5, atol=2e-6, err_msg=name
         )
     general = {re.sub(r"(?<=blocks\.)\d", "N", name) for name in THEIRS}
-    assert general == set(NAMES)
+    assert general == set(TRANSFORMER_LENS)
 
 
 def test_each_is_printed_beside_the_tensor(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, IDS)
-    names = {(r.key, r.layer): name_of(r.key, r.layer) for r in trace.tensors}
+    names = {(r.key, r.layer): in_transformer_lens(r.key, r.layer) for r in trace.tensors}
     for (key, layer), name in names.items():
         if name:
             np.testing.assert_array_equal(trace.stage(name), trace.stage(key, layer))
@@ -98,4 +98,7 @@ def test_names_that_are_not_there(model: gpt2viz.Model, subtests: pytest.Subtest
 
 def test_the_guide_lists_every_name() -> None:
     guide = (Path(__file__).parents[2] / "docs/coming_from.md").read_text(encoding="utf-8")
-    assert dict(re.findall(r"^\| `((?:blocks|hook|ln)[^`]*)` \| `(\w+)`", guide, re.M)) == NAMES
+    assert (
+        dict(re.findall(r"^\| `((?:blocks|hook|ln)[^`]*)` \| `(\w+)`", guide, re.M))
+        == TRANSFORMER_LENS
+    )
