@@ -1,15 +1,21 @@
-"""Two ways beside each other, each held against NumPy in double precision or finite differences."""
+"""Sections beside the worked examples: arrows, masks, values, blocks, dropout, motion."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from gpt2viz.textbook import attention, mlp
+import gpt2viz
+from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.textbook import attention, heads, mlp, residual
 from gpt2viz.textbook.residual import lane_gradients
-from tests.textbook.oracle import gelu_tanh, hidden, softmax
+from tests.bundled import CRANE, N_LAYER
+from tests.numpy_gpt2 import read, reference
+from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, softmax
 
 
 def made(*size: int, scale: float = 1.0) -> np.ndarray:
@@ -118,3 +124,153 @@ def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> Non
 def test_without_the_residual_next_to_nothing_arrives(depth: int) -> None:
     assert lane_gradients(depth, residual=True)[0] > 1
     assert lane_gradients(depth, residual=False)[0] < 10 ** (-depth / 6)
+
+
+RANDOM = np.random.default_rng(5)
+
+
+def test_a_score_is_the_querys_length_times_how_far_out_the_keys_shadow_lies() -> None:
+    q, k = RANDOM.normal(size=2), RANDOM.normal(size=(7, 2))
+    found = attention.shadows(q, k).double().numpy()
+    turned = np.arctan2(k[:, 1], k[:, 0]) - np.arctan2(q[1], q[0])
+    far = np.linalg.norm(k, axis=1) * np.cos(turned)  # by the angle between them
+    assert (far < 0).any()
+    assert (far > 0).any()
+    assert_allclose(found, far[:, None] * q / np.linalg.norm(q), atol=1e-6)
+    assert_allclose(k @ q, np.linalg.norm(q) * far, atol=1e-12)
+    assert_allclose((k - found) @ q, 0, atol=1e-6)  # the dashed line stands upright on the query's
+
+
+def test_without_a_query_there_is_no_line_to_fall_on() -> None:
+    assert_allclose(attention.shadows([0, 0], [[1, 2], [3, 4]]), np.zeros((2, 2)))
+
+
+def test_pieces_stand_tip_to_tail_and_end_at_the_mixture() -> None:
+    weights, v = softmax(RANDOM.normal(size=5)), RANDOM.normal(size=(5, 2))
+    found = attention.tip_to_tail(weights, v)
+    assert_allclose(found[0], [0, 0])
+    assert_allclose(np.diff(found, axis=0), weights[:, None] * v, atol=1e-6)
+    assert_allclose(found[-1], weights @ v, atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("temperature", [0.05, 1, 10])
+def test_the_temperature_divides_what_softmax_is_given(temperature: float, causal: bool) -> None:
+    q, k, v = RANDOM.normal(size=(3, 4, 2))
+    found = attention.attend(q, k, v, causal=causal, temperature=temperature)
+    scores = q @ k.T / np.sqrt(2)
+    masked = np.where(np.tri(4, dtype=bool), scores, -np.inf) if causal else scores
+    assert_allclose(found.masked_scores, masked, atol=1e-6)
+    assert_allclose(found.weights, softmax(masked / temperature), atol=1e-5)
+    assert_allclose(found.output, softmax(masked / temperature) @ v, atol=1e-5)
+
+
+def variant_weights(name: str, x: np.ndarray, seed: int) -> np.ndarray:
+    tables = {
+        key: table.detach().double().numpy()
+        for key, table in heads.the_variants(x.shape[1], 3, seed)[name].named_parameters()
+    }
+    if not tables:
+        return softmax(x @ x.T)
+    rows = slice(0, 1) if name == "multi-head" else slice(None)  # head 0 has one channel of three
+    w_q, w_k = tables["query.weight"][rows], tables["key.weight"][rows]
+    scores = (x @ w_q.T) @ (x @ w_k.T).T / np.sqrt(len(w_q))
+    return softmax(scores if name == "trainable" else hidden(scores))
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("p", [0.0, 0.5, 0.9])
+def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: int) -> None:
+    found = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
+    assert list(found) == ["nothing learned", "trainable", "causal", "multi-head"]
+    gone = []
+    for name, one in found.items():
+        assert_allclose(one.weights, variant_weights(name, JOURNEY, seed), atol=1e-5)
+        later = np.triu(np.ones((6, 6), bool), 1) & (name in ("causal", "multi-head"))
+        assert (one.hidden.numpy() == later).all()
+        kept = one.dropped.numpy() != 0
+        assert_allclose(one.dropped.numpy()[kept], one.weights.numpy()[kept] / (1 - p), rtol=1e-5)
+        gone.append(~kept[~later.any(axis=1)] if later.any() else ~kept)
+        assert not one.dropped.numpy()[later].any()
+    assert (gone[0] == gone[1]).all()  # the same places
+    assert gone[0].any() == (p > 0)
+
+
+def test_weights_that_are_dropped_give_the_variants_output() -> None:
+    """With nothing dropped, they are what the modules themselves mix values by."""
+    outputs = heads.four_variants(JOURNEY, nh=3, seed=2)
+    found = heads.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
+    for name in ("trainable", "causal"):
+        variant = heads.the_variants(3, 3, 2)[name]
+        value = dict(variant.named_parameters())["value.weight"].detach().numpy()
+        mixed = found[name].dropped.numpy() @ (JOURNEY @ value.T)
+        assert_allclose(outputs[name], mixed, atol=1e-5)
+    assert_allclose(
+        outputs["nothing learned"], found["nothing learned"].dropped.numpy() @ JOURNEY, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("T", [1, 2, 5])
+def test_the_mask_closes_row_by_row(T: int) -> None:
+    scores = np.random.default_rng(T).normal(size=(T, T)) * 3
+    states = attention.closing(scores)
+    assert len(states) == T + 1
+    for n, state in enumerate(states):
+        expected = scores.copy()
+        for row in range(n):
+            expected[row, row + 1 :] = -np.inf
+        assert_allclose(state.scores, expected, atol=1e-6)
+        assert_allclose(state.weights, softmax(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize(("T", "C", "nh"), [(4, 12, 3), (1, 6, 6), (3, 8, 1), (4, 16, 4)])
+def test_split_and_merge_move_what_numpy_moves(T: int, C: int, nh: int) -> None:
+    x = np.arange(T * C).reshape(T, C)
+    parts = np.stack(np.split(x, nh, axis=1))  # (nh, T, hs), cut one by one
+    rows = np.stack([[parts[h, t] for h in range(nh)] for t in range(T)])
+    for found, expected in zip(
+        heads.split_and_merge(T, C, nh), (x, rows, parts, rows, x), strict=True
+    ):
+        assert_array_equal(found, expected)
+
+
+def test_heads_that_cannot_share_are_refused() -> None:
+    with pytest.raises(RuntimeError):
+        heads.split_and_merge(2, 10, 3)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("position", [0, 3])
+def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -> None:
+    model = gpt2viz.load_model()
+    trace = gpt2viz.trace(model, CRANE, causal=causal)
+    ids = list(trace.token_ids)
+    out, (_, w) = reference(BUNDLED, ids, causal=causal), read(BUNDLED)
+    token, place = w["wte.weight"][ids[position]], w["wpe.weight"][position]
+    added: list[Any] = [token, place]
+    for n in range(N_LAYER):
+        added += [out["attention_output"][n][position], out["mlp_output"][n][position]]
+    found = residual.stops(model, trace, position)
+    assert [(s.key, s.layer) for s in found] == [
+        ("token_embedding", None),
+        ("embedding", None),
+        *((key, n) for n in range(N_LAYER) for key in ("residual_mid", "residual_out")),
+    ]
+    streams = np.cumsum(added, axis=0)
+    for n, stop in enumerate(found):
+        assert_allclose(stop.added, added[n], rtol=2e-4, atol=2e-4)
+        assert_allclose(stop.stream, streams[n], rtol=2e-4, atol=2e-4)
+        before, now = streams[max(n - 1, 0)], streams[n]
+        size = np.linalg.norm(now)
+        assert_allclose(stop.cosine, before @ now / np.linalg.norm(before) / size, atol=1e-4)
+        cosines = w["wte.weight"] @ now / np.linalg.norm(w["wte.weight"], axis=1) / size
+        assert_allclose(stop.alike, np.sort(cosines)[::-1][:5], atol=1e-4)
+        assert_allclose(cosines[stop.nearest], stop.alike, atol=1e-4)
+    assert found[0].nearest[0] == ids[position]
+    assert found[0].cosine == pytest.approx(1)
+
+
+def test_a_token_that_is_not_there_is_refused() -> None:
+    model = gpt2viz.load_model()
+    with pytest.raises(IndexError):
+        residual.stops(model, gpt2viz.trace(model, "A crane"), 99)
