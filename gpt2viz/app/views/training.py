@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -12,11 +13,11 @@ from gpt2viz import CheckpointError
 from gpt2viz.analysis.batch_scores import batch_score, token_losses
 from gpt2viz.analysis.births import LEAST, Measured, birth, main_habit, measured, partner
 from gpt2viz.analysis.lens import logit_lens
-from gpt2viz.analysis.scores import SCORES, Read, Score
+from gpt2viz.analysis.scores import SCORES, Read
 from gpt2viz.anatomy.training_record import TrainingRecord
 from gpt2viz.app import address, checkpoint_runs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.checkpoint_runs import CheckpointRun
-from gpt2viz.app.clicks import open_head
+from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import checkpoints as slider
 from gpt2viz.app.components.checkpoints import Seen
 from gpt2viz.app.frame import controls, page
@@ -25,7 +26,7 @@ from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (
@@ -36,14 +37,14 @@ from gpt2viz.pictures.training import (
     short,
 )
 
-#: What the model read when its heads were scored.
+#: Texts that the model read when its heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
 _OLSSON = (
     "An **induction head** copies: it looks at what followed the last time that a token came. It "
     "builds on a head of a lower layer that looks one token back, so that one is born first; and "
     "as it comes, the loss on repeated tokens falls (Olsson et al. 2022)."
 )
-#: What stands above the slider's pictures; that of the scores names the head.
+#: The titles of the slider's pictures; that of the scores names the head.
 TITLES = {
     "map": "Every head at this point: layers down, heads across",
     "next": "What comes next",
@@ -92,7 +93,16 @@ def _losses(view: View, record: TrainingRecord) -> None:
 
 def _growth(view: View, record: TrainingRecord) -> None:
     """A score of every head as training went on."""
-    shown = _score(record)
+    followed = list(record.scores)
+    first = "induction" if "induction" in followed else followed[0]
+    with st.container(horizontal=True):
+        name: str = st.segmented_control(
+            "Score of every head",
+            followed,
+            required=True,
+            **address.choice(parameters.SCORE, followed, first),
+        )
+    shown = SCORES[name]
     with st.container(key="growth"):
         output.picture(
             score_growth(f"{shown.name} score of every head during training", record, shown.name),
@@ -115,7 +125,7 @@ def _growth(view: View, record: TrainingRecord) -> None:
 
 
 def _record_or_stop(view: View) -> TrainingRecord:
-    """The model's record; where there is none, one message and the end of the page."""
+    """The model's record; without one, a message and the end of the page."""
     try:
         record = run_cache.training(view.model.name)
     except CheckpointError as error:
@@ -131,22 +141,8 @@ def _record_or_stop(view: View) -> TrainingRecord:
     return record
 
 
-def _score(record: TrainingRecord) -> Score:
-    """Pick what the heads were scored for, of what the record has."""
-    followed = list(record.scores)
-    first = "induction" if "induction" in followed else followed[0]
-    with st.container(horizontal=True):
-        chosen: str = st.segmented_control(
-            "Score of every head",
-            followed,
-            required=True,
-            **address.choice(parameters.SCORE, followed, first),
-        )
-    return SCORES[chosen]
-
-
 def offer_birth(view: View, layer: int, head: int) -> None:
-    """A way to the birth of a head, where the model's checkpoints are here."""
+    """A link to the birth of a head, where the model's checkpoints are here."""
     try:
         there = len(checkpoint_runs.steps(view.model.name)) > 1
     except CheckpointError:
@@ -162,14 +158,15 @@ def offer_birth(view: View, layer: int, head: int) -> None:
 
 
 def _checkpoints(view: View) -> bool:
-    """Draw the training as a slider; whether there was anything to draw."""
+    """Draw the training as a slider; False where there is nothing to draw."""
     try:
         training = checkpoint_runs.steps(view.model.name)
         if not (steps := list(training)):
             return False
         for doubt in training.doubts:
             st.warning(literal(doubt), icon=":material/warning:")
-        at = _pick_step(steps)
+        address.choice(parameters.STEP, steps, steps[len(steps) // 2])
+        at: int = address.chosen(parameters.STEP)
         with st.spinner("Reading the checkpoints …"):
             seen = checkpoint_runs.runs_by_step(view.trace.key, at)
             habits = checkpoint_runs.habits(view.model.name, at)
@@ -181,12 +178,6 @@ def _checkpoints(view: View) -> bool:
     _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen)
     _notes(view)
     return True
-
-
-def _pick_step(steps: Sequence[int]) -> int:
-    address.choice(parameters.STEP, steps, steps[len(steps) // 2])
-    chosen: int = address.chosen(parameters.STEP)
-    return chosen
 
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
@@ -202,18 +193,15 @@ def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
 
 
 def _births(
-    view: View,
-    steps: Sequence[int],
-    habits: Mapping[int, Measured],
-    chosen: tuple[int, int],
+    view: View, steps: Sequence[int], habits: Mapping[int, Measured], chosen: tuple[int, int]
 ) -> tuple[int, int]:
-    """Say when the chosen head was born and another one beside it, which is picked here."""
+    """Tell the births of the chosen head and of another one, which is picked here."""
     config = view.model.config
     heads = [_named((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
     last = habits[steps[-1]].scores if habits else {}
     other = partner(last, *chosen) if last else chosen
     with st.container(key="births", horizontal=True, vertical_alignment="center"):
-        said = st.container(width="stretch")
+        words = st.container(width="stretch")
         picked: str = st.selectbox(
             "Beside it",
             heads,
@@ -223,30 +211,31 @@ def _births(
             **address.choice(parameters.AGAINST, heads, _named(other)),
         )
     beside = int(picked.split(".")[0]), int(picked.split(".")[1])
-    with said:
-        if not last:
-            prose.caption("This model reads too few tokens at once for heads to be measured.")
-            return beside
-        told = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
-        prose.markdown(" ".join(told))
+    if last:
+        births = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
+        prose.markdown(" ".join(births), place=words)
+    else:
+        prose.caption(
+            "This model reads too few tokens at once for heads to be measured.", place=words
+        )
     return beside
 
 
 def _birth_in_words(
     steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
 ) -> str:
-    """When a head was born, in a sentence, as far as the points are read."""
+    """A head's birth in a sentence, as far as the points are read."""
     known = [step for step in steps if step in habits]
     habit = main_habit(habits[known[-1]].scores, *head)
-    found = birth(np.array([habits[step].scores[habit][head] for step in known]))
+    born = birth(np.array([habits[step].scores[habit][head] for step in known]))
     name = f"Head **{_named(head)}**"
-    if found.point is None:
-        return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {found.last:.2f})."
+    if born.point is None:
+        return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {born.last:.2f})."
     if len(known) < len(steps):
-        return f"{name}: {habit} {found.last:.2f} at the end; its birth is being looked for …"
-    born = known[found.point]
-    before = "" if found.point == 0 else f" (not yet at {known[found.point - 1]:,})"
-    return f"{name} was born by step **{born:,}**{before}: {habit} {found.last:.2f} at the end."
+        return f"{name}: {habit} {born.last:.2f} at the end; its birth is being looked for …"
+    before = "" if born.point == 0 else f" (not yet at {known[born.point - 1]:,})"
+    by = f"step **{known[born.point]:,}**{before}"
+    return f"{name} was born by {by}: {habit} {born.last:.2f} at the end."
 
 
 def _curves(
@@ -260,12 +249,12 @@ def _curves(
     return {
         "loss": losses_at_steps(
             "Loss during training",
-            {step: one.loss for step, one in seen.items()},
-            {step: (one.first, one.again) for step, one in habits.items()},
+            {step: run.loss for step, run in seen.items()},
+            {step: (habit.first, habit.again) for step, habit in habits.items()},
         ),
         "score": scores_at_steps(
             f"Scores of head {_named(chosen)} and head {_named(beside)} during training",
-            {step: one.scores for step, one in habits.items()},
+            {step: measured.scores for step, measured in habits.items()},
             chosen,
             beside,
             habit,
@@ -281,106 +270,88 @@ def _slider(
     curves: Mapping[str, Curves],
     chosen: tuple[int, int],
 ) -> None:
-    """The points to drag through, and what is known of each."""
+    """The points to drag through, each with its pictures beside those of the model itself."""
     final, here = checkpoint_runs.final(view.trace.key), seen[at]
-    drawn = _every_head(view, at, here, chosen)
+    head, then, names = _named(chosen), f"step {at:,}", run_cache.vocabulary(view.model.name)
+    drawn = Thumbnails(
+        f"Attention weights of every head at {then}: layers down, heads across",
+        here.tiles,
+        view.trace.hidden_pairs(),
+        view.labels,
+        chosen=chosen,
+    )
     of_run = [
         drawn,
-        _one_head(view, at, drawn, final, chosen),
-        _following(view, at, here, final),
-        _lens(view, at, here, final),
+        _one_head(view, then, drawn, final, chosen),
+        _following(view, then, here, final),
+        lens_of_runs(
+            f"Logit lens after the last token, at {then} and in the model itself",
+            {then: here.lens, "the model itself": final.lens},
+            names,
+        ),
     ]
-    said = [output.remember(one) for one in of_run]
-    said += [output.remember(one, of_run=False) for one in curves.values()]
+    alt = [output.remember(picture) for picture in of_run]
+    alt += [output.remember(picture, of_run=False) for picture in curves.values()]
     read = checkpoint_runs.tokens_read(view.model.name)
     slider.draw(
         drawn,
-        [_when(step, read) for step in steps],
+        [
+            f"step {step:,}" + (f" · {short(read[step])} tokens read" if step in read else "")
+            for step in steps
+        ],
         steps,
-        {step: _seen(view, one) for step, one in seen.items()},
+        {step: _seen(view, run) for step, run in seen.items()},
         _seen(view, final),
         curves,
-        TITLES | {"score": f"Scores of head {_named(chosen)}, on random tokens said twice"},
+        TITLES | {"score": f"Scores of head {head}, on random tokens said twice"},
         view.colors,
         at=at,
-        alt=f"Checkpoints of the training of {view.model.name}. {' '.join(said)}",
+        alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",
-        choose_step=_choose_step,
-        choose_head=_choose_head,
+        choose_step=partial(address.put, parameters.STEP),
+        choose_head=choose_head,
     )
-    shown = [one.what for one in (*of_run, *curves.values())]
+    shown = [picture.what for picture in (*of_run, *curves.values())]
     output.code(Attend, measured, birth, logit_lens, of=shown)
 
 
-def _choose_step(step: int) -> None:
-    address.put(parameters.STEP, step)
-
-
-def _choose_head(layer: int, head: int) -> None:
-    address.put(parameters.LAYER, layer)
-    address.put(parameters.HEAD, head)
-
-
-def _every_head(view: View, at: int, here: CheckpointRun, chosen: tuple[int, int]) -> Thumbnails:
-    what = f"Attention weights of every head at step {at:,}: layers down, heads across"
-    return Thumbnails(what, here.tiles, view.trace.hidden_pairs(), view.labels, chosen=chosen)
-
-
 def _one_head(
-    view: View, at: int, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
+    view: View, then: str, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
 ) -> Heatmaps:
-    """The chosen head at that point, and in the model itself."""
-    number = chosen[0] * view.model.config.n_head + chosen[1]
-    now = replace(drawn, tiles=final.tiles)
+    """The chosen head at the point called ``then``, and in the model itself."""
+    head, number = _named(chosen), chosen[0] * view.model.config.n_head + chosen[1]
     panels = [
-        replace(one.matrices[number], title=f"Head {_named(chosen)}, {said}", name=name)
-        for one, said, name in (
-            (drawn, f"step {at:,}", "then"),
-            (now, "the model itself", "now"),
+        replace(heads.matrices[number], title=f"Head {head}, {when}", name=name)
+        for heads, when, name in (
+            (drawn, then, "then"),
+            (replace(drawn, tiles=final.tiles), "the model itself", "now"),
         )
     ]
-    return Heatmaps(
-        f"Weights of head {_named(chosen)} at step {at:,} and in the model itself",
-        panels,
-        n_columns=2,
-    )
+    what = f"Weights of head {head} at {then} and in the model itself"
+    return Heatmaps(what, panels, n_columns=2)
 
 
-def _following(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Bars:
+def _following(view: View, then: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
     """The probabilities of all tokens that are probable at that point or in the model itself."""
-    ids = list(dict.fromkeys(n for one in (here, final) for n, _ in one.following))
-    cases = {
-        said: [100 * dict(one.following).get(n, np.nan) for n in ids]
-        for said, one in ((f"step {at:,}", here), ("the model itself", final))
-    }
+    ids = list(dict.fromkeys(n for run in (here, final) for n, _ in run.following))
     return probability_bars(
-        f"Next-token probabilities at step {at:,} and in the model itself",
+        f"Next-token probabilities at {then} and in the model itself",
         [_token(view, n) for n in ids],
-        cases,
+        {
+            when: [100 * dict(run.following).get(n, np.nan) for n in ids]
+            for when, run in ((then, here), ("the model itself", final))
+        },
     )
 
 
-def _lens(view: View, at: int, here: CheckpointRun, final: CheckpointRun) -> Lens:
-    """What the stream says after the last token, at that point and in the model itself."""
-    return lens_of_runs(
-        f"Logit lens after the last token, at step {at:,} and in the model itself",
-        {f"step {at:,}": here.lens, "the model itself": final.lens},
-        run_cache.vocabulary(view.model.name),
-    )
-
-
-def _whole_layers(one: CheckpointRun) -> list[int]:
-    """The rows of a lens at the embeddings and after each layer."""
-    return [n for n, (key, _layer) in enumerate(one.lens.places) if key != "residual_mid"]
-
-
-def _seen(view: View, one: CheckpointRun) -> Seen:
-    lens, rows = one.lens, _whole_layers(one)
+def _seen(view: View, run: CheckpointRun) -> Seen:
+    lens = run.lens  # its rows at the embeddings and after each layer
+    rows = [n for n, (key, _layer) in enumerate(lens.places) if key != "residual_mid"]
     return Seen(
-        one.tiles,
-        [(_token(view, n), share) for n, share in one.following],
+        run.tiles,
+        [(_token(view, n), share) for n, share in run.following],
         [(_token(view, int(lens.top[n, 0])), float(lens.probability[n, 0])) for n in rows],
-        one.loss,
+        run.loss,
     )
 
 
@@ -392,13 +363,8 @@ def _named(head: tuple[int, int]) -> str:
     return f"{head[0]}.{head[1]}"
 
 
-def _when(step: int, read: Mapping[int, int]) -> str:
-    tokens = f" · {short(read[step])} tokens read" if step in read else ""
-    return f"step {step:,}{tokens}"
-
-
 def _notes(view: View) -> None:
-    """What is measured, how a birth is defined, and whose idea it is."""
+    """Explain the measures, and a birth's definition and source."""
     shrunk = (
         f" Pictures are shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each."
         if view.n_tokens > THUMBNAIL
