@@ -238,14 +238,19 @@ def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:
 
 
 def table(
-    frame: pd.DataFrame | Mapping[str, Any], name: str, *, place: Any = st, **options: Any
+    frame: pd.DataFrame | Mapping[str, Any],
+    name: str,
+    *,
+    place: Any = st,
+    hide_index: bool | None = True,
+    **options: Any,
 ) -> Any:
     """Draw a table, with the options of ``st.dataframe``, and return what that does.
 
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
     _add(name, frame=pd.DataFrame(frame))
-    return place.dataframe(frame, **options)
+    return place.dataframe(frame, hide_index=hide_index, **options)
 
 
 def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]]) -> None:

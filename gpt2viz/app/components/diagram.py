@@ -60,7 +60,6 @@ def _as_table(nodes: Sequence[Node], layer: int) -> None:
                 "parameters": [node.n_parameters for node in nodes],
             },
             f"Modules of the model, layer {layer} in full",
-            hide_index=True,
             height=420,
             column_config={"parameters": st.column_config.NumberColumn(format="localized")},
         )

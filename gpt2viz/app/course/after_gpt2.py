@@ -228,7 +228,6 @@ def _gate_sizes() -> None:
     output.table(
         mlp.forms(C),
         "The MLP in both forms, by its channels",
-        hide_index=True,
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
     code(mlp.forms, mlp.swiglu_width, mlp.FeedForward, mlp.SwiGLU)
@@ -419,7 +418,6 @@ def _groups_kept(groups: int, hs: int, T: int) -> list[Question]:
             "megabytes kept": [n / 1e6 for n in n_bytes],
         },
         "What GPT-2 small would keep, by groups",
-        hide_index=True,
         column_config={"megabytes kept": st.column_config.NumberColumn(format="%.1f")},
     )
     st.latex(
@@ -494,7 +492,6 @@ def _run_flash() -> None:
             "milliseconds, just now": [1000 * run.seconds for run in runs.values()],
         },
         "Three ways to the same outputs",
-        hide_index=True,
         placeholder="–",
         column_config={
             "largest table of scores, in bytes": st.column_config.NumberColumn(format="localized"),

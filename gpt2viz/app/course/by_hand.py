@@ -144,7 +144,7 @@ def _sentence(book: Book) -> Iterator[Question]:
         panel = vectors("output", steps.output, labels, ("1", "2"), TOKENS)
         picture(book, "hand_output", [panel], height=300)
     st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
-    output.table(_shapes(steps), "Shapes", hide_index=True)
+    output.table(_shapes(steps), "Shapes")
     code(attention.drawn_weights, attention.project, attention.attend)
     first = (np.array(attention.SENTENCE_X), *map(np.asarray, drawn))
     changed = [not np.allclose(a, b) for a, b in zip((x, *weights), first, strict=True)]
@@ -300,7 +300,6 @@ def draw_values(book: Book) -> None:
                           "d_v, free to choose", "d_v"],
         },
         "Sizes of keys and values",
-        hide_index=True,
     )  # fmt: skip
     prose.caption(
         "d_k is the size of queries and keys, d_v that of values. GPT-2 uses the same size for "

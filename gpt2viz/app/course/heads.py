@@ -66,7 +66,6 @@ def _way(book: Book) -> Iterator[Question]:
         output.table(
             {"step": [what for what, _ in way], "shape": [size for _, size in way]},
             "Shapes on the way through the heads",
-            hide_index=True,
             height="content",
         )
         failed = False

@@ -76,7 +76,9 @@ def _batch(view: View) -> None:
             written(id) if counts else signed(id)
             for id, counts in zip(targets[n].tolist(), lessons, strict=True)
         ]
-    output.table(columns, "A batch and its targets", height=36 * min(len(inputs[0]) + 1, 10))
+    output.table(
+        columns, "A batch and its targets", hide_index=None, height=36 * min(len(inputs[0]) + 1, 10)
+    )
     count = int((targets != learning.IGNORED).sum())
     summary = f"{targets.size} places, **{counted(count, 'lessons')}**."
     bits = surprise(view.trace)[1:]
@@ -117,7 +119,7 @@ def _by_hand() -> tuple[Array, float]:
             ],
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
-        output.table(rows, "The loss of each lesson", hide_index=True, height=35 * 11 + 3)
+        output.table(rows, "The loss of each lesson", height=35 * 11 + 3)
     st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of }(-\ln p_{\text{target}})")
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     digits = enough(each, np.mean, loss)
@@ -251,7 +253,6 @@ def _losses(book: Book, job: Training) -> None:
             "it writes": [model.written for model in done.values()],
         },
         "Four models",
-        hide_index=True,
         column_config={
             "parameters": st.column_config.NumberColumn(format="localized"),
             "loss": st.column_config.NumberColumn(format="%.4f"),

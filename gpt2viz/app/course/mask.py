@@ -186,7 +186,6 @@ def draw_added_mask(book: Book, scores: Array) -> None:
     output.table(
         {"step": [what for what, _ in steps_of], "shape": [size for _, size in steps_of]},
         "Shapes of a mask that is kept",
-        hide_index=True,
     )
     prose.caption(f"B = {_B} texts at once, nh = {_NH} heads.")
     code(attention.stored_mask_steps, attention.StoredMask)

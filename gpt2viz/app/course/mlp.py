@@ -122,7 +122,6 @@ def _curves(book: Book) -> Iterator[Question]:
         {"x": at} | values,
         "Four curves at some x",
         column_config=dict.fromkeys(values, number),
-        hide_index=True,
     )
     code(*mlp.CURVES.values())
     yield from _curve_questions(values["GELU (erf)"])
@@ -218,7 +217,6 @@ def draw_blocks(book: Book) -> None:
             "largest inside": [float(ran.inside.max()) for ran in runs.values()],
         },
         "Inside three blocks",
-        hide_index=True,
         column_config={
             f"{end} inside": st.column_config.NumberColumn(format="%.4f")
             for end in ("smallest", "largest")

@@ -108,7 +108,6 @@ def _real(book: Book) -> None:
     output.table(
         _predicted(book),
         "What the model predicts after each token",
-        hide_index=True,
         height=36 * min(n + 1, 12),
     )
     code(Trace.logits_at, sampling_distribution)

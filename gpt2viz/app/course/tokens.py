@@ -273,7 +273,6 @@ def _plane(book: Book, words: _Words, terms: _Words) -> None:
             "nearest, with the cosine": [_listed(book, neighbours) for neighbours in near],
         },
         "Nearest neighbours of the words",
-        hide_index=True,
         height="content",
     )
     prose.caption(f"Of all {len(table):,} tokens. `·` is a space, with which most words begin.")
@@ -307,7 +306,6 @@ def _sum(book: Book, terms: _Words) -> None:
     output.table(
         {"nearest to": list(rows), "with the cosine": [_listed(book, n) for n in rows.values()]},
         "Nearest neighbours of the sum",
-        hide_index=True,
     )
     ranks = [embeddings.rank(cosine, hoped, three) for cosine in (total, alone)]
     prose.markdown(

@@ -68,7 +68,6 @@ def draw(book: Book) -> Iterator[Question]:
             "code": [node.made.code for node in nodes if node.made],
         },
         "The line that made each tensor",
-        hide_index=True,
         height=250,
     )
     draw_lines(book, layer, head)
@@ -99,7 +98,6 @@ def _knobs(book: Book) -> None:
             "GPT-2 small": _sizes(small),
         },
         "What sets the size of a model",
-        hide_index=True,
     )
     prose.caption("Other code calls n_positions `block_size`, or the context length.")
 
@@ -121,7 +119,6 @@ def _parameters() -> Iterator[Question]:
             "share": [100 * n / total for n in (*parts.values(), total)],
         },
         "Parameters by part",
-        hide_index=True,
         column_config={
             "parameters": st.column_config.NumberColumn(format="localized"),
             "share": st.column_config.NumberColumn(format="%.1f %%"),
@@ -199,7 +196,6 @@ def _released() -> Iterator[Question]:
             "parameters": [sizes.counted(model.config) for model in models],
         },
         "The released models",
-        hide_index=True,
         column_config={"parameters": st.column_config.NumberColumn(format="localized")},
     )
     code(sizes.counted)
@@ -261,7 +257,6 @@ def _explain_line(view: View, line: int, pair: Pair, layer: int, head: int) -> N
                 "shape here": [str(tuple(sizes[axis] for axis in axes)) for _, axes in rows],
             },
             f"What line {line} makes of your sentence",
-            hide_index=True,
         )
     if pair.sizes:
         prose.markdown("Here " + " · ".join(f"**{axis} = {sizes[axis]:,}**" for axis in pair.sizes))

@@ -347,7 +347,6 @@ def _passages(across: Survey, score: str) -> None:
     output.table(
         pd.DataFrame(passages, columns=names).sort_values("value", ascending=False, kind="stable"),
         f"Passages with the highest score: {score}",
-        hide_index=True,
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
     )
     prose.caption(
@@ -602,7 +601,6 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
     output.table(
         group_table(values, grouped, names),
         "Groups of heads that do the same",
-        hide_index=True,
         column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
     )
     alone = len(names) - sum(map(len, grouped))
@@ -671,7 +669,6 @@ def _ranked(
         table,
         f"Heads ranked by {by}",
         key="ranking",
-        hide_index=True,
         height=min(_TABLE, 38 + 35 * len(table)),
         column_config=formats,
         on_select=_choose_row(table["layer"].tolist(), table["head"].tolist()),

@@ -179,7 +179,6 @@ def _of_token(view: View, layer: int, head: int) -> None:
     output.table(
         token_table(*_tokens(name, layer, head, token), names),
         f"What head {layer}.{head} makes of “{names[token]}” by its weights",
-        hide_index=True,
     )
 
 
@@ -212,7 +211,6 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
         table,
         f"Heads that head {layer}.{head} is wired to",
         key="partners",
-        hide_index=True,
         height=38 + 35 * min(4, len(table)),
         column_config={
             column: st.column_config.NumberColumn(format=form)

@@ -64,7 +64,6 @@ def _step(view: View, whole: Trace) -> None:
     output.table(
         _shapes(whole, alone),
         "Shapes of a run of all tokens and of the last alone",
-        hide_index=True,
         height="content",
     )
     config = whole.config
@@ -172,7 +171,6 @@ def _means(
             }
         ),
         "Tokens that a cache keeps, and surprise per token",
-        hide_index=True,
         height="content",
         column_config={
             "bytes kept": st.column_config.NumberColumn(format="localized"),

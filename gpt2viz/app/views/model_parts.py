@@ -83,7 +83,6 @@ def _part_table(found: Sequence[Part], whole: int) -> None:
     output.table(
         table.astype({"in one layer": "Int64"}),
         "Parameters of every part",
-        hide_index=True,
         key="parts",
         placeholder="",
         height="content",
@@ -189,7 +188,6 @@ def _merges(n: int, word: Word) -> None:
             }
         ).astype({"rank": "Int64"}),
         f"Merges of {written}",
-        hide_index=True,
         key=f"merges_{n}",
         placeholder="",
         height="content",
@@ -321,7 +319,6 @@ def _multiply_adds(view: View) -> None:
                 }
             ).astype({"layers": "Int64"}),
             "Multiply-adds of every product",
-            hide_index=True,
             key="products",
             placeholder="",
             height="content",
@@ -363,7 +360,6 @@ def _bytes(view: View) -> None:
             }
         ),
         "Bytes of every tensor",
-        hide_index=True,
         key="activations",
         height=320,
         column_config={"bytes made": _NUMBER, "bytes kept": _NUMBER},

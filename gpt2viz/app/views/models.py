@@ -96,9 +96,7 @@ def _models() -> None:
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
     localized = {name: st.column_config.NumberColumn(format="localized") for name in numbers}
-    output.table(
-        pd.DataFrame(rows), "Models", hide_index=True, key="models", column_config=localized
-    )
+    output.table(pd.DataFrame(rows), "Models", key="models", column_config=localized)
     prose.caption(
         f"{spell(free_memory())} of memory is free. Loading a model needs room for its weights and "
         "its longest run; where there isn't enough, it is refused without trying."
@@ -266,7 +264,6 @@ def _provenance(name: str, folder: Path) -> None:
     output.table(
         pd.DataFrame(rows, columns=["what", "is"]),
         "Where the model comes from",
-        hide_index=True,
         key="origin",
         height="content",
     )
@@ -281,7 +278,6 @@ def _provenance(name: str, folder: Path) -> None:
             }
         ),
         "Its files",
-        hide_index=True,
         key="files",
         height="content",
     )
@@ -323,7 +319,6 @@ def _config(name: str, _colors: Palette) -> None:
             }
         ),
         "Fields of the config",
-        hide_index=True,
         key="fields",
         height="content",
         column_config={"meaning": st.column_config.TextColumn(width="large")},
@@ -338,7 +333,6 @@ def _config(name: str, _colors: Palette) -> None:
         output.table(
             pd.DataFrame({"field": list(others), "value": list(others.values())}),
             "Fields that are not used",
-            hide_index=True,
             key="unused",
             height="content",
         )

@@ -143,7 +143,6 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
         output.table(
             table,
             f"Next tokens after token {position}",
-            hide_index=True,
             height="content",
             column_config=formats | {"id": None, "token": token},
         )
@@ -261,7 +260,6 @@ def _contributions(view: View, position: int) -> None:
         tables.contribution_table(parts),
         f"Contributions to a logit after token {position}",
         place=path,
-        hide_index=True,
         height=330,
         column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},
     )
@@ -426,6 +424,7 @@ def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
     output.table(
         tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
         "Tokens that were written",
+        hide_index=None,
         column_config={"probability (%)": three, "surprise (bits)": three},
     )
     last = f" Only the last {PLAY}: without the mask, each needs a run of its own."

@@ -51,7 +51,6 @@ def show() -> None:
     output.table(
         shown,
         "Every tensor of the run",
-        hide_index=True,
         height=min(600, 38 + 35 * len(shown)),
         placeholder="",
         column_config=_columns(),

@@ -378,7 +378,8 @@ def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> 
             for letter, side in zip("AB", both.both, strict=True)
         }
         table = nearest_table(tokens, stream_places(n_layer), both.vocabulary())
-        output.table(table, "Nearest tokens to the stream", height=min(440, 38 + 35 * len(table)))
+        height = min(440, 38 + 35 * len(table))
+        output.table(table, "Nearest tokens to the stream", hide_index=None, height=height)
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:

@@ -285,7 +285,6 @@ def draw_changes(
         table,
         name,
         place=numbers,
-        hide_index=True,
         column_config=formats | {"id": None},
         height=460,
     )

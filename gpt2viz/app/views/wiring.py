@@ -249,7 +249,6 @@ def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) 
         table,
         "Edges between heads above chance",
         key="edges",
-        hide_index=True,
         height=min(_TABLE, 38 + 35 * len(table)),
         column_config={
             column: st.column_config.NumberColumn(format=form)
