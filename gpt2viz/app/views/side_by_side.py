@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
@@ -22,16 +22,17 @@ from gpt2viz.analysis.comparison import (
 )
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, choose_map_head, choose_query
+from gpt2viz.app.clicks import Cell, choose_map_head, choose_query, open_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.components.lines import on_every_page
+from gpt2viz.app.components.lines import Lined, on_every_page
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
-from gpt2viz.app.source_code import Line
+from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View, Window, whole_text
 from gpt2viz.app.views import edits as editing
-from gpt2viz.app.views import find, layers, measures, two_runs, two_texts
+from gpt2viz.app.views import find, measures, two_runs, two_texts, zoom
 from gpt2viz.app.views.two_runs import (
+    HEIGHT,
     Head,
     Side,
     Sides,
@@ -44,7 +45,7 @@ from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.pictures.compare import aligned_bars, nearest_table, path_lines
-from gpt2viz.pictures.from_trace import difference_in_words, who_sees_whom
+from gpt2viz.pictures.from_trace import difference, difference_in_words, who_sees_whom
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
@@ -83,7 +84,7 @@ def _below(view: View) -> None:
     with choices:
         what = controls.mode(pages.SIDE_BY_SIDE)
     if what == "layers":
-        layers.draw(view, choices)
+        _several_layers(view, choices)
     else:
         _two_sides(view, what, choices)
 
@@ -437,3 +438,163 @@ def _mask_in_words(seen: Panel, query: int) -> str:
 def _listed(names: list[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The layers side by side, a head or "mean" or "rollout", and the way it is drawn."""
+
+    layers: list[int]
+    head: int | str
+    whole_words: bool
+    as_lines: bool
+
+    @property
+    def what(self) -> str:
+        """The head in words."""
+        whole = {"mean": "mean of all heads", "rollout": "rollout"}
+        return whole.get(str(self.head), f"head {self.head}")
+
+    @property
+    def between(self) -> str:
+        """The end of a title."""
+        return " · whole words" if self.whole_words else ""
+
+    def made_by(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
+        """The code that made the numbers of what is ``shown``, a key in ``MEASURES``."""
+        shown = shown if isinstance(self.head, int) else self.head
+        words = self.whole_words and shown != "norms"
+        return measures.made_by(view, self.layers[0], shown, words)
+
+
+def _several_layers(view: View, choices: DeltaGenerator) -> None:
+    """Draw the mode, with what is picked among ``choices``."""
+    part = zoom.window(view)
+    with choices:
+        layer, head = controls.layer_and_head(view)
+        layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
+        as_lines = lines.switched(part)
+        chosen = _Layers(layers, shown, measures.words(), as_lines)
+    _layer_pictures(view, part, chosen)
+    prose.caption(
+        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
+        "reached each token (query) after the layer, if every head counted the same and values, "
+        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+        if chosen.head == "rollout"
+        else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1."
+    )
+    _in_every_layer(view, chosen)
+    if len(layers) > 1:
+        first = f"layer {layers[0]}"
+        prose.caption(difference_in_words("Difference", first, "the other layer", "number"))
+    if chosen.whole_words:
+        prose.caption(measures.words_note(view))
+
+
+def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
+    """The chosen layers, and the difference of each from the first of them."""
+    whole = [
+        measures.layer_panel(
+            view.trace,
+            layer,
+            chosen.head,
+            f"Layer {layer} · {chosen.what}{chosen.between}",
+            chosen.whole_words,
+        )
+        for layer in chosen.layers
+    ]
+    panels = [part.fit(panel) for panel in whole]
+    quantity, (first, *others) = panels[0].quantity.capitalize(), map(str, chosen.layers)
+    alt = panels[0].named(f"{quantity} of layers {', '.join([first, *others])}, {chosen.what}")
+    change = panels[0].named(
+        f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
+    )
+    with st.container(key="layer_charts"):
+        if len(others) in (1, 2):  # all in one row
+            of_layers, of_differences = st.columns([len(whole), len(others)], gap="medium")
+        else:
+            of_layers, of_differences = st.container(), st.container()
+        with of_layers:
+            lines.draw(
+                view,
+                Heatmaps(
+                    alt, panels, n_columns=4, height=HEIGHT, row=view.query, bar=panels[0].quantity
+                ),
+                [Lined(alt, [f"Layer {layer}" for layer in chosen.layers])],
+                as_lines=chosen.as_lines,
+                key="layers_chart",
+                choose=choose_query(panels[0].rows),
+                drag=part.drag(panels[0]),
+            )
+        if others:
+            with of_differences:
+                _layer_differences(view, part, whole, chosen, change)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
+        if chosen.head != "rollout":
+            measures.proof(view, chosen.layers)
+        prose.caption(
+            "Click a row, or a query among lines, to choose its token on every page.",
+            width="content",
+        )
+
+
+def _layer_differences(
+    view: View, part: Window, whole: list[Panel], chosen: _Layers, alt: str
+) -> None:
+    """Every other layer minus the first, whose matrices over the whole text are given."""
+    first = chosen.layers[0]
+    changes = [
+        part.fit(difference(whole[0], other, f"Layer {layer} − layer {first}{chosen.between}"))
+        for layer, other in zip(chosen.layers[1:], whole[1:], strict=True)
+    ]
+    output.picture(
+        Heatmaps(
+            alt,
+            changes,
+            scale="signed",
+            n_columns=3,
+            height=HEIGHT,
+            row=view.query,
+            bar=changes[0].quantity,
+        ),
+        view.colors,
+        key="differences",
+        choose=choose_query(changes[0].rows),
+        drag=part.drag(changes[0]),
+    )
+
+
+def _in_every_layer(view: View, chosen: _Layers) -> None:
+    """One head in every layer, small; a click opens that head, or the layer."""
+    head = chosen.head
+    name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+        prose.markdown(f"**{name} in every layer**", width="content")
+        of_head = measures.of_head(head)
+    strip, scale = measures.in_every_layer(view.trace.key, head, of_head, chosen.whole_words)
+    n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
+    with st.container(key="strip"):
+        output.picture(
+            Heatmaps(
+                f"{name} in every layer: {strip[0].quantity}",
+                strip,
+                scale=scale,
+                n_columns=n_columns,
+                height=(46 + 560 // n_columns) * -(-len(strip) // n_columns),
+                row=view.query,
+                numbers=0,
+                bar=strip[0].quantity,
+            ),
+            view.colors,
+            key="strip_chart",
+            made_by=chosen.made_by(view, of_head),
+            then=lambda cell: _open_layer(int(cell.panel), head),
+        )
+
+
+def _open_layer(layer: int, head: int | str) -> None:
+    """Go to a head of a layer, or to the layer where all its heads were shown as one."""
+    if isinstance(head, int):
+        open_head(layer, head)
+    st.switch_page(pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer}))
