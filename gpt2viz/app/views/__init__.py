@@ -1,1 +1,1 @@
-"""What single pages are made of."""
+"""The pages' contents."""

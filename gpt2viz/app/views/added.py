@@ -17,20 +17,20 @@ _LOG = logging.getLogger("gpt2viz")
 
 def show() -> None:
     """Draw the page that the address names; one message in its place where that can't be."""
-    wanted = address.asked(parameters.ADDED) or ""
-    found = next((one for one in pages.added() if one.plugin.name == wanted), None)
-    if found is None:
+    name = address.asked(parameters.ADDED) or ""
+    shown = next((added for added in pages.added() if added.plugin.name == name), None)
+    if shown is None:
         page.open_menu(pages.ADDED)
         st.info(
-            f"No package here has a page {literal(repr(wanted[:60]))}. Install the one that adds "
+            f"No package here has a page {literal(repr(name[:60]))}. Install the one that adds "
             "it, or choose another page above.",
             icon=":material/extension_off:",
         )
         return
-    view = page.open_page(found)
+    view = page.open_page(shown)
     try:  # whatever it does, the other pages go on
-        draw = found.plugin.load()
-        with blamed(lambda error: f"The page “{found.title}” of {found.plugin.by} raised {error}."):
+        draw = shown.plugin.load()
+        with blamed(lambda error: f"The page “{shown.title}” of {shown.plugin.by} raised {error}."):
             draw(view)
     except PluginError as error:  # the traceback, for who wrote it, to the log
         _LOG.error("gpt2viz: %s", error, exc_info=error)

@@ -88,10 +88,10 @@ _TABLE = 190
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.FIND, _below, _choosing)
+    page_fragment.draw(pages.FIND, _modes, _choosing)
 
 
-def _below(view: View) -> None:
+def _modes(view: View) -> None:
     """Pick a way to look and draw it."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:

@@ -13,14 +13,14 @@ from gpt2viz.labels import counted
 def show() -> None:
     """Draw the page."""
     page.open_menu(pages.GLOSSARY)
-    search, one = st.columns([2, 1], vertical_alignment="bottom", gap="large")
-    wanted = search.text_input(
+    search, chooser = st.columns([2, 1], vertical_alignment="bottom", gap="large")
+    typed = search.text_input(
         "Find a word",
         placeholder="such as softmax or probability",
         **address.text(parameters.FIND_WORD),
     )
     keys = [term.key for term in TERMS]
-    with one:
+    with chooser:
         chosen = st.selectbox(
             "Show one",
             keys,
@@ -28,13 +28,13 @@ def show() -> None:
             placeholder="Choose a word",
             **address.choice(parameters.TERM, keys),
         )
-    found = containing(wanted)
+    matches = containing(typed)
     if chosen:
         menu.glossary_entry(TERM[chosen], chosen=True)
-    if not found:
+    if not matches:
         st.info("No entry here has that in its name or meaning. Try a shorter word.")
-    st.markdown(f"#### {counted(len(found), 'words')}")
-    rest = [term for term in found if term.key != chosen]
+    st.markdown(f"#### {counted(len(matches), 'words')}")
+    rest = [term for term in matches if term.key != chosen]
     half = -(-len(rest) // 2)
     for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):
         with column:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -36,20 +35,12 @@ from gpt2viz.pictures.picture import Heatmaps
 LISTED = 5
 
 
-class Numbers(NamedTuple):
-    """What a head's weights say of places: small enough to keep."""
-
-    by_distance: ByDistance
-    place_weights: PlaceWeights
-    offset: int
-
-
 def draw(view: View, part: Window, layer: int, head: int) -> None:
     """Its scores by weights and in the run, what it writes and looks for, places and partners."""
     left, right = st.columns([6, 5], gap="medium")
     with left:
         _beside(view, part, layer, head)
-        _places(view, layer, head)
+        _by_position(view, layer, head)
     reading = jobs.read_weights(view.model)
     with right:
         _among_all(view, reading, layer, head)
@@ -63,8 +54,8 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
 
 def _beside(view: View, part: Window, layer: int, head: int) -> None:
     """The scores by the weights alone beside the run's."""
-    found = head_circuit(view.model, layer, head).foretells(view.trace)
-    panels = [part.fit(panel) for panel in foretold_panels(found, view.labels)]
+    foretold = head_circuit(view.model, layer, head).foretells(view.trace)
+    panels = [part.fit(panel) for panel in foretold_panels(foretold, view.labels)]
     output.picture(
         Heatmaps(
             panels[0].named(
@@ -85,14 +76,14 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
         choose=choose_query(panels[0].rows),
         drag=part.drag(panels[0]),
     )
-    told = (
+    agreement = (
         "too little to compare"
-        if np.isnan(found.correlation)
-        else f"r = {signed(found.correlation, '.2f')}"
+        if np.isnan(foretold.correlation)
+        else f"r = {signed(foretold.correlation, '.2f')}"
     )
     prose.caption(
-        f"**How far the weights alone foretell this run: {told}.** Left, from each token and its "
-        "place alone, as if no earlier layer had written anything"
+        f"**How far the weights alone foretell this run: {agreement}.** Left, from each token and "
+        "its place alone, as if no earlier layer had written anything"
         + (": in layer 0 nothing else is there. " if layer == 0 else ". ")
         + "Scores are divided as for softmax, less the mean of their row, which softmax forgets."
     )
@@ -156,10 +147,10 @@ def _copying(every: Scores, layer: int, head: int) -> None:
 
 
 def _of_token(view: View, layer: int, head: int) -> None:
-    """What it makes of a token that is typed, else of the chosen one, or of the last: what it
-    writes, and looks for."""
-    place = view.n_tokens - 1 if view.query is None else view.query
-    name, token = view.model.name, view.trace.token_ids[place]
+    """The tokens that it writes and looks for, for a token that is typed, else the chosen or last
+    one."""
+    position = view.n_tokens - 1 if view.query is None else view.query
+    name, token = view.model.name, view.trace.token_ids[position]
     names = run_cache.vocabulary(name)
     offered = list(dict.fromkeys(names[n] for n in view.trace.token_ids))
     picked = predict.pick_token(
@@ -182,21 +173,20 @@ def _of_token(view: View, layer: int, head: int) -> None:
     )
 
 
-def _places(view: View, layer: int, head: int) -> None:
-    """What it makes of places alone."""
-    found = _numbers(view.model.name, layer, head)
+def _by_position(view: View, layer: int, head: int) -> None:
+    """Its scores by positions alone."""
+    by_distance, weights, offset = _position_scores(view.model.name, layer, head)
     output.picture(
-        place_curve(f"Scores of layer {layer}, head {head}, by places alone", found.by_distance),
+        place_curve(f"Scores of layer {layer}, head {head}, by places alone", by_distance),
         view.colors,
         key="places",
         made_by=(head_circuit,),
         of_run=False,
     )
-    weight = found.place_weights.by_distance[found.offset]
-    most = f"the key {counted(found.offset, 'tokens')} back" if found.offset else "the token itself"
+    most = f"the key {counted(offset, 'tokens')} back" if offset else "the token itself"
     prose.caption(
-        f"By places alone it would give most weight, {weight:.2f}, to {most}, and "
-        f"{found.place_weights.first:.2f} to the first."
+        f"By places alone it would give most weight, {weights.by_distance[offset]:.2f}, to {most}, "
+        f"and {weights.first:.2f} to the first."
     )
 
 
@@ -229,9 +219,9 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
 
 
 @st.cache_data(max_entries=400, show_spinner=False)
-def _numbers(name: str, layer: int, head: int) -> Numbers:
+def _position_scores(name: str, layer: int, head: int) -> tuple[ByDistance, PlaceWeights, int]:
     circuit = head_circuit(run_cache.load(name), layer, head)
-    return Numbers(circuit.by_distance, circuit.place_weights, circuit.offset)
+    return circuit.by_distance, circuit.place_weights, circuit.offset
 
 
 @st.cache_data(max_entries=400, show_spinner=False)

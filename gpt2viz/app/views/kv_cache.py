@@ -35,7 +35,7 @@ def draw(view: View, text: RunKey) -> None:
             "after it, so none could be kept as the text goes on."
         )
         return
-    wanted = st.toggle(
+    shown = st.toggle(
         "The KV cache",
         help=prose.tip(
             "A KV cache keeps what was made of the tokens so far. What does reading one more take "
@@ -43,7 +43,7 @@ def draw(view: View, text: RunKey) -> None:
         ),
         **address.switch(parameters.CACHE),
     )
-    if not wanted:
+    if not shown:
         return
     whole = run_cache.run(text)
     if len(whole.token_ids) == 1:
@@ -157,7 +157,7 @@ def _means(
     edits: Mapping[str, tuple[Edit, ...]],
     bits: Mapping[str, NDArray[np.float64]],
 ) -> None:
-    """What each cache holds after the last token, and its surprise per token."""
+    """The contents of each cache after the last token, and its surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_alone(whole.key)) // n
     held = [kept(edits[name], n) for name in POLICIES]
@@ -180,7 +180,7 @@ def _means(
 
 
 def _words(edits: Mapping[str, tuple[Edit, ...]], fits: bool) -> None:
-    """What there is to know about the curves; ``fits`` says that nothing had to be dropped."""
+    """Explain the curves; ``fits`` says that nothing had to be dropped."""
     (oldest,), (first,) = edits["drop the oldest"], edits["keep the first"]
     prose.caption(
         ("**The text fits: nothing is dropped yet.** " if fits else "")

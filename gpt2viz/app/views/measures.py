@@ -1,4 +1,4 @@
-"""What is shown of every head: its weights, or what they come to, between tokens or words."""
+"""Measures of heads: their weights, or the effect of these, between tokens or words."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Mad
 
 
 def words_note(view: View) -> str:
-    """What is said above pictures of whole words."""
+    """The note on pictures of whole words."""
     n_words = len(word_starts(view.trace.token_bytes, view.trace.apart))
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
@@ -113,8 +113,8 @@ def words_note(view: View) -> str:
 
 def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
     """A layer's attention weights, between tokens or words."""
-    found = weights_measure(trace, trace.labels, layer)
-    return in_words(found, trace) if whole_words else found
+    result = weights_measure(trace, trace.labels, layer)
+    return in_words(result, trace) if whole_words else result
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
@@ -122,8 +122,8 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 
     Its tip tells the largest difference and the largest number of all of these layers.
     """
-    found = [_proof(view.trace.key, n) for n in layers]
-    apart, largest = map(max, zip(*found, strict=True))
+    proofs = [_proof(view.trace.key, n) for n in layers]
+    apart, largest = map(max, zip(*proofs, strict=True))
     prose.caption(
         "✓ checked" if apart <= _ROUNDING * largest else "✗ **not what the model computed**",
         help=prose.tip(
@@ -152,21 +152,21 @@ def _proof(key: RunKey, layer: int) -> tuple[float, float]:
 
 def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure:
     """The numbers of a layer's heads under that measure."""
-    found = weights(trace, layer, whole_words)
+    result = weights(trace, layer, whole_words)
     if chosen == "norms":
         lengths = value_weighted(run_cache.load(trace.model_name), trace, layer)
-        return replace(found, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
+        return replace(result, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
     if chosen == "rest":
-        rest = without_first(found.values)
+        rest = without_first(result.values)
         return replace(
-            found,
-            values=np.where(np.isnan(found.values), found.values, np.nan_to_num(rest)),
-            hidden=np.isnan(rest) & ~np.isnan(found.values) | found.hidden,
+            result,
+            values=np.where(np.isnan(result.values), result.values, np.nan_to_num(rest)),
+            hidden=np.isnan(rest) & ~np.isnan(result.values) | result.hidden,
             quantity=f"share of the rest{' between words' if whole_words else ''}",
             hidden_text="left out: the first column, or masked",
             hidden_name="left out or masked",
         )
-    return found
+    return result
 
 
 def draw_weights(
@@ -260,14 +260,14 @@ def in_every_layer(
 
 def layer_panel(trace: Trace, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
     """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
-    found, head = weights_measure(trace, trace.labels, layer), 0
+    result, head = weights_measure(trace, trace.labels, layer), 0
     if isinstance(which, int):
         head = which
     else:
-        found = mean_of_heads(found)
+        result = mean_of_heads(result)
     if which == "rollout":
         mixed = rollout(trace, layer)[None]
-        found = replace(found, values=mixed, quantity="share of the token's start")
+        result = replace(result, values=mixed, quantity="share of the token's start")
     if whole_words:
-        found = in_words(found, trace)
-    return one_head(found, head, title, str(which))
+        result = in_words(result, trace)
+    return one_head(result, head, title, str(which))

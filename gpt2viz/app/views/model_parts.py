@@ -39,8 +39,8 @@ _NUMBER = st.column_config.NumberColumn(format="localized")
 def parameter_counts(name: str, colors: Palette) -> None:
     """Every part, all layers together, from the sizes that the files must have."""
     config = read_config(run_cache.model_folders()[name])
-    found = parts(config)
-    counts = [part.n_parameters for part in found]
+    listed = parts(config)
+    counts = [part.n_parameters for part in listed]
     whole = sum(counts)
     prose.markdown(
         f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
@@ -48,7 +48,7 @@ def parameter_counts(name: str, colors: Palette) -> None:
     )
     table, chart = st.columns(2, gap="large")
     with table:
-        _part_table(found, whole)
+        _part_table(listed, whole)
         prose.caption(
             "The unembedding (`lm_head`), which makes the logits, has no weights of its own: it "
             "uses the table of token embeddings again (weight tying). They are counted once, as "
@@ -58,7 +58,7 @@ def parameter_counts(name: str, colors: Palette) -> None:
             "this model doesn't tie it to the token embeddings."
         )
     with chart:
-        names, groups = [part.name for part in found], [part.group for part in found]
+        names, groups = [part.name for part in listed], [part.group for part in listed]
         what = f"Parameters of every part of {name}"
         output.picture(
             part_bars(what, names, groups, counts, "parameters"),
@@ -69,15 +69,15 @@ def parameter_counts(name: str, colors: Palette) -> None:
         )
 
 
-def _part_table(found: Sequence[Part], whole: int) -> None:
-    counts = [*(part.n_parameters for part in found), whole]
+def _part_table(listed: Sequence[Part], whole: int) -> None:
+    counts = [*(part.n_parameters for part in listed), whole]
     table = pd.DataFrame(
         {
-            "part": [*(part.name for part in found), "all"],
-            "in one layer": [*(p.each if p.times > 1 else None for p in found), None],
+            "part": [*(part.name for part in listed), "all"],
+            "in one layer": [*(p.each if p.times > 1 else None for p in listed), None],
             "in the model": counts,
             "share (%)": [100 * n / whole for n in counts],
-            "weights": [*(part.tensors for part in found), ""],
+            "weights": [*(part.tensors for part in listed), ""],
         }
     )
     output.table(
@@ -133,7 +133,7 @@ def tokenizer(name: str, _colors: Palette) -> None:
 
 
 def _around(tokenizer: Tokenizer) -> None:
-    """What this tokenizer puts around every text, if anything."""
+    """Name the tokens that this tokenizer puts around every text, if any."""
     parts = [
         f"{sentence.token_markdown(tokenizer, ids)} {where} it"
         for ids, where in ((tokenizer.first, "before"), (tokenizer.last, "after"))
@@ -284,8 +284,8 @@ def cost(view: View) -> None:
 
 
 def _multiply_adds(view: View) -> None:
-    found = products(view.trace)
-    counts = [product.multiply_adds for product in found]
+    work = products(view.trace)
+    counts = [product.multiply_adds for product in work]
     whole, n = sum(counts), view.n_tokens
     prose.markdown(
         f"#### {whole:,} multiply-adds for {n} token{'s' if n > 1 else ''}\n"
@@ -298,8 +298,8 @@ def _multiply_adds(view: View) -> None:
         output.picture(
             part_bars(
                 "Multiply-adds of every part of the run",
-                [product.name for product in found],
-                [product.group for product in found],
+                [product.name for product in work],
+                [product.group for product in work],
                 counts,
                 "multiply-adds",
             ),
@@ -311,10 +311,10 @@ def _multiply_adds(view: View) -> None:
         output.table(
             pd.DataFrame(
                 {
-                    "product": [*(product.name for product in found), "all"],
-                    "numbers made · length of the sum": [*(p.formula for p in found), ""],
-                    "in this run": [*(product.worked for product in found), ""],
-                    "layers": [*(p.times if p.times > 1 else None for p in found), None],
+                    "product": [*(product.name for product in work), "all"],
+                    "numbers made · length of the sum": [*(p.formula for p in work), ""],
+                    "in this run": [*(product.worked for product in work), ""],
+                    "layers": [*(p.times if p.times > 1 else None for p in work), None],
                     "multiply-adds": [*counts, whole],
                 }
             ).astype({"layers": "Int64"}),
@@ -328,7 +328,7 @@ def _multiply_adds(view: View) -> None:
 
 
 def _counting_note(view: View) -> str:
-    """What the multiply-adds leave out, and what they hold that the run doesn't use."""
+    """The note on work that isn't counted, and on counted work that the run doesn't use."""
     later = "Later keys, which the causal mask throws away, are counted. "
     return (
         "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
@@ -340,13 +340,13 @@ def _counting_note(view: View) -> str:
 
 def _bytes(view: View) -> None:
     tensors = activations(view.trace)
-    made, kept = sum(t.made for t in tensors), sum(t.kept for t in tensors)
+    made, stored = sum(t.made for t in tensors), sum(t.kept for t in tensors)
     prose.markdown(
-        f"#### {spell(view.model.nbytes)} of weights, {spell(kept)} kept of this run\n"
+        f"#### {spell(view.model.nbytes)} of weights, {spell(stored)} kept of this run\n"
         f"The weights are read once, whatever the text's length, apart from the embeddings: of "
         "those, one row per token, but all rows for the logits where the unembedding is tied to "
         f"them. The run made {spell(made)} of tensors, shared memory counted once; the trace "
-        f"keeps {spell(kept)} for the pictures."
+        f"keeps {spell(stored)} for the pictures."
     )
     output.table(
         pd.DataFrame(

@@ -135,8 +135,8 @@ def _ask_by_name() -> None:
             help="Any GPT-2 there, by its owner and name. Only safetensors are read.",
             width=420,
         ).strip()
-        asked = st.form_submit_button("Look it up", icon=":material/search:")
-    if picked or (asked and name):
+        submitted = st.form_submit_button("Look it up", icon=":material/search:")
+    if picked or (submitted and name):
         st.session_state["offer"] = _offer(picked or name)
     offer: hub.Offer | None = st.session_state.get("offer")
     if offer is not None:
@@ -152,7 +152,7 @@ def _released(names: Sequence[str]) -> str | None:
 
 
 def _offer(name: str) -> hub.Offer | None:
-    """What the hub has under that name; or one message."""
+    """The hub's model of that name; or None, with a message."""
     try:
         if not server_config.allows(name):
             raise GPT2VizError(f"The owner of this server has not allowed {name!r:.100}.")
@@ -230,8 +230,8 @@ def _card(name: str, _colors: Palette) -> None:
     with source:
         _provenance(name, folder)
     with text:
-        found = run_cache.card(name)
-        if found is None:
+        card = run_cache.card(name)
+        if card is None:
             st.info(
                 "This model's folder has no card (README.md) that can be read.",
                 icon=":material/info:",
@@ -243,8 +243,8 @@ def _card(name: str, _colors: Palette) -> None:
                 "out: nothing is loaded from elsewhere."
             )
         with st.container(key="card", border=True):
-            st.markdown(found.text)
-        if found.cut:
+            st.markdown(card.text)
+        if card.cut:
             prose.caption("The card goes on; only its beginning is shown.")
 
 
@@ -255,8 +255,8 @@ def _provenance(name: str, folder: Path) -> None:
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
     if aside := set_aside(folder):
         rows.append(("set aside", f"{', '.join(aside)}: other tasks' heads, which aren't run"))
-    found = run_cache.card(name)
-    rows += [(f"card: {what}", text) for what, text in (found.facts if found else {}).items()]
+    card = run_cache.card(name)
+    rows += [(f"card: {what}", text) for what, text in (card.facts if card else {}).items()]
     for field in ("_name_or_path", "transformers_version"):
         if _config.get(field):
             rows.append((f"config: {field}", written(_config[field])))

@@ -29,19 +29,19 @@ def show() -> None:
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
     prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
-    wanted = search.text_input(
+    typed = search.text_input(
         "Filter",
         placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
         help="Keeps the rows that contain this text in any column.",
         **address.text(parameters.FILTER),
     )
-    shown = tables.containing(table, wanted)
+    shown = tables.containing(table, typed)
     # Without the checksum of the weights, which takes a while to read; Save writes it too.
-    said = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
+    about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
     download.download_button(
         "CSV",
-        export.table_bytes(shown, "csv", said),
-        file_name=export.file_name(said, "csv"),
+        export.table_bytes(shown, "csv", about),
+        file_name=export.file_name(about, "csv"),
         mime="text/csv",
         icon=":material/download:",
         on_click="ignore",
@@ -58,7 +58,7 @@ def show() -> None:
 
 
 def _columns() -> dict[str, Any]:
-    """What is said of the table's columns, and how their numbers are written."""
+    """The tips and formats of the table's columns."""
     return {
         "step": st.column_config.NumberColumn(help="Order in which the run made it"),
         "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),

@@ -75,10 +75,10 @@ _MAP_CAPTION = (
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.SIDE_BY_SIDE, _below)
+    page_fragment.draw(pages.SIDE_BY_SIDE, _modes)
 
 
-def _below(view: View) -> None:
+def _modes(view: View) -> None:
     """Pick the difference between both sides, and draw it."""
     choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
     with choices:
@@ -424,7 +424,8 @@ def _mask(view: View, part: Window) -> None:
 
 
 def _mask_in_words(seen: Panel, query: int) -> str:
-    """Which tokens a query may see and which it may not, as Markdown; ``seen`` is 1 for yes."""
+    """The tokens that a query may see and those that it may not, as Markdown; ``seen`` is 1 for
+    yes."""
     names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
     allowed = seen.values[query] > 0
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]

@@ -115,8 +115,8 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
     texts = [change.text for change in changes]
 
     def name(n: int) -> str:
-        place, token, _text = changes[n]
-        return f"{place} {labels[place]} → {names[token]}"
+        position, token, _text = changes[n]
+        return f"{position} {labels[position]} → {names[token]}"
 
     def pick() -> None:
         if (n := st.session_state[_CHANGE]) is not None:

@@ -25,17 +25,17 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.WHAT_IF, _below, _choosing)
+    page_fragment.draw(pages.WHAT_IF, _modes, _choosing)
 
 
 def _choosing() -> str:
-    """What it does to choose a token of the sentence."""
+    """A hint at what choosing a token of the sentence does."""
     patches = address.asked(parameters.WHAT_IF) == "depends"
     return "" if patches else sentence.LIGHT_UP
 
 
-def _below(view: View) -> None:
-    """What is changed is picked, and then drawn."""
+def _modes(view: View) -> None:
+    """Pick a mode and draw it."""
     choices = st.container(
         key="new_edit", horizontal=True, vertical_alignment="center", gap="small"
     )
@@ -78,14 +78,14 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
     """The weights of the head ``at`` (layer, head) in both runs, and their difference."""
     (layer, head), edited = at, both.b.trace.edits
     titles = both.a.title(at), both.b.title(at)
-    found = two_runs.weights(both, (at, at), titles, "Changed − baseline")
-    shown, what = found.fit((part, part)), f"Weights of layer {layer}, head {head}"
+    weights = two_runs.weights(both, (at, at), titles, "Changed − baseline")
+    shown, what = weights.fit((part, part)), f"Weights of layer {layer}, head {head}"
     hint = (
         "Click a cell to hide its key from its query in every head; click again to undo it."
         if part.exact
         else "Drag over a part of the text first; a click on a cell there hides a key from a query."
     )
-    if edited and not found.change.values.any():
+    if edited and not weights.change.values.any():
         hint += " **This head's weights are the same in both runs.**"
     with st.container(key="whatif", gap="xsmall"):
         two_runs.draw(
@@ -102,7 +102,7 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:
-    """What comes after the token in both runs; the tokens whose probability changed most."""
+    """Draw both predictions after the token; returns the largest changes of a probability."""
     view, position = both.a.view, both.a.token
     prose.markdown(
         f":small[**What comes after token {position} “{literal(view.labels[position])}”**]"
@@ -118,7 +118,7 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
 
 
 def _words(view: View, edits: tuple[Edit, ...]) -> None:
-    """What there is to know about the pictures above."""
+    """Explain the pictures above."""
     prose.markdown(
         "Change something inside the model, and the **whole model runs again** with it. Edits add "
         "up, and the link carries them; other pages show the model as it is, unless they say so. "
@@ -174,7 +174,7 @@ def _lenses(both: Sides) -> None:
 
 
 def _where(both: Sides, layer: int, head: int) -> None:
-    """How far the weights of every head differ at most; a click shows the head above."""
+    """The largest change of a weight in every head; a click shows the head above."""
     if not (both.b.trace.edits and all(run.explicit for run in both.traces)):
         return
     prose.markdown(

@@ -67,23 +67,23 @@ def draw(view: View, chosen: Step) -> None:
 
 
 def _hides(view: View, step: Step) -> str:
-    """What hides a cell's key from its query."""
+    """The name of what hides a cell's key from its query."""
     return "The mask" if view.trace.causal and step.key > step.query else "An edit"
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
     """The heads that were opened from a cell on. Raises ``ValueError`` where one isn't there."""
-    found, above = parse_steps(raw), chosen
-    for step in found:
+    steps, above = parse_steps(raw), chosen
+    for step in steps:
         seen = range(step.query + 1 if view.trace.causal else view.n_tokens)
         at = step.query in (above.query, above.key) and step.key in seen
         if not (step.layer < above.layer and step.head < view.model.config.n_head and at):
             raise ValueError(raw)
         above = step
-    return found
+    return steps
 
 
-def _said(view: View, step: Step) -> str:
+def _cell_in_words(view: View, step: Step) -> str:
     """A cell as Markdown: "head 1.4, from 8 ·cat to 2 ·sat"."""
     asks, answers = (f"{n} {literal(view.labels[n])}" for n in (step.query, step.key))
     return f"head {step.layer}.{step.head}, from {asks} to {answers}"
@@ -96,22 +96,22 @@ def _way_down(view: View, steps: Sequence[Step]) -> None:
     with st.container(key="why_path", horizontal=True, vertical_alignment="center", gap="small"):
         for n, step in enumerate(steps[:-1]):
             st.button(
-                f"H{_said(view, step)[1:]}",
+                f"H{_cell_in_words(view, step)[1:]}",
                 key=f"why_back_{n}",
                 icon=":material/arrow_upward:",
                 type="tertiary",
                 on_click=address.put,
                 args=(parameters.WHY, tuple(steps[1 : n + 1])),
             )
-        prose.markdown(f"→ **{_said(view, steps[-1])}**")
+        prose.markdown(f"→ **{_cell_in_words(view, steps[-1])}**")
 
 
 def _answer(view: View, case: Reason) -> None:
     """The reason in sentences; the one that names a rule stands out."""
-    first, *said = case.words([literal(label) for label in view.labels])
+    first, *sentences = case.words([literal(label) for label in view.labels])
     if case.rule is not None:
-        said[-1] = f"**{said[-1]}**"
-    paragraphs = "\n\n".join([f"**{first}**", " ".join(said[:-1]), *said[-1:]])
+        sentences[-1] = f"**{sentences[-1]}**"
+    paragraphs = "\n\n".join([f"**{first}**", " ".join(sentences[:-1]), *sentences[-1:]])
     prose.markdown(paragraphs.replace(" %", "\u00a0%"))  # a share is not broken in two
 
 
@@ -121,8 +121,8 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
     By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
-    behind = [case.behind(side, part) for side, part in parts]
-    heads = list(dict.fromkeys(step for step in behind if step is not None))
+    sources = [case.behind(side, part) for side, part in parts]
+    heads = list(dict.fromkeys(step for step in sources if step is not None))
     if not heads:
         return
     prose.markdown(
@@ -141,7 +141,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
     edits = (*view.trace.edits, Edit("off", opened.layer, opened.head))
     line = st.container(horizontal=True, vertical_alignment="center", gap="small")
     line.button(
-        f"Why {_said(view, opened)}?",
+        f"Why {_cell_in_words(view, opened)}?",
         key=f"why_{opened}",
         icon=":material/arrow_downward:",
         type="tertiary",
@@ -149,13 +149,13 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         args=(parameters.WHY, (*steps[1:], opened)),
     )
     part = Part("head", opened.layer, opened.head)
-    said = f"sum **{case.row.without_part(at.key, part):.2f}**"
+    weights_left = f"sum **{case.row.without_part(at.key, part):.2f}**"
     if runs:
         run = run_cache.run(replace(view.trace.key, edits=edits))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
-        said += f", run **{weights[at.head, 0, at.key]:.2f}**"
-    prose.markdown(said, place=line, width="content")
-    wanted: dict[Parameter, Any] = {
+        weights_left += f", run **{weights[at.head, 0, at.key]:.2f}**"
+    prose.markdown(weights_left, place=line, width="content")
+    changes: dict[Parameter, Any] = {
         parameters.EDITS: edits,
         parameters.LAYER: at.layer,
         parameters.HEAD: at.head,
@@ -166,7 +166,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         label="What if",
         icon=":material/arrow_forward:",
         help=prose.tip(f"Switch {part} off and see all that changes."),
-        query_params=address.parameters(wanted),
+        query_params=address.parameters(changes),
         width="content",
     )
 
@@ -220,16 +220,16 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
         prose.caption("No path leads here: the query sees a single key, whatever was written.")
         return
     ways = {
-        (hop.step.layer, hop.step.head): (*steps[1:], *(one.step for one in hops[1 : n + 1]))
+        (hop.step.layer, hop.step.head): (*steps[1:], *(later.step for later in hops[1 : n + 1]))
         for n, hop in enumerate(hops)
     }
-    found = run_cache.every_head(view.trace.key, False)
-    drawn = path_map(hops, found.tiles, view.trace.hidden_pairs(), view.labels)
-    wanted = attention.draw_map(
-        drawn, found.looks, "", view.colors, key="why_map", choose=_follow(ways)
+    every = run_cache.every_head(view.trace.key, False)
+    drawn = path_map(hops, every.tiles, view.trace.hidden_pairs(), view.labels)
+    opened = attention.draw_map(
+        drawn, every.looks, "", view.colors, key="why_map", choose=_follow(ways)
     )
-    if wanted:
-        open_head(*wanted)
+    if opened:
+        open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])
     with st.container(key="why_hops", gap="small"):
         for n, hop in enumerate(hops):
@@ -243,12 +243,12 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
 def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
     """One cell of the path with its strongest part."""
     line = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    said = f"H{_said(view, hop.step)[1:]}"
+    words = f"H{_cell_in_words(view, hop.step)[1:]}"
     if n == 0:
-        prose.markdown(f"**{said}**:", place=line, width="content")
+        prose.markdown(f"**{words}**:", place=line, width="content")
     else:
         line.button(
-            said,
+            words,
             key=f"why_hop_{n}",
             icon=":material/arrow_downward:",
             type="tertiary",
@@ -308,9 +308,9 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
 
 
 def _openings(case: Reason) -> dict[tuple[Side, Part], Step]:
-    """Where every head before had looked, at the query and at the key."""
-    found = {(side, name): case.behind(side, name) for side in _SIDES for name in case.row.names}
-    return {part: step for part, step in found.items() if step is not None}
+    """The cells that every earlier head had looked at, from the query and from the key."""
+    sources = {(side, name): case.behind(side, name) for side in _SIDES for name in case.row.names}
+    return {part: step for part, step in sources.items() if step is not None}
 
 
 def _open(

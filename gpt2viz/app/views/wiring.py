@@ -60,9 +60,9 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         choice = _pick_choices()
     reading = jobs.read_weights(view.model)
     jobs.weights_bar(reading)
-    if (found := reading.wiring) is None:
+    if (every_edge := reading.wiring) is None:
         return
-    drawn = wired(found, *choice)
+    drawn = wired(every_edge, *choice)
     if not drawn.pairs:
         st.info(
             "There is nothing to wire by this measure: each head reads or writes all that there "
@@ -70,8 +70,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
             icon=":material/info:",
         )
         return
-    copying, edges = _copying(view, found), drawn.edges
-    chosen = _chosen(view, found, drawn, choice, copying)
+    copying, edges = _copying(view, every_edge), drawn.edges
+    chosen = _chosen(view, every_edge, drawn, choice, copying)
     if chosen is not None and chosen[:3] not in [edge[:3] for edge in edges]:
         edges = (*edges, chosen)
     carries_here = [_carries(view, edge) for edge in edges]
@@ -80,7 +80,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     with right:
         _table(edges, choice.by, carries_here)
         if chosen is not None:
-            patched = _one_edge(view, found, chosen, choice.by, drawn.limit)
+            patched = _one_edge(view, every_edge, chosen, choice.by, drawn.limit)
     with left:
         _graph(view, edges, carries_here, chosen, choice.by, patched)
         if copying is not None:
@@ -139,13 +139,13 @@ class Copying(NamedTuple):
     copies: float
 
 
-def _copying(view: View, found: Composition) -> Copying | None:
+def _copying(view: View, every_edge: Composition) -> Copying | None:
     """The edge that copying is made of, by the scores on random tokens said twice."""
     probe = run_cache.probe(replace(view.trace.key, causal=True))
     if probe is None:
         return None
     scores = run_cache.head_scores(probe.key)
-    edge = copying_edge(found, scores)
+    edge = copying_edge(every_edge, scores)
     if edge is None:
         return None
     back, copies = scores["previous token"][edge.sender], scores["induction"][edge.receiver]
@@ -153,7 +153,7 @@ def _copying(view: View, found: Composition) -> Copying | None:
 
 
 def _chosen(
-    view: View, found: Composition, drawn: Wired, choice: Choices, copying: Copying | None
+    view: View, every_edge: Composition, drawn: Wired, choice: Choices, copying: Copying | None
 ) -> Edge | None:
     """The chosen edge: at first the one that copying is made of, else the strongest of all."""
     config = view.model.config
@@ -167,7 +167,7 @@ def _chosen(
 
     expected = "a head, one of a later layer, and q, k or v, such as 0.0:1.0:k"
     if names := address.several_values(parameters.EDGE, parse, expected):
-        edge = found.edge(*names[0])
+        edge = every_edge.edge(*names[0])
         if not np.isnan(edge.z(choice.by)):
             return edge
     above = copying is not None and copying.edge.z(choice.by) > drawn.limit
@@ -277,7 +277,7 @@ def _habits(copying: Copying, by: Measure, limit: float) -> None:
 
 
 def _one_edge(
-    view: View, found: Composition, edge: Edge, by: Measure, limit: float
+    view: View, every_edge: Composition, edge: Edge, by: Measure, limit: float
 ) -> PatchedPath | None:
     """Its weights, this sentence, and both heads as one; returns its path, if patched."""
     (a, b), (c, d) = edge.sender, edge.receiver
@@ -296,7 +296,7 @@ def _one_edge(
     with picture:
         _as_one(view, edge)
     with words:
-        _acts(view, found, edge, by)
+        _acts(view, every_edge, edge, by)
         return _path(view, edge)
 
 
@@ -331,8 +331,8 @@ def _on_this_sentence(view: View, edge: Edge, carried: Carried) -> str:
 def _as_one(view: View, edge: Edge) -> None:
     """The pattern of both heads as one, on the sentence."""
     (a, b), (c, d) = edge.sender, edge.receiver
-    found = virtual_head(view.model, edge.sender, edge.receiver)
-    panel = joint_pattern(found, view.trace, view.labels)
+    virtual = virtual_head(view.model, edge.sender, edge.receiver)
+    panel = joint_pattern(virtual, view.trace, view.labels)
     output.picture(
         Heatmaps(
             f"Pattern of head {c}.{d} after head {a}.{b}, as one virtual head",
@@ -349,10 +349,10 @@ def _as_one(view: View, edge: Edge) -> None:
     )
 
 
-def _acts(view: View, found: Composition, edge: Edge, by: Measure) -> None:
+def _acts(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
     """The copying score of both heads as one, and their edge into values."""
     (a, b), (c, d) = edge.sender, edge.receiver
-    z = found.edge(edge.sender, edge.receiver, "v").z(by)
+    z = every_edge.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
     copying = (
         "it writes nothing" if np.isnan(score) else f"copying score **{signed(score, '+.2f')}**"
