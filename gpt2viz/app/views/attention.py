@@ -12,7 +12,7 @@ import streamlit as st
 
 from gpt2viz.analysis.finite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import open_head
+from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import attention as components
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.attention import Heads
@@ -50,8 +50,7 @@ _SINK = (
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What is shown: a head of every page, ``more`` of its layer, by a measure, between tokens or
-    words."""
+    """The choices: a head of every page, ``more`` of its layer, a measure, tokens or words."""
 
     layer: int
     head: int
@@ -67,7 +66,7 @@ class _Chosen:
 
     @property
     def between(self) -> str:
-        """What is added to a title."""
+        """The end of a title."""
         return " · whole words" if self.whole_words else ""
 
 
@@ -77,7 +76,7 @@ def show() -> None:
 
 
 def _heads(view: View) -> None:
-    """The map, the chosen head beside it, and what is told of both."""
+    """The map, the chosen head beside it, and notes on both."""
     layer, head = controls.layer_and_head(view)
     the_map, large = st.columns([4, 3], gap="medium")
     with (
@@ -120,28 +119,29 @@ def _map(
     best: Sequence[tuple[str, float]],
 ) -> Thumbnails:
     """Every head of the model; a click chooses one. ``best`` are the most probable tokens."""
-    one = numbers
+    weights = numbers
     if chosen.shown != "weights":
-        one = measures.weights(view.trace, chosen.layer, chosen.whole_words)
+        weights = measures.weights(view.trace, chosen.layer, chosen.whole_words)
+    coming = f"“{best[0][0]}” {100 * best[0][1]:.1f} %" if best else "NaN, not a number"
     drawn = Thumbnails(
         f"Attention weights of every head{chosen.between}: layers down, heads across",
         found.tiles,
-        one.hidden[0],
-        one.labels,
-        one.positions,
+        weights.hidden[0],
+        weights.labels,
+        weights.positions,
         row=view.query,
         chosen=(chosen.layer, chosen.head),
     )
-    wanted = components.draw_map(
+    opened = components.draw_map(
         drawn,
         found.looks,
-        _coming(best),
+        f"Prediction: {coming}",
         view.colors,
         key="all_heads",
-        choose=_choose(one.positions),
+        choose=_choose(weights.positions),
     )
-    if wanted:
-        open_head(*wanted)
+    if opened:
+        open_head(*opened)
     return drawn
 
 
@@ -149,8 +149,7 @@ def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None],
     """A head that is clicked in the map is chosen on every page, and a token reached by keys."""
 
     def choose(layer: int, head: int, token: int | None) -> None:
-        address.put(parameters.LAYER, layer)
-        address.put(parameters.HEAD, head)
+        choose_head(layer, head)
         if token is not None:
             address.put(parameters.QUERY, token if positions is None else positions[token])
 
@@ -180,7 +179,7 @@ def _large(
     )
     config = view.model.config
     every = product(range(config.n_layer), range(config.n_head))
-    told = every if here else [(chosen.layer, chosen.head)]
+    described = every if here else [(chosen.layer, chosen.head)]
     heads = Heads(
         chosen.layer,
         chosen.head,
@@ -188,7 +187,7 @@ def _large(
         config.n_head,
         here,
         _names(view, chosen) if here else [],
-        _does(view, chosen, list(told)),
+        _does(view, chosen, list(described)),
         _opened(view, chosen),
         examples.told(view.trace),
         chosen.between,
@@ -199,7 +198,7 @@ def _large(
 
 
 def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict[str, str]:
-    """What heads (layer, head) do in words, by their names, in the numbers that are shown."""
+    """The work of heads (layer, head) in words, by their names, in the numbers shown."""
     runs = [view.trace]
     if not view.trace.causal:
         runs.append(run_cache.run(_with_mask(view)))
@@ -210,7 +209,7 @@ def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict
     }
 
     def panels(layer: int, head: int) -> list[Panel]:
-        return [one_head(one, head, "", chosen.shown) for one in numbers[layer]]
+        return [one_head(of_run, head, "", chosen.shown) for of_run in numbers[layer]]
 
     return {f"{n}.{h}": describe_head(*panels(n, h), query=view.query, write=str) for n, h in heads}
 
@@ -223,7 +222,7 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
 
 
 def _opened(view: View, chosen: _Chosen) -> str:
-    """Why it is this head that opened; "" where it was chosen."""
+    """The reason why this head opened; "" where it was chosen."""
     among = {
         (True, True): "all heads",
         (False, True): f"all heads of layer {chosen.layer}",
@@ -245,21 +244,15 @@ def _with_mask(view: View) -> RunKey:
 
 def _most_probable(view: View) -> list[tuple[str, float]]:
     """The tokens that are most probable after the last one; none where they aren't numbers."""
-    found = view.trace.next_token_probabilities[0]
-    if not np.isfinite(found).all():
+    share = view.trace.next_token_probabilities[0]
+    if not np.isfinite(share).all():
         return []
     decode = view.model.tokenizer.token_bytes
-    return [(label(decode(int(n))), float(found[n])) for n in largest(found, _TOP)]
-
-
-def _coming(best: Sequence[tuple[str, float]]) -> str:
-    """What stands below the map."""
-    said = f"“{best[0][0]}” {100 * best[0][1]:.1f} %" if best else "NaN, not a number"
-    return f"Prediction: {said}"
+    return [(label(decode(int(n))), float(share[n])) for n in largest(share, _TOP)]
 
 
 def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
-    """What comes after the last token."""
+    """The most probable tokens after the last one."""
     if not best:
         return
     listed = "  ".join(f":blue-background[{literal(text)}] {100 * p:.1f} %" for text, p in best)
@@ -271,10 +264,7 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
 def _about(
     view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
-    """What there is to know about both pictures: code, numbers, words.
-
-    ``strong`` says whether some head's first column is.
-    """
+    """Code, numbers and words of both pictures; ``strong`` is some head's first column."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
     pooled = len(drawn.labels) > THUMBNAIL

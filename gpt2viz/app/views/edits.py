@@ -51,7 +51,7 @@ _REFUSED, _OFFERED = "_edit_refused", "_edit_offered"
 
 
 class _Frame(NamedTuple):
-    """What an edit must fit into: all that a button needs to remember of a run."""
+    """The bounds of an edit: all that a button needs to remember of a run."""
 
     config: GPT2Config
     n_tokens: int
@@ -69,8 +69,8 @@ def _edits() -> tuple[Edit, ...]:
     examples = (
         f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
-    found: tuple[Edit, ...] = address.several_values(parameters.EDITS, _parse, examples)
-    return found
+    edits: tuple[Edit, ...] = address.several_values(parameters.EDITS, _parse, examples)
+    return edits
 
 
 def _parse(raw: str) -> tuple[Edit, ...]:
@@ -79,15 +79,15 @@ def _parse(raw: str) -> tuple[Edit, ...]:
     return parse_edits(raw)
 
 
-def wanted() -> tuple[Edit, ...]:
-    """The edits in the address where a page that makes none asks whether they shall act.
+def pick() -> tuple[Edit, ...]:
+    """Pick whether the edits in the address act, on a page that makes none.
 
-    With edits after which a run can't be taken apart there are none.
+    Those after which a run can't be taken apart never do.
     """
-    found = _edits()
-    if not found:
+    edits = _edits()
+    if not edits:
         return ()
-    apart = not nonlinear_edits(found)
+    apart = not nonlinear_edits(edits)
     on: bool = st.toggle(
         "With the edits",
         disabled=not apart,
@@ -100,10 +100,10 @@ def wanted() -> tuple[Edit, ...]:
         ),
         **address.switch(parameters.EDITED, movable=apart),
     )
-    return found if on else ()
+    return edits if on else ()
 
 
-def acting(view: View, edits: tuple[Edit, ...]) -> View:
+def apply(view: View, edits: tuple[Edit, ...]) -> View:
     """The view of the run with these edits; one message and the end of the page for impossible."""
     if not edits:
         return view
@@ -116,15 +116,16 @@ def acting(view: View, edits: tuple[Edit, ...]) -> View:
 def in_words(view: View) -> None:
     """The edits of the run that is shown, if it has some."""
     if edits := view.trace.edits:
-        said = " · ".join(literal(describe(edit, [*map(isolated, view.labels)])) for edit in edits)
-        prose.caption(f"**Of the changed run**: {said}.")
+        labels = [*map(isolated, view.labels)]
+        listed = " · ".join(literal(describe(edit, labels)) for edit in edits)
+        prose.caption(f"**Of the changed run**: {listed}.")
         note_means(view, edits)
 
 
 def opening(view: View) -> controls.Opening:
     """Open on the head whose weights the edits change most; by looks where they change none."""
 
-    def found(layer: int | None, head: int | None) -> tuple[int, int]:
+    def most_changed(layer: int | None, head: int | None) -> tuple[int, int]:
         address.text(parameters.TEXT2, "", one_line=False)
         change = _change(view.trace.key, _edits())
         if change is not None:
@@ -135,11 +136,11 @@ def opening(view: View) -> controls.Opening:
                 return int(layers.flat[best]), int(heads.flat[best])
         return controls.by_looks(view)(layer, head)
 
-    return found
+    return most_changed
 
 
 def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
-    """How far the weights of each head (n_layer, n_head) lie apart at most without and with edits.
+    """The largest difference that edits make to a weight of each head: (n_layer, n_head).
 
     None for no edits, for those that are impossible, and for a text whose weights aren't all kept.
     """
@@ -148,7 +149,7 @@ def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
     with suppress(GPT2VizError):  # the page says why
         second = _second_ids(run_cache.load(key.model)) if patches(edits) else ()
         edited = replace(key, edits=edits, patch_from=second)
-        if all(run_cache.run(one).explicit for one in (key, edited)):
+        if all(run_cache.run(run).explicit for run in (key, edited)):
             return two_runs.apart(key, edited, tuple((n, n) for n in range(len(key.token_ids))))
     return None
 
@@ -159,7 +160,8 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
     with choices:
         second = _pick(view, edits)
         _listed(view, edits)
-    _say_refused()
+    if why := st.session_state.pop(_REFUSED, None):  # the last edit was not added
+        st.warning(why, icon=":material/block:")
     prose.plugin_errors(*KINDS.troubles)
     _stop_where_impossible(view, edits, second)
     return two_runs.before_and_after(view, edits, second)
@@ -249,12 +251,6 @@ def _offer(layer: int, head: int) -> None:
         st.session_state[_OFFERED] = chosen
     for name, value in chosen.items():
         st.session_state.setdefault(name, value)
-
-
-def _say_refused() -> None:
-    """Say why the last edit was not added, if it wasn't."""
-    if why := st.session_state.pop(_REFUSED, None):
-        st.warning(why, icon=":material/block:")
 
 
 def _field(view: View, name: str) -> Any:
@@ -367,9 +363,8 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
     labels = [*map(isolated, view.labels)]
     with st.container(key="edit_list", horizontal=True, gap="small"):
         for n, edit in reversed([*enumerate(edits)]):
-            said = literal(describe(edit, labels))
             st.button(
-                said,
+                literal(describe(edit, labels)),
                 key=f"undo_{n}",
                 icon=":material/close:",
                 help=f"Undo it. It is “{literal(str(edit))}” in the link.",

@@ -83,8 +83,8 @@ def _modes(view: View) -> None:
         return
     if mode == "why":
         with choices:
-            edits = editing.wanted()
-        view = editing.acting(view, edits)
+            edits = editing.pick()
+        view = editing.apply(view, edits)
     with choices:
         query = view.query if view.query is not None else view.n_tokens - 1
         hardest = hardest_key(view, layer, head, query)

@@ -26,7 +26,7 @@ from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.picture import Bars, Curves, Heatmaps
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (
@@ -271,30 +271,13 @@ def _slider(
     chosen: tuple[int, int],
 ) -> None:
     """The points to drag through, each with its pictures beside those of the model itself."""
-    final, here = checkpoint_runs.final(view.trace.key), seen[at]
-    head, then, names = _named(chosen), f"step {at:,}", run_cache.vocabulary(view.model.name)
-    drawn = Thumbnails(
-        f"Attention weights of every head at {then}: layers down, heads across",
-        here.tiles,
-        view.trace.hidden_pairs(),
-        view.labels,
-        chosen=chosen,
-    )
-    of_run = [
-        drawn,
-        _one_head(view, then, drawn, final, chosen),
-        _following(view, then, here, final),
-        lens_of_runs(
-            f"Logit lens after the last token, at {then} and in the model itself",
-            {then: here.lens, "the model itself": final.lens},
-            names,
-        ),
-    ]
+    final, head = checkpoint_runs.final(view.trace.key), _named(chosen)
+    of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
     alt = [output.remember(picture) for picture in of_run]
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
     read = checkpoint_runs.tokens_read(view.model.name)
     slider.draw(
-        drawn,
+        of_run[0],
         [
             f"step {step:,}" + (f" · {short(read[step])} tokens read" if step in read else "")
             for step in steps
@@ -313,6 +296,26 @@ def _slider(
     )
     shown = [picture.what for picture in (*of_run, *curves.values())]
     output.code(Attend, measured, birth, logit_lens, of=shown)
+
+
+def _pictures(
+    view: View, then: str, here: CheckpointRun, final: CheckpointRun, chosen: tuple[int, int]
+) -> tuple[Thumbnails, Heatmaps, Bars, Lens]:
+    """The pictures of the point called ``then``, the last three beside those of the model."""
+    drawn = Thumbnails(
+        f"Attention weights of every head at {then}: layers down, heads across",
+        here.tiles,
+        view.trace.hidden_pairs(),
+        view.labels,
+        chosen=chosen,
+    )
+    lens = lens_of_runs(
+        f"Logit lens after the last token, at {then} and in the model itself",
+        {then: here.lens, "the model itself": final.lens},
+        run_cache.vocabulary(view.model.name),
+    )
+    beside = _one_head(view, then, drawn, final, chosen)
+    return drawn, beside, _following(view, then, here, final), lens
 
 
 def _one_head(
