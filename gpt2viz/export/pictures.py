@@ -83,7 +83,7 @@ def figure_bytes(
     if kind == "svg" and (sheet := sheet_of(figure, about, across, height)):
         return sheet.svg(metadata.svg_heads(about)).encode()
     with needed(f"This picture as .{kind}", "export"):
-        drawn = on_paper(figure, about, across, height)
+        drawn = _on_paper(figure, about, across, height)
     if lacks := missing():
         raise ExportError(lacks)
     scale = DPI / PLOTLY_DPI if kind == "png" else 1
@@ -137,6 +137,13 @@ def on_paper(
 
     Sizes are in pixels, see ``figure_bytes``. Raises ``ExportError`` for a width without room.
     """
+    with needed("gpt2viz.export.on_paper", "notebook"):
+        return _on_paper(figure, about, width, height)
+
+
+def _on_paper(
+    figure: Picture | go.Figure, about: About | None, width: int | None, height: int | None
+) -> go.Figure:
     from gpt2viz.export import paper
 
     if sheet := sheet_of(figure, about, width, height):
