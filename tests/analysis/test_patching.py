@@ -1,26 +1,27 @@
-"""Patches against transformers, where the same piece is put in by its own hooks, one at a time."""
+"""Patches against the NumPy GPT-2, into which the same pieces are put one at a time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
-from torch import Tensor
 
 import gpt2viz
 from gpt2viz.analysis import patching
+from gpt2viz.analysis.folding import Into
+from gpt2viz.analysis.paired_runs import Direction
 from gpt2viz.model import hub
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.pieces import nearest_pair
 from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint
+from tests.numpy_gpt2 import by_head, read, reference, unchanged
 
 CLEAN = [5, 300, 17, 219, 88, 401, 7]
 CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
@@ -38,10 +39,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=SHAPES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(transformers' model in double precision, ours)."""
+    """(the oracle, our model)."""
     folder = tmp_path_factory.mktemp("patched")
-    theirs = write_checkpoint(folder, **SHAPES[request.param])
-    return theirs.double(), gpt2viz.load_model(folder)
+    write_checkpoint(folder, **SHAPES[request.param])
+    return Oracle(folder), gpt2viz.load_model(folder)
 
 
 @pytest.fixture(scope="module")
@@ -52,141 +53,63 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
 
 
 class Oracle:
-    """transformers' model, with places that can be read and written by hooks.
+    """The NumPy GPT-2, with a piece of another text's run put into one of its stages.
 
     Heads, as (layer, head), that are ``off`` put out 0 in all of its runs.
     """
 
     def __init__(
-        self, theirs: Any, causal: bool = True, off: Sequence[tuple[int, int]] = ()
+        self, folder: Path, causal: bool = True, off: Sequence[tuple[int, int]] = ()
     ) -> None:
-        self.theirs, self.n_head, self.causal, self.off = theirs, theirs.config.n_head, causal, off
+        self.of, self.causal, self.off = read(folder), causal, off
+        self.n_head = self.of.config["n_head"]
 
-    def forward(self, ids: list[int]) -> Any:
-        hs = self.theirs.config.n_embd // self.n_head
-        unmasked = torch.zeros(1, 1, len(ids), len(ids), dtype=self.theirs.dtype)
+    def run(self, ids: list[int], becomes: Callable[[str, np.ndarray], np.ndarray]) -> np.ndarray:
+        """The logits (n_vocab,) after the last token."""
 
-        def silence(head: int) -> Any:
-            def hook(_module: Any, inputs: tuple[Tensor]) -> tuple[Tensor]:
-                merged = inputs[0].clone()
-                merged[..., head * hs : (head + 1) * hs] = 0
-                return (merged,)
+        def silence(layer: int, heads: np.ndarray) -> np.ndarray:
+            on = [(layer, head) not in self.off for head in range(self.n_head)]
+            return heads * np.array(on)[:, None, None]
 
-            return hook
+        run = reference(self.of, ids, self.causal, heads_become=silence, becomes=becomes)
+        logits: np.ndarray = run["logits"][-1]
+        return logits
 
-        with ExitStack() as hooks, torch.no_grad():
-            for layer, head in self.off:
-                module = self.theirs.transformer.h[layer].attn.c_proj
-                handle = module.register_forward_pre_hook(silence(head), prepend=True)
-                hooks.callback(handle.remove)
-            return self.theirs(
-                torch.tensor([ids]),
-                attention_mask=None if self.causal else unmasked,
-                output_attentions=True,
-            )
+    def stage(self, ids: list[int], stage: str, layer: int) -> np.ndarray:
+        """A stage of a run: (T, C) of a stream, (nh, T, …) of heads."""
+        stages: dict[str, np.ndarray] = {}
+        self.run(ids, lambda name, made: stages.setdefault(name, made))
+        return stages[f"{stage}.{layer}"]
 
-    def run(self, ids: list[int], at: str, layer: int, change: Callable[[Tensor], Tensor]) -> Any:
-        """The logits (n_vocab,) after the last token, with what stands ``at`` a place changed."""
-        attn, C = self.theirs.transformer.h[layer].attn, self.theirs.config.n_embd
+    def changed(
+        self, ids: list[int], stage: str, layer: int, place: Any, piece: np.ndarray, mix: float = 1
+    ) -> np.ndarray:
+        """The logits, a piece mixed ``mix`` to 1 − ``mix`` with the run's own."""
 
-        def after(_module: Any, _inputs: Any, output: Any) -> Any:
-            if isinstance(output, tuple):
-                return change(output[0]), *output[1:]
-            return change(output)
+        def becomes(name: str, made: np.ndarray) -> np.ndarray:
+            if name == f"{stage}.{layer}":
+                made = made.copy()
+                made[place] = mix * piece + (1 - mix) * made[place]
+            return made
 
-        def before(_module: Any, inputs: tuple[Any, ...]) -> Any:
-            return change(inputs[0]), *inputs[1:]
-
-        def part(which: int) -> Any:
-            def hook(_module: Any, _inputs: Any, output: Tensor) -> Tensor:
-                parts = list(output.split(C, dim=-1))
-                parts[which] = change(parts[which])
-                return torch.cat(parts, dim=-1)
-
-            return hook
-
-        with ExitStack() as hooks, torch.no_grad():
-            handle = {
-                "residual_in": lambda: self.theirs.transformer.h[layer].register_forward_pre_hook(
-                    before
-                ),
-                "attention_output": lambda: attn.register_forward_hook(after),
-                "mlp_output": lambda: self.theirs.transformer.h[layer].mlp.register_forward_hook(
-                    after
-                ),
-                "head_output": lambda: attn.c_proj.register_forward_pre_hook(before),
-                "q": lambda: attn.c_attn.register_forward_hook(part(0)),
-                "k": lambda: attn.c_attn.register_forward_hook(part(1)),
-                "v": lambda: attn.c_attn.register_forward_hook(part(2)),
-            }[at]()
-            hooks.callback(handle.remove)
-            return self.forward(ids).logits[0, -1]
-
-    def read(self, ids: list[int], at: str, layer: int) -> Tensor:
-        """What stands at a place: (1, T, C)."""
-        found: list[Tensor] = []
-
-        def look(value: Tensor) -> Tensor:
-            found.append(value.clone())
-            return value
-
-        self.run(ids, at, layer, look)
-        return found[0]
-
-    def weights(self, ids: list[int], layer: int) -> Tensor:
-        return self.forward(ids).attentions[layer][0]
-
-    def metric(self, logits: Tensor) -> float:
-        return float(logits[ANSWER[0]] - logits[ANSWER[1]])
-
-    def patched(
-        self, into: list[int], source: list[int], stage: str, layer: int, place: Any, mix: float = 1
-    ) -> float:
-        """The metric, the piece mixed ``mix`` to 1 − ``mix`` with the run's own."""
-        return self.metric(self.logits(into, source, stage, layer, place, mix))
+        return self.run(ids, becomes)
 
     def logits(
         self, into: list[int], source: list[int], stage: str, layer: int, place: Any, mix: float = 1
-    ) -> Tensor:
+    ) -> np.ndarray:
         """Those after the last token; ``place`` is a position of a stream, or (head, position or
         all) of a head.
         """
-        if stage == "weights":
-            return self._weights_patched(into, source, layer, place, mix)
-        piece = self.read(source, stage, layer)
+        piece = self.stage(source, stage, layer)[place]
+        return self.changed(into, stage, layer, place, piece, mix)
 
-        def change(value: Tensor) -> Tensor:
-            changed = value.clone()
-            if stage in STREAMS:
-                changed[0, place] = mix * piece[0, place] + (1 - mix) * value[0, place]
-                return changed
-            head, t = place
-            hs = value.shape[-1] // self.n_head
-            here = slice(head * hs, (head + 1) * hs)
-            changed[0, t, here] = mix * piece[0, t, here] + (1 - mix) * value[0, t, here]
-            return changed
+    def patched(self, *place: Any) -> float:
+        """The metric of ``logits``."""
+        return metric(self.logits(*place))
 
-        logits: Tensor = self.run(into, stage, layer, change)
-        return logits
 
-    def _weights_patched(
-        self, into: list[int], source: list[int], layer: int, place: Any, mix: float
-    ) -> Tensor:
-        """By what the head then puts out: weights times this run's values."""
-        head, t = place
-        wanted = self.weights(into, layer)[head].clone()
-        wanted[t] = mix * self.weights(source, layer)[head][t] + (1 - mix) * wanted[t]
-        values = self.read(into, "v", layer)[0]
-        hs = values.shape[-1] // self.n_head
-        here = slice(head * hs, (head + 1) * hs)
-
-        def change(merged: Tensor) -> Tensor:
-            changed = merged.clone()
-            changed[0, :, here] = wanted @ values[:, here]
-            return changed
-
-        logits: Tensor = self.run(into, "head_output", layer, change)
-        return logits
+def metric(logits: np.ndarray) -> float:
+    return float(logits[ANSWER[0]] - logits[ANSWER[1]])
 
 
 def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
@@ -197,7 +120,7 @@ def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
     return [(head, t) for head in range(n_head) for t in positions]
 
 
-def test_every_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
+def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, bool, Any]] = [
         *((stage, False, "denoise") for stage in STREAMS + OF_HEADS),
         ("weights", True, "denoise"),
@@ -206,8 +129,7 @@ def test_every_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Sub
     ]
     for stage, by_position, direction in cases:
         with subtests.test(stage=stage, by_position=by_position):
-            theirs, ours = pair
-            oracle = Oracle(theirs)
+            oracle, ours = pair
             sweep = gpt2viz.patch_sweep(
                 ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
             )
@@ -215,24 +137,21 @@ def test_every_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Sub
             expected = [
                 [
                     oracle.patched(into, source, stage, layer, place)
-                    for place in places(stage, theirs.config.n_head, by_position)
+                    for place in places(stage, oracle.n_head, by_position)
                 ]
                 for layer in range(3)
             ]
             assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
-            alone = [
-                oracle.metric(oracle.run(ids, "q", 0, lambda x: x)) for ids in (CLEAN, CORRUPTED)
-            ]
+            alone = [metric(oracle.run(ids, unchanged)) for ids in (CLEAN, CORRUPTED)]
             assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
             assert np.ptp(sweep.values) > 0.01
 
 
 def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtests) -> None:
-    """That of a thousandth of the patch, from both sides, by transformers in double precision."""
+    """That of a thousandth of the patch, from both sides, in double precision."""
     for stage in STREAMS + OF_HEADS:
         with subtests.test(stage=stage):
-            theirs, ours = pair
-            oracle, step = Oracle(theirs), 1e-3
+            (oracle, ours), step = pair, 1e-3
             by_position = stage == "k"
             found = gpt2viz.patch_estimate(
                 ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
@@ -244,7 +163,7 @@ def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtes
                         - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
                     )
                     / (2 * step)
-                    for place in places(stage, theirs.config.n_head, by_position)
+                    for place in places(stage, oracle.n_head, by_position)
                 ]
                 for layer in range(3)
             ]
@@ -254,39 +173,26 @@ def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtes
             assert np.ptp(added) > 0.01
 
 
-@pytest.mark.parametrize("into", ["q", "k", "v"])
-@pytest.mark.parametrize("direction", ["denoise", "noise"])
-def test_a_path_is_as_transformers_makes_it(pair: Any, into: Any, direction: Any) -> None:
+def test_a_path_is_as_numpy_makes_it(pair: Any) -> None:
     """The receiver reads the stream with the sender's other output in it; all else is held."""
-    theirs, ours = pair
-    oracle = Oracle(theirs)
-    base, other = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
-    (first, writer), (second, reader) = (0, 1), (2, 2)
-    C = theirs.config.n_embd
-    hs = C // theirs.config.n_head
-    block, sender = theirs.transformer.h[second], theirs.transformer.h[first]
-    rows = slice(writer * hs, (writer + 1) * hs)
-    with torch.no_grad():
-        outputs = [oracle.read(ids, "head_output", first)[0, :, rows] for ids in (other, base)]
-        written = (outputs[0] - outputs[1]) @ sender.attn.c_proj.weight[rows]
-        stream = oracle.read(base, "residual_in", second) + written
-        start = "qkv".index(into) * C + reader * hs
-        new = block.attn.c_attn(block.ln_1(stream))[0, :, start : start + hs]
-
-    def change(value: Tensor) -> Tensor:
-        changed = value.clone()
-        changed[0, :, reader * hs : (reader + 1) * hs] = new
-        return changed
-
-    expected = oracle.metric(oracle.run(base, into, second, change))
-    found = gpt2viz.patch_path(
-        ours, CLEAN, CORRUPTED, "0.1", (2, 2), into, ANSWER, direction=direction
-    )
-    assert_allclose(found.value, expected, rtol=1e-5, atol=1e-5)
-    untouched = oracle.metric(oracle.run(base, "q", 0, lambda x: x))
-    assert abs(expected - untouched) > 1e-4
-    span = found.clean - found.corrupted
-    assert_allclose(found.restored, (found.value - found.corrupted) / span)
+    oracle, ours = pair
+    (first, writer), (second, reader), nh = (0, 1), (2, 2), oracle.n_head
+    for direction, into in product(get_args(Direction), get_args(Into)):
+        base, other = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
+        outputs = [oracle.stage(ids, "head_output", first)[writer] for ids in (other, base)]
+        writes = by_head(oracle.of.w[f"h.{first}.attn.c_proj.weight"].T, nh)[writer]  # (C, hs)
+        stream = oracle.stage(base, "residual_in", second) + (outputs[0] - outputs[1]) @ writes.T
+        normed = oracle.of.norm(stream, f"h.{second}.ln_1")
+        made = np.split(oracle.of.linear(normed, f"h.{second}.attn.c_attn"), 3, axis=1)
+        new = by_head(made["qkv".index(into)], nh)[reader]
+        expected = metric(oracle.changed(base, into, second, reader, new))
+        found = gpt2viz.patch_path(
+            ours, CLEAN, CORRUPTED, "0.1", (2, 2), into, ANSWER, direction=direction
+        )
+        assert_allclose(found.value, expected, rtol=1e-5, atol=1e-5)
+        assert abs(expected - metric(oracle.run(base, unchanged))) > 1e-4
+        span = found.clean - found.corrupted
+        assert_allclose(found.restored, (found.value - found.corrupted) / span)
 
 
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:

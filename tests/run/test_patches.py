@@ -1,4 +1,4 @@
-"""A patch as an edit, against transformers with the same piece put in by its own hooks."""
+"""A patch as an edit, against the NumPy GPT-2 with the same piece put in."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ TEXTS = CLEAN, CORRUPTED
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(transformers' model in double precision, ours), of odd sizes."""
+    """(the folder of a checkpoint of odd sizes, our model of it)."""
     folder = tmp_path_factory.mktemp("patches")
     sizes: dict[str, Any] = {"n_embd": 15, "n_head": 3, "scale_attn_by_inverse_layer_idx": True}
-    return write_checkpoint(folder, **sizes).double(), gpt2viz.load_model(folder)
+    write_checkpoint(folder, **sizes)
+    return folder, gpt2viz.load_model(folder)
 
 
 def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
@@ -34,16 +35,16 @@ def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
     return f"patch:{stage}:{place}" + ("" if position is None else f":{position}")
 
 
-def test_a_patch_is_as_transformers_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
+def test_a_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
     """In both directions, at one position and at all, alone and with other edits of both runs."""
     for causal in (True, False):
         for stage in STREAMS + OF_HEADS:
             with subtests.test(causal=causal, stage=stage):
-                theirs, ours = pair
+                folder, ours = pair
                 for n, (off, others) in enumerate(
                     {(): "", ((0, 0), (2, 2)): "off:0.0,off:2.2,"}.items()
                 ):
-                    oracle = Oracle(theirs, causal, off)
+                    oracle = Oracle(folder, causal, off)
                     into, source = TEXTS if n else reversed(TEXTS)
                     for layer, position in ((0, None), (1, 4), (2, None)):
                         edits = parse_edits(others + spelled(stage, layer, 1, position))
