@@ -1,12 +1,41 @@
-"""Processor seconds of the steps of some work, which wait for nobody on a busy machine."""
+"""Seconds that single steps take, on one thread: ``python -m benchmarks.steps PART``.
+
+    explain      why a head looks there, in a text as long as the model reads
+    weights      every head read by its weights alone; nothing is read that was worked out before
+    checkpoints  another point of a training, as the page Training shows it
+    many         texts traced one after the other, and together
+    steady       the slowest of many short traces beside the median, alone and with four users
+
+Processor seconds, which wait for nobody on a busy machine; ``steady`` is on the clock. Begin with
+``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``, so that NumPy has one thread, too.
+"""
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
+
+import numpy as np
+import torch
+
+import gpt2viz
+from benchmarks.__main__ import SIZES
+from benchmarks.peers import FOLDER
+from gpt2viz.analysis.births import measured
+from gpt2viz.analysis.weight_scores import weight_scores
+from gpt2viz.pictures.pooling import thumbnails
+from tests.checkpoints import write_checkpoint
+
+#: How many texts, of how many tokens.
+TEXTS = ((64, 8), (64, 32), (16, 128))
+#: Short traces, of so many tokens.
+TRACES, SHORT = 200, 16
 
 
 class Steps:
@@ -24,6 +53,129 @@ class Steps:
 
     def print(self) -> None:
         """Print a row of a Markdown table a step: the median, the fastest and the slowest."""
-        for step, found in self.seconds.items():
-            low, middle, high = (pick(found) for pick in (min, median, max))
-            print(f"| {step} | {middle:.2f} ({low:.2f} to {high:.2f}) |")
+        for step, seconds in self.seconds.items():
+            print(f"| {step} | {spread(seconds)} |")
+
+
+def spread(numbers: list[float]) -> str:
+    """The median, the smallest and the largest."""
+    return f"{median(numbers):.2f} ({min(numbers):.2f} to {max(numbers):.2f})"
+
+
+def explain(model: gpt2viz.Model, first: int, steps: Steps) -> None:
+    """A run of a text that begins with ``first``, two rows of its last layer, and a reason."""
+    layer, T = model.config.n_layer - 1, model.config.n_positions
+    with steps.timed(f"a run of {T:,} tokens"):
+        trace = gpt2viz.trace(model, [first, *range(1, T)])
+    for step, query in (("the first row of it", T - 1), ("another row", T - 2)):
+        with steps.timed(step):
+            row = gpt2viz.explain_row(model, trace, layer, 0, query)
+            row.deviation(T // 2)
+    with steps.timed("its reason in words"):
+        gpt2viz.reason(row, T // 2).words()
+
+
+def weights(model: gpt2viz.Model, token: int, steps: Steps) -> None:
+    """One head's circuit with a token to look at, every head's scores, and every pair of heads."""
+    with steps.timed("one head: what it writes and likes, and its places"):
+        circuit = gpt2viz.head_circuit(model, model.config.n_layer - 1, 0)
+        circuit.writes(token)
+        circuit.likes(token)
+        circuit.by_distance  # noqa: B018
+    with steps.timed("its copying score"):
+        circuit.copying_score  # noqa: B018
+    with steps.timed("the scores of every head"):
+        weight_scores(model)
+    with steps.timed("every pair of heads"):
+        gpt2viz.composition(model)
+
+
+def checkpoints(_model: gpt2viz.Model, n: int, steps: Steps) -> None:
+    """The bundled model's ``n``-th checkpoint from disk, with a sentence and with random tokens."""
+    points = gpt2viz.load_steps()
+    ids = np.random.default_rng(0).integers(0, points.config.vocab_size, 64).tolist()
+    points.tokenizer  # noqa: B018 (all points have the one)
+    with steps.timed("a checkpoint from disk"):
+        point = points[list(points)[n % len(points)]]
+    with steps.timed("what it does with 64 tokens"):
+        trace = gpt2viz.trace(point, ids)
+        thumbnails(trace.stage("weights", layer)[0] for layer in range(point.config.n_layer))
+        gpt2viz.logit_lens(point, trace, [len(ids) - 1])
+    with steps.timed("every head's scores on random tokens"):
+        measured(point)
+
+
+def many(model: gpt2viz.Model, first: int, steps: Steps) -> None:
+    """Texts of ``TEXTS`` by turns, one after the other and together."""
+    for n_texts, n_tokens in TEXTS:
+        ids = range(first, first + n_texts)
+        texts = [[(n * k + k) % model.config.vocab_size for k in range(n_tokens)] for n in ids]
+        with steps.timed(f"{n_texts} of {n_tokens} tokens, one after the other"):
+            for text in texts:
+                gpt2viz.trace(model, text)
+        with steps.timed(f"{n_texts} of {n_tokens} tokens, together"):
+            gpt2viz.trace_many(model, texts)
+
+
+def print_ratios(steps: Steps) -> None:
+    """Print each step's ratio to the one before it, round by round."""
+    for alone, together in zip(*[iter(steps.seconds.items())] * 2, strict=True):
+        ratios = [b / a for a, b in zip(alone[1], together[1], strict=True)]
+        print(f"| {together[0]}: ratio | {spread(ratios)} |")
+
+
+def steady(model: gpt2viz.Model) -> None:
+    """Print median, slowest and their ratio of ``TRACES``, on the clock with the app's threads."""
+
+    def trace(n: int) -> float:
+        start = time.perf_counter()
+        gpt2viz.trace(model, [n, *range(1, SHORT)])
+        return time.perf_counter() - start
+
+    trace(0)
+    for users in (1, 4):
+        with ThreadPoolExecutor(users) as pool:
+            seconds = list(pool.map(trace, range(TRACES)))
+        middle, slowest = median(seconds), max(seconds)
+        print(f"| {users} | {1e3 * middle:.0f} | {1e3 * slowest:.0f} | {slowest / middle:.1f} |")
+
+
+#: What is measured, and the model and rounds of each unless others are named.
+PARTS: dict[str, tuple[Callable[[gpt2viz.Model, int, Steps], None], Path, int]] = {
+    "explain": (explain, FOLDER, 7),
+    "weights": (weights, FOLDER, 3),
+    "checkpoints": (checkpoints, gpt2viz.BUNDLED, 7),
+    "many": (many, gpt2viz.BUNDLED, 7),
+}
+
+
+def main() -> None:
+    """Print a row of a Markdown table for each step."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.steps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("part", choices=[*PARTS, "steady"])
+    parser.add_argument("--model", type=Path, help="a folder; default: as in docs/benchmarks.md")
+    parser.add_argument("--rounds", type=int)
+    given = parser.parse_args()
+    measure, folder, rounds = PARTS.get(given.part, (None, FOLDER, 0))
+    folder = given.model or folder
+    if folder == FOLDER and not (folder / "config.json").is_file():
+        write_checkpoint(FOLDER, **SIZES)
+    gpt2viz.tune_process()
+    model = gpt2viz.load_model(folder)
+    if measure is None:
+        return steady(model)
+    torch.set_num_threads(1)
+    steps = Steps()
+    for n in range(given.rounds or rounds):
+        measure(model, n, steps)
+    steps.print()
+    if measure is many:
+        print_ratios(steps)
+
+
+if __name__ == "__main__":
+    main()
