@@ -532,6 +532,7 @@ def a_score_taken_apart(case: Case) -> None:
             assert weights[had_read.token] == pytest.approx(weights.max(), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_every_analysis_of_every_edited_run(cases: list[Case], subtests: pytest.Subtests) -> None:
     for check in ANALYSES:
         with subtests.test(check=check):
@@ -632,6 +633,7 @@ def sweeps_and_estimates(pair: Pair, stages: Sequence[str]) -> None:
             assert slope == pytest.approx((up - down) / (2 * step), rel=2e-3, abs=2e-5), stage
 
 
+@pytest.mark.slow
 def test_every_path_and_patch_of_edited_runs(pairs: list[Pair]) -> None:
     """Patches with the mask on or off, and of half of the stages: all of them take a minute."""
     check_all(pairs, paths)

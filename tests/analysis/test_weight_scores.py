@@ -16,6 +16,7 @@ from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
 
 
+@pytest.mark.slow
 def test_every_score_is_that_of_the_whole_circuits(tiny_folder: Path) -> None:
     shares: list[float] = []
     found = weight_scores(gpt2viz.load_model(tiny_folder), shares.append)
