@@ -27,7 +27,7 @@ import torch
 import gpt2viz
 from benchmarks.__main__ import SIZES
 from benchmarks.peers import FOLDER
-from gpt2viz.analysis.births import measured
+from gpt2viz.analysis.batch_scores import measured
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.pictures.pooling import thumbnails
 from tests.checkpoints import write_checkpoint

@@ -41,7 +41,7 @@ from gpt2viz.settings import BUNDLED
 
 if TYPE_CHECKING:
     from gpt2viz.analysis.circuits import HeadCircuit, head_circuit
-    from gpt2viz.analysis.composition import Composition, composition
+    from gpt2viz.analysis.composition import Composition, VirtualHead, composition, virtual_head
     from gpt2viz.analysis.direct_paths import PatchedPath, PathSweep, patch_path, patch_paths
     from gpt2viz.analysis.explanation import (
         RowExplanation,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
     from gpt2viz.analysis.patching import PatchSweep, patch_estimate, patch_sweep
     from gpt2viz.analysis.reasons import Reason, reason
-    from gpt2viz.analysis.virtual_heads import VirtualHead, virtual_head
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.model.from_transformers import from_transformers
     from gpt2viz.model.steps import Steps, load_steps
@@ -83,7 +82,7 @@ _LATER = {
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
     "Steps": "model.steps",
-    "VirtualHead": "analysis.virtual_heads",
+    "VirtualHead": "analysis.composition",
     "composition": "analysis.composition",
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
@@ -108,7 +107,7 @@ _LATER = {
     "show": "notebook.show",
     "trace": "run.tracer",
     "trace_many": "run.tracer",
-    "virtual_head": "analysis.virtual_heads",
+    "virtual_head": "analysis.composition",
 }
 
 __version__ = "0.1.0"

@@ -91,7 +91,7 @@ def _projection(model: Model, trace: Trace, layer: int) -> Array:
 
 
 def rollout(trace: Trace, layer: int) -> Array:
-    """How much of every token's start is in every token after ``layer``: (T, T), rows sum to 1.
+    """Attention rollout: the share of every token's start in every token after ``layer``: (T, T).
 
     Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
     equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied

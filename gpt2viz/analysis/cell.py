@@ -1,9 +1,12 @@
-"""One cell of one head, worked out by hand from the numbers that the model computed."""
+"""A cell of a head's weights: its name in addresses, and its arithmetic by a run's numbers."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +15,40 @@ from gpt2viz.arrays import Array
 from gpt2viz.run.edits import head_scale_factors
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
+
+
+class Step(NamedTuple):
+    """A cell of a head's weights: where it looks from a token. Written "1.4:8:2"."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.head}:{self.query}:{self.key}"
+
+
+def parse_steps(text: str) -> tuple[Step, ...]:
+    """Read "1.4:8:2,0.0:2:1". Raises ``ValueError`` for what is none."""
+    if not re.fullmatch(r"\d+\.\d+:\d+:\d+(,\d+\.\d+:\d+:\d+)*", text, re.ASCII):
+        raise ValueError(text)
+    return tuple(Step(*map(int, re.split("[.:]", part))) for part in text.split(","))
+
+
+def moved_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
+    """The way for a text whose tokens stand elsewhere: ``to`` says where, None for gone.
+
+    It ends before the first cell whose token is gone.
+    """
+    found: list[Step] = []
+    for step in steps:
+        query, key = to(step.query), to(step.key)
+        if query is None or key is None:
+            break
+        found.append(step._replace(query=query, key=key))
+    return tuple(found)
+
 
 Doubles = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ unembedding at the other, as if nothing stood between: the direct path through o
 
 What is taken how, for everything in this file:
 
-- Gains are folded in, and all is centred where LayerNorm centres: see ``folding``. ln_f's gain goes
-  into the unembedding. TransformerLens: ``fold_ln``, ``center_writing_weights``.
+- Gains are folded in, and all is centred where LayerNorm centres: see ``reading`` and ``writing``.
+  ln_f's gain goes into the unembedding. TransformerLens: ``fold_ln``, ``center_writing_weights``.
 - Softmax forgets what all choices share, so it is left out: each logit is less the mean over the
   vocabulary (TransformerLens: ``center_unembed``), each score less the mean over all keys in
   question, the vocabulary or the places. So b_K and what ln_1's bias adds to keys drop out; b_Q
@@ -27,12 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.folding import Numbers, check_head, reading, writing
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import counted
@@ -40,6 +39,42 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.run.trace import Trace
+
+Numbers = NDArray[np.float64]
+#: What a head makes of the stream that it reads.
+Into = Literal["q", "k", "v"]
+
+
+def reading(model: Model, layer: int, head: int, into: Into) -> tuple[Numbers, Numbers]:
+    """W_Q, W_K or W_V of a head with ln_1's centring and gain folded in (C, hs), and what is read
+    whatever was written: ln_1's bias through it, and its own (hs,).
+    """
+    C, hs = model.config.n_embd, model.config.head_dim
+    start = "qkv".index(into) * C + head * hs
+    network = model.network
+    rows = slice(start, start + hs)
+    W = double(network.get_parameter(f"h.{layer}.attn.c_attn.weight")[rows]).T  # (C, hs)
+    b = double(network.get_parameter(f"h.{layer}.attn.c_attn.bias")[rows])
+    gain = double(network.get_parameter(f"h.{layer}.ln_1.weight"))
+    bias = double(network.get_parameter(f"h.{layer}.ln_1.bias"))
+    read = gain[:, None] * W
+    return read - read.mean(axis=0), bias @ W + b
+
+
+def writing(model: Model, layer: int, head: int) -> Numbers:
+    """W_O of a head (hs, C), centred: no LayerNorm reads what all channels of the stream share."""
+    W_O = double(model.merging(layer)[0][head])  # (hs, C)
+    centred: Numbers = W_O - W_O.mean(axis=1, keepdims=True)
+    return centred
+
+
+def check_head(model: Model, layer: int, head: int) -> None:
+    """Raise ``PlaceError`` for a layer or head that isn't there."""
+    config = model.config
+    for name, given, n in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
+        if not 0 <= given < n:
+            raise PlaceError(f"no {name} {given}: this model has {name}s 0 to {n - 1}")
+
 
 Eigenvalues = NDArray[np.complex128]
 
@@ -164,7 +199,7 @@ class HeadCircuit:
         return scores
 
     def foretells(self, trace: Trace) -> Foretold:
-        """How far tokens and places alone foretell the scores of a run: see ``Foretold``.
+        """Compare a run's scores with those that tokens and places alone give: see ``Foretold``.
 
         What a run's own differ by is what the head reads of earlier layers, and σ.
         """
@@ -238,7 +273,7 @@ class HeadCircuit:
 
 
 def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
-    """What a head does by its weights alone, whatever the sentence.
+    """Read one head from its weights alone, whatever the sentence.
 
     Raises ``PlaceError`` for a layer or head that isn't there.
     """
@@ -291,12 +326,12 @@ class Ends:
         return self._norm(self._positions)
 
     def as_keys(self, wanted: Numbers) -> Numbers:
-        """How much of a direction (C,) each token has, less their mean: (n_vocab,)."""
+        """Each token's share of a direction (C,), less their mean: (n_vocab,)."""
         found = [self._norm(rows) @ wanted for rows in _doubled(self._embedding)]
         return _centred(np.concatenate(found))
 
     def logits(self, wrote: Numbers) -> Numbers:
-        """What is added to each logit by what is written (C,), less their mean: (n_vocab,)."""
+        """The addition of an output (C,) to each logit, less their mean: (n_vocab,)."""
         read = self._gain * wrote
         return _centred(np.concatenate([rows @ read for rows in _doubled(self._unembedding)]))
 

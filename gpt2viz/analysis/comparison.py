@@ -68,7 +68,7 @@ def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """How alike a token is read in two runs at each of S places of the model.
+    """The likeness of a token's vectors in two runs at each of S places of the model.
 
     ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1], and NaN where only one
     of them is 0 throughout; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
@@ -81,7 +81,7 @@ class Path:
 
 
 def stream_places(n_layer: int) -> tuple[Place, ...]:
-    """Where the residual stream is read: at the start, then after every layer's two parts."""
+    """The places of the residual stream: at the start, then after every layer's two parts."""
     layers = range(n_layer)
     parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
     after = [(key, n) for n in layers for key in parts]
@@ -89,7 +89,7 @@ def stream_places(n_layer: int) -> tuple[Place, ...]:
 
 
 def addition_places(n_layer: int) -> tuple[Place, ...]:
-    """What every layer's attention and MLP add to the stream."""
+    """The places of what every layer's attention and MLP add to the stream."""
     parts: tuple[StageName, ...] = ("attention_output", "mlp_output")
     return tuple((key, n) for n in range(n_layer) for key in parts)
 
@@ -123,7 +123,7 @@ def _cosine(one: Numbers, other: Numbers) -> float:
 
 
 def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) -> Numbers:
-    """How far apart two runs' attention weights lie at most, in every head: (n_layer, n_head).
+    """The largest difference of two runs' attention weights in every head: (n_layer, n_head).
 
     max |w_b − w_a| over the queries and keys that both have: ``matches`` are positions in ``a``
     and ``b``. Of the layers and heads that both models have; one matrix (M, M) at a time.

@@ -1,8 +1,8 @@
-"""How heads are wired together: how much of what one head writes another one reads.
+"""The wiring of heads: the share of one head's output that another one reads.
 
 A later head can read what an earlier one wrote in three ways: into its queries, its keys or its
 values (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). Two measures say
-how much of it there is, by the weights alone, folded and centred as in ``folding``:
+how much of it there is, by the weights alone, folded and centred as in ``circuits``:
 
 - The **ratio** ‖W_OV · W‖ / (‖W_OV‖ ‖W‖) of Frobenius norms, W the receiver's W_QK, its transpose
   or its W_OV: TransformerLens' ``all_composition_scores``, "Q", "K" and "V".
@@ -18,15 +18,33 @@ C − 1 directions that LayerNorm's centring leaves; the ratio's z is that of it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from gpt2viz.analysis.folding import Into, Numbers, reading, writing
+from gpt2viz.analysis.circuits import (
+    Eigenvalues,
+    HeadCircuit,
+    Into,
+    Numbers,
+    Ranked,
+    head_circuit,
+    reading,
+    writing,
+)
+from gpt2viz.analysis.explanation import Part, explain_row
+from gpt2viz.analysis.reasons import reason
+from gpt2viz.analysis.scores import Scores
+from gpt2viz.analysis.top_attention import hardest_looks
+from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import counted
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.devices import double
+from gpt2viz.run.trace import Trace, check_run
 
 #: The Projection Kernel or the ratio of Frobenius norms.
 Measure = Literal["kernel", "ratio"]
@@ -36,7 +54,7 @@ _TINY = 1e-9
 
 
 class Edge(NamedTuple):
-    """How one head's output goes into another's q, k or v; heads are (layer, head)."""
+    """The overlap of one head's output with another's q, k or v; heads are (layer, head)."""
 
     sender: tuple[int, int]
     receiver: tuple[int, int]
@@ -47,7 +65,7 @@ class Edge(NamedTuple):
     kernel_z: float
 
     def z(self, by: Measure) -> float:
-        """How far it is above chance by a measure, in standard deviations."""
+        """Its distance above chance by a measure, in standard deviations."""
         return self.kernel_z if by == "kernel" else self.ratio_z
 
     def __str__(self) -> str:
@@ -148,7 +166,7 @@ class _Side:
         return found
 
     def z(self, other: _Side, overlap: Numbers) -> Numbers:
-        """How far an overlap is from its mean over all rotations R of ‖Aᵀ R B‖², in standard
+        """An overlap's distance from its mean over all rotations R of ‖Aᵀ R B‖², in standard
         deviations: (nh, nh), NaN where all rotations give the same.
 
         With S = A Aᵀ and T = B Bᵀ in n dimensions the mean is tr S tr T / n, the variance
@@ -222,3 +240,200 @@ def _basis(matrix: Numbers) -> Numbers:
     basis, sizes, _ = np.linalg.svd(matrix, full_matrices=False)
     kept: Numbers = basis * (sizes > _TINY * sizes[0])
     return kept
+
+
+#: How probable chance is to lift even one of a model's pairs above the limit, were z normal.
+CHANCE = 0.05
+
+
+class EdgeName(NamedTuple):
+    """An edge without its numbers; written "0.0:1.4:k"."""
+
+    sender: tuple[int, int]
+    receiver: tuple[int, int]
+    into: Into
+
+    def __str__(self) -> str:
+        (a, b), (c, d) = self.sender, self.receiver
+        return f"{a}.{b}:{c}.{d}:{self.into}"
+
+
+class Wired(NamedTuple):
+    """The edges above chance: the strongest ``edges`` of so many ``above``, the strongest first.
+
+    ``limit`` is the z that each exceeds, NaN where there are no pairs. ``pairs`` counts all that
+    were compared: every two heads, thrice.
+    """
+
+    edges: tuple[Edge, ...]
+    above: int
+    limit: float
+    pairs: int
+
+
+class Carried(NamedTuple):
+    """An edge's share of one cell of its receiver.
+
+    The receiver's ``query`` looks at ``key`` with ``weight``. Of an edge into queries or keys,
+    ``share`` is of all that sets the cell apart from its row's mean in the direction that prevails,
+    in all pairs of parts with what the sender wrote (``Reason.shares``): 0 to 1. Of one into
+    values it is of the value that is taken there, along its own direction: all parts' sum to 1.
+    NaN where there is nothing to share.
+    """
+
+    query: int
+    key: int
+    weight: float
+    share: float
+
+
+def parse_edge(text: str) -> EdgeName:
+    """Read "0.0:1.4:k". Raises ``ValueError`` for what is none."""
+    found = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
+    if not found:
+        raise ValueError(text)
+    a, b, c, d = map(int, found.groups()[:4])
+    return EdgeName((a, b), (c, d), cast(Into, found[5]))
+
+
+def wired(
+    found: Composition,
+    by: Measure = "kernel",
+    into: Iterable[Into] = ("q", "k", "v"),
+    most: int = 20,
+) -> Wired:
+    """The ``most`` strongest edges above chance, by a measure's z.
+
+    The limit is Bonferroni's: a z that of all the pairs of a model not one exceeds by chance but
+    with probability ``CHANCE``, if z is normal. It is the same whichever ways ``into`` are shown.
+    """
+    every = found.kernel_z if by == "kernel" else found.ratio_z
+    pairs = sum(int(np.isfinite(z).sum()) for z in every.values())
+    if not pairs:
+        return Wired((), 0, float("nan"), 0)
+    limit = NormalDist().inv_cdf(1 - CHANCE / pairs)
+    above = [
+        (-float(every[way][place]), place, way)
+        for way in into
+        for place in map(tuple, np.argwhere(every[way] > limit).tolist())
+    ]
+    strongest = sorted(above)[:most]
+    edges = tuple(found.edge((a, b), (c, d), way) for _, (a, b, c, d), way in strongest)
+    return Wired(edges, len(above), limit, pairs)
+
+
+def copying_edge(found: Composition, habits: Mapping[str, Scores]) -> Edge | None:
+    """The edge that copying is made of: into the keys of the strongest induction head, from the
+    strongest head of a lower layer that looks one token back (Elhage et al. 2021).
+
+    ``habits`` are scores (n_layer, nh) by name, as ``head_scores`` has them. None where there is
+    no lower layer, or where the scores say nothing.
+    """
+    copies, back = habits["induction"][1:], habits["previous token"]
+    if not np.isfinite(copies).any():
+        return None
+    layer, head = np.unravel_index(np.nanargmax(copies), copies.shape)
+    lower = back[: int(layer) + 1]
+    if not np.isfinite(lower).any():
+        return None
+    sender = np.unravel_index(np.nanargmax(lower), lower.shape)
+    return found.edge((int(sender[0]), int(sender[1])), (int(layer) + 1, int(head)), "k")
+
+
+def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) -> Carried:
+    """The share of an edge where its receiver looks hardest: see ``Carried``.
+
+    From one ``query``, or from the one whose look is the hardest of all. A look is at another
+    token that isn't the first; where there is none, the key with the largest weight counts.
+    Raises ``ArgumentError`` for an edited run or another model's, ``PlaceError`` for a token that
+    isn't there.
+    """
+    check_run(trace, model)
+    if trace.edits:
+        raise ArgumentError("this run was edited: what an edge carries is told of a run as it is")
+    layer, head = edge.receiver
+    weights = trace.stage("weights", layer, head)  # (T, T)
+    keys, looks = hardest_looks(weights[None])
+    if query is None:
+        query = int(looks[0].argmax()) if looks.any() else len(weights) - 1
+    row = explain_row(model, trace, layer, head, query)
+    key = int(keys[0, query])
+    key = int(weights[query].argmax()) if key < 0 else key
+    if edge.into == "v":
+        share = _of_value(model, trace, edge, key)
+    else:
+        part = Part("head", *edge.sender)
+        side: Literal["query", "key"] = "query" if edge.into == "q" else "key"
+        share = reason(row, key).shares.get((side, part), float("nan"))
+    return Carried(query, key, float(weights[query, key]), share)
+
+
+def _of_value(model: Model, trace: Trace, edge: Edge, key: int) -> float:
+    """The share of a receiver's value at a key that the sender wrote, along that value."""
+    (first, writer), (second, reader) = edge.sender, edge.receiver
+    before = trace.stage("residual_out", second - 1)[0, key].astype(np.float64)  # (C,)
+    sigma = np.sqrt(before.var() + model.config.layer_norm_epsilon)
+    W_O = double(model.merging(first)[0])[writer]  # (hs, C)
+    z = trace.stage("head_output", first, writer)[key].astype(np.float64)  # (hs,)
+    part = z @ W_O @ reading(model, second, reader, "v")[0] / sigma
+    v = trace.stage("v", second, reader)[key].astype(np.float64)  # (hs,)
+    size = float(v @ v)
+    return float(part @ v) / size if size else float("nan")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VirtualHead:
+    """Two heads as one; ``sender`` and ``receiver`` are (layer, head): see ``virtual_head``."""
+
+    sender: tuple[int, int]
+    receiver: tuple[int, int]
+    _circuit: HeadCircuit = field(repr=False)
+    """The sender with the W_O of both: W_O of the sender, then W_V and W_O of the receiver."""
+
+    @property
+    def ov_eigenvalues(self) -> Eigenvalues:
+        """Those of the full OV circuit of both, but for zeros that every circuit has: (hs,)."""
+        return self._circuit.ov_eigenvalues
+
+    @property
+    def copying_score(self) -> float:
+        """Σλ / Σ|λ| over ``ov_eigenvalues``, from −1 to 1, as a single head's."""
+        return self._circuit.copying_score
+
+    def writes(self, token: int, k: int = 10) -> Ranked:
+        """The ``k`` tokens whose logits both raise most, and least, where the sender looks at a
+        token and the receiver at the sender's place; as ``HeadCircuit.writes``.
+        """
+        return self._circuit.writes(token, k)
+
+    def pattern(self, trace: Trace) -> Numbers:
+        """The weight of each query on each key through both heads, on a text: (T, T).
+
+        The receiver's weights times the sender's; rows sum to 1.
+        """
+        first, second = (
+            trace.stage("weights", *head).astype(np.float64)
+            for head in (self.sender, self.receiver)
+        )
+        found: Numbers = second @ first
+        return found
+
+    def __repr__(self) -> str:
+        (a, b), (c, d) = self.sender, self.receiver
+        return f"VirtualHead: {a}.{b}, then {c}.{d}, copying {self.copying_score:+.2f}"
+
+
+def virtual_head(model: Model, sender: tuple[int, int], receiver: tuple[int, int]) -> VirtualHead:
+    """Two heads, (layer, head) each, as one: what the receiver takes of what the sender took.
+
+    Raises ``PlaceError`` for a head that isn't there, ``ArgumentError`` for a receiver whose layer
+    isn't later.
+    """
+    one, other = head_circuit(model, *sender), head_circuit(model, *receiver)
+    if receiver[0] <= sender[0]:
+        raise ArgumentError(
+            f"head {receiver[0]}.{receiver[1]} reads before head {sender[0]}.{sender[1]} has "
+            "written"
+        )
+    both = replace(one, W_O=one.W_O @ other.W_V @ other.W_O)
+    return VirtualHead(sender, receiver, both)

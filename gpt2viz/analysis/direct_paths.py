@@ -1,4 +1,4 @@
-"""What one head depends on through another: a single path of one run put into another.
+"""Path patching: a single path from head to head of one run put into another.
 
 What a sender writes is that of the other run, for one receiver's q, k or v alone: every part
 between them is held as it is, and so is what all others read (Wang et al. 2022, "Interpretability
@@ -19,17 +19,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gpt2viz.analysis.folding import Into
-from gpt2viz.analysis.paired_runs import (
+from gpt2viz.analysis.circuits import Into
+from gpt2viz.analysis.patching import (
+    AT_ONCE,
     Answer,
     Direction,
     Metric,
     Numbers,
     PairedRuns,
     paired_runs,
+    put,
     share_restored,
+    stream,
 )
-from gpt2viz.analysis.patching import AT_ONCE, put, stream
 from gpt2viz.errors import ArgumentError, EditError, PatchError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Block
@@ -57,7 +59,7 @@ class PatchedPath:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PathSweep:
-    """What a metric is after each path into one head was patched, beside the two runs as they are.
+    """A metric after each path into one head was patched, beside the two runs as they are.
 
     ``values`` is (3, layers before the receiver's, n_head): into its q, k and v, from every earlier
     head. NaN is not computed yet. The rest is as in ``PatchSweep``.
@@ -174,7 +176,7 @@ def _alone(runs: PairedRuns) -> tuple[float, float]:
 
 
 def _written(runs: PairedRuns, layer: int) -> Tensor:
-    """What every head of a layer writes into the stream in the other run, less here: (nh, T, C)."""
+    """Every head's output to the stream in the other run, less that in this one: (nh, T, C)."""
     outputs = [run.stage("head_output", layer)[0] for run in (runs.source, runs.into)]
     project = _block(runs.model, layer).attn.c_proj.weight  # (C, C)
     nh, _, hs = outputs[0].shape

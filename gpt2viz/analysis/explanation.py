@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.folding import Numbers, reading
+from gpt2viz.analysis.circuits import Numbers, reading
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import counted
@@ -160,14 +160,14 @@ class RowExplanation:
         score = float(self.scores[self.row_of(key)])
         return self._stream.score(self.query, self._q, key, score)
 
-    def without(
+    def ablated_weight(
         self, key: int, *, query_part: str | None = None, key_part: str | None = None
     ) -> float:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
         The row's softmax again, LayerNorm's scale held. With one part alone, all its pairs. Raises
         ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none at all. See
-        ``without_part`` for a part that is taken from the query and from every key.
+        ``ablated_part_weight`` for a part that is taken from the query and from every key.
         """
         if query_part is None and key_part is None:
             raise ArgumentError("name a part of the query, of the key, or one of each")
@@ -176,10 +176,11 @@ class RowExplanation:
         place = None if key_part is None else self._place_of(key_part)
         return float(self._softmax(self.scores - self._stream.along(self.keys, asked, place))[n])
 
-    def without_part(self, key: int, part: str) -> float:
+    def ablated_part_weight(self, key: int, part: str) -> float:
         """The weight that ``key`` would have if a part had written nothing, LayerNorm's scale held.
 
-        The row's softmax without the part in the query and in every key. Raises as ``without``.
+        The row's softmax without the part in the query and in every key. Raises what
+        ``ablated_weight`` does.
         """
         n, place = self.row_of(key), self._place_of(part)
         of_query = self._stream.along(self.keys, self._q[place])  # (S,)
@@ -190,7 +191,7 @@ class RowExplanation:
     def by_token(
         self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[Part, Array]
     ) -> Numbers:
-        """What each token of the vocabulary would add to q·k in place of a key's own: (n_vocab,).
+        """The addition to q·k of each token of the vocabulary in place of a key's own: (n_vocab,).
 
         To the query's parts that are chosen (n,), by the key's parts that are ``carried``: "token",
         and heads by their names, with the weights (T,) that they gave to where the token stands.
@@ -253,7 +254,7 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
 
 
 class _Stream:
-    """What a head's queries and keys are read from, by who wrote it."""
+    """The stream that a head's queries and keys are read from, part by part."""
 
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
         check_run(trace, model)
@@ -285,7 +286,7 @@ class _Stream:
         return np.vstack([self._mixed(shares) @ reading, constant])
 
     def _mixed(self, shares: Numbers) -> Numbers:
-        """What each part wrote, summed over the places with these shares (T,): (n - 1, C)."""
+        """Each part's output, summed over the places with these shares (T,): (n - 1, C)."""
         trace, there = self.trace, np.flatnonzero(shares)
         some = slice(there[0], there[-1] + 1)
 
@@ -303,7 +304,7 @@ class _Stream:
         return np.array(mixed)
 
     def along(self, places: Places, asked: Numbers, part: int | None = None) -> Numbers:
-        """What a part of the keys at some places adds to q·k, of a query's (hs,): (P,).
+        """A part's addition to q·k in the keys at some places, of a query's (hs,): (P,).
 
         The part is given by its place in ``names``; None is the run's whole key.
         """

@@ -1,4 +1,4 @@
-"""How few heads keep an answer: all others are replaced by their mean, one after the other.
+"""The fewest heads that keep an answer: all others become their means, one after the other.
 
 Which part of a model is enough for what it does is the question of Conmy et al. 2023, "Towards
 Automated Circuit Discovery for Mechanistic Interpretability", who cut edges by a threshold. Here
@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz.analysis.paired_runs import Answer, Numbers, PairedRuns, paired_runs
-from gpt2viz.analysis.patching import AT_ONCE, stream
+from gpt2viz.analysis.patching import AT_ONCE, Answer, Numbers, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
 from gpt2viz.labels import counted
@@ -58,7 +57,7 @@ class FewestHeads:
         return tuple(sorted(self.given_up[int(np.flatnonzero(near).max()) :]))
 
     def words(self, share: float = 0.9) -> str:
-        """Which heads keep a ``share`` of the answer, in a sentence; "" before the end."""
+        """Name the heads that keep a ``share`` of the answer, in a sentence; "" before the end."""
         if (kept := self.keeping(share)) is None:
             return ""
         left = 100 * self.faithfulness[self.n_heads - len(kept)]
@@ -194,7 +193,7 @@ class _Circuit(NamedTuple):
 
 
 def _replaced(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
-    """What heads put out, (B, nh, T, hs), with the means (nh, T, hs) of those that are ``gone``."""
+    """Put the means (nh, T, hs) of heads that are ``gone`` into outputs (B, nh, T, hs)."""
     return torch.where(gone[:, :, None, None], means, made)
 
 
@@ -218,7 +217,7 @@ def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
 
 
 def apart(logits: Array, answer: tuple[int, int]) -> Numbers:
-    """How far apart the logit differences of pairs are: (2B, n_vocab) -> (B,), clean first."""
+    """The distance of pairs' logit differences: (2B, n_vocab) -> (B,), clean first."""
     right, wrong = answer
     difference = logits[:, right].astype(np.float64) - logits[:, wrong]
     return difference[::2] - difference[1::2]

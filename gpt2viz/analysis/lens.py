@@ -32,7 +32,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitLens:
-    """What the model would predict if the stream stopped at each of S places.
+    """The model's predictions if the stream stopped at each of S places.
 
     ``places`` are (stage key, layer): the embedding, then after attention and after the MLP of
     every layer. ``positions`` are the P tokens asked for. The arrays are (S, P): ``top`` the
@@ -114,7 +114,7 @@ def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """What each part of the model added to one logit, or to the difference of two.
+    """The addition of each part of the model to one logit, or to the difference of two.
 
     ``heads`` is (n_layer, n_head), ``attention_bias`` and ``mlp`` are (n_layer,), the others one
     number each. Together they are ``total``, which equals ``logit``, the model's own number, but
@@ -207,7 +207,7 @@ def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -
 
 
 def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
-    """What every head of a layer writes to the stream: (nh, hs) -> (nh, C)."""
+    """Every head's output to the stream: (nh, hs) -> (nh, C)."""
     by_head = double(model.merging(layer)[0])  # (nh, hs, C)
     written: Numbers = np.einsum("hd,hdc->hc", head_output, by_head)
     return written

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz import settings
+from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.composition import Composition, composition
-from gpt2viz.analysis.folding import Into
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.files import whole
@@ -62,7 +62,7 @@ def kept_composition(model: Model, progress: Progress) -> Composition:
 
 
 def kept(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
-    """What ``make`` gives, or gave before for the same weights; ``what`` says which numbers.
+    """The result of ``make``, now or before for the same weights; ``what`` names the numbers.
 
     A file that is broken is made again. Where nothing can be written, nothing is kept, and that is
     no error. A model that wasn't read from files, or whose files have changed, is never kept.
@@ -86,7 +86,7 @@ def _path(model: Model, what: str) -> Path | None:
 
 
 def _read(path: Path) -> Arrays | None:
-    """What a file holds, and note that it was used; None where there is none, or it is broken."""
+    """Read a file and note that it was used; None where there is none, or it is broken."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             found = dict(stored)

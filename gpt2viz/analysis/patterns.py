@@ -1,4 +1,4 @@
-"""A pattern that a person draws, and how much a head's weights are like it."""
+"""Patterns that a person draws, and the likeness of heads' weights to them and to each other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.run.trace import Trace
 
 Kind = Literal["back", "column", "block", "stripes", "empty"]
 
@@ -107,3 +108,33 @@ def _cell(text: str) -> Cell:
     if not (query.isdecimal() and key.isdecimal()):
         raise ValueError(text)
     return Cell(int(query), int(key))
+
+
+#: Bytes of weights that are held at a time, of all heads together.
+BLOCK_BYTES = 128 * 2**20
+
+
+def similarities(trace: Trace) -> NDArray[np.float64]:
+    """Cosine similarity of every two heads' weights: (H, H), in [0, 1].
+
+    H = n_layer · n_head heads, layer by layer. As ``patterns.likeness``: ⟨w, u⟩ / (‖w‖ · ‖u‖) over
+    all rows but the first. NaN for a text of one token. Some queries of all heads at a time, so
+    that the memory is bounded however long the text: the products of their rows add up.
+    """
+    T, config = len(trace.token_ids), trace.config
+    H = config.n_layer * config.n_head
+    products = np.zeros((H, H))
+    step = max(1, BLOCK_BYTES // (4 * H * T))
+    for start in range(1, T, step):
+        queries = slice(start, min(start + step, T))
+        n_keys = queries.stop if trace.causal else T  # later keys have weight 0 in all heads
+        block = np.empty((H, queries.stop - start, n_keys), np.float32)
+        for layer in range(config.n_layer):
+            heads = slice(layer * config.n_head, (layer + 1) * config.n_head)
+            block[heads] = trace.weights_of_queries(layer, queries)[..., :n_keys]
+        rows = block.reshape(H, -1)
+        products += rows @ rows.T
+    lengths = np.sqrt(np.diagonal(products))
+    with np.errstate(invalid="ignore"):
+        cosine: NDArray[np.float64] = np.clip(products / np.outer(lengths, lengths), 0, 1)
+    return cosine

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.explanation import Part, RowExplanation, Side
+from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.explanation import Part, RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
-from gpt2viz.analysis.steps import Step
 from gpt2viz.arrays import Array
 from gpt2viz.labels import signed
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, head_scale_factors
-from gpt2viz.run.trace import figures, in_notebook
+from gpt2viz.run.trace import Trace, figures, in_notebook
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
+
 
 #: A rule holds from this share on, and a head has read a token to which it gave so much weight:
 #: more than all the rest together.
@@ -52,15 +54,15 @@ class Pair:
     """A part of the query with a part of the key.
 
     ``value`` is what it adds to the deviation, ``share`` its part of all that has the same sign;
-    ``without`` is the key's weight if the pair added nothing to any score of the row. What a part
-    that is a head had read is ``query_read`` or ``key_read``.
+    ``ablated_weight`` is the key's weight if the pair added nothing to any score of the row. What a
+    part that is a head had read is ``query_read`` or ``key_read``.
     """
 
     query_part: Part
     key_part: Part
     value: float
     share: float
-    without: float
+    ablated_weight: float
     query_read: Read | None
     key_read: Read | None
 
@@ -117,7 +119,7 @@ class Reason:
 
     @cached_property
     def deviation(self) -> NDArray[np.float64]:
-        """What sets the key apart from the row's mean: (n, n), query's parts down."""
+        """The key's scores less the row's mean, by pairs of parts: (n, n), query's parts down."""
         return self.row.deviation(self.key)
 
     @property
@@ -132,7 +134,7 @@ class Reason:
 
     @property
     def above(self) -> bool:
-        """Whether the score is above the row's mean; shares are then of ``raised``."""
+        """True where the score is above the row's mean; shares are then of ``raised``."""
         return self.raised + self.lowered > 0
 
     @cached_property
@@ -148,7 +150,7 @@ class Reason:
 
     @cached_property
     def shares(self) -> dict[tuple[Side, Part], float]:
-        """What each part has, in all its pairs, of the sign that prevails; empty without any.
+        """Each part's share, in all its pairs, of the sign that prevails; empty without any.
 
         The shares of one side's parts sum to 1.
         """
@@ -187,8 +189,8 @@ class Reason:
         """The share of ``raised`` that all pairs of some parts (n,) have together."""
         return float(self.deviation[np.ix_(query_parts, key_parts)].sum()) / self.raised
 
-    def carries(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which parts of query or key were read from some tokens (T,) of the text: (n,).
+    def reads_from(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Mark the parts of query or key that were read from some tokens (T,) of the text: (n,).
 
         The part "token" from the one that stands there; a head's where it gave them ``HALF`` of
         its weight or more.
@@ -212,7 +214,7 @@ class Reason:
         reads = self._weights["key"]
         carried = {
             name: np.where(tokens, reads.get(name, np.float32(1)), np.float32(0))
-            for name, carries in zip(self.row.names, self.carries("key", tokens), strict=True)
+            for name, carries in zip(self.row.names, self.reads_from("key", tokens), strict=True)
             if carries
         }
         scores = self.row.by_token(query_parts, self.key, carried)
@@ -245,8 +247,8 @@ class Reason:
             found.update({Part("head", layer, n): rows[n] for n in used})
         return found
 
-    def behind(self, side: Side, part: Part) -> Step | None:
-        """Where a part that is a head had looked most, at the query or key; None for any other."""
+    def source_of(self, side: Side, part: Part) -> Step | None:
+        """The cell that a head among the parts had looked at most; None for any other part."""
         read = self._read(side, part)
         if read is None:
             return None
@@ -259,7 +261,7 @@ class Reason:
     def _pair(self, i: int, j: int, whole: float) -> Pair:
         asks, answers = self.row.names[i], self.row.names[j]
         value = float(self.deviation[i, j])
-        without = self.row.without(self.key, query_part=asks, key_part=answers)
+        without = self.row.ablated_weight(self.key, query_part=asks, key_part=answers)
         reads = self._read("query", asks), self._read("key", answers)
         return Pair(asks, answers, value, value / whole, without, *reads)
 
@@ -291,7 +293,7 @@ def reason(row: RowExplanation, key: int) -> Reason:
 
 def _own(case: Reason) -> NDArray[np.bool_]:
     """The query's parts that were read from its own token, wherever that stands."""
-    return case.carries("query", case.ids == case.ids[case.row.query])
+    return case.reads_from("query", case.ids == case.ids[case.row.query])
 
 
 def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
@@ -299,7 +301,7 @@ def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
 
     0 where it wouldn't matter much which token that is: then it isn't looked for.
     """
-    share = case.share(own := _own(case), case.carries("key", tokens))
+    share = case.share(own := _own(case), case.reads_from("key", tokens))
     return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
 
 
@@ -402,7 +404,7 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
     said += _reads(case, labels)
     said.append(
         "Without the first of these pairs, LayerNorm's scale held, the weight would be "
-        f"{case.pairs[0].without:.2f}."
+        f"{case.pairs[0].ablated_weight:.2f}."
     )
     if case.rule is not None:
         rule, share = case.rule
@@ -412,7 +414,7 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
 
 
 def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
-    """What the heads among the leading pairs had read, a sentence a side."""
+    """Say what the heads among the leading pairs had read, a sentence a side."""
     row, said = case.row, []
     asked = [(pair.query_part, pair.query_read) for pair in case.pairs]
     answered = [(pair.key_part, pair.key_read) for pair in case.pairs]
@@ -429,7 +431,7 @@ def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
 
 
 def _apart(back: int) -> str:
-    """How far a token stands before a place, in words."""
+    """The distance of a token before a place, in words."""
     if back == 0:
         return ", the token there"
     tokens = "one token" if abs(back) == 1 else f"{abs(back)} tokens"
@@ -452,3 +454,28 @@ def spoken(part: Part, side: Side) -> str:
         return f"{part} at the {side}"
     name = "MLP" if part.kind == "mlp" else "attention bias"
     return f"layer {part.layer}'s {name} at the {side}"
+
+
+class Hop(NamedTuple):
+    """A cell on the path down from another, and its strongest part, which leads on if it can."""
+
+    step: Step
+    by: Strongest
+
+
+def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
+    """The way from a cell down towards the tokens: at each cell its strongest part.
+
+    Where that is a head, the cell at which this head had looked hardest comes next. The path ends
+    at any other part: an MLP can't be taken apart so. It is empty where the query sees one key.
+    Raises what ``explain_row`` and ``reason`` do.
+    """
+    hops: list[Hop] = []
+    following: Step | None = step
+    while following is not None:
+        case = reason(explain_row(model, trace, *following[:3]), following.key)
+        if (by := case.strongest) is None:
+            break
+        hops.append(Hop(following, by))
+        following = case.source_of(by.side, by.part)
+    return tuple(hops)

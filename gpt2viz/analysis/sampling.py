@@ -1,4 +1,4 @@
-"""From logits to the next token: what temperature, top-k and top-p do, and surprise.
+"""From logits to the next token: temperature, top-k, top-p and surprise.
 
 Everything works on one position's logits (n_vocab,) at a time, in double precision: a long text
 over a large vocabulary never becomes one (T, n_vocab) array.
@@ -39,7 +39,7 @@ def log_softmax(logits: NDArray[np.floating]) -> Probabilities:
 def sampling_distribution(
     logits: Array, *, temperature: float = 1.0, top_k: int | None = None, top_p: float = 1.0
 ) -> Probabilities:
-    """What a token is drawn from: (n_vocab,) logits -> (n_vocab,) probabilities that sum to 1.
+    """The distribution to draw from: (n_vocab,) logits -> (n_vocab,) probabilities that sum to 1.
 
     The logits are divided by ``temperature``; 0 stands for its limit, the one most probable
     token. Then only the ``top_k`` most probable tokens stay (Fan et al. 2018, "Hierarchical

@@ -1,4 +1,4 @@
-"""What a head does: one number a head for each habit that the literature has a name for.
+"""Head scores: one number a head for each habit that the literature has a name for.
 
 Each score is declared once, at the end of this file: name, formula, source, words and what
 computes it. Other packages may add theirs (``gpt2viz.plugins``), and a program its own
@@ -115,7 +115,7 @@ def _mean(by_query: Scores) -> Scores:
 
 @dataclass(frozen=True)
 class WeightOn:
-    """What computes the score of a habit: the weight on its ``targets``, by ``weight_on``."""
+    """The score of a habit: the weight on its ``targets``, by ``weight_on``."""
 
     targets: Callable[[TokenIds], Pairs]
 

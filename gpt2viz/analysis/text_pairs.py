@@ -1,12 +1,17 @@
-"""Two texts to patch between: a second one for a first, and answers that tell their runs apart."""
+"""A second text for a first: one word or token changed, and answers that tell both runs apart."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from gpt2viz.analysis.sampling import divergence, sampling_distribution
+from gpt2viz.analysis.sampling import divergence, sampling_distribution, surprise
+from gpt2viz.analysis.words import word_starts
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.tokenizer import Tokenizer
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.trace import Trace
 
@@ -66,3 +71,92 @@ def telling_answers(clean: Trace, corrupted: Trace) -> tuple[int, int]:
         return right, wrong
     change = after - before
     return int(change.argmin()), int(change.argmax())
+
+
+#: Among so many of the tokens that are likeliest in a place a word's replacement is looked for.
+LIKELIEST = 30
+#: So many words are changed, each in a text of its own.
+MOST = 4
+
+
+class Change(NamedTuple):
+    """The token at a ``place`` becomes ``token``, an id, which makes ``text`` of the sentence."""
+
+    place: int
+    token: int
+    text: str
+
+
+def one_word_changes(trace: Trace, tokenizer: Tokenizer, most: int = MOST) -> tuple[Change, ...]:
+    """Up to ``most`` changes of one word each, by their place; none where no word can be changed.
+
+    Changed are words that are one token, first of all those that surprised the model most. Of the
+    ``LIKELIEST`` tokens that it expects in such a place, a word becomes the one whose row of the
+    unembedding, which in GPT-2 is the embedding too, points most the same way (cosine similarity).
+    Nothing is expected in place of the first token: it may become any of the vocabulary. The last
+    token and the first are changed only where else there is nothing to change: what comes later
+    is to see the change, and it is to have been read before.
+
+    A word stays one with or without a space before it, of letters or of digits, and as capital as
+    it was, and the changed text is cut into the same tokens but for that one.
+    """
+    own = range(len(trace.token_ids))[tokenizer.own(trace.token_ids)]
+    words = [place for place in _words(trace) if place in own]
+    bits = np.nan_to_num(surprise(trace), nan=-1)
+    ends = 0, len(trace.token_ids) - 1
+    found: list[Change] = []
+    for place in sorted(words, key=lambda n: (n in ends, -bits[n], n)):
+        if found and place in ends:
+            break
+        change = next(_changes(trace, tokenizer, place), None)
+        found += [] if change is None else [change]
+        if len(found) == most:
+            break
+    return tuple(sorted(found))
+
+
+def _words(trace: Trace) -> list[int]:
+    """Places of words that are one token."""
+    starts = word_starts(trace.token_bytes, trace.apart)
+    following = *starts[1:], len(trace.token_ids)
+    alone = (n for n, end in zip(starts, following, strict=True) if end == n + 1)
+    return [n for n in alone if _kind(trace.token_bytes[n])]
+
+
+def _changes(trace: Trace, tokenizer: Tokenizer, place: int) -> Iterator[Change]:
+    """Changes of the word at a place, the nearest first."""
+    old, rows = trace.token_ids[place], trace.unembedding
+    kind, word = _kind(trace.token_bytes[place]), trace.token_bytes[place].decode().casefold()
+    likeliest = np.arange(len(rows))
+    if place:
+        logits = trace.logits_at(place - 1)
+        likeliest = np.argsort(-logits, kind="stable")[:LIKELIEST]
+    lengths = np.linalg.norm(rows[likeliest], axis=1)
+    near = rows[likeliest] @ rows[old] / np.where(lengths > 0, lengths, np.inf)
+    if not np.isfinite(near).all() or (place and not np.isfinite(logits).all()):
+        return
+    for token in likeliest[np.argsort(-near, kind="stable")]:
+        new = tokenizer.token_bytes(int(token))
+        if _kind(new) == kind and new.decode().casefold() != word:
+            ids = [*trace.token_ids[:place], int(token), *trace.token_ids[place + 1 :]]
+            if (text := _written(ids, tokenizer)) is not None:
+                yield Change(place, int(token), text)
+
+
+def _kind(token: bytes) -> tuple[bool, ...]:
+    """The form a word keeps: a space before it, letters or digits, capitals. Empty for none."""
+    try:
+        text = token.decode()
+    except UnicodeDecodeError:
+        return ()
+    word = text.removeprefix(" ")
+    if not word.isalnum():
+        return ()
+    return text != word, word.isalpha(), word.istitle(), word.isupper()
+
+
+def _written(ids: list[int], tokenizer: Tokenizer) -> str | None:
+    """The text that is cut into just these tokens, but for those that are put around it."""
+    own = ids[tokenizer.own(ids)]
+    text = tokenizer.decode(own)
+    return text if tokenizer.encode_part(text) == own else None

@@ -1,4 +1,4 @@
-"""What a head does by its weights alone: one number a head for each habit, whatever the text.
+"""Heads scored by their weights alone: one number a head for each habit, whatever the text.
 
 Each score is declared once, at the end of this file, as those of a run are in ``scores``. They are
 read off a ``HeadCircuit``: ``circuits`` says what is taken how.
@@ -42,12 +42,12 @@ class WeightScore:
 
 
 def copying(circuit: HeadCircuit) -> float:
-    """How far it raises the tokens that it looks at: from −1 to 1."""
+    """The tendency to raise the tokens that it looks at: from −1 to 1."""
     return circuit.copying_score
 
 
 def own_token(circuit: HeadCircuit) -> float:
-    """How far a query looks for its own token, by content alone: from −1 to 1."""
+    """The tendency of queries to look for their own token, by content alone: from −1 to 1."""
     return circuit.matching_score
 
 

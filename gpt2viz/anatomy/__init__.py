@@ -1,1 +1,1 @@
-"""What a model is made of and what it costs, read from its files and from a run."""
+"""A model's parts and costs, read from its files and from a run."""

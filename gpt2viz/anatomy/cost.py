@@ -1,4 +1,4 @@
-"""What one run cost: multiply-adds by part, and bytes, from the shapes of its tensors.
+"""The cost of one run: multiply-adds by part, and bytes, from the shapes of its tensors.
 
 Of a step that reads one token with the keys and values of those before it kept, too.
 """
@@ -98,7 +98,7 @@ class Tensors:
 
 
 def activations(trace: Trace) -> list[Tensors]:
-    """What the run made, by stage, in its order. Fused steps make no scores and weights to keep."""
+    """The run's arrays by stage, in its order. Fused steps make no scores and weights to keep."""
     return [
         Tensors(
             STAGE[key].label,

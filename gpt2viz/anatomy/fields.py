@@ -1,4 +1,4 @@
-"""What every field of ``config.json`` means, in a sentence, and which ones nothing here reads."""
+"""The meaning of every field of ``config.json``, a sentence each, and those that nothing reads."""
 
 from __future__ import annotations
 

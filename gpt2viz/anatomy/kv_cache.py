@@ -1,4 +1,4 @@
-"""What keeping keys and values saves: a text's last token read alone, and caches that drop tokens.
+"""The saving of a key-value cache: a text's last token read alone, and caches that drop tokens.
 
 With the causal mask on no token sees a later one, so keys and values stay what they are when the
 text goes on, and a step needs to make those of its own token only (Pope et al. 2022, "Efficiently
@@ -73,6 +73,6 @@ def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
 
 
 def kept(edits: Sequence[Edit], n_tokens: int) -> int:
-    """How many of ``n_tokens`` the last one sees in a run with the mask on: what a cache holds."""
+    """The number of ``n_tokens`` that a cache holds: those that the last one sees, masked."""
     hidden = hidden_pairs(np.arange(n_tokens), True, forbidden(edits, n_tokens), slice(-1, None))
     return int((~hidden).sum())

@@ -1,4 +1,4 @@
-"""How many parameters each part of a model has, from the sizes that its files must have."""
+"""The number of parameters of each part, from the sizes that a model's files must have."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 import streamlit as st
 
 import gpt2viz
-from gpt2viz.analysis.births import Measured, measured
+from gpt2viz.analysis.batch_scores import Measured, measured
 from gpt2viz.analysis.lens import LogitLens, logit_lens
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import read_record

@@ -24,7 +24,7 @@ from gpt2viz import (
 )
 from gpt2viz.analysis.composition import Composition
 from gpt2viz.analysis.on_disk import kept_composition, kept_scores
-from gpt2viz.analysis.paired_runs import Direction, Metric
+from gpt2viz.analysis.patching import Direction, Metric
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import prose, run_cache
 from gpt2viz.app.literal import literal

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gpt2viz.analysis.cell import moved_steps, parse_steps
 from gpt2viz.analysis.patterns import moved_cells, parse_cells
-from gpt2viz.analysis.steps import moved_steps, parse_steps
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
 from gpt2viz.run.edits import moved, parse_edits

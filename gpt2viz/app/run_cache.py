@@ -21,7 +21,7 @@ import gpt2viz
 from gpt2viz import plugins, settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
-from gpt2viz.analysis.looks import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record

@@ -94,7 +94,7 @@ def fewest(
 
 
 def _document(found: FewestHeads, keep: float) -> dict[str, Any]:
-    """What was found, for JSON: heads are [layer, head], those given up in the order of that."""
+    """The result for JSON: heads are [layer, head], in the order in which they were given up."""
     right, wrong = found.answer
     return {
         "right": right,

@@ -1,4 +1,4 @@
-"""How commands are found and how each ends: exit codes, and one line in place of a traceback."""
+"""The group of commands: how each ends, by exit codes and one line in place of a traceback."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpt2viz.analysis.births import HABITS, birth
+from gpt2viz.analysis.batch_scores import HABITS, birth
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
 from gpt2viz.extras import needed

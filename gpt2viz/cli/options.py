@@ -1,4 +1,4 @@
-"""What several commands share: the text, the model, and where words and numbers go."""
+"""Options that several commands share: the text, the model, and targets of words and numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ special = click.option(
 
 
 class _Changes(NamedTuple):
-    """What is changed in the run, as it was written, and the texts that it takes from."""
+    """The changes of a run, as they were written, and the texts that they take from."""
 
     edits: str
     patch_from: str | None

@@ -1,4 +1,4 @@
-"""What ``gpt2viz app`` and ``gpt2viz serve`` share: where they serve, which models, to whom."""
+"""Options that ``gpt2viz app`` and ``gpt2viz serve`` share: addresses, models and their limits."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:
 
 
 def given(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
-    """What the app is told of its owner's models, as ``gpt2viz.app.server_config`` reads it."""
+    """The settings of the owner's models, as ``gpt2viz.app.server_config`` reads them."""
     told = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
     return told + [part for name in allowed for part in ("--allow-model", name)]
 
 
 def address(host: str, port: int, hosts: Sequence[str]) -> str:
-    """Where a browser finds the app; for every host, here and from other machines."""
+    """The app's address for a browser; for every host, here and from other machines."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
         others = f"http://{hosts[0] if hosts else socket.gethostname()}:{port}"
         return f"http://localhost:{port}, for other machines {others}"

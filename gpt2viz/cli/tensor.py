@@ -45,7 +45,7 @@ class Tensor:
 
     @property
     def about(self) -> About:
-        """What a file says about itself."""
+        """A file's account of itself."""
         return about(self.run, STAGE[self.key].label, self.layer, self.head)
 
     @cached_property

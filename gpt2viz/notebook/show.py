@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.looks import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import counted

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpt2viz.analysis.circuits import ByDistance, Foretold, Ranked
+from gpt2viz.analysis.circuits import ByDistance, Foretold, Numbers, Ranked
 from gpt2viz.analysis.composition import Edge
-from gpt2viz.analysis.folding import Numbers
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.labels import signed
 from gpt2viz.pictures.from_trace import head_stage
@@ -20,9 +19,7 @@ from gpt2viz.pictures.picture import Curve, Curves, Picture, Role, Series
 from gpt2viz.run.trace import Trace
 
 if TYPE_CHECKING:
-    from gpt2viz.analysis.composition import Edge, Measure
-    from gpt2viz.analysis.virtual_heads import VirtualHead
-    from gpt2viz.analysis.wiring import Carried
+    from gpt2viz.analysis.composition import Carried, Edge, Measure, VirtualHead
 
 
 #: Distances that the curve of places shows at most.

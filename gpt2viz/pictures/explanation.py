@@ -16,8 +16,7 @@ from gpt2viz.pictures.picture import Heatmaps
 if TYPE_CHECKING:  # torch stays out of the pictures
     import pandas as pd
 
-    from gpt2viz.analysis.reasons import Read, Reason
-    from gpt2viz.analysis.strongest_path import Hop
+    from gpt2viz.analysis.reasons import Hop, Read, Reason
 
 #: Parts of a side that have a row or column of their own; the others stand together in one more.
 MOST = 32
@@ -128,7 +127,7 @@ def pair_rows(case: Reason) -> list[dict[str, Any]]:
             "the key's part": pair.key_part,
             "adds": pair.value,
             "share (%)": 100 * pair.share,
-            "weight without it": pair.without,
+            "weight without it": pair.ablated_weight,
             "the query's head had read": _read(pair.query_read, labels),
             "the key's head had read": _read(pair.key_read, labels),
         }

@@ -91,7 +91,7 @@ def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
 def alike_loss(seen: Watched, rows: slice) -> Tensor:
     """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is above.
 
-    The cosine is ``gpt2viz.analysis.similarity``'s, over the first tokens of ``rows``.
+    The cosine is ``gpt2viz.analysis.patterns``'s, over the first tokens of ``rows``.
     """
     layers = range(len(seen.q))
     weights = torch.cat([seen.weights(n, rows, ALIKE_TOKENS) for n in layers], dim=1)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz.analysis.looks import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.model.mask import hidden_pairs
 

@@ -13,8 +13,15 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 import gpt2viz
-from gpt2viz.analysis.batch_scores import attention_weights, token_losses
-from gpt2viz.analysis.births import HABITS, birth, main_habit, measured, partner
+from gpt2viz.analysis.batch_scores import (
+    HABITS,
+    attention_weights,
+    birth,
+    main_habit,
+    measured,
+    partner,
+    token_losses,
+)
 from gpt2viz.analysis.scores import probe
 from gpt2viz.model.network import GPT2
 from gpt2viz.run import forward

@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.composition import composition
-from gpt2viz.analysis.folding import Into
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import read

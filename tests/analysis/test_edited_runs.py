@@ -29,10 +29,10 @@ from gpt2viz.analysis.comparison import (
 )
 from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.analysis.generation import appraise, draw
+from gpt2viz.analysis.patterns import similarities
 from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.analysis.similarity import similarities
 from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores

@@ -152,7 +152,7 @@ def test_the_shortest_texts(folder: Path, text: list[int]) -> None:
     row = explain_row(model, trace, 1, 0, 0)
     assert row.keys.tolist() == [0]
     assert not row.deviation(0).any()  # one key shares everything with itself
-    assert row.without(0, key_part="token") == 1.0
+    assert row.ablated_weight(0, key_part="token") == 1.0
     with pytest.raises(IndexError, match="doesn't see key 1"):
         row.table(1)
 
@@ -208,12 +208,12 @@ def test_the_weight_without_a_part(folder: Path) -> None:
         less = scores - [row.table(key)[i][:, j].sum() for key in range(6)]
         expected = np.exp(less / row.divisor) / np.exp(less / row.divisor).sum()
         for key in range(6):
-            found = row.without(key, query_part=query_part, key_part=key_part)
+            found = row.ablated_weight(key, query_part=query_part, key_part=key_part)
             assert found == pytest.approx(expected[key], rel=1e-6)
     with pytest.raises(ValueError, match="name a part"):
-        row.without(3)
+        row.ablated_weight(3)
     with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
-        row.without(3, key_part="head 2.0")
+        row.ablated_weight(3, key_part="head 2.0")
 
 
 def queries_and_keys(
@@ -263,14 +263,14 @@ def test_a_part_deleted_from_the_stream(
         less = (k @ q[query] - k_less @ q_less[query])[keys]
         fallen = tables[:, n].sum(axis=1) + tables[:, :, n].sum(axis=1) - tables[:, n, n]
         assert_allclose(fallen, less, rtol=1e-9, atol=size)
-        found = [row.without_part(key, part) for key in keys]
+        found = [row.ablated_part_weight(key, part) for key in keys]
         # What the whole keys add is read off the run's own, which float32 has rounded.
         less_of_run = own @ (q - q_less)[query] + (k - k_less)[keys] @ q_less[query]
         for expected, rtol in ((less_of_run, 1e-9), (less, 1e-6)):
             left = np.exp((row.scores - expected) / row.divisor)
             assert_allclose(found, left / left.sum(), rtol=rtol)
     with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
-        row.without_part(keys[0], "head 2.0")
+        row.ablated_part_weight(keys[0], "head 2.0")
 
 
 def test_a_copying_head_built_by_hand() -> None:

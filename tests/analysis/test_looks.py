@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpt2viz
-from gpt2viz.analysis.looks import Look, Looks, hardest_looks
+from gpt2viz.analysis.top_attention import Look, Looks, hardest_looks
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 

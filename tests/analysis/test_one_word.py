@@ -11,7 +11,7 @@ import torch
 from transformers import GPT2LMHeadModel
 
 import gpt2viz
-from gpt2viz.analysis.one_word import LIKELIEST, MOST, Change, one_word_changes
+from gpt2viz.analysis.text_pairs import LIKELIEST, MOST, Change, one_word_changes
 from gpt2viz.model.checkpoint import BUNDLED
 
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"

@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis import patching
-from gpt2viz.analysis.folding import Into
-from gpt2viz.analysis.paired_runs import Direction
+from gpt2viz.analysis.circuits import Into
+from gpt2viz.analysis.patching import Direction
 from gpt2viz.model import hub
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.pieces import nearest_pair

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 import gpt2viz
+from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, explain_row
-from gpt2viz.analysis.reasons import RULES, Reason, reason
+from gpt2viz.analysis.reasons import RULES, Reason, reason, strongest_path
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.analysis.steps import Step
-from gpt2viz.analysis.strongest_path import strongest_path
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits
@@ -74,7 +73,7 @@ def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
             assert apart[i, j] == pytest.approx(pair.value)
             less = row.scores - [table[i, j] for table in tables]
             weights = np.exp(less / row.divisor)
-            assert pair.without == pytest.approx(weights[key] / weights.sum())
+            assert pair.ablated_weight == pytest.approx(weights[key] / weights.sum())
         assert case.weight == pytest.approx(trace.stage("weights", 2, 1)[5, key], rel=1e-4)
     assert signs == {True, False}
 

@@ -9,9 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.analysis import similarity
-from gpt2viz.analysis.patterns import likeness
-from gpt2viz.analysis.similarity import similarities
+from gpt2viz.analysis.patterns import likeness, similarities
 from gpt2viz.pictures.find import (
     MOST,
     cells_of,
@@ -39,7 +37,7 @@ def by_loops(trace: gpt2viz.Trace) -> np.ndarray:
 def test_a_long_text_is_read_two_queries_at_a_time(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(similarity, "BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
+    monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
     for explicit in (True, False):
         trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits="window:3,forbid:4:2")
         found = similarities(trace)
@@ -56,7 +54,7 @@ def test_no_more_memory_than_it_may(tiny: gpt2viz.Model, monkeypatch: pytest.Mon
         "weights_of_queries",
         lambda self, layer, queries: asked.append(queries) or own(self, layer, queries),
     )
-    monkeypatch.setattr(similarity, "BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
+    monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
     similarities(gpt2viz.trace(tiny, IDS))
     assert {(q.start, q.stop) for q in asked} == {(1, 4), (4, 7), (7, 9)}
 

@@ -12,10 +12,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.composition import Measure, composition
-from gpt2viz.analysis.folding import Into
+from gpt2viz.analysis.circuits import Into
+from gpt2viz.analysis.composition import Measure, carried, composition, copying_edge, wired
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.analysis.wiring import carried, copying_edge, wired
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head, layer_norm, read, reference

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.measures import MEASURES

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.analysis.paired_runs import Metric
+from gpt2viz.analysis.patching import Metric
 from gpt2viz.app import jobs
 from gpt2viz.app.views import depends, two_texts
 from gpt2viz.model.checkpoint import BUNDLED

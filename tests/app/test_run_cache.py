@@ -18,8 +18,8 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.analysis.generation import appraise
+from gpt2viz.analysis.patterns import similarities
 from gpt2viz.analysis.scores import head_scores
-from gpt2viz.analysis.similarity import similarities
 from gpt2viz.app import run_cache
 from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.app.views import find, measures, two_runs

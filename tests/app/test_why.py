@@ -16,8 +16,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.steps import Step, moved_steps, parse_steps
-from gpt2viz.analysis.strongest_path import Hop, strongest_path
+from gpt2viz.analysis.cell import Step, moved_steps, parse_steps
+from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
@@ -100,8 +100,8 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
 
     def behind(cell: Step) -> list[Step]:
         case = gpt2viz.reason(gpt2viz.explain_row(model, run, *cell[:3]), cell.key)
-        at_key = [case.behind("key", pair.key_part) for pair in case.pairs]
-        at_query = [case.behind("query", pair.query_part) for pair in case.pairs]
+        at_key = [case.source_of("key", pair.key_part) for pair in case.pairs]
+        at_query = [case.source_of("query", pair.query_part) for pair in case.pairs]
         return [step for step in (*at_key, *at_query) if step is not None]
 
     cells = (Step(N_LAYER - 1, head, 7, key) for head in range(N_HEAD) for key in range(8))

@@ -13,11 +13,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.composition import Composition, Edge
+from gpt2viz.analysis.composition import Composition, Edge, EdgeName, carried, copying_edge, wired
 from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
-from gpt2viz.analysis.wiring import EdgeName, carried, copying_edge, wired
 from gpt2viz.app import address, jobs, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import wiring

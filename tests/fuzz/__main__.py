@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 import gpt2viz
-from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.analysis.nonfinite import first_not_finite
 from tests.fuzz.files import Files, bases, write
 from tests.fuzz.spoil import WAYS, spoil
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from safetensors.torch import load_file, save_file
 
 import gpt2viz
-from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.analysis.nonfinite import first_not_finite
 from tests.checkpoints import write_checkpoint
 
 

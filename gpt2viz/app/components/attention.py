@@ -15,7 +15,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from gpt2viz.analysis.looks import Look, Looks
+from gpt2viz.analysis.top_attention import Look, Looks
 from gpt2viz.app import address, output, parameters
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import lines, mount, tiles

@@ -9,7 +9,7 @@ import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz import Trace, sampling_distribution
-from gpt2viz.analysis.steps import Step
+from gpt2viz.analysis.cell import Step
 from gpt2viz.app import address, pages, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code, link, picture, vectors
 from gpt2viz.app.course.written import bracketed, enough, equals, spelled

@@ -10,10 +10,10 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
+from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side
 from gpt2viz.analysis.reasons import spoken
 from gpt2viz.analysis.scores import induction
-from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code, link
 from gpt2viz.app.course.questions import Question
@@ -188,15 +188,15 @@ def _apart(read: _Text, case: Reason) -> None:
         prose.markdown(
             f"The pair that {verb} it most is **{pair}**: {100 * pair.share:.0f} % of all that "
             f"{verb} it. If this pair gave nothing to any key, the weight would be "
-            f"{pair.without:.2f}."
+            f"{pair.ablated_weight:.2f}."
         )
     code(explain_row, RowExplanation.deviation, reason)
 
 
 def _before(case: Reason) -> Step | None:
     """The cell that a head among the leading pairs looked at, the key's first; else None."""
-    at_key = (case.behind("key", pair.key_part) for pair in case.pairs)
-    at_query = (case.behind("query", pair.query_part) for pair in case.pairs)
+    at_key = (case.source_of("key", pair.key_part) for pair in case.pairs)
+    at_query = (case.source_of("query", pair.query_part) for pair in case.pairs)
     return next((step for step in (*at_key, *at_query) if step is not None), None)
 
 
@@ -253,8 +253,8 @@ def _without(read: _Text, case: Reason, before: Step) -> None:
     prose.markdown(
         f"A sum is no experiment, so the model was run again with {part} switched off. "
         f"The weight went from {case.weight:.2f} to **{left:.2f}**. By the sum alone it would be "
-        f"{row.without_part(case.key, part):.2f}; the two need not agree, as without the head σ "
-        "and all later parts change too."
+        f"{row.ablated_part_weight(case.key, part):.2f}; the two need not agree, as without the "
+        "head σ and all later parts change too."
     )
     at = Step(row.layer, row.head, row.query, case.key)
     _to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, {parameters.EDITS: (edit,)})

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
-from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import (
     address,
     compat,

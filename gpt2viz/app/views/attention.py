@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import streamlit as st
 
-from gpt2viz.analysis.finite import first_not_finite
+from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import attention as components

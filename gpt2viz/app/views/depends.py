@@ -28,7 +28,7 @@ from gpt2viz import (
     sampling_distribution,
 )
 from gpt2viz.analysis.direct_paths import WAYS
-from gpt2viz.analysis.paired_runs import Direction, Metric, measured
+from gpt2viz.analysis.patching import Direction, Metric, measured
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell

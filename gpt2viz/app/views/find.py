@@ -13,11 +13,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.attribution import taken
-from gpt2viz.analysis.looks import Look
 from gpt2viz.analysis.patterns import Cell as PatternCell
-from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarity
+from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarities, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
-from gpt2viz.analysis.similarity import similarities
+from gpt2viz.analysis.top_attention import Look
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import (

@@ -13,9 +13,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import STAGE, TextError, Trace
-from gpt2viz.analysis.cell import CellArithmetic, cell_arithmetic
+from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic
 from gpt2viz.analysis.scores import duplicate_token, induction
-from gpt2viz.analysis.steps import Step
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import Cell, Drag, Dragged, choose_head
 from gpt2viz.app.components import lines, written_sum

@@ -10,8 +10,16 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import CheckpointError
-from gpt2viz.analysis.batch_scores import batch_score, token_losses
-from gpt2viz.analysis.births import LEAST, Measured, birth, main_habit, measured, partner
+from gpt2viz.analysis.batch_scores import (
+    LEAST,
+    Measured,
+    batch_score,
+    birth,
+    main_habit,
+    measured,
+    partner,
+    token_losses,
+)
 from gpt2viz.analysis.lens import logit_lens
 from gpt2viz.analysis.scores import SCORES, Read
 from gpt2viz.anatomy.training_record import TrainingRecord

@@ -11,10 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import ContextError, GPT2VizError, PatchError
 from gpt2viz.analysis.comparison import Path, align, shared
-from gpt2viz.analysis.one_word import LIKELIEST, Change, one_word_changes
-from gpt2viz.analysis.paired_runs import check_pair
+from gpt2viz.analysis.patching import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
-from gpt2viz.analysis.text_pairs import one_token_changed
+from gpt2viz.analysis.text_pairs import LIKELIEST, Change, one_token_changed, one_word_changes
 from gpt2viz.app import address, parameters, popover, prose, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal

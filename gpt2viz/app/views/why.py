@@ -10,9 +10,9 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
+from gpt2viz.analysis.cell import Step, parse_steps
 from gpt2viz.analysis.explanation import Part, Side
-from gpt2viz.analysis.steps import Step, parse_steps
-from gpt2viz.analysis.strongest_path import Hop, strongest_path
+from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_cell, open_head
 from gpt2viz.app.components import attention
@@ -121,7 +121,7 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
     By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
-    sources = [case.behind(side, part) for side, part in parts]
+    sources = [case.source_of(side, part) for side, part in parts]
     heads = list(dict.fromkeys(step for step in sources if step is not None))
     if not heads:
         return
@@ -149,7 +149,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         args=(parameters.WHY, (*steps[1:], opened)),
     )
     part = Part("head", opened.layer, opened.head)
-    weights_left = f"sum **{case.row.without_part(at.key, part):.2f}**"
+    weights_left = f"sum **{case.row.ablated_part_weight(at.key, part):.2f}**"
     if runs:
         run = run_cache.run(replace(view.trace.key, edits=edits))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
@@ -309,7 +309,9 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
 
 def _openings(case: Reason) -> dict[tuple[Side, Part], Step]:
     """The cells that every earlier head had looked at, from the query and from the key."""
-    sources = {(side, name): case.behind(side, name) for side in _SIDES for name in case.row.names}
+    sources = {
+        (side, name): case.source_of(side, name) for side in _SIDES for name in case.row.names
+    }
     return {part: step for part, step in sources.items() if step is not None}
 
 

@@ -11,19 +11,22 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import PatchedPath, patch_path, virtual_head
-from gpt2viz.analysis.composition import Composition, Edge, Measure, composition
-from gpt2viz.analysis.folding import Into
-from gpt2viz.analysis.text_pairs import telling_answers
-from gpt2viz.analysis.wiring import (
+from gpt2viz.analysis.circuits import Into
+from gpt2viz.analysis.composition import (
     CHANCE,
     Carried,
+    Composition,
+    Edge,
     EdgeName,
+    Measure,
     Wired,
     carried,
+    composition,
     copying_edge,
     parse_edge,
     wired,
 )
+from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_query
 from gpt2viz.app.literal import literal

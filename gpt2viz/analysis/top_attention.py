@@ -49,7 +49,7 @@ class Looks:
         return self._of_each(slice(query, query + 1), most)[0]
 
     def hardest_of_each(self, most: int = 5) -> list[list[Look]]:
-        """What ``hardest`` finds from every token, the first one's first."""
+        """The result of ``hardest`` from every token, the first one's first."""
         return self._of_each(slice(None), most)
 
     def _of_each(self, queries: slice, most: int) -> list[list[Look]]:

@@ -1,4 +1,4 @@
-"""Whether a run's numbers are numbers: weights can be so large that float32 has no room left."""
+"""NaN and infinity in a run: weights can be so large that float32 has no room left."""
 
 from __future__ import annotations
 
