@@ -7,7 +7,7 @@ import click
 from gpt2viz import __version__
 from gpt2viz.cli.group import Group
 
-#: Command -> what it does. Each is in the module of its name, which is loaded when it is used.
+#: Command -> its help. Each is in the module of its name, or that of ``MODULES``, loaded when used.
 COMMANDS = {
     "app": "Open the app; Ctrl-C ends it.",
     "serve": "Serve the app to many, by several processes; Ctrl-C ends it.",
@@ -25,8 +25,17 @@ COMMANDS = {
     "convert": "Turn a FILE of nanoGPT or minGPT into a checkpoint FOLDER.",
 }
 
+#: Commands that share a module.
+MODULES = dict.fromkeys(("surprise", "lens", "contributions", "generate"), "predictions")
+MODULES |= dict.fromkeys(("fetch", "convert"), "models")
 
-@click.group(cls=Group, told=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=Group,
+    helps=COMMANDS,
+    modules=MODULES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="gpt2viz %(version)s")
 def main() -> None:
     """See how a GPT-2 reads a sentence.

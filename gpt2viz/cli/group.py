@@ -23,28 +23,32 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 class Group(click.Group):
     """A click group that loads a command when it is used, and says what went wrong in one line.
 
-    ``told`` is what each command does: to list them, none is loaded, nor torch.
+    ``helps`` has a line for each command: to list them, none is loaded, nor torch. A command is in
+    the module of its name below ``gpt2viz.cli``, or in that of ``modules``.
     """
 
-    def __init__(self, *rest: Any, told: Mapping[str, str], **named: Any) -> None:
+    def __init__(
+        self, *rest: Any, helps: Mapping[str, str], modules: Mapping[str, str], **named: Any
+    ) -> None:
         super().__init__(*rest, **named)
-        self.told = told
+        self.helps, self.modules = helps, modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands' names, in the order in which they are listed."""
-        return list(self.told)
+        return list(self.helps)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command ``name`` of ``gpt2viz.cli.name``, or None where there is none."""
-        if cmd_name not in self.told:
+        """The command of a name, or None where there is none."""
+        if cmd_name not in self.helps:
             return None
-        command: click.Command = getattr(import_module(f"gpt2viz.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"gpt2viz.cli.{self.modules.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands for ``--help``."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(self.told.items()))
+            formatter.write_dl(list(self.helps.items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Tune this process, run a command, exit: 0, ``FAILED``, ``USAGE`` or ``INTERRUPTED``."""

@@ -1,4 +1,4 @@
-"""``gpt2viz models``: what can be run."""
+"""``gpt2viz models``, ``fetch`` and ``convert``: models here, and those to come."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import click
 
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import columns, options
+from gpt2viz.errors import HubError
 from gpt2viz.labels import spelled
-from gpt2viz.model import places
+from gpt2viz.model import convert as conversion
+from gpt2viz.model import hub, places
 from gpt2viz.model.checkpoint import read_config, weight_bytes
 from gpt2viz.model.memory import run_bytes, spell
 
@@ -64,3 +66,107 @@ def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
         "run": run_bytes(config),
         "folder": str(folder),
     }
+
+
+@click.command()
+@click.argument("name")
+@click.option("--dry-run", is_flag=True, help="Say only the size.")
+@options.as_json
+@options.quiet
+def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
+    """Fetch the model NAME from the Hugging Face hub, after saying its size.
+
+    After an @ it may say which revision: a branch, a tag or a commit. Those
+    called step1000 are checkpoints of the model's training.
+
+    It is kept in the hub's own cache. A stopped download goes on where it was
+    when the command is repeated. Only config, vocabulary, weights and card are
+    fetched. Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is
+    set, only the names in it can be fetched.
+
+    \b
+        gpt2viz fetch gpt2
+        gpt2viz fetch owner/name --dry-run
+        gpt2viz fetch owner/name@step1000
+        gpt2viz trace "A crane ate fish" --model gpt2
+    """
+    model, at, revision = name.partition("@")
+    if at and not revision:
+        raise HubError(f"{name!r:.100} names no revision after the @.")
+    allowed = settings.allowed()
+    if allowed and model not in allowed and "*" not in allowed:
+        raise HubError(
+            f"{model!r:.100} may not be fetched here; the list `allow` in gpt2viz.toml, or "
+            f"{settings.ALLOW_VARIABLE}, has: {', '.join(allowed)}"
+        )
+    offer = hub.look_up(model, revision or None)
+    here = offer.here
+    some = f", {spell(here)} of it here already" if here else ""
+    options.note(quiet, f"{name} is {spell(offer.nbytes)}{some}")
+    if dry_run:
+        _print_offer(as_json, name, offer.nbytes, here)
+        return
+    with options.bar(quiet, "Fetching", offer.nbytes, here) as tell:
+        folder = hub.fetch(offer, tell)
+    _print_offer(as_json, name, offer.nbytes, offer.nbytes, str(folder))
+
+
+def _print_offer(
+    as_json: bool, name: str, nbytes: int, here: int, folder: str | None = None
+) -> None:
+    if as_json:
+        options.print_json({"name": name, "bytes": nbytes, "here": here, "folder": folder})
+    else:
+        click.echo(f"{name}: {folder or f'{nbytes:,} bytes'}")
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--heads", type=click.IntRange(1), help="Heads of a layer, where FILE doesn't say.")
+@click.option(
+    "--tokenizer",
+    metavar="NAME|FOLDER|FILE",
+    help="A model, such as gpt2, to copy the vocabulary from; nanoGPT's meta.pkl; or a JSON list "
+    "of the tokens in the order of their ids.",
+)
+@options.as_json
+@options.quiet
+def convert(
+    file: Path,
+    folder: Path,
+    heads: int | None,
+    tokenizer: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Turn a FILE of nanoGPT or minGPT into a checkpoint FOLDER.
+
+    FILE is a pickle; it is read without running any code that is in it.
+
+    \b
+        gpt2viz convert ckpt.pt mine --tokenizer gpt2
+        gpt2viz convert ckpt.pt mine --tokenizer data/shakespeare_char/meta.pkl
+        gpt2viz convert model.pt mine --heads 6 --tokenizer tokens.json
+    """
+    words = _vocabulary(tokenizer) if tokenizer else None
+    config = conversion.convert(file, folder, heads, words)
+    if as_json:
+        options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
+    else:
+        click.echo(
+            f"{spelled(str(folder))}: {config.n_layer} layers of {config.n_head} heads, "
+            f"C = {config.n_embd}, vocabulary {config.vocab_size:,}, "
+            f"{config.n_positions:,} positions"
+        )
+    if not tokenizer:
+        options.note(
+            quiet,
+            f"Now put the vocabulary of its training into {folder}: vocab.json and "
+            "merges.txt, or tokens.json, a list.",
+        )
+
+
+def _vocabulary(asked: str) -> Path:
+    """The file of that name, or else the model's folder."""
+    return Path(asked) if Path(asked).is_file() else places.find(asked)[1]

@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.views import find
@@ -54,7 +55,7 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
     }
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     # The bundled model's survey has a row of its own, and so has what its weights say.
-    assert len(drawn) == 3 * 8 + len(WEIGHT_SCORES)
+    assert len(drawn) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     for text, (run, said) in texts.items():
         for layer, weights in enumerate(run["weights"]):
             for name, scores in expected_scores(weights, said).items():
@@ -363,8 +364,10 @@ def test_a_score_that_a_survey_was_made_without(
     at = open_page("find", model="older", text="A crane ate", on="texts", habit="entropy")
     assert not at.warning
     maps = figure(at, "atlas_maps")["data"]
-    assert len(maps) == 3 * 8 + len(WEIGHT_SCORES)
-    assert [np.isnan(array(one["z"])).all() for one in maps[16:24]] == [False] * 7 + [True]
+    assert len(maps) == 3 * len(SCORES) + len(WEIGHT_SCORES)
+    of_texts = maps[2 * len(SCORES) : 3 * len(SCORES)]
+    absent = [name == "entropy" for name in SCORES]
+    assert [np.isnan(array(one["z"])).all() for one in of_texts] == absent
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
     assert notes.count("not in this\nsurvey") == 1
     assert ["made without “entropy”" in info.value for info in at.info] == [True]
@@ -403,4 +406,4 @@ def test_a_survey_of_other_weights_is_one_message(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
-    assert len(figure(at, "atlas_maps")["data"]) == 2 * 8 + len(WEIGHT_SCORES)
+    assert len(figure(at, "atlas_maps")["data"]) == 2 * len(SCORES) + len(WEIGHT_SCORES)

@@ -1,0 +1,191 @@
+"""``gpt2viz surprise``, ``lens``, ``contributions``, ``generate``: predictions, and their parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+import click
+
+import gpt2viz
+from gpt2viz import Contributions, __version__
+from gpt2viz.cli import options
+from gpt2viz.export import about
+from gpt2viz.labels import label, spelled
+
+
+@click.command()
+@options.runs_a_model
+def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
+    """Say how unexpected each token of TEXT was, in bits ("-" reads stdin).
+
+    −log2 of the probability that the model gave a token before it came.
+    Nothing is before the first one, which has none.
+
+    \b
+        gpt2viz surprise "A crane ate fish"
+        gpt2viz surprise "A crane ate fish" --model gpt2 --json
+    """
+    _, trace = run()
+    bits = gpt2viz.surprise(trace)
+    if as_json:
+        found = {"tokens": trace.tokens, "token_ids": trace.token_ids, "bits": bits.tolist()}
+        options.print_json(asdict(about(trace, "surprise")) | found)
+        return
+    for place, (token, value) in enumerate(zip(trace.labels, bits, strict=True)):
+        click.echo(
+            spelled(f"{place:>5}  {'-' if math.isnan(value) else f'{value:.2f}':>6}  {token}")
+        )
+
+
+@click.command()
+@options.runs_a_model
+@options.position
+def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
+    """Read the stream of TEXT after every step as if it were the last.
+
+    The logit lens (nostalgebraist 2020): at each place of the stream the most
+    probable next token, its probability, and the rank that the model's own
+    answer has there. Tokens count from 0, from the end where negative.
+
+    \b
+        gpt2viz lens "The cat sat on the mat and the cat sat"
+        gpt2viz lens "The cat sat on the mat" --position 1 --json
+    """
+    model, trace = run()
+    options.check_position(trace, position)
+    read = gpt2viz.logit_lens(model, trace, [position % len(trace.token_ids)])
+    rows = [
+        {
+            "stage": key,
+            "layer": layer,
+            "token_id": int(read.top[n, 0]),
+            "token": label(model.tokenizer.token_bytes(int(read.top[n, 0]))),
+            "probability": float(read.probability[n, 0]),
+            "entropy": float(read.entropy[n, 0]),
+            "rank_of_the_answer": int(read.rank[n, 0]),
+        }
+        for n, (key, layer) in enumerate(read.places)
+    ]
+    if as_json:
+        found = {"position": read.positions[0], "answer": int(read.answer[0]), "places": rows}
+        options.print_json(asdict(about(trace, "logit lens")) | found)
+        return
+    for row in rows:
+        place = row["stage"] if row["layer"] is None else f"{row['stage']}.{row['layer']}"
+        rank = f"answer {row['rank_of_the_answer']:,}"
+        click.echo(spelled(f"{place:<16} {row['probability']:>7.1%}  {rank:<14} {row['token']}"))
+
+
+#: Parts that are printed; --json has all.
+PRINTED = 12
+
+
+@click.command()
+@options.runs_a_model
+@click.option("--token", metavar="TEXT", help='Such as " on"; the most probable if not given.')
+@click.option("--versus", metavar="TEXT", help="Another token, whose logit is taken away.")
+@options.position
+def contributions(
+    run: options.Run,
+    as_json: bool,
+    quiet: bool,
+    token: str | None,
+    versus: str | None,
+    position: int,
+) -> None:
+    """Say what each part of the model added to the logit of a next token.
+
+    A sum, in nats: embeddings, heads and MLPs, with the final LayerNorm's scale
+    as it was in this run. Printed are the largest; together they are the logit.
+
+    \b
+        gpt2viz contributions "The cat sat on the mat and the cat sat" --token " on"
+        gpt2viz contributions "A crane ate" --token " fish" --versus " grass" --json
+    """
+    model, trace = run()
+    options.check_position(trace, position)
+    tokenizer = model.tokenizer
+    best = int(trace.logits_at(position).argmax())
+    asked = best if token is None else token
+    found = gpt2viz.contributions(model, trace, asked, versus, position)
+    one, other = found.token, found.versus
+    parts = _parts(found)
+    if as_json:
+        said = {"position": found.position, "token": one, "versus": other, "logit": found.logit}
+        options.print_json(asdict(about(trace, "contributions")) | said | {"parts": parts})
+        return
+    for name in sorted(parts, key=lambda name: -abs(parts[name]))[:PRINTED]:
+        click.echo(f"{parts[name]:>9.3f}  {name}")
+    what = tokenizer.decode([one]) + ("" if other is None else f" − {tokenizer.decode([other])}")
+    click.echo(spelled(f"{found.logit:>9.3f}  in all, of {len(parts)} parts: {what!r}"))
+
+
+def _parts(found: Contributions) -> dict[str, float]:
+    """Every part by its name; their sum is the logit."""
+    parts = {
+        "token embedding": found.token_embedding,
+        "position embedding": found.position_embedding,
+        "final LayerNorm's bias": found.norm_bias,
+    }
+    for layer, heads in enumerate(found.heads):
+        parts |= {f"head {layer}.{head}": float(value) for head, value in enumerate(heads)}
+        parts[f"attention's bias {layer}"] = float(found.attention_bias[layer])
+        parts[f"MLP {layer}"] = float(found.mlp[layer])
+    return parts
+
+
+@click.command()
+@click.argument("text")
+@options.model
+@click.option("-n", "--tokens", type=click.IntRange(1), default=20, show_default=True)
+@click.option(
+    "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
+)
+@click.option("--top-k", type=click.IntRange(1), help="Draw among so many of the most probable.")
+@click.option(
+    "--top-p",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Draw among the most probable that have this much together.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@options.endoftext
+@options.special
+@options.device
+@options.as_json
+@options.quiet
+def generate(
+    text: str,
+    model: str,
+    tokens: int,
+    temperature: float,
+    top_k: int | None,
+    top_p: float,
+    seed: int,
+    endoftext: bool,
+    special: bool,
+    device: str,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Go on with TEXT, token by token ("-" reads stdin).
+
+    The same seed gives the same text. Ends early where the model ends the text
+    or its context is full.
+
+    \b
+        gpt2viz generate "Once upon a time"
+        gpt2viz generate "Once upon a time" -n 50 --temperature 0.8 --top-p 0.9
+        gpt2viz generate "A crane ate" --tokens 3 --json
+    """
+    loaded, ids = options.read(text, model, device, quiet, endoftext, special)
+    drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    chosen = list(gpt2viz.generate(loaded, ids, tokens, **drawn))  # type: ignore[arg-type]
+    added = loaded.tokenizer.decode([choice.token for choice in chosen])
+    if as_json:
+        said = {"model": loaded.name, "version": __version__, "token_ids": ids, **drawn}
+        options.print_json(said | {"added": added, "choices": [asdict(one) for one in chosen]})
+    else:
+        click.echo(spelled(loaded.tokenizer.decode([*ids, *(c.token for c in chosen)])))
