@@ -1,7 +1,7 @@
 """``python -m tests.package.bare``: gpt2viz as a plain ``pip install``, or an extra alone, has it.
 
 Prints in JSON, for each extra of pyproject.toml and for none (""), what becomes of the lines of
-``COMMANDS`` and ``PYTHON``: of those that need no extra only with none and with all of them.
+``COMMANDS`` and ``PYTHON``: of those that need no extra only with none.
 Modules that the extra doesn't bring aren't found in that process, so that nothing has to be
 installed.
 """
@@ -162,8 +162,6 @@ PYTHON = {
     ),
     "ray": ("engines.on_ray(1, None)",),
 }
-#: With these a line that needs no extra is tried: more than either of them brings no extra has.
-WITH_ALL_LINES = ("", "all")
 #: What those lines call the modules that aren't ``gpt2viz``'s own names.
 MODULES = {
     "convert": "gpt2viz.model.convert",
@@ -275,7 +273,7 @@ def python(line: str, space: Names) -> str:
 def outcomes(extra: str, folder: Path) -> dict[str, str]:
     """What each line says with that extra alone; "" where it has all that pip brings."""
     hide_all_but(*filter(None, [extra]))
-    plain = extra in WITH_ALL_LINES
+    plain = not extra
     from gpt2viz import cli
 
     with tempfile.TemporaryDirectory() as own, redirect_stdout(StringIO()):

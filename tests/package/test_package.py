@@ -13,6 +13,7 @@ import sysconfig
 import tarfile
 import venv
 from collections.abc import Iterator
+from contextlib import ExitStack
 from email.message import Message
 from email.parser import HeaderParser
 from importlib.metadata import distribution, packages_distributions
@@ -107,37 +108,21 @@ def test_how_to_cite_it() -> None:
     assert "the gpt2viz authors" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
-def test_the_container_has_what_the_app_needs(tmp_path: Path, alone: dict[str, str]) -> None:
-    """Without a container: what is copied into it, in a folder of its own, with its command."""
+def fill_as_a_container(folder: Path) -> list[str]:
+    """Copy what the Containerfile copies into a folder; the arguments of ``python`` there."""
     written = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     for line in written:
         if not line.startswith("COPY ") or "--from=" in line:  # that is another image's
             continue
         source, target = line.split()[1:]
         if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, tmp_path / target)
+            shutil.copytree(ROOT / source, folder / target)
         else:
-            shutil.copy(ROOT / source, tmp_path / target)
+            shutil.copy(ROOT / source, folder / target)
+    assert any(line.startswith("USER ") and line != "USER root" for line in written)
     (command,) = (json.loads(line[4:]) for line in written if line.startswith("CMD "))
     assert command[0] == "python"
-    assert any(line.startswith("USER ") and line != "USER root" for line in written)
-    check_that_it_answers([sys.executable, *command[1:]], tmp_path, alone)
-
-
-def check_that_it_answers(command: list[str], folder: Path, variables: dict[str, str]) -> None:
-    """Start the app in a folder; it answers on the port that is asked for, and writes no error."""
-    (port,) = free_ports(1)
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "--port", str(port)], cwd=folder, env=variables, stdout=log, stderr=log
-        )
-        try:
-            answered = answers(f"http://127.0.0.1:{port}")
-        finally:
-            process.terminate()
-            process.wait(60)
-    assert answered, (folder / "log").read_text()
-    assert "Traceback" not in (folder / "log").read_text()
+    return command[1:]
 
 
 def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
@@ -208,30 +193,15 @@ def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() 
     assert set(map(Requirement, pyproject()["build-system"]["requires"])) <= set(tools)
 
 
-def environment(folder: Path, wheel: Path) -> Path:
-    """Make one in a folder with the wheel and nothing that it needs; where its packages are."""
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and only what that needs without any extra."""
+    folder = tmp_path_factory.mktemp("light")
     venv.create(folder, symlinks=True, with_pip=False)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     flags = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "install", *flags, str(wheel)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    return packages
-
-
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel, that borrows what the wheel depends on."""
-    folder = tmp_path_factory.mktemp("installed")
-    borrowed = environment(folder, wheel) / "borrowed.pth"
-    borrowed.write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    return folder / "bin"
-
-
-@pytest.fixture(scope="module")
-def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel and only what that needs without any extra."""
-    folder = tmp_path_factory.mktemp("light")
-    packages = environment(folder, wheel)
     tops = {file.parts[0] for name in closure() for file in distribution(name).files or ()}
     for top in tops - {"..", "__pycache__"}:
         (packages / top).symlink_to(Path(sysconfig.get_path("purelib"), top))
@@ -245,12 +215,17 @@ def alone(tmp_path: Path) -> dict[str, str]:
     return {n: v for n, v in kept.items() if not n.startswith("GPT2VIZ")} | {"HOME": str(tmp_path)}
 
 
-def test_installed_trace_and_shapes(installed: Path, tmp_path: Path, alone: dict[str, str]) -> None:
-    for arguments in (["trace", "A crane", "--out", "w.csv", "--json"], ["shapes", "A crane"]):
-        command = [str(installed / "gpt2viz"), *arguments, "--quiet"]
-        made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
-        assert (made.returncode, made.stderr) == (0, "")
-        assert "stories" in made.stdout or f"(1, {N_HEAD}, 2, 2)" in made.stdout
+@pytest.fixture
+def full(alone: dict[str, str]) -> dict[str, str]:
+    """The same with every extra's packages: the tests' own, but for the clone, which is linked."""
+    return alone | {"PYTHONPATH": sysconfig.get_path("purelib")}
+
+
+def test_the_installed_command_traces(light: Path, tmp_path: Path, full: dict[str, str]) -> None:
+    command = [str(light / "gpt2viz"), "trace", "A crane", "--out", "w.csv", "--json", "--quiet"]
+    made = subprocess.run(command, cwd=tmp_path, env=full, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "stories" in made.stdout
     assert (tmp_path / "w.csv").is_file()
 
 
@@ -273,16 +248,37 @@ for path in (first, *pages):
 """
 
 
-def test_every_page_opens_installed(installed: Path, tmp_path: Path, alone: dict[str, str]) -> None:
-    command = [str(installed / "python"), "-c", PAGE]
-    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
+def test_every_page_opens_installed(light: Path, tmp_path: Path, full: dict[str, str]) -> None:
+    command = [str(light / "python"), "-c", PAGE]
+    made = subprocess.run(command, cwd=tmp_path, env=full, capture_output=True, text=True)
     assert not made.returncode, made.stderr
 
 
-def test_installed_app_answers_on_its_port(
-    installed: Path, tmp_path: Path, alone: dict[str, str]
+def test_the_app_answers_installed_and_in_a_container(
+    light: Path, tmp_path: Path, full: dict[str, str]
 ) -> None:
-    check_that_it_answers([str(installed / "gpt2viz"), "app", "--no-browser"], tmp_path, alone)
+    """On the port that is asked for, without an error; in what a container has, without one."""
+    folders = [tmp_path / "installed", tmp_path / "container"]
+    for folder in folders:
+        folder.mkdir()
+    python = [sys.executable, *fill_as_a_container(folders[1])]
+    plain = {name: value for name, value in full.items() if name != "PYTHONPATH"}
+    commands = [[str(light / "gpt2viz"), "app", "--no-browser"], python]
+    ports, logs = free_ports(2), [folder / "log" for folder in folders]
+    with ExitStack() as stack:
+        for command, port, folder, variables in zip(
+            commands, ports, folders, (full, plain), strict=True
+        ):
+            log = stack.enter_context((folder / "log").open("w"))
+            process = subprocess.Popen(
+                [*command, "--port", str(port)], cwd=folder, env=variables, stdout=log, stderr=log
+            )
+            stack.callback(process.wait, 60)
+            stack.callback(process.terminate)
+        answered = [answers(f"http://127.0.0.1:{port}") for port in ports]
+    written = [log.read_text() for log in logs]
+    assert all(answered), written
+    assert "Traceback" not in "".join(written)
 
 
 # All that the library is, and what it says of what it isn't.

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,11 @@ def test_a_notebook_keeps_all_that_it_has() -> None:
     assert {name: found[name] for name in found.keys() - cuda} == here
 
 
-@pytest.mark.parametrize("python", OTHERS)
-def test_every_other_python_that_is_named_has_wheels_of_all(python: str) -> None:
+def test_every_other_python_that_is_named_has_wheels_of_all() -> None:
     every = list(asked("all"))
-    assert {canonicalize_name(one.name) for one in every} <= resolved(every, python).keys()
+    with ThreadPoolExecutor(len(OTHERS)) as pool:
+        for found in pool.map(lambda python: resolved(every, python), OTHERS):
+            assert {canonicalize_name(one.name) for one in every} <= found.keys()
 
 
 def test_the_pythons_that_are_named_are_those_that_were_tried() -> None:

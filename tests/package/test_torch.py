@@ -10,6 +10,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -80,15 +81,20 @@ def taken(folder: Path, address: str) -> tuple[str, list[str]]:
 
 
 def test_make_takes_it_alone_and_does_without_where_nobody_answers(tmp_path: Path) -> None:
-    with index(tmp_path / "index") as address:
-        printed, found = taken(tmp_path / "there", address)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refusing = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    folders = [tmp_path / name for name in ("there", "silent", "refused")]
+    with (
+        index(tmp_path / "index") as there,
+        silent() as waiting,
+        ThreadPoolExecutor(len(folders)) as pool,  # each waits for pip, and one for its time-out
+    ):
+        made, *without = pool.map(taken, folders, (there, waiting, refusing))
+    printed, found = made
     assert found == [f"torch-{TORCH.version}+cpu.dist-info"]
     assert len(printed.splitlines()) == 1
-    with silent() as address:
-        waited, nothing = taken(tmp_path / "silent", address)
-    refused, none = taken(tmp_path / "refused", address)
-    assert nothing == none == []
-    for said in (waited, refused):
+    for said, nothing in without:
+        assert nothing == []
         assert len(said.splitlines()) == 2
         assert "PyPI's, which brings CUDA" in said.splitlines()[1]
 
