@@ -241,7 +241,7 @@ assert settings.APP.is_relative_to(sys.prefix), settings.APP
 first = settings.APP / "app.py"
 pages = sorted((settings.APP / "pages").glob("*.py"))
 assert pages
-at = AppTest.from_file(first, default_timeout=60)
+at = AppTest.from_file(first, default_timeout=300)
 for path in (first, *pages):
     at.switch_page(str(path)).run()
     assert not at.exception and not at.error, (path, at.exception, at.error)
@@ -275,7 +275,7 @@ def test_the_app_answers_installed_and_in_a_container(
             )
             stack.callback(process.wait, 60)
             stack.callback(process.terminate)
-        answered = [answers(f"http://127.0.0.1:{port}") for port in ports]
+        answered = [answers(f"http://127.0.0.1:{port}", seconds=300) for port in ports]
     written = [log.read_text() for log in logs]
     assert all(answered), written
     assert "Traceback" not in "".join(written)
