@@ -21,7 +21,8 @@ _WRAPPED = "_wrapped_by_gpt2viz"
 def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
     """Have each page, and each part that runs alone, drawn within ``turn()``; True if it is.
 
-    Sixty visitors without pause got 1.28 times the answers with one page at a time (docs/soak.md).
+    Visitors without pause got 1.15 times the answers with two pages at a time in place of all at
+    once, and 1.10 times as many again with one (measured apart: docs/soak.md).
     The public way, should this name go: ``with turn():`` round what each script in ``pages/`` and
     each fragment draws.
     """
