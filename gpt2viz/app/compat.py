@@ -16,6 +16,8 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.state.session_state import WStates
 
 _WRAPPED = "_wrapped_by_gpt2viz"
+#: What stands round a component's id in that of its triggers, which Streamlit never calls active.
+_TRIGGERS = "$$STREAMLIT_INTERNAL_KEY_", "__events"
 
 
 def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
@@ -54,7 +56,8 @@ def forget_widgets() -> bool:
         remove(states, active, fragments)
         for name, widget in list(states.widget_metadata.items()):
             elsewhere = fragments and widget.fragment_id not in fragments
-            if name not in active and not elsewhere:
+            owner = name.removeprefix(_TRIGGERS[0]).removesuffix(_TRIGGERS[1])
+            if owner not in active and not elsewhere:
                 del states.widget_metadata[name]
 
     setattr(remove_and_forget, _WRAPPED, True)

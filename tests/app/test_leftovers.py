@@ -104,3 +104,11 @@ def test_pages_that_are_gone_leave_no_widgets_behind() -> None:
         kept.append(widgets(visitor))
     assert kept[8:] == kept[4:8]  # those of a page, and of others what one of its own is called
     assert kept[9] < kept[8]
+
+
+def test_what_a_page_draws_keeps_the_callbacks_of_its_clicks() -> None:
+    visitor = open_page("attention")
+    known = visitor._session_state._state._new_widget_state.widget_metadata
+    ids = {part.proto.id for part in visitor.get("bidi_component")}
+    assert ids
+    assert {name for name in ids if any(f"{name}__events" in other for other in known)} == ids

@@ -328,9 +328,9 @@ _SETTLED = """
     && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
          .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
     && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
-         .every(({ shadowRoot }) => shadowRoot?.firstElementChild
+         .every(({ shadowRoot }) => shadowRoot?.querySelector("[data-script]")
            && !shadowRoot.querySelector(".steps")?.p?.tiles.includes("")  // of points to be read
-           && !shadowRoot.firstElementChild.querySelector(":scope > div > *")?.matches(
+           && !shadowRoot.querySelector("[data-script] > *")?.matches(
              ":empty, :is(.tiles, .map):not([aria-label])"))
   if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }
   return drawn && window.settling.looks++ >= looks
