@@ -18,14 +18,14 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (58_242, 44_000),
-    "of them app/": (25_692, 17_500),
-    "lines of tests and benchmarks": (50_500, 37_000),
-    "modules": (438, 300),
-    "private names of Streamlit": (26, 3),
+    "product lines": (56_708, 44_000),
+    "of them app/": (24_246, 17_500),
+    "lines of tests and benchmarks": (49_805, 37_000),
+    "modules": (297, 300),
+    "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (79, 10),
-    "names that say nothing": (1_316, 0),
-    "docstrings that ask": (573, 0),
+    "names that say nothing": (691, 0),
+    "docstrings that ask": (243, 0),
 }
 
 #: Participles and function words, which aren't nouns, and a word with too many meanings.
