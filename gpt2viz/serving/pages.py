@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import webbrowser
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from socket import create_connection
 from threading import Thread
 from typing import Any
+from urllib.parse import urlsplit
 
 from gpt2viz import settings
 
@@ -63,5 +67,15 @@ def open_app(config: Mapping[str, Any], given: Sequence[str], browser: str | Non
     app = import_module("gpt2viz.app.server").create(at_once=browser is not None)
     Thread(target=load_heavy, daemon=True).start()
     if browser is not None:
-        Thread(target=webbrowser.open, args=(browser,), daemon=True).start()
+        Thread(target=_open_browser, args=(browser,), daemon=True).start()
     app.run(config=config)
+
+
+def _open_browser(address: str) -> None:
+    """Open a browser once the server listens: before, it would say that there is none."""
+    server = urlsplit(address)
+    while True:
+        with suppress(OSError), create_connection((server.hostname, server.port), timeout=1):
+            break
+        time.sleep(0.1)
+    webbrowser.open(address)

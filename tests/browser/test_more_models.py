@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import re
 import shutil
 from collections.abc import Iterator
 from itertools import product
@@ -59,12 +59,12 @@ def app(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
     """
     home = tmp_path_factory.mktemp("home")
     (home / ".claude").mkdir()
-    opener = home / "xdg-open"
+    opener = home / "browser"
     opener.write_text(f'#!/bin/sh\nprintf %s "$1" > "{home}/opened"\n')
     opener.chmod(0o755)
     environment = {
         "HOME": str(home),
-        "PATH": f"{home}:{os.environ['PATH']}",
+        "BROWSER": str(opener),
         "CHROMIUM": str(home / "nowhere"),
         "GPT2VIZ_MODELS": ":".join(map(str, (BUNDLED, *folders.values()))),
     }
@@ -257,12 +257,14 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -
     assert page.locator("iframe[style*='width: 0']").count() == 0  # gone again
     assert page.locator(".st-key-save_body").is_visible()
     paper = browser.new_page()
-    paper.set_content(page.evaluate("window.toPrint"))
+    to_print = page.evaluate("window.toPrint")
+    paper.set_content(to_print)
     assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
     made = paper.pdf(prefer_css_page_size=True)
     paper.close()
     (sheet,) = PdfReader(io.BytesIO(made)).pages
-    assert sheet.mediabox.width == pytest.approx(720 * 0.75, abs=1)
+    (width,) = re.findall(r'<svg[^>]*? width="([\d.]+)"', to_print)[:1]  # CSS pixels, 0.75 points
+    assert sheet.mediabox.width == pytest.approx(float(width) * 0.75, abs=1)
     written = " ".join(sheet.extract_text().split())
     for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
         assert said in written
