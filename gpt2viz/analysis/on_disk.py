@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
+from inspect import getfile
 from pathlib import Path
 from typing import get_args
 
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz import settings
-from gpt2viz.analysis.circuits import Into
+from gpt2viz.analysis.circuits import HeadCircuit, Into
 from gpt2viz.analysis.composition import Composition, composition
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.weight_scores import weight_scores
@@ -36,10 +37,7 @@ Arrays = Mapping[str, NDArray[np.float64]]
 Progress = Callable[[float], object]
 
 #: The files whose code decides the numbers.
-_CODE = [
-    Path(__file__).with_name(f"{name}.py")
-    for name in ("circuits", "composition", "folding", "weight_scores")
-]
+_CODE = [Path(getfile(one)) for one in (HeadCircuit, composition, weight_scores)]
 
 _WAYS: tuple[Into, ...] = get_args(Into)
 
