@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 PAGE = """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
     MODELS := """
-PARAMETER = """    DEGREES := Choice("degrees", "How warm it is", 20, on=(pages.WEATHER,)),
+PARAMETER = """    DEGREES := SelectParam("degrees", "How warm it is", 20, on=(pages.WEATHER,)),
     CHAPTER := """
 VIEW = '''"""Fair weather: how warm it is."""
 
@@ -60,9 +60,13 @@ def added(folder: Path) -> None:
 
 def found() -> dict[str, object]:
     """What a visitor of the copy, in which this runs, finds of both."""
+    import pytest
+
+    from gpt2viz.app import server
     from tests.app.pages import chips, open_page
     from tests.docs.address import table
 
+    pytest.MonkeyPatch().setattr(server, "_limited", True)  # as on a server of gpt2viz's own
     at = open_page("fair_weather", text="A crane ate fish", degrees="30", query="1")
     links = {link.proto.label: link.proto for link in at.get("page_link")}
     menu = next(link for label, link in links.items() if label.startswith("**Fair weather**"))
@@ -70,7 +74,7 @@ def found() -> dict[str, object]:
     at.session_state["words_panel"] = True
     words = next(b.value for b in at.run().markdown if "On this page" in b.value)
     at.selectbox(key="degrees").select(10).run()
-    elsewhere = open_page("attention", degrees="30")
+    elsewhere = open_page("shapes", degrees="30")
     kept = [link.proto.query_string for link in elsewhere.get("page_link")]
     odd = open_page("fair_weather", degrees="7")
     return {

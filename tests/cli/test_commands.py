@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import streamlit.web.cli
+import streamlit as st
 import torch
 from click.testing import CliRunner
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,6 +25,7 @@ from safetensors.torch import load_file, save_file
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES, head_scores
+from gpt2viz.app import server
 from gpt2viz.cli import COMMANDS, main, options
 from gpt2viz.model.checkpoint import BUNDLED
 from tests import layouts
@@ -313,38 +314,40 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     assert found["parameters"] == sum(p.numel() for p in network.parameters())
 
 
+#: Streamlit's settings and the app's own arguments, of each app that would have started.
+Started = list[tuple[dict[str, Any], list[str]]]
+
+
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What Streamlit is started with, in place of starting it."""
-    given: list[list[str]] = []
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """Apps are noted in place of being started."""
+    given: Started = []
     monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.setattr(server, "_limited", False)
 
-    def note(arguments: list[str], **_: Any) -> None:
-        given.append(arguments)
+    def note(_app: st.App, config: dict[str, Any]) -> None:
+        given.append((config, sys.argv))
 
-    monkeypatch.setattr(streamlit.web.cli, "main", note)
+    monkeypatch.setattr(st.App, "run", note)
     return given
 
 
 def test_app_is_local_and_hands_on_what_the_owner_says(
-    run: Run, started: list[list[str]], tiny_folder: Path
+    run: Run, started: Started, tiny_folder: Path
 ) -> None:
     folder = str(tiny_folder)
     arguments = ("--model", folder, "--allow-model", "gpt2", "--allow-model", "a/b")
     assert run("app", "--port", "8700", "--no-browser", *arguments).exit_code == 0
-    (command,) = started
-    flags, own = command[2 : command.index("--")], command[command.index("--") + 1 :]
-    assert command[:2] == ["run", str(settings.APP / "app.py")]
-    given = list(zip(flags[::2], flags[1::2], strict=True))
-    hosts = [value for flag, value in given if flag == "--server.allowedHosts"]
-    assert hosts == ["localhost", "127.0.0.1", "::1"]
-    assert {flag: value for flag, value in given if value not in hosts or "address" in flag} == {
-        "--server.port": "8700",
-        "--server.address": "127.0.0.1",
-        "--server.headless": "true",
-        "--logger.hideWelcomeMessage": "true",
+    ((config, own),) = started
+    assert config == {
+        "server.port": 8700,
+        "server.address": "127.0.0.1",
+        "server.allowedHosts": ["localhost", "127.0.0.1", "::1"],
+        "server.headless": True,
+        "server.scriptHealthCheckEnabled": True,
+        "logger.hideWelcomeMessage": True,
     }
-    assert own == [*arguments, "--device", "cpu"]
+    assert own == [str(settings.APP / "app.py"), *arguments, "--device", "cpu"]
 
 
 @pytest.mark.parametrize(
@@ -356,12 +359,11 @@ def test_app_is_local_and_hands_on_what_the_owner_says(
     ],
 )
 def test_app_answers_to_the_names_that_the_owner_gives(
-    run: Run, started: list[list[str]], given: list[str], hosts: list[str]
+    run: Run, started: Started, given: list[str], hosts: list[str]
 ) -> None:
     assert run("app", "--port", "8700", "--no-browser", *given).exit_code == 0
-    (command,) = started
-    flags = zip(command[2::2], command[3::2], strict=False)
-    assert [value for flag, value in flags if flag == "--server.allowedHosts"] == hosts
+    ((config, _),) = started
+    assert config["server.allowedHosts"] == hosts
 
 
 @pytest.mark.parametrize(
@@ -373,7 +375,7 @@ def test_app_answers_to_the_names_that_the_owner_gives(
     ],
 )
 def test_app_says_where_it_is(
-    run: Run, started: list[list[str]], monkeypatch: pytest.MonkeyPatch, host: str, there: str
+    run: Run, started: Started, monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
     monkeypatch.setattr("gpt2viz.cli.served.free", lambda *_: None)  # a machine without IPv6
     said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
@@ -381,7 +383,7 @@ def test_app_says_where_it_is(
 
 
 def test_app_says_what_is_wrong_before_it_starts(
-    run: Run, started: list[list[str]], tmp_path: Path
+    run: Run, started: Started, tmp_path: Path
 ) -> None:
     result = run("app", "--model", str(tmp_path))
     assert (result.exit_code, "no config.json" in result.stderr) == (1, True)

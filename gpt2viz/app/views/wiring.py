@@ -382,7 +382,9 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
         return None
     other = two_texts.ask_pair(view, st.container(gap="xsmall"))
     answer = telling_answers(view.trace, other.trace)
-    patched = _patched(view.trace.key, other.trace.key, EdgeName(*edge[:3]), answer)
+    key = view.trace.key
+    texts = key.token_ids, other.trace.key.token_ids
+    patched = _patched(key.model, texts, EdgeName(*edge[:3]), answer, key.causal)
     names = run_cache.vocabulary(view.model.name)
     prose.markdown(effect_in_words(patched, *(names[n] for n in answer)))
     return patched
@@ -401,11 +403,12 @@ def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
 
 @st.cache_data(max_entries=256, show_spinner="Patching the path …")
 def _patched(
-    clean: RunKey, corrupted: RunKey, name: EdgeName, answer: tuple[int, int]
-) -> PatchedPath:
-    model = run_cache.load(clean.model)
-    texts, heads = (clean.token_ids, corrupted.token_ids), (name.sender, name.receiver)
-    return patch_path(model, *texts, *heads, name.into, answer, causal=clean.causal)
+    checkpoint: str, texts: tuple[tuple[int, ...], tuple[int, ...]], edge: EdgeName,
+    answer: tuple[int, int], masked: bool,
+) -> PatchedPath:  # fmt: skip
+    """The path of ``edge`` patched from the second of two texts, as ids, into the first."""
+    model = run_cache.load(checkpoint)
+    return patch_path(model, *texts, edge.sender, edge.receiver, edge.into, answer, causal=masked)
 
 
 def percent(share: float) -> str:
