@@ -74,7 +74,7 @@ def found() -> dict[str, object]:
     at.session_state["words_panel"] = True
     words = next(b.value for b in at.run().markdown if "On this page" in b.value)
     at.selectbox(key="degrees").select(10).run()
-    elsewhere = open_page("shapes", degrees="30")
+    elsewhere = open_page("attention", degrees="30")
     kept = [link.proto.query_string for link in elsewhere.get("page_link")]
     odd = open_page("fair_weather", degrees="7")
     return {

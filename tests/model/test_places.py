@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import streamlit.web.cli
+import streamlit as st
 
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.anatomy.files import stored_files
-from gpt2viz.app import run_cache, server_config
+from gpt2viz.app import run_cache, server, server_config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.model import places
 from tests.checkpoints import write_checkpoint
@@ -149,7 +149,8 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     assert [settings.folders(), settings.listed("allow"), server_config.folders()] == [[], [], []]
     assert run("trace", "A crane", "--json").exit_code == 0
     homes: list[Path] = []
-    monkeypatch.setattr(streamlit.web.cli, "main", lambda *_, **__: homes.append(Path.home()))
+    monkeypatch.setattr(st.App, "run", lambda *_, **__: homes.append(Path.home()))
+    monkeypatch.setattr(server, "_limited", False)
     monkeypatch.setattr(sys, "argv", sys.argv)
     assert run("app", "--port", "8677", "--no-browser").exit_code == 0
     assert homes == [settings.APP]
