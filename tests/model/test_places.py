@@ -152,6 +152,7 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     monkeypatch.setattr(st.App, "run", lambda *_, **__: homes.append(Path.home()))
     monkeypatch.setattr(server, "_limited", False)
     monkeypatch.setattr(sys, "argv", sys.argv)
-    assert run("app", "--port", "8677", "--no-browser").exit_code == 0
+    result = run("app", "--port", "8677", "--no-browser")
+    assert result.exit_code == 0, result.stderr
     assert homes == [settings.APP]
     os.environ.pop("HOME")  # which the command set; pytest puts back what was there before
