@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (56_723, 44_000),
     "of them app/": (24_249, 17_500),
-    "lines of tests and benchmarks": (49_815, 37_000),
+    "lines of tests and benchmarks": (49_835, 37_000),
     "modules": (297, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (79, 10),

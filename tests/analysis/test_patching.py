@@ -341,3 +341,14 @@ def test_the_published_heads_of_gpt2_small() -> None:
     clean, corrupted = (encode(text, end_of_text_first=True) for text in texts)
     path = gpt2viz.patch_path(small, clean, corrupted, "8.6", "9.9", "q", answer)
     assert path.restored == pytest.approx(0.083, abs=0.02)
+
+
+def test_pieces_come_from_the_clean_run_or_go_into_it(pair: Any) -> None:
+    _, model = pair
+    for direction in get_args(Direction):
+        runs = patching.paired_runs(
+            model, CLEAN, CORRUPTED, ANSWER, direction, "probability", True, (), None
+        )
+        ids = [list(run.token_ids) for run in (runs.source, runs.into)]
+        assert ids == ([CLEAN, CORRUPTED] if direction == "denoise" else [CORRUPTED, CLEAN])
+        assert runs.source in (runs.clean, runs.corrupted)

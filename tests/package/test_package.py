@@ -236,8 +236,10 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz import settings
+from gpt2viz.app import server
 assert Path(gpt2viz.__file__).is_relative_to(sys.prefix), gpt2viz.__file__
 assert settings.APP.is_relative_to(sys.prefix), settings.APP
+server._limited = True  # as on a server of gpt2viz's own, where pages are shown to others
 first = settings.APP / "app.py"
 pages = sorted((settings.APP / "pages").glob("*.py"))
 assert pages

@@ -22,7 +22,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import eighty_lines, gaps
 from gpt2viz.textbook.expressions import ExpressionError
 from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Verdict
-from gpt2viz.textbook.operations import MOST_BYTES
+from gpt2viz.textbook.operations import MOST_BYTES, joint
 from tests.numpy_gpt2 import reference
 from tests.textbook.allocator import peak_bytes
 
@@ -271,3 +271,8 @@ def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
         assert "\n" not in str(refused.value)
 
     assert peak_bytes(act) <= right_bytes() + MOST_BYTES
+
+
+def test_the_shape_of_several_tensors_is_numpys() -> None:
+    tensors = torch.ones(3, 1, 4), torch.ones(2, 1), torch.ones(4)
+    assert joint(*tensors, 2.0) == np.broadcast_shapes((3, 1, 4), (2, 1), (4,))

@@ -157,7 +157,9 @@ def test_scaled_first_weights_keep_the_stream_small() -> None:
     small = np.array([residual.stream_sizes(n, scaled=True)[-1] for n in (4, 16)])
     assert plain[1] / plain[0] == pytest.approx(2, rel=0.25)
     assert small[1] / small[0] == pytest.approx(1, rel=0.15)
-    assert len(residual.stream_sizes(4, scaled=True)) == 5
+    sizes = residual.stream_sizes(4, scaled=True)
+    assert len(sizes) == 5
+    assert sizes[0] == pytest.approx(0.02 * 2**0.5, rel=0.03)  # two embeddings add up
 
 
 def test_parameters_are_counted_as_the_model_and_transformers_have_them() -> None:
