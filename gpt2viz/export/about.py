@@ -102,24 +102,24 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
 
 
 def about_runs(traces: Sequence[Trace], what: str) -> About:
-    """What is to be said about numbers of several runs together: every text, model and edit."""
+    """The origin of numbers of several runs together: every text, model and edit."""
 
     def each(values: Iterable[str]) -> str:
         return " / ".join(dict.fromkeys(value for value in values if value))
 
-    said = [about(trace, what) for trace in traces]
-    if not said:
+    abouts = [about(trace, what) for trace in traces]
+    if not abouts:
         return About(what)
     return replace(
-        said[0],
-        model=each(one.model for one in said),
-        sha256=each(one.sha256 for one in said),
-        text=each(one.text for one in said),
-        n_tokens=max(one.n_tokens for one in said),
-        causal=said[0].causal if len({one.causal for one in said}) == 1 else None,
-        edits=each(one.edits for one in said),
-        patch_from=each(one.patch_from for one in said),
-        mean_over=each(one.mean_over for one in said),
+        abouts[0],
+        model=each(run.model for run in abouts),
+        sha256=each(run.sha256 for run in abouts),
+        text=each(run.text for run in abouts),
+        n_tokens=max(run.n_tokens for run in abouts),
+        causal=abouts[0].causal if len({run.causal for run in abouts}) == 1 else None,
+        edits=each(run.edits for run in abouts),
+        patch_from=each(run.patch_from for run in abouts),
+        mean_over=each(run.mean_over for run in abouts),
     )
 
 
@@ -129,7 +129,7 @@ def file_name(about: About, suffix: str) -> str:
     Only ASCII letters, digits, ``-``, ``_`` and ``.``, and at most 150 of them, so that every
     system takes it. A text without any of them is named by the beginning of its SHA-256.
     """
-    place = "".join(
+    indices = "".join(
         f"{letter}{n}" for letter, n in (("L", about.layer), ("H", about.head)) if n is not None
     )
     what = re.sub(r"\blayer (\d+), head (\d+)", r"L\1H\2", about.what)
@@ -139,7 +139,7 @@ def file_name(about: About, suffix: str) -> str:
         text = f"text-{hashlib.sha256(about.text.encode()).hexdigest()[:8]}"
     mask = {True: "causal", False: "no-mask", None: "masks"}[about.causal] if about.model else ""
     edits = "edited" if about.edits else ""
-    parts = ["gpt2viz", _plain(about.model, 30), text, place, _plain(what, _WHAT), mask, edits]
+    parts = ["gpt2viz", _plain(about.model, 30), text, indices, _plain(what, _WHAT), mask, edits]
     return f"{'_'.join(part for part in parts if part)}.{suffix}"
 
 

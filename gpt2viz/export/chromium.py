@@ -96,19 +96,19 @@ def _draw(figure: Mapping[str, Any], options: Mapping[str, Any], browser: str | 
 
     threading.Thread(target=work, daemon=True).start()
     try:
-        found = answer.get(timeout=LIMIT)
+        result = answer.get(timeout=LIMIT)
     except Empty:
         _end(opened)
         raise ExportError(
             f"Chromium has not drawn the picture within {LIMIT} seconds and was stopped. Try "
             "again; a picture as .html needs no Chromium."
         ) from None
-    if isinstance(found, bytes):
-        return found
-    if isinstance(found, Exception):
-        why = str(found) or type(found).__name__
-        raise ExportError(f"Chromium could not draw the picture: {why}") from found
-    raise found
+    if isinstance(result, bytes):
+        return result
+    if isinstance(result, Exception):
+        why = str(result) or type(result).__name__
+        raise ExportError(f"Chromium could not draw the picture: {why}") from result
+    raise result
 
 
 def _end(opened: Sequence[Any]) -> None:

@@ -51,19 +51,19 @@ def label_pdf(document: bytes, texts: Mapping[str, str]) -> bytes:
     if not old:
         raise ValueError("a PDF without information")
     producer = _PRODUCER.search(old[0])
-    told = b"\n".join(
+    information = b"\n".join(
         [*(b"/%s %s" % (n.encode("ascii"), _text(t)) for n, t in texts.items())]
         + ([producer[0]] if producer else [])
     )
-    new = b"%s 0 obj\n<<%s>>\nendobj\n" % (info[1], told)
+    new = b"%s 0 obj\n<<%s>>\nendobj\n" % (info[1], information)
     moved = len(new) - len(old[0])
-    places = [
-        b"%010d" % (place + moved if place > old.start() else place) + row[10:]
+    offsets = [
+        b"%010d" % (offset + moved if offset > old.start() else offset) + row[10:]
         for row in table[2].splitlines(keepends=True)
-        for place in (int(row[:10]),)
+        for offset in (int(row[:10]),)
     ]
     start = table.start() + 1 + moved
-    end = b"\nxref\n0 %s\n%s%s%d" % (table[1], b"".join(places), table[3], start)
+    end = b"\nxref\n0 %s\n%s%s%d" % (table[1], b"".join(offsets), table[3], start)
     body = document[: old.start()] + new + document[old.end() : table.start()]
     return body + end + document[table.end() :]
 
@@ -78,8 +78,8 @@ def svg_heads(about: About | None) -> str:
     if about is None:
         return ""
     title, source = written(about.title), written(about.source)
-    said = written(about.as_json())
-    return f"<title>{title}</title><desc>{source}</desc><metadata>{said}</metadata>"
+    content = written(about.as_json())
+    return f"<title>{title}</title><desc>{source}</desc><metadata>{content}</metadata>"
 
 
 def label_svg(picture: bytes, about: About | None) -> bytes:

@@ -80,11 +80,11 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
     header's, each value as text, in npz a text array ``about`` with the same as one JSON object.
     Nothing in either file can run code.
     """
-    found, said = arrays(trace), metadata(trace)
+    numbers, about = arrays(trace), metadata(trace)
     if kind == "safetensors":
-        return _in_order(save(found, said))
+        return _in_order(save(numbers, about))
     file = io.BytesIO()
-    np.savez(file, about=np.array(json.dumps(said)), **found)  # type: ignore[arg-type]
+    np.savez(file, about=np.array(json.dumps(about)), **numbers)  # type: ignore[arg-type]
     return file.getvalue()
 
 
@@ -110,16 +110,16 @@ def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
     ``patch_from`` (T,), the ids of the text that patches took pieces from. Of a long text the
     stages that follow from others are left out; ``metadata`` names them.
     """
-    found: dict[str, NDArray[np.generic]] = {
-        array_name(place): np.ascontiguousarray(array) for place, array in trace.captured.items()
+    numbers: dict[str, NDArray[np.generic]] = {
+        array_name(name): np.ascontiguousarray(array) for name, array in trace.captured.items()
     }
-    found["token_ids"] = np.array(trace.token_ids, np.int64)
-    found["next_token_probabilities"] = np.ascontiguousarray(trace.next_token_probabilities)
+    numbers["token_ids"] = np.array(trace.token_ids, np.int64)
+    numbers["next_token_probabilities"] = np.ascontiguousarray(trace.next_token_probabilities)
     if trace.forbidden is not None:
-        found["forbidden"] = np.ascontiguousarray(trace.forbidden)
+        numbers["forbidden"] = np.ascontiguousarray(trace.forbidden)
     if trace.patch_from:
-        found["patch_from"] = np.array(trace.patch_from, np.int64)
-    return found
+        numbers["patch_from"] = np.array(trace.patch_from, np.int64)
+    return numbers
 
 
 def metadata(trace: Trace) -> dict[str, str]:
@@ -194,10 +194,10 @@ def picture_of(figure: Picture | Figure) -> Picture:
 
     Raises ``ExportError`` for a figure that isn't gpt2viz's: nothing reads numbers out of those.
     """
-    found = figure if isinstance(figure, Picture) else getattr(figure, "picture", None)
-    if found is None:
+    picture = figure if isinstance(figure, Picture) else getattr(figure, "picture", None)
+    if picture is None:
         raise ExportError("This figure isn't one that gpt2viz drew, or it is a copy of one.")
-    return found
+    return picture
 
 
 def _flat(table: pd.DataFrame) -> pd.DataFrame:

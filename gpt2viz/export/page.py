@@ -101,15 +101,15 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _picture(name: str, picture: Picture | go.Figure, place: str) -> str:
-    """A picture at ``place``: a name of Plotly's own would be another every time."""
+def _picture(name: str, picture: Picture | go.Figure, div_id: str) -> str:
+    """A picture in the element ``div_id``: an id of Plotly's own would be another every time."""
     if isinstance(picture, Drawable) and not draws(picture):
         made = draw(picture).svg()
     else:
         made = on_white(picture).to_html(
             full_html=False,
             include_plotlyjs=False,
-            div_id=place,
+            div_id=div_id,
             config={**CONFIG, "responsive": True},
         )
     return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'

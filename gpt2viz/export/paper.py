@@ -133,9 +133,9 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
     made = go.Figure(figure)
     made.layout = _smaller(figure.layout.to_plotly_json(), ratio)
     for trace in made.data:
-        told = trace.to_plotly_json()
+        options = trace.to_plotly_json()
         trace.update(
-            {k: _smaller(told[k], ratio, k) for k in ("textfont", "colorbar") if k in told}
+            {k: _smaller(options[k], ratio, k) for k in ("textfont", "colorbar") if k in options}
         )
     size = made.layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
     for note in made.layout.annotations:  # titles of plots side by side
@@ -159,15 +159,15 @@ def _smaller(part: Any, ratio: float, name: str = "") -> Any:
         return [_smaller(one, ratio, name) for one in part]
     if not isinstance(part, dict):
         return part
-    found = {key: _smaller(value, ratio, key) for key, value in part.items()}
+    smaller = {key: _smaller(value, ratio, key) for key, value in part.items()}
     lengths = {"margin": "lrtb", "colorbar": ("thickness", "xpad", "len")}.get(name, ())
     if name.endswith("font"):
         lengths = ("size",)
     # Plotly keeps an axis' title 10 pixels from its names, however small these are.
     kept = {"l": 10 * (1 - ratio), "b": 10 * (1 - ratio)}
     for key in lengths:
-        in_pixels = key != "len" or found.get("lenmode") == "pixels"
-        if in_pixels and isinstance(found.get(key), int | float):
-            made = found[key] * ratio + kept.get(key, 0)
-            found[key] = max(made, LEAST) if key == "size" else made
-    return found
+        in_pixels = key != "len" or smaller.get("lenmode") == "pixels"
+        if in_pixels and isinstance(smaller.get(key), int | float):
+            made = smaller[key] * ratio + kept.get(key, 0)
+            smaller[key] = max(made, LEAST) if key == "size" else made
+    return smaller

@@ -101,10 +101,10 @@ def pixels(length: float | str) -> int:
     A number is in pixels already. Raises ``ExportError`` for what is no length, and for none or
     more than a metre.
     """
-    found = _LENGTH.fullmatch(length) if isinstance(length, str) else None
-    if isinstance(length, str) and not found:
+    parts = _LENGTH.fullmatch(length) if isinstance(length, str) else None
+    if isinstance(length, str) and not parts:
         raise ExportError(f"{length!r} isn't a width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
-    size = float(found[1]) * _INCHES[found[2]] * PLOTLY_DPI if found else float(length)
+    size = float(parts[1]) * _INCHES[parts[2]] * PLOTLY_DPI if parts else float(length)
     if not 1 <= size <= _WIDEST:
         raise ExportError(f"A picture can't be {length} wide: a metre is the most.")
     return round(size)
