@@ -123,7 +123,7 @@ def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
     """A progress bar while jobs run; a message and a button once they have ended early.
 
     ``offer`` is what the button says that begins it anew; ``key`` is the widgets' own. Nothing is
-    drawn once all is djob.
+    drawn once all is done.
     """
     if any(job.running for job in jobs):
         _progress(jobs, doing, key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -73,8 +74,12 @@ class Tab:
         )
 
     def go(self, chosen: dict[str, Any]) -> None:
-        """Have the whole page drawn of an address, as the browser's Back does."""
+        """Draw the whole page from an address, as the browser's Back does, once all is computed."""
+        until = time.monotonic() + 120
         self.screen = self._visitor.open(self._page, chosen)
+        while self.parts("progress") and time.monotonic() < until:
+            time.sleep(0.5)
+            self.screen = self._visitor.open(self._page, chosen)
 
     @property
     def chosen(self) -> dict[str, str]:
