@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpt2viz import CheckpointError, settings
-from gpt2viz.cli import columns, options
+from gpt2viz.cli import options
 from gpt2viz.errors import HubError
 from gpt2viz.labels import spelled
 from gpt2viz.model import convert as conversion
@@ -47,7 +47,7 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(spelled(columns.of_rows(shown)))
+        click.echo(spelled(options.of_rows(shown)))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
     _, trace = run()
     bits = gpt2viz.surprise(trace)
     if as_json:
-        found = {"tokens": trace.tokens, "token_ids": trace.token_ids, "bits": bits.tolist()}
-        options.print_json(asdict(about(trace, "surprise")) | found)
+        values = {"tokens": trace.tokens, "token_ids": trace.token_ids, "bits": bits.tolist()}
+        options.print_json(asdict(about(trace, "surprise")) | values)
         return
     for place, (token, value) in enumerate(zip(trace.labels, bits, strict=True)):
         click.echo(
@@ -68,8 +68,8 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
         for n, (key, layer) in enumerate(read.places)
     ]
     if as_json:
-        found = {"position": read.positions[0], "answer": int(read.answer[0]), "places": rows}
-        options.print_json(asdict(about(trace, "logit lens")) | found)
+        reading = {"position": read.positions[0], "answer": int(read.answer[0]), "places": rows}
+        options.print_json(asdict(about(trace, "logit lens")) | reading)
         return
     for row in rows:
         place = row["stage"] if row["layer"] is None else f"{row['stage']}.{row['layer']}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpt2viz.cli import columns, options
+from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.export import TABLE_KINDS, about, save_table
 from gpt2viz.pictures.shapes import shape_rows
@@ -38,4 +38,4 @@ def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) 
     if as_json:
         options.print_json(rows)
     elif not out:
-        click.echo(columns.of_rows(rows, SHOWN))
+        click.echo(options.of_rows(rows, SHOWN))

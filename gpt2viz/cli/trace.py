@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gpt2viz.cli import columns, options
+from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.errors import StageError
@@ -131,7 +131,7 @@ def _table(panel: Panel) -> str:
     for n in rows:
         numbers = ("…" if n is None or m is None else f"{panel.values[n, m]:.3f}" for m in across)
         table.append(["…" if n is None else down[n], *numbers])
-    return columns.aligned(table, left=1)
+    return options.aligned(table, left=1)
 
 
 def _printed(n_names: int) -> list[int | None]:

@@ -10,7 +10,7 @@ import click
 
 import gpt2viz
 from gpt2viz import GPT2VizError, Reason, export
-from gpt2viz.cli import columns, options
+from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import check_head
 from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about
@@ -71,7 +71,7 @@ def why(
         click.echo(spelled("\n".join(case.words())))
         if case.pairs:
             click.echo()
-            click.echo(columns.of_rows(pair_rows(case)))
+            click.echo(options.of_rows(pair_rows(case)))
 
 
 def _reason(

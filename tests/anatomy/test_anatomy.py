@@ -17,10 +17,8 @@ from markdown_it import MarkdownIt
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.anatomy import files
-from gpt2viz.anatomy.card import LONGEST, harmless, read_card
+from gpt2viz.anatomy.card import LONGEST, harmless, read_card, stored_files
 from gpt2viz.anatomy.fields import MEANING, derived, explained, unused
-from gpt2viz.anatomy.files import stored_files
 from gpt2viz.files import read_json
 from gpt2viz.model.checkpoint import read_config, stored_numbers
 from gpt2viz.model.config import FIXED
@@ -178,7 +176,7 @@ def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     content = (folder / "model.safetensors").read_bytes()
     assert found["model.safetensors"].nbytes == len(content)
     assert found["model.safetensors"].sha256 == hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(files, "HASHED", 10_000)
+    monkeypatch.setattr("gpt2viz.anatomy.card.HASHED", 10_000)
     assert stored_files(folder)[-1].sha256 == ""
     blob = folder.parent / "blobs" / ("ab" * 32)
     blob.parent.mkdir()

@@ -13,7 +13,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.anatomy.files import stored_files
+from gpt2viz.anatomy.card import stored_files
 from gpt2viz.app import run_cache, server, server_config
 from gpt2viz.errors import CheckpointError
 from gpt2viz.model import places

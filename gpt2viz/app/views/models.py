@@ -10,8 +10,8 @@ import streamlit as st
 from huggingface_hub import constants
 
 from gpt2viz import CheckpointError, GPT2VizError, settings
+from gpt2viz.anatomy.card import HASHED, StoredFile, stored_files
 from gpt2viz.anatomy.fields import derived, explained, unused, written
-from gpt2viz.anatomy.files import HASHED, StoredFile, stored_files
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.frame import page
 from gpt2viz.app.jobs import Download, downloads, start_download
