@@ -27,6 +27,7 @@ import torch
 import gpt2viz
 from benchmarks.__main__ import SIZES
 from benchmarks.peers import FOLDER
+from benchmarks.tables import spread
 from gpt2viz.analysis.batch_scores import measured
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.pictures.pooling import thumbnails
@@ -55,11 +56,6 @@ class Steps:
         """Print a row of a Markdown table a step: the median, the fastest and the slowest."""
         for step, seconds in self.seconds.items():
             print(f"| {step} | {spread(seconds)} |")
-
-
-def spread(numbers: list[float]) -> str:
-    """The median, the smallest and the largest."""
-    return f"{median(numbers):.2f} ({min(numbers):.2f} to {max(numbers):.2f})"
 
 
 def explain(model: gpt2viz.Model, first: int, steps: Steps) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -253,6 +254,12 @@ class Reason:
         if read is None:
             return None
         return Step(*part.of_head, self.row.query if side == "query" else self.key, read.token)
+
+    @cached_property
+    def sources(self) -> dict[tuple[Side, Part], Step]:
+        """The cells that all earlier heads had looked at most, from the query and from the key."""
+        cells = {at: self.source_of(*at) for at in product(get_args(Side), self.row.names)}
+        return {at: cell for at, cell in cells.items() if cell is not None}
 
     def _read(self, side: Side, part: Part) -> Read | None:
         weights = self._weights[side].get(part)

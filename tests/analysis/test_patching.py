@@ -103,10 +103,6 @@ class Oracle:
         piece = self.stage(source, stage, layer)[place]
         return self.changed(into, stage, layer, place, piece, mix)
 
-    def patched(self, *place: Any) -> float:
-        """The metric of ``logits``."""
-        return metric(self.logits(*place))
-
 
 def metric(logits: np.ndarray) -> float:
     return float(logits[ANSWER[0]] - logits[ANSWER[1]])
@@ -136,7 +132,7 @@ def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) 
             into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
             expected = [
                 [
-                    oracle.patched(into, source, stage, layer, place)
+                    metric(oracle.logits(into, source, stage, layer, place))
                     for place in places(stage, oracle.n_head, by_position)
                 ]
                 for layer in range(3)
@@ -159,8 +155,8 @@ def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtes
             slopes = [
                 [
                     (
-                        oracle.patched(CORRUPTED, CLEAN, stage, layer, place, step)
-                        - oracle.patched(CORRUPTED, CLEAN, stage, layer, place, -step)
+                        metric(oracle.logits(CORRUPTED, CLEAN, stage, layer, place, step))
+                        - metric(oracle.logits(CORRUPTED, CLEAN, stage, layer, place, -step))
                     )
                     / (2 * step)
                     for place in places(stage, oracle.n_head, by_position)

@@ -196,7 +196,7 @@ def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
     panel = reason_map(case).matrices[0]
     put: list[Any] = []
     monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
-    click = why._open(panel, why._openings(case), (Step(2, 2, 8, 8),))
+    click = why._open(panel, case.sources, (Step(2, 2, 8, 8),))
     heads = {name: n for n, name in enumerate(panel.rows.labels)}
     click(Cell("parts", heads["mlp 0"], heads["head 0.0"]))
     click(Cell("parts", heads["head 0.3"], heads["sum"]))

@@ -121,8 +121,7 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
     By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
-    sources = [case.source_of(side, part) for side, part in parts]
-    heads = list(dict.fromkeys(step for step in sources if step is not None))
+    heads = list(dict.fromkeys(case.sources[part] for part in parts if part in case.sources))
     if not heads:
         return
     prose.markdown(
@@ -298,21 +297,13 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
         view.colors,
         key="why_table",
         made_by=(explain_row, reason),
-        choose=_open(picture.matrices[0], _openings(case), path),
+        choose=_open(picture.matrices[0], case.sources, path),
     )
     if case.row.layer:
         prose.caption(
             "Click a head's column to ask why it looked where it did at the key; of the query's "
             "heads, the cell under *sum*."
         )
-
-
-def _openings(case: Reason) -> dict[tuple[Side, Part], Step]:
-    """The cells that every earlier head had looked at, from the query and from the key."""
-    sources = {
-        (side, name): case.source_of(side, name) for side in _SIDES for name in case.row.names
-    }
-    return {part: step for part, step in sources.items() if step is not None}
 
 
 def _open(
