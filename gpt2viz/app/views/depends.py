@@ -257,7 +257,7 @@ def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
         return None
     differ = two_texts.differing(runs.clean, runs.corrupted)
     carried = best.values.copy()
-    if len(differ) < runs.clean.n_tokens:
+    if round(100 * np.delete(carried, differ, axis=1).max(initial=0)):
         carried[:, differ] = -np.inf  # there the pieces differ from the start
     layer, at = np.unravel_index(int(carried.argmax()), carried.shape)
     return _patch(best.stage, int(layer), int(at))
@@ -436,8 +436,8 @@ def _numbers(into: float, now: float, source: float) -> list[str]:
 
 def _effect(runs: Runs, share: float) -> str:
     """The effect of a patch on the answer, in words."""
-    if share == 0:
-        return "changes nothing"
+    if not round(100 * share):
+        return "leaves the answer where it is"
     if share < 0:
         return f"moves the answer {-100 * share:.0f} % the other way"
     if runs.direction == "denoise":
