@@ -1,4 +1,4 @@
-"""The arrays that every room hands on, and the largest of one."""
+"""Array types that every room uses, and a partial sort."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Pairs = NDArray[np.bool_]
 
 
 def largest(numbers: NDArray[Any], n: int) -> NDArray[np.intp]:
-    """Where the ``n`` largest of ``numbers`` (N,) stand: largest first, equal ones in order.
+    """Indices of the ``n`` largest of ``numbers`` (N,): largest first, equal ones in order.
 
-    The first ``n`` of ``np.argsort(-numbers, kind="stable")``, where NaN comes last, without
-    sorting the others: of a vocabulary's 50,257 in a fortieth of the time.
+    The first ``n`` of ``np.argsort(-numbers, kind="stable")``, where NaN comes last, without a
+    full sort: for a vocabulary of 50,257 in a fortieth of the time.
     """
     lowest_first = -numbers
     if 0 < n < len(numbers):

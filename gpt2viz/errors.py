@@ -75,7 +75,7 @@ class ServeError(GPT2VizError):
 
 
 class MissingExtraError(GPT2VizError, ImportError):
-    """What a plain ``pip install gpt2viz`` leaves out; the message says what to install."""
+    """An optional dependency that isn't installed; the message says how to install it."""
 
 
 class PluginError(GPT2VizError):
@@ -92,7 +92,7 @@ class ContextError(GPT2VizError):
         self.n_tokens = n_tokens
         self.n_positions = n_positions
         self.who = who
-        super().__init__(n_tokens, n_positions, who)  # what a pickle makes it of again
+        super().__init__(n_tokens, n_positions, who)  # a pickle restores it from these
 
     def __str__(self) -> str:
         return (

@@ -1,6 +1,6 @@
-"""What ``pip install gpt2viz`` leaves out, and what to install for it, such as ``gpt2viz[app]``.
+"""Optional dependencies: a missing one is an error that names its extra, as ``gpt2viz[app]``.
 
-``pyproject.toml`` lists what each extra brings. What needs one is loaded when it is asked for.
+``pyproject.toml`` lists each extra's packages. Modules that need one are loaded on first use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpt2viz.errors import MissingExtraError
 
 
 def missing(what: str, extra: str, module: str) -> MissingExtraError:
-    """The error that says in one sentence that ``what`` needs a ``module``, and what brings it."""
+    """The error that ``what`` needs a ``module``, with the command that installs it."""
     return MissingExtraError(f"{what} needs {module}: pip install 'gpt2viz[{extra}]'")
 
 
@@ -50,8 +50,8 @@ def later(
         whole = f"{package}.{name}"
         with needed(whole, extras[name]) if name in extras else nullcontext():
             loaded = import_module(f"{package}.{modules[name]}")
-        found = loaded if loaded.__name__ == whole else getattr(loaded, name)
-        vars(sys.modules[package])[name] = found
-        return found
+        value = loaded if loaded.__name__ == whole else getattr(loaded, name)
+        vars(sys.modules[package])[name] = value
+        return value
 
     return get, lambda: sorted({*public, *modules})

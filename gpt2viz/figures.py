@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
@@ -98,7 +98,7 @@ def html(trace: Trace) -> str:
     )
     return (
         f"<div><p><b>{escape(trace.model_name)}</b> · {_size(trace)} · "
-        f"{counted(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
+        f"{pluralize(len(labels), 'tokens')} · causal mask {'on' if trace.causal else 'off'}"
         f"{escape(edits)}</p><p>{chips}{more}</p>{picture}</div>"
     )
 
@@ -111,15 +111,15 @@ def reason(case: Reason, raw: bool) -> Figure:
 
 def reason_html(case: Reason) -> str:
     """A reason as HTML without scripts: its sentences and its leading pairs, all of it escaped."""
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in case.words())
+    sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in case.words())
     pairs = pair_table(case)
     shown = pairs.to_html(index=False, border=0, float_format="{:.2f}".format) if len(pairs) else ""
-    return f"<div>{said}{shown}<small><code>heatmap()</code> draws all pairs.</small></div>"
+    return f"<div>{sentences}{shown}<small><code>heatmap()</code> draws all pairs.</small></div>"
 
 
 def _size(trace: Trace) -> str:
     n_layer, n_head = trace.config.n_layer, trace.config.n_head
-    return f"{counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
+    return f"{pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
 
 
 def _every_head(trace: Trace) -> Thumbnails:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt2viz.errors import CheckpointError, ExportError, GPT2VizError
-from gpt2viz.labels import shorten, spelled
+from gpt2viz.labels import escape_controls, shorten
 
 #: No text file of a checkpoint is larger. Parsed, 12 MB of JSON take up to 350 MB of memory …
 LARGEST_TEXT = 12_000_000
@@ -32,7 +32,7 @@ _STEP = re.compile(r"step-(\d{1,12})(?:\.safetensors)?|checkpoint-(\d{1,12})")
 
 
 def is_there(path: Path) -> bool:
-    """Whether a folder has a file of that name; a link that leads nowhere counts."""
+    """True if a file of that name exists; a dangling link counts."""
     try:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):  # a name that no file can have
@@ -40,7 +40,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there; a name that no file can have is none."""
+    """True if it is a folder; False for a name that no file can have."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -57,10 +57,10 @@ def steps_in(folder: Path) -> list[tuple[int, Path]]:
         entries = [(_STEP.fullmatch(path.name), path) for path in folder.iterdir()]
     except (OSError, ValueError):
         return []
-    found = [(int(match[1] or match[2]), path) for match, path in entries if match]
+    steps = [(int(match[1] or match[2]), path) for match, path in entries if match]
     return sorted(
         (step, path)
-        for step, path in found
+        for step, path in steps
         if path.suffix == ".safetensors" or is_there(path / "config.json")
     )
 
@@ -92,7 +92,7 @@ def reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    line = spelled(_COLOUR.sub("", text).strip().partition("\n")[0])
+    line = escape_controls(_COLOUR.sub("", text).strip().partition("\n")[0])
     line = f"it has no {line}" if isinstance(error, KeyError) else line
     short = textwrap.shorten(line, _LONGEST_REASON, placeholder=" …")
     return (line[:_LONGEST_REASON] if short == "…" else short) or type(error).__name__
@@ -165,7 +165,7 @@ def _parsed(path: Path) -> Any:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Where to write a file: it takes its place in one move, so that a kill leaves the old one."""
+    """A path to write a file at: it replaces the old one in one move, or a kill leaves that."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -180,12 +180,12 @@ def save(path: Path, content: bytes) -> None:
     A link is followed; a pipe or a device is written to as it is. Raises ``ExportError`` naming
     the file where it can't be written, as on a full disk.
     """
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
     try:
-        if place.exists() and not place.is_file():
-            place.write_bytes(content)
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
             return
-        with whole(place) as partial:
+        with whole(target) as partial:
             partial.write_bytes(content)
     except OSError as error:
         raise ExportError(f"{path}: can't be written ({error.strerror or error})") from None

@@ -1,4 +1,4 @@
-"""How a token is written where people read it: visible, unambiguous, never taken for markup."""
+"""Tokens as people read them: visible, unambiguous, never taken for markup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 # Controls, formats such as bidi overrides, and separators of lines …
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 # … but for what an isolate is made of, and the line's end in our own messages.
-_KEPT = "\u2068\u2069\n"
+_ALLOWED = "\u2068\u2069\n"
 
 
 def label(token: bytes) -> str:
@@ -25,7 +25,7 @@ def label(token: bytes) -> str:
     ``\\n``, ``\\u200b``, ``\\xe2``. Two different tokens never get the same label.
     """
     text = token.decode("utf-8", errors="surrogateescape")
-    return "".join(_escape(char, first=place == 0) for place, char in enumerate(text)) or "∅"
+    return "".join(_escape(char, first=n == 0) for n, char in enumerate(text)) or "∅"
 
 
 def _escape(char: str, first: bool) -> str:
@@ -42,17 +42,17 @@ def _escape(char: str, first: bool) -> str:
     return char
 
 
-def spelled(text: str) -> str:
-    """Plain text with every character spelled that isn't seen but felt: no escape sequence of a
-    terminal and no override of the writing direction is left of a name or message from outside.
+def escape_controls(text: str) -> str:
+    """Plain text with every invisible control escaped: no escape sequence of a terminal and no
+    override of the writing direction is left of a name or message from outside.
 
-    Lines stay lines, and what ``isolated`` put there stays too.
+    Line ends stay, and so do the marks that ``bidi_isolate`` added.
     """
-    return "".join(map(_spell_unseen, text))
+    return "".join(map(_escape_control, text))
 
 
-def _spell_unseen(char: str) -> str:
-    if unicodedata.category(char) in _UNSEEN and char not in _KEPT:
+def _escape_control(char: str) -> str:
+    if unicodedata.category(char) in _UNSEEN and char not in _ALLOWED:
         return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
     return char
 
@@ -70,19 +70,19 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ARROWS = re.compile(r"(?<=[<>~-])(?=[->=])")
 
 
-def inert(text: str) -> str:
+def no_autolink(text: str) -> str:
     """Text, or Markdown, in which no address becomes a link and no ``:name:`` a picture.
 
-    Both are looked for in what is left when Markdown was read, so that no backslash helps: GitHub's
-    Markdown makes a link of https://, www. and a@b.c, Streamlit's a picture of :streamlit:. A
-    ``JOINER``, which nobody sees, stands between.
+    Both are detected after Markdown's escapes are resolved, so a backslash doesn't help: GitHub's
+    Markdown makes a link of https://, www. and a@b.c, Streamlit's a picture of :streamlit:. An
+    invisible ``JOINER`` breaks them.
     """
     return _ACTIVE.sub(JOINER, text)
 
 
-def unaltered(text: str) -> str:
-    """Text that is ``inert``, and whose arrows aren't made signs of either, as Streamlit does."""
-    return _ARROWS.sub(JOINER, inert(text))
+def no_typography(text: str) -> str:
+    """Text through ``no_autolink`` whose arrows Streamlit doesn't turn into signs either."""
+    return _ARROWS.sub(JOINER, no_autolink(text))
 
 
 def markup_safe(text: str) -> str:
@@ -92,7 +92,7 @@ def markup_safe(text: str) -> str:
     return text
 
 
-def isolated(text: str) -> str:
+def bidi_isolate(text: str) -> str:
     """The text, kept from changing the order of what stands beside it in a line.
 
     A number after a word that is written from right to left would be drawn before it (Unicode
@@ -102,8 +102,8 @@ def isolated(text: str) -> str:
     return f"\u2068{text}\u2069" if turns else text
 
 
-def counted(n: int, things: str) -> str:
-    """How many there are: "4 tokens", "1 token". ``things`` begins with a plural."""
+def pluralize(n: int, things: str) -> str:
+    """A count with its noun: "4 tokens", "1 token". ``things`` begins with a plural."""
     first, _, rest = things.partition(" ")
     singular = {"entries": "entry"}.get(first, first.removesuffix("s"))
     return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))

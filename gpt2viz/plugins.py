@@ -1,4 +1,4 @@
-"""What other packages add to gpt2viz: they name it in their ``pyproject.toml``, as an entry point.
+"""Additions of other packages, which name them in their ``pyproject.toml`` as entry points.
 
     [project.entry-points."gpt2viz.scores"]
     confidence = "gpt2viz_example.scores:CONFIDENCE"
@@ -42,19 +42,19 @@ class Plugin(NamedTuple):
     entry: EntryPoint
 
     def load(self) -> Any:
-        """What the entry point names. Raises ``PluginError`` for whatever its module raises."""
+        """The object that the entry point names. Any error of its module is a ``PluginError``."""
         with blamed(lambda error: f"{self.entry.value} of {self.by} can't be loaded: {error}"):
             return self.entry.load()
 
 
 def plugins(group: str) -> list[Plugin]:
-    """What the installed packages add to a group, by name and then by package."""
-    found = entry_points(group=group)
-    return sorted(Plugin(entry.name, _owner(entry), entry) for entry in found)
+    """The plugins of the installed packages in a group, by name and then by package."""
+    entries = entry_points(group=group)
+    return sorted(Plugin(entry.name, _owner(entry), entry) for entry in entries)
 
 
 class Named(Protocol):
-    """What a registry holds: a dataclass with a name that says ``by`` whom it is, "" for ours."""
+    """An item of a registry: a dataclass with a name and, in ``by``, its author; "" for ours."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -69,21 +69,21 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Mapping[str, T]):
-    """Things by name: those ``declared`` here, those of other packages, those of this program.
+    """Items by name: those ``declared`` here, those of other packages, those of this program.
 
     They are of the type ``made``, which people import as ``public``, and a message calls each
-    ``what``. Packages are looked through when it is first read. One whose thing can't be taken is
-    left out, and ``troubles`` and stderr say why.
+    ``what``. Plugins are loaded on first use; ``errors`` and stderr say which were left out, and
+    why.
     """
 
     def __init__(
         self, declared: Sequence[T], group: str, made: type[T], public: str, what: str
     ) -> None:
         self._group, self._made, self._public, self._what = group, made, public, what
-        self._known = {one.name: one for one in declared}
+        self._known = {item.name: item for item in declared}
         self._looked = False
         self._lock = threading.RLock()  # a package's module may read it while it is looked through
-        self._troubles: list[str] = []
+        self._errors: list[str] = []
 
     def __getitem__(self, name: str) -> T:
         return self._all()[name]
@@ -95,38 +95,38 @@ class Registry(Mapping[str, T]):
         return len(self._all())
 
     @property
-    def troubles(self) -> tuple[str, ...]:
-        """Why things of other packages are left out, a sentence each."""
+    def errors(self) -> tuple[str, ...]:
+        """The reasons for which plugins were left out, a sentence each."""
         self._all()
-        return tuple(self._troubles)
+        return tuple(self._errors)
 
-    def add(self, one: Any, by: str = THIS_PROGRAM, name: str = "") -> T:
-        """Take what is ``by`` others, in place of their own of that name, if any.
+    def add(self, item: Any, by: str = THIS_PROGRAM, name: str = "") -> T:
+        """Add an item, in place of one of the same name that is ``by`` the same author.
 
-        Raises ``PluginError`` for what is of another type, and for a name that others have.
+        Raises ``PluginError`` for an item of another type, and for a name that others use.
         """
-        if not isinstance(one, self._made):
+        if not isinstance(item, self._made):
             raise PluginError(
-                f"{name or 'This'} of {by} is {type(one).__name__}, not a {self._public}."
+                f"{name or 'This'} of {by} is {type(item).__name__}, not a {self._public}."
             )
-        taken = self._all().get(one.name)
-        if not one.name.strip() or (taken and taken.by != by):
+        taken = self._all().get(item.name)
+        if not item.name.strip() or (taken and taken.by != by):
             whose = f"{taken.by or 'gpt2viz'} has one of that name" if taken else "it has no name"
             raise PluginError(
-                f"The {self._what} {one.name!r} of {by} is left out: {whose}. Give it another."
+                f"The {self._what} {item.name!r} of {by} is left out: {whose}. Give it another."
             )
-        self._known[one.name] = replace(one, by=by)
-        return self._known[one.name]
+        self._known[item.name] = replace(item, by=by)
+        return self._known[item.name]
 
     def _all(self) -> dict[str, T]:
         with self._lock:
             if not self._looked:
                 self._looked = True
-                for found in plugins(self._group):
+                for plugin in plugins(self._group):
                     try:
-                        self.add(found.load(), found.by, found.name)
+                        self.add(plugin.load(), plugin.by, plugin.name)
                     except PluginError as error:
-                        self._troubles.append(tell(error))
+                        self._errors.append(warn(error))
             return self._known
 
 
@@ -135,11 +135,11 @@ def _owner(entry: EntryPoint) -> str:
 
 
 @contextmanager
-def blamed(tell: Callable[[str], str]) -> Iterator[None]:
-    """Code of others runs here: whatever it raises is a ``PluginError``, with what ``tell`` says.
+def blamed(describe: Callable[[str], str]) -> Iterator[None]:
+    """Run code of others: whatever it raises becomes a ``PluginError`` with ``describe``'s text.
 
-    ``tell`` gets the error in one line. SystemExit counts, and so does Ctrl-C where nobody can have
-    pressed it, outside the main thread; what Streamlit ends a page with doesn't.
+    ``describe`` gets the error in one line. SystemExit counts, and so does Ctrl-C outside the main
+    thread, where nobody can have pressed it; the exceptions by which Streamlit ends a page don't.
     """
     try:
         yield
@@ -149,16 +149,16 @@ def blamed(tell: Callable[[str], str]) -> Iterator[None]:
         )
         if pressed or type(error).__module__.startswith("streamlit."):
             raise
-        raise PluginError(tell(what_happened(error))) from error
+        raise PluginError(describe(in_one_line(error))) from error
 
 
-def what_happened(error: BaseException) -> str:
+def in_one_line(error: BaseException) -> str:
     """An error of somebody else's code in one line, such as "KeyError: 'a'"."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said:.300}" if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message:.300}" if message else type(error).__name__
 
 
-def tell(error: Exception) -> str:
+def warn(error: Exception) -> str:
     """Say on stderr, or wherever the log "gpt2viz" goes, what is wrong; the same as text."""
     _LOG.warning("gpt2viz: %s", error)
     return str(error)

@@ -1,4 +1,4 @@
-"""Where the app and its model lie, and what the owner of this machine lists in a file.
+"""Paths of the app and its model, and the settings file of this machine's owner.
 
 The file is the one that ``GPT2VIZ_CONFIG`` names; else ``gpt2viz.toml`` beside ``app.py`` of a
 clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` holds). It may be missing.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, steps_in
-from gpt2viz.labels import shorten, spelled
+from gpt2viz.labels import escape_controls, shorten
 
 #: Names the owner's file.
 CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
@@ -62,7 +62,7 @@ def config_file() -> Path:
 
 
 def cache() -> Path | None:
-    """Where numbers that took long are kept between starts; None where nothing is.
+    """The folder for results that are kept between starts; None where nothing is kept.
 
     ``GPT2VIZ_CACHE``, else ``~/.cache/gpt2viz`` (``XDG_CACHE_HOME`` holds).
     """
@@ -76,8 +76,7 @@ def cache() -> Path | None:
 
 
 def has_home() -> bool:
-    """Whether this user has a home: one whom the machine doesn't know, as in a container, may
-    have none."""
+    """True if this user has a home; one unknown to the machine, as in a container, may not."""
     try:
         return bool(Path.home())
     except RuntimeError:
@@ -131,16 +130,16 @@ def expanded(path: str) -> Path:
     try:
         return Path(path).expanduser()
     except (RuntimeError, ValueError):
-        name = shorten(spelled(path), 100)
+        name = shorten(escape_controls(path), 100)
         raise CheckpointError(f"{name}: there is no such home folder") from None
 
 
 def called(folder: Path) -> str:
     """The last part of a folder's path, or the model's name for a folder of the hub's cache."""
-    place = real(folder)
-    repository = place.parents[1].name if place.parent.name == "snapshots" else ""
+    path = real(folder)
+    repository = path.parents[1].name if path.parent.name == "snapshots" else ""
     if not repository.startswith("models--"):
-        return place.name
+        return path.name
     return repository.removeprefix("models--").replace("--", "/")
 
 
@@ -161,13 +160,13 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     A folder is ``called`` by its last part, or by as many parts as tell it from the others. One
     that is listed twice comes once.
     """
-    places = {real(folder): folder for folder in folders}
-    places.pop(real(BUNDLED), None)
+    real_paths = {real(folder): folder for folder in folders}
+    real_paths.pop(real(BUNDLED), None)
     named = {}
-    for place, folder in places.items():
-        others = places.keys() - {place}
-        for depth in range(1, len(place.parts) + 1):
-            name = _last(place, depth)
+    for path, folder in real_paths.items():
+        others = real_paths.keys() - {path}
+        for depth in range(1, len(path.parts) + 1):
+            name = _last(path, depth)
             if name not in {BUNDLED.name, *(_last(other, depth) for other in others)}:
                 break
         named[name] = model_in(folder)
@@ -176,10 +175,10 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
 
 def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
     """The owner's folders and those of the hub's cache, no two by one name and none twice."""
-    places = {real(folder) for folder in own.values()}
-    others = {name: folder for name, folder in fetched.items() if real(folder) not in places}
+    own_paths = {real(folder) for folder in own.values()}
+    others = {name: folder for name, folder in fetched.items() if real(folder) not in own_paths}
     return {**own, **{f"{HUB}{n}" if n in own else n: f for n, f in others.items()}}
 
 
-def _last(place: Path, depth: int) -> str:
-    return called(place) if depth == 1 else str(Path(*place.parts[-depth:]))
+def _last(path: Path, depth: int) -> str:
+    return called(path) if depth == 1 else str(Path(*path.parts[-depth:]))

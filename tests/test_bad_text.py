@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 import gpt2viz
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import isolated, label
+from gpt2viz.labels import bidi_isolate, label
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 
 NASTY = [
@@ -112,7 +112,7 @@ def shows(text: str) -> None:
 
 def test_nothing_after_a_word_from_right_to_left_is_turned() -> None:
     for text in ("مرحبا", "שלום", "٣"):
-        assert isolated(text) == f"\u2068{text}\u2069"
+        assert bidi_isolate(text) == f"\u2068{text}\u2069"
         assert literal(label(text.encode())) == f"\u2068{text}\u2069"
-    assert isolated("crane 3 🦩") == "crane 3 🦩"
+    assert bidi_isolate("crane 3 🦩") == "crane 3 🦩"
     assert literal(label("\u202e\u2067".encode())) == r"\\u202e\\u2067"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpt2viz.labels import counted, difference, label, markup_safe, power_of_ten, shorten, signed
+from gpt2viz.labels import difference, label, markup_safe, pluralize, power_of_ten, shorten, signed
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
@@ -76,7 +76,7 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
     ]
     for n, things, said in cases:
         with subtests.test(n=n, things=things):
-            assert counted(n, things) == said
+            assert pluralize(n, things) == said
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ContextError, PlaceError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
 from gpt2viz.model.mask import hidden_pairs
@@ -269,7 +269,7 @@ class HeadCircuit:
 
     def _places(self) -> str:
         weight = self.place_weights.by_distance[self.offset]
-        return f"{weight:.2f} on the key {counted(self.offset, 'tokens')} back"
+        return f"{weight:.2f} on the key {pluralize(self.offset, 'tokens')} back"
 
 
 def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:

@@ -41,7 +41,7 @@ from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.top_attention import hardest_looks
 from gpt2viz.errors import ArgumentError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.trace import Trace, check_run
@@ -112,7 +112,7 @@ class Composition:
     def __repr__(self) -> str:
         pairs = int(np.isfinite(self.kernel["q"]).sum())
         best = ", ".join(f"{edge} (z {edge.kernel_z:.1f})" for edge in self.strongest(3))
-        return f"Composition: {counted(pairs, 'pairs')} of heads; above chance most {best or '–'}"
+        return f"Composition: {pluralize(pairs, 'pairs')} of heads; above chance most {best or '–'}"
 
 
 def composition(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.circuits import Numbers, reading
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
@@ -219,7 +219,7 @@ class RowExplanation:
     def __repr__(self) -> str:
         return (
             f"RowExplanation: layer {self.layer}, head {self.head}, query {self.query} with "
-            f"{counted(len(self.keys), 'keys')}, each from {len(self.names)} × {len(self.names)} "
+            f"{pluralize(len(self.keys), 'keys')}, each from {len(self.names)} × {len(self.names)} "
             "parts"
         )
 

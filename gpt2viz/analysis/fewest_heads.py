@@ -20,7 +20,7 @@ from torch import Tensor
 from gpt2viz.analysis.patching import AT_ONCE, Answer, Numbers, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
@@ -64,7 +64,7 @@ class FewestHeads:
         this = f"{left:.0f} % of what tells both texts apart"
         if not kept:
             return f"Without any of its {self.n_heads} heads the model keeps {this}."
-        few = f"{counted(len(kept), 'heads')} of {self.n_heads} keep{'s' * (len(kept) == 1)}"
+        few = f"{pluralize(len(kept), 'heads')} of {self.n_heads} keep{'s' * (len(kept) == 1)}"
         return f"{few} {this}: {', '.join(f'{layer}.{head}' for layer, head in kept)}."
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from torch import Tensor
 from gpt2viz.analysis.comparison import stream_places
 from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.errors import ArgumentError, PlaceError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_decomposable
@@ -51,7 +51,7 @@ class LogitLens:
 
     def __repr__(self) -> str:
         S, P = self.top.shape
-        read = f"{counted(P, 'tokens')} read at {counted(S, 'places')} of the stream"
+        read = f"{pluralize(P, 'tokens')} read at {pluralize(S, 'places')} of the stream"
         return f"LogitLens: {read}, arrays ({S}, {P})"
 
 
@@ -137,8 +137,8 @@ class Contributions:
         against = "" if self.versus is None else f" − {self.versus}"
         return (
             f"Contributions to the logit of token {self.token}{against} after position "
-            f"{self.position}: {self.logit:.4f} nats, from {counted(n_layer, 'layers')} of "
-            f"{counted(n_head, 'heads')}"
+            f"{self.position}: {self.logit:.4f} nats, from {pluralize(n_layer, 'layers')} of "
+            f"{pluralize(n_head, 'heads')}"
         )
 
     @property

@@ -18,7 +18,7 @@ from huggingface_hub import RepoCard
 
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import own_file, read_text
-from gpt2viz.labels import JOINER, inert, shorten
+from gpt2viz.labels import JOINER, no_autolink, shorten
 from gpt2viz.model.fingerprint import sha256_of
 from gpt2viz.model.tokenizer_files import FILES
 
@@ -103,24 +103,24 @@ def _plain(line: str) -> str:
 def _inline(text: str) -> str:
     """A stretch of prose: its code as it is, images and links in words, and the rest escaped."""
     written, prose, end = "", "", 0
-    for found in _PARTS.finditer(text):
-        prose += text[end : found.start()]
-        end = found.end()
-        if found["code"]:
+    for match in _PARTS.finditer(text):
+        prose += text[end : match.start()]
+        end = match.end()
+        if match["code"]:
             apart = JOINER if (written + prose).endswith("`") else ""  # two spans, not one
-            written, prose = written + inert(prose) + apart + found[0], ""
+            written, prose = written + no_autolink(prose) + apart + match[0], ""
         else:
-            prose += _harmless_part(found)
-    return written + inert(prose + text[end:])
+            prose += _harmless_part(match)
+    return written + no_autolink(prose + text[end:])
 
 
-def _harmless_part(found: re.Match[str]) -> str:
-    if found["kept"]:
-        return found[0]
-    if found["active"]:
-        return f"\\{found[0]}"
-    words, address = _inline(found["words"]), _inline(found["address"])
-    if found["image"] or address in ("", words):
+def _harmless_part(match: re.Match[str]) -> str:
+    if match["kept"]:
+        return match[0]
+    if match["active"]:
+        return f"\\{match[0]}"
+    words, address = _inline(match["words"]), _inline(match["address"])
+    if match["image"] or address in ("", words):
         return words
     return f"{words} ({address})"
 

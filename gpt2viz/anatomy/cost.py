@@ -59,7 +59,7 @@ def products_of(tensors: Sequence[TensorRecord], config: GPT2Config) -> list[Pro
     """The same from the shape table of a run, which may have read the last of T tokens alone."""
     n_tokens = next(record.shape[-2] for record in tensors if record.key == "k")
     sizes = axis_sizes(config, n_tokens)
-    found = []
+    result = []
     for key, records in _by_key(tensors):
         if key == "q":  # the scores: a long run makes them inside of one fused step
             axes, shape = records[0].axes, records[0].shape
@@ -71,8 +71,8 @@ def products_of(tensors: Sequence[TensorRecord], config: GPT2Config) -> list[Pro
             product = _product(name, group, axes, (*records[0].shape, sizes[summed]))
         else:
             continue
-        found.append(Product(*product, times=len(records)))
-    return found
+        result.append(Product(*product, times=len(records)))
+    return result
 
 
 def _product(
@@ -84,17 +84,17 @@ def _product(
 
 @dataclass(frozen=True)
 class Tensors:
-    """All tensors of one stage, of all layers: bytes that were made and that the trace keeps.
+    """All tensors of one stage, of all layers: bytes allocated, and bytes that the trace keeps.
 
-    Nothing is made of a tensor that has its memory from the one before.
+    A tensor that shares the memory of the one before allocates none.
     """
 
     name: str
     key: str
     shape: tuple[int, ...]
     times: int
-    made: int
-    kept: int
+    made_bytes: int
+    kept_bytes: int
 
 
 def activations(trace: Trace) -> list[Tensors]:
@@ -106,7 +106,7 @@ def activations(trace: Trace) -> list[Tensors]:
             records[0].shape,
             len(records),
             sum(record.nbytes for record in records if not record.shared),
-            sum(made.nbytes for made in records if (key, made.layer) in trace.captured),
+            sum(record.nbytes for record in records if (key, record.layer) in trace.captured),
         )
         for key, records in _by_key(trace.tensors)
     ]

@@ -63,7 +63,7 @@ class Field:
 def explained(config: GPT2Config, values: Mapping[str, Any]) -> list[Field]:
     """Every field that counts. ``values`` is the file's content, ``config`` what was read of it."""
     other = {name: also for also, name in ALSO.items()}
-    found = []
+    result = []
     for name, (unit, meaning) in MEANING.items():
         given = name if name in values else other.get(name, name)
         value = written(getattr(config, name))
@@ -73,13 +73,13 @@ def explained(config: GPT2Config, values: Mapping[str, Any]) -> list[Field]:
             value = f"{getattr(config, name):.0%}"
         source = "default" if given not in values else "config.json"
         also = f" The file calls it {given}." if given != name and given in values else ""
-        found.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))
-    found += (
+        result.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))
+    result += (
         Field(name, written(values[name]), f"{meaning} Another value is refused.", "config.json")
         for name, meaning in _DEMANDED.items()
         if name in values
     )
-    return found
+    return result
 
 
 def derived(config: GPT2Config) -> list[Field]:

@@ -20,7 +20,7 @@ class Merge:
     """One step: ``pair`` became one piece, as no other pair had a lower ``rank``.
 
     ``others`` are the other pairs that could have been merged, with their ranks, lowest first;
-    ``pieces`` are what there is after it.
+    ``pieces`` is the word after the step.
     """
 
     pair: Pair

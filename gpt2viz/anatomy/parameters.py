@@ -10,7 +10,7 @@ from gpt2viz.model.config import GPT2Config
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """One part of the model: ``each`` parameters, ``times`` over.
 
     ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` says which
@@ -46,23 +46,24 @@ _PARTS = (
 )
 
 
-def parts(config: GPT2Config) -> list[Part]:
+def parts(config: GPT2Config) -> list[Component]:
     """Every part in the order of the data; their ``n_parameters`` sum to the model's.
 
     A head that is tied to the token embeddings has none of its own: they are counted there.
     """
     sizes = dict(tensor_sizes(config))
-    found = []
-    for place, name, group in _PARTS:
-        own = {n: size for n, size in sizes.items() if n.rpartition(".")[0] == place}
-        if place.endswith("c_attn"):  # Q, K and V lie side by side in one matrix
+    result = []
+    for module, name, group in _PARTS:
+        own = {n: size for n, size in sizes.items() if n.rpartition(".")[0] == module}
+        if module.endswith("c_attn"):  # Q, K and V lie side by side in one matrix
             own = {n: (*size[:-1], size[-1] // 3) for n, size in own.items()}
-        written = f"{place.removeprefix('h.0.')}: {' + '.join(map(_spell, own.values()))}"
-        if place == "lm_head" and config.tie_word_embeddings:
+        written = f"{module.removeprefix('h.0.')}: {' + '.join(map(_spell, own.values()))}"
+        if module == "lm_head" and config.tie_word_embeddings:
             own, name, written = {}, "head: tied", "lm_head: the weights of wte, counted there"
         each = sum(math.prod(size) for size in own.values())
-        found.append(Part(name, group, written, each, config.n_layer if "h.0." in place else 1))
-    return found
+        times = config.n_layer if "h.0." in module else 1
+        result.append(Component(name, group, written, each, times))
+    return result
 
 
 def _spell(size: tuple[int, ...]) -> str:

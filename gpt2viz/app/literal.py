@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpt2viz.app.terms import A_TERM
-from gpt2viz.labels import isolated, spelled, unaltered
+from gpt2viz.labels import bidi_isolate, escape_controls, no_typography
 
 _TERM, _FIRST = re.compile(A_TERM, re.IGNORECASE), re.compile(r"\b[a-z]", re.IGNORECASE)
 
@@ -17,10 +17,10 @@ def literal(text: str) -> str:
     that the glossary has as a word: its first letter is written as a character reference. What has
     spaces is a message, or stands in quotation marks, which the glossary leaves alone.
     """
-    plain = "".join(map(_escape, unaltered(spelled(text))))
+    plain = "".join(map(_escape, no_typography(escape_controls(text))))
     if " " not in text:
         plain = _TERM.sub(lambda term: _FIRST.sub(_reference, term[0]), plain)
-    return isolated(plain)
+    return bidi_isolate(plain)
 
 
 def _escape(char: str) -> str:

@@ -17,7 +17,7 @@ from gpt2viz.app import popover, run_cache, source_code
 from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import tiles
 from gpt2viz.app.source_code import Made
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
 from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.palette import Palette
@@ -220,7 +220,7 @@ def _read() -> str:
     masks = {key.causal for key in runs}
     if not lengths:
         return ""
-    longest = counted(lengths[-1], "tokens")
+    longest = pluralize(lengths[-1], "tokens")
     said = f"Sentence of {longest}"
     if len(lengths) > 1:
         said = f"Sentences of {' and '.join([*map(str, lengths[:-1]), longest])}"

@@ -187,7 +187,7 @@ def added() -> tuple[AddedPage, ...]:
         name = name_of(title)
         if name in found or any(name == page.name for page in (*PAGES, ADDED)):
             whose = found[name].plugin.by if name in found else "gpt2viz"
-            plugins.tell(
+            plugins.warn(
                 PluginError(f"The page {one.name!r} of {one.by} is left out: {whose} has one.")
             )
         else:

@@ -25,7 +25,7 @@ _LEFT_ALONE = (
     r"\$\$.*?\$\$|\$[^$\n]*\$",
     r"“[^”]*”",
     r"\d{4}, \*[^*]+\*",  # the title of what is cited
-    "\u2068.*?\u2069",  # what ``labels.isolated`` set apart
+    "\u2068.*?\u2069",  # what ``labels.bidi_isolate`` set apart
     r"\[(?:\\.|[^\]\\])*\]\([^)]*\)",  # other links
     r"linear layers?|this run's value",  # words that mean something else there
     r"\\.|:[a-z-]+(?=\[)|:material/\w+:|https?://\S+",

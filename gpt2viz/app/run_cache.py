@@ -289,7 +289,7 @@ class Scored(NamedTuple):
 def scored(key: RunKey) -> Scored:
     """Every score of every head in a run, those of other packages as far as they work."""
     failed: list[str] = []
-    found = scores.head_scores(run(key), lambda error: failed.append(plugins.tell(error)))
+    found = scores.head_scores(run(key), lambda error: failed.append(plugins.warn(error)))
     return Scored(found, tuple(failed))
 
 

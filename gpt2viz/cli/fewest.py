@@ -13,7 +13,7 @@ import gpt2viz
 from gpt2viz import FewestHeads
 from gpt2viz.cli import options
 from gpt2viz.export import about
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.run.means import over
 
 
@@ -78,42 +78,42 @@ def fewest(
     loaded, ids = options.read(text, model, device, quiet, endoftext, special)
     encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
     pair, means = (ids, encode(other)), options.means_over(loaded, mean_over, encode)
-    answer = [one for one in (right, wrong) if one is not None]
+    answer = [token for token in (right, wrong) if token is not None]
     with options.bar(quiet, "Giving up heads", 100) as tell:
-        found = gpt2viz.fewest_heads(
+        result = gpt2viz.fewest_heads(
             loaded, *pair, answer, causal=not no_causal, reference=means,
             progress=lambda _, share: tell(int(100 * share)),
         )  # fmt: skip
     if as_json:
-        one, second = (gpt2viz.trace(loaded, text, not no_causal) for text in pair)
-        said = asdict(about(one, "fewest heads")) | {"other": second.text}
-        said["mean_over"] = "" if means is None else over(means, ())
-        options.print_json(said | _document(found, keep))
+        first, second = (gpt2viz.trace(loaded, text, not no_causal) for text in pair)
+        header = asdict(about(first, "fewest heads")) | {"other": second.text}
+        header["mean_over"] = "" if means is None else over(means, ())
+        options.print_json(header | _document(result, keep))
     else:
-        _print(loaded, found, keep)
+        _print(loaded, result, keep)
 
 
-def _document(found: FewestHeads, keep: float) -> dict[str, Any]:
+def _document(result: FewestHeads, keep: float) -> dict[str, Any]:
     """The result for JSON: heads are [layer, head], in the order in which they were given up."""
-    right, wrong = found.answer
+    right, wrong = result.answer
     return {
         "right": right,
         "wrong": wrong,
         "keep": keep,
-        "kept": found.keeping(keep),
-        "given_up": found.given_up,
-        "faithfulness": found.faithfulness.tolist(),
+        "kept": result.keeping(keep),
+        "given_up": result.given_up,
+        "faithfulness": result.faithfulness.tolist(),
     }
 
 
-def _print(model: gpt2viz.Model, found: FewestHeads, keep: float) -> None:
+def _print(model: gpt2viz.Model, result: FewestHeads, keep: float) -> None:
     """Say which heads keep the answer, and what is left as these too are given up, one by one."""
-    right, wrong = (repr(model.tokenizer.decode([n])) for n in found.answer)
-    click.echo(spelled(f"{found.words(keep)} The answers are {right} and {wrong}."))
-    kept = len(found.keeping(keep) or ())
+    right, wrong = (repr(model.tokenizer.decode([n])) for n in result.answer)
+    click.echo(escape_controls(f"{result.words(keep)} The answers are {right} and {wrong}."))
+    n_kept = len(result.keeping(keep) or ())
     click.echo(f"\n{'heads left':>10}  {'kept':>6}")
-    for left in range(kept, -1, -1):
-        gone = found.n_heads - left
-        layer, head = found.given_up[gone - 1]
-        without = "" if left == kept else f"  without {layer}.{head}"
-        click.echo(f"{left:>10}  {100 * found.faithfulness[gone]:>4.0f} %{without}")
+    for left in range(n_kept, -1, -1):
+        gone = result.n_heads - left
+        layer, head = result.given_up[gone - 1]
+        without = "" if left == n_kept else f"  without {layer}.{head}"
+        click.echo(f"{left:>10}  {100 * result.faithfulness[gone]:>4.0f} %{without}")

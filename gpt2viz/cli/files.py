@@ -1,4 +1,4 @@
-"""``--out``: files whose ending says what they hold."""
+"""``--out``: files, whose endings name their formats."""
 
 from __future__ import annotations
 

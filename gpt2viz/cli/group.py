@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from gpt2viz.errors import GPT2VizError
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.model.tuning import tune_process
 
 #: The input can't be done; the command was used wrongly; Ctrl-C.
@@ -84,7 +84,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def _say(message: str, code: int) -> int:
     """Write a message to stderr: one line, but for code to paste, which keeps its own."""
-    click.echo(spelled(f"gpt2viz: {message}"), err=True)
+    click.echo(escape_controls(f"gpt2viz: {message}"), err=True)
     return code
 
 

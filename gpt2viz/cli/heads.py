@@ -102,9 +102,9 @@ def heads(
     """
     where = _engine(engine, workers, address)  # says what is missing before any work is done
     with ExitStack() as stack:
-        kept = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = out or kept
-        texts = Corpus(_spooled(kept, field) if str(corpus) == "-" else corpus, field)
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = out or temporary
+        texts = Corpus(_spooled(temporary, field) if str(corpus) == "-" else corpus, field)
         try:
             with _Progress(quiet) as tell:
                 score = survey_steps if steps else survey
@@ -125,11 +125,11 @@ def _engine(name: str, workers: int, address: str | None) -> Engine:
 def _print(table: Path, top: int, as_json: bool) -> None:
     import pandas as pd
 
-    found = pd.read_csv(table)
+    scores = pd.read_csv(table)
     if as_json:
-        options.print_json(found.to_dict("records"))
+        options.print_json(scores.to_dict("records"))
     else:
-        best = _last_with_births(found, top) if "step" in found else _highest(found, top)
+        best = _last_with_emergence(scores, top) if "step" in scores else _highest(scores, top)
         click.echo(best.to_string(index=False, na_rep="-", float_format=lambda x: f"{x:.3f}"))
 
 
@@ -155,21 +155,21 @@ def _spooled(folder: Path, field: str | None) -> Path:
     return path
 
 
-def _last_with_births(found: pd.DataFrame, top: int) -> pd.DataFrame:
+def _last_with_emergence(scores: pd.DataFrame, top: int) -> pd.DataFrame:
     """The last checkpoint's heads with the highest means, and the step by which each was born."""
-    means = found.pivot(index="step", columns=["score", "layer", "head"], values="mean")
-    best = _highest(found[found["step"] == means.index[-1]], top).drop(columns="step")
-    best["born"] = [_born(means[row.score, row.layer, row.head]) for row in best.itertuples()]
+    means = scores.pivot(index="step", columns=["score", "layer", "head"], values="mean")
+    best = _highest(scores[scores["step"] == means.index[-1]], top).drop(columns="step")
+    best["born"] = [_emergence(means[row.score, row.layer, row.head]) for row in best.itertuples()]
     return best
 
 
-def _born(means: pd.Series) -> str:
+def _emergence(means: pd.Series) -> str:
     """The step by which a head was born, by its means by step; "-" where there is none."""
     point = birth(means.to_numpy()).point if means.name[0] in HABITS else None
     return "-" if point is None else f"{means.index[point]:,}"
 
 
-def _highest(found: pd.DataFrame, top: int) -> pd.DataFrame:
+def _highest(scores: pd.DataFrame, top: int) -> pd.DataFrame:
     """The heads with the highest means, score by score in the order of ``SCORES``."""
-    best = found.sort_values("mean", ascending=False, kind="stable").groupby("score").head(top)
+    best = scores.sort_values("mean", ascending=False, kind="stable").groupby("score").head(top)
     return best.sort_values("score", key=lambda names: names.map(list(SCORES).index), kind="stable")

@@ -10,7 +10,7 @@ import click
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
 from gpt2viz.errors import HubError
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.model import convert as conversion
 from gpt2viz.model import hub, places
 from gpt2viz.model.checkpoint import read_config, weight_bytes
@@ -47,7 +47,7 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(spelled(options.of_rows(shown)))
+        click.echo(escape_controls(options.of_rows(shown)))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def convert(
         options.print_json({"folder": str(folder), "parameters": weight_bytes(folder) // 4})
     else:
         click.echo(
-            f"{spelled(str(folder))}: {config.n_layer} layers of {config.n_head} heads, "
+            f"{escape_controls(str(folder))}: {config.n_layer} layers of {config.n_head} heads, "
             f"C = {config.n_embd}, vocabulary {config.vocab_size:,}, "
             f"{config.n_positions:,} positions"
         )
@@ -167,6 +167,6 @@ def convert(
         )
 
 
-def _vocabulary(asked: str) -> Path:
+def _vocabulary(name: str) -> Path:
     """The file of that name, or else the model's folder."""
-    return Path(asked) if Path(asked).is_file() else places.find(asked)[1]
+    return Path(name) if Path(name).is_file() else places.find(name)[1]

@@ -17,7 +17,7 @@ import click
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.errors import EditError, GPT2VizError, TextError
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.model import places
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -116,23 +116,23 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def note(silent: bool, message: str) -> None:
-    """Say something beside the result, on stderr, unless told not to."""
+    """Print a note on stderr, unless ``silent``."""
     if not silent:
-        click.echo(spelled(message), err=True)
+        click.echo(escape_controls(message), err=True)
 
 
 @contextmanager
 def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr with the time that is left; gives what is told how far the work is.
+    """A progress bar on stderr with the time that is left; yields its update function.
 
-    It begins at ``start``, which the time doesn't count. Where stderr is no terminal, such as a
-    file, it is a line for each tenth.
+    It begins at ``start``, which the time doesn't count. Where stderr is no terminal it is a line
+    for each tenth.
     """
     if silent or start >= length:  # nothing to draw
         yield lambda _now: None
         return
     done = start
-    told = 10 * start // length
+    tenths = 10 * start // length
     terminal = sys.stderr.isatty()
     with click.progressbar(
         length=length - start,
@@ -144,13 +144,13 @@ def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Calla
     ) as drawn:
 
         def tell(now: int) -> None:
-            nonlocal done, told
+            nonlocal done, tenths
             now = max(now, done)
             drawn.update(now - done)
             done = now
-            if not terminal and 10 * now // length > told:
-                told = 10 * now // length
-                note(silent, f"{label}: {10 * told} %")
+            if not terminal and 10 * now // length > tenths:
+                tenths = 10 * now // length
+                note(silent, f"{label}: {10 * tenths} %")
 
         yield tell
 
@@ -161,19 +161,19 @@ def _run(
     causal: bool,
     endoftext: bool,
     special: bool,
-    asked: _Changes,
+    changes: _Changes,
     silent: bool,
     device: str,
 ) -> tuple[gpt2viz.Model, gpt2viz.Trace]:
     """Load the model and trace a text; "-" reads it from stdin."""
     try:
-        edits = gpt2viz.parse_edits(asked.edits)
+        edits = gpt2viz.parse_edits(changes.edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
     loaded, ids = read(given, name, device, silent, endoftext, special)
     encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
-    second = None if asked.patch_from is None else encode(asked.patch_from)
-    reference = means_over(loaded, asked.mean_over, encode)
+    second = None if changes.patch_from is None else encode(changes.patch_from)
+    reference = means_over(loaded, changes.mean_over, encode)
     return loaded, gpt2viz.trace(
         loaded, ids, causal=causal, edits=edits, reference=reference, patch_from=second
     )
@@ -209,7 +209,7 @@ def read(
         note_special(silent, loaded.tokenizer.special_in(written))
     for ids, where in ((loaded.tokenizer.first, "before"), (loaded.tokenizer.last, "after")):
         if ids:
-            names = spelled(loaded.tokenizer.decode(ids))
+            names = escape_controls(loaded.tokenizer.decode(ids))
             note(silent, f"The model's own tokenizer puts {names} {where} every text.")
     return loaded, loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
 
@@ -233,17 +233,17 @@ def check_position(trace: gpt2viz.Trace, position: int) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Print JSON that every reader takes: what is no number in JSON (−∞, NaN) becomes null."""
-    written = json.dumps(finite(content), ensure_ascii=False, allow_nan=False)
-    click.echo("".join(c if spelled(c) == c else json.dumps(c)[1:-1] for c in written))
+    """Print strict JSON: −∞, ∞ and NaN become null."""
+    written = json.dumps(nonfinite_as_none(content), ensure_ascii=False, allow_nan=False)
+    click.echo("".join(c if escape_controls(c) == c else json.dumps(c)[1:-1] for c in written))
 
 
-def finite(content: Any) -> Any:
-    """The same with None in place of −∞, ∞ and NaN, which JSON has no words for."""
+def nonfinite_as_none(content: Any) -> Any:
+    """The same with None in place of −∞, ∞ and NaN, which JSON can't express."""
     if isinstance(content, dict):
-        return {key: finite(value) for key, value in content.items()}
+        return {key: nonfinite_as_none(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
-        return [finite(value) for value in content]
+        return [nonfinite_as_none(value) for value in content]
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 

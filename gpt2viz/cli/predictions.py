@@ -11,7 +11,7 @@ import gpt2viz
 from gpt2viz import Contributions, __version__
 from gpt2viz.cli import options
 from gpt2viz.export import about
-from gpt2viz.labels import label, spelled
+from gpt2viz.labels import escape_controls, label
 
 
 @click.command()
@@ -32,10 +32,9 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
         values = {"tokens": trace.tokens, "token_ids": trace.token_ids, "bits": bits.tolist()}
         options.print_json(asdict(about(trace, "surprise")) | values)
         return
-    for place, (token, value) in enumerate(zip(trace.labels, bits, strict=True)):
-        click.echo(
-            spelled(f"{place:>5}  {'-' if math.isnan(value) else f'{value:.2f}':>6}  {token}")
-        )
+    for position, (token, value) in enumerate(zip(trace.labels, bits, strict=True)):
+        bits_text = "-" if math.isnan(value) else f"{value:.2f}"
+        click.echo(escape_controls(f"{position:>5}  {bits_text:>6}  {token}"))
 
 
 @click.command()
@@ -72,9 +71,9 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
         options.print_json(asdict(about(trace, "logit lens")) | reading)
         return
     for row in rows:
-        place = row["stage"] if row["layer"] is None else f"{row['stage']}.{row['layer']}"
-        rank = f"answer {row['rank_of_the_answer']:,}"
-        click.echo(spelled(f"{place:<16} {row['probability']:>7.1%}  {rank:<14} {row['token']}"))
+        stage = row["stage"] if row["layer"] is None else f"{row['stage']}.{row['layer']}"
+        rank, p = f"answer {row['rank_of_the_answer']:,}", row["probability"]
+        click.echo(escape_controls(f"{stage:<16} {p:>7.1%}  {rank:<14} {row['token']}"))
 
 
 #: Parts that are printed; --json has all.
@@ -107,31 +106,33 @@ def contributions(
     options.check_position(trace, position)
     tokenizer = model.tokenizer
     best = int(trace.logits_at(position).argmax())
-    asked = best if token is None else token
-    found = gpt2viz.contributions(model, trace, asked, versus, position)
-    one, other = found.token, found.versus
-    parts = _parts(found)
+    target = best if token is None else token
+    result = gpt2viz.contributions(model, trace, target, versus, position)
+    token_id, versus_id = result.token, result.versus
+    parts = _parts(result)
     if as_json:
-        said = {"position": found.position, "token": one, "versus": other, "logit": found.logit}
-        options.print_json(asdict(about(trace, "contributions")) | said | {"parts": parts})
+        header = asdict(about(trace, "contributions")) | {"position": result.position}
+        values = {"token": token_id, "versus": versus_id, "logit": result.logit, "parts": parts}
+        options.print_json(header | values)
         return
     for name in sorted(parts, key=lambda name: -abs(parts[name]))[:PRINTED]:
         click.echo(f"{parts[name]:>9.3f}  {name}")
-    what = tokenizer.decode([one]) + ("" if other is None else f" − {tokenizer.decode([other])}")
-    click.echo(spelled(f"{found.logit:>9.3f}  in all, of {len(parts)} parts: {what!r}"))
+    what = tokenizer.decode([token_id])
+    what += "" if versus_id is None else f" − {tokenizer.decode([versus_id])}"
+    click.echo(escape_controls(f"{result.logit:>9.3f}  in all, of {len(parts)} parts: {what!r}"))
 
 
-def _parts(found: Contributions) -> dict[str, float]:
+def _parts(result: Contributions) -> dict[str, float]:
     """Every part by its name; their sum is the logit."""
     parts = {
-        "token embedding": found.token_embedding,
-        "position embedding": found.position_embedding,
-        "final LayerNorm's bias": found.norm_bias,
+        "token embedding": result.token_embedding,
+        "position embedding": result.position_embedding,
+        "final LayerNorm's bias": result.norm_bias,
     }
-    for layer, heads in enumerate(found.heads):
+    for layer, heads in enumerate(result.heads):
         parts |= {f"head {layer}.{head}": float(value) for head, value in enumerate(heads)}
-        parts[f"attention's bias {layer}"] = float(found.attention_bias[layer])
-        parts[f"MLP {layer}"] = float(found.mlp[layer])
+        parts[f"attention's bias {layer}"] = float(result.attention_bias[layer])
+        parts[f"MLP {layer}"] = float(result.mlp[layer])
     return parts
 
 
@@ -185,7 +186,9 @@ def generate(
     chosen = list(gpt2viz.generate(loaded, ids, tokens, **drawn))  # type: ignore[arg-type]
     added = loaded.tokenizer.decode([choice.token for choice in chosen])
     if as_json:
-        said = {"model": loaded.name, "version": __version__, "token_ids": ids, **drawn}
-        options.print_json(said | {"added": added, "choices": [asdict(one) for one in chosen]})
+        header = {"model": loaded.name, "version": __version__, "token_ids": ids, **drawn}
+        options.print_json(
+            header | {"added": added, "choices": [asdict(choice) for choice in chosen]}
+        )
     else:
-        click.echo(spelled(loaded.tokenizer.decode([*ids, *(c.token for c in chosen)])))
+        click.echo(escape_controls(loaded.tokenizer.decode([*ids, *(c.token for c in chosen)])))

@@ -17,9 +17,11 @@ from gpt2viz.serving import proxy
 def _origins(
     _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
 ) -> tuple[str, ...]:
-    for one in given:
-        if not re.fullmatch(r"https?://[\w.*-]+(:[0-9]+)?", one):
-            raise click.BadParameter(f"{one!r:.60} isn't a site, as in https://course.example.org")
+    for origin in given:
+        if not re.fullmatch(r"https?://[\w.*-]+(:[0-9]+)?", origin):
+            raise click.BadParameter(
+                f"{origin!r:.60} isn't a site, as in https://course.example.org"
+            )
     return given
 
 
@@ -91,7 +93,7 @@ def serve(
     )
     from gpt2viz.serving import workers as processes  # torch takes a second
 
-    wanted = processes.Served(
+    server = processes.ServerSettings(
         workers=workers,
         host=host,
         port=port,
@@ -101,4 +103,4 @@ def serve(
         frames=frames,
         folders=settings.by_name([*folders, *settings.folders()]),
     )
-    processes.serve(wanted, lambda line: click.echo(f"gpt2viz: {line}", err=True))
+    processes.serve(server, lambda line: click.echo(f"gpt2viz: {line}", err=True))

@@ -48,8 +48,8 @@ hosts = click.option(
 def installed(command: str) -> None:
     """Raise ``MissingExtraError`` where there is no Streamlit for that command."""
     if find_spec("streamlit") is None:
-        said = missing(command, "app", "streamlit")
-        raise MissingExtraError(f"{said}, or uvx --from 'gpt2viz[app]' {command}")
+        message = missing(command, "app", "streamlit")
+        raise MissingExtraError(f"{message}, or uvx --from 'gpt2viz[app]' {command}")
 
 
 def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:
@@ -68,8 +68,8 @@ def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:
 
 def given(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
     """The settings of the owner's models, as ``gpt2viz.app.server_config`` reads them."""
-    told = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
-    return told + [part for name in allowed for part in ("--allow-model", name)]
+    arguments = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
+    return arguments + [part for name in allowed for part in ("--allow-model", name)]
 
 
 def address(host: str, port: int, hosts: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from gpt2viz import GPT2VizError, Trace, export, files
-from gpt2viz.cli.options import finite
+from gpt2viz.cli.options import nonfinite_as_none
 from gpt2viz.export import (
     PICTURE_KINDS,
     TABLE_KINDS,
@@ -105,7 +105,7 @@ class Tensor:
         elif kind in TABLE_KINDS:
             export.save_table(self.table, path, self.about)
         elif kind == "json":
-            written = json.dumps(finite(self.document), ensure_ascii=False)
+            written = json.dumps(nonfinite_as_none(self.document), ensure_ascii=False)
             files.save(path, f"{written}\n".encode())
         elif kind == "html":
             title = self.panel.title

@@ -11,7 +11,7 @@ from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, from_transformer_lens
 
@@ -83,7 +83,7 @@ def trace(
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
-    key, layer = _place(*stage, layer, head)
+    key, layer = _stage_and_layer(*stage, layer, head)
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
@@ -97,13 +97,13 @@ def trace(
     if as_json:
         options.print_json(tensor.document)
     elif not out:
-        click.echo(spelled(f"{tensor.panel.title} · {tensor.run.model_name}"))
+        click.echo(escape_controls(f"{tensor.panel.title} · {tensor.run.model_name}"))
         click.echo(_table(tensor.panel))
         if max(tensor.panel.values.shape) > PRINTED:
             options.note(quiet, "Shortened; --json and --out give all of it.")
 
 
-def _place(
+def _stage_and_layer(
     stage: str, named: int | None, layer: int | None, head: int | None
 ) -> tuple[str, int | None]:
     """The stage and its layer, by the stage's name or by --layer.

@@ -14,7 +14,7 @@ from gpt2viz.cli import options
 from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import check_head
 from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about
-from gpt2viz.labels import spelled
+from gpt2viz.labels import escape_controls
 from gpt2viz.pictures.explanation import pair_rows, reason_map
 
 #: Endings of files: the table of all parts as a picture, or as numbers.
@@ -59,16 +59,16 @@ def why(
     case = _reason(*run(), layer, head, query, key)
     picture = reason_map(case, raw=raw)
     for path in out:
-        said = about(case.row.trace, picture.what)
+        about_run = about(case.row.trace, picture.what)
         if kind_of(path, KINDS) in TABLE_KINDS:
-            export.save_table(picture.table(), path, said)
+            export.save_table(picture.table(), path, about_run)
         else:
-            export.save_figure(picture, path, said)
+            export.save_figure(picture, path, about_run)
         options.note(quiet, f"Wrote {path}")
     if as_json:
         options.print_json(_document(case, raw))
     elif not out:
-        click.echo(spelled("\n".join(case.words())))
+        click.echo(escape_controls("\n".join(case.words())))
         if case.pairs:
             click.echo()
             click.echo(options.of_rows(pair_rows(case)))

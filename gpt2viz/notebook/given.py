@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import label, pluralize
 from gpt2viz.run.stages import PAIR_STAGES, TRANSFORMER_LENS, in_transformer_lens
 from gpt2viz.run.trace import Trace
 
@@ -85,7 +85,7 @@ def _fills(scores: Array) -> NDArray[np.bool_]:
 
 def _size(shape: tuple[int, ...]) -> str:
     heads, queries, keys = shape
-    return f"{counted(heads, 'heads')} with {queries:,} queries and {keys:,} keys"
+    return f"{pluralize(heads, 'heads')} with {queries:,} queries and {keys:,} keys"
 
 
 def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable[[], Any]], bool]:
@@ -176,8 +176,8 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
         if sorted(hooks) != list(range(len(hooks))):
             layers = ", ".join(map(str, sorted(hooks)))
             raise AttentionError(
-                f"The cache has {counted(len(hooks), 'layers')}, {layers}, and not all from 0 on: "
-                "pass a list of those that you want to see."
+                f"The cache has {pluralize(len(hooks), 'layers')}, {layers}, and not all from 0 "
+                "on: pass a list of those that you want to see."
             )
         return [found[hooks[n]] for n in sorted(hooks)]
     if "beam_indices" in names and found["beam_indices"] is not None:
@@ -328,13 +328,13 @@ def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Se
         if n_queries != n_keys:
             raise AttentionError(
                 f"Attention has {n_queries:,} queries and {n_keys:,} keys, but one list of "
-                f"{counted(len(sides), 'tokens')} was given: pass two, (queries, keys)."
+                f"{pluralize(len(sides), 'tokens')} was given: pass two, (queries, keys)."
             )
         sides = [sides, sides]
     for names, size, what in zip(sides, (n_queries, n_keys), ("queries", "keys"), strict=True):
         if len(names) != size:
             raise AttentionError(
-                f"Attention has {size:,} {what}, but {counted(len(names), 'tokens')} were given: "
+                f"Attention has {size:,} {what}, but {pluralize(len(names), 'tokens')} were given: "
                 "pass one a position, special tokens such as [CLS] among them."
             )
     queries, keys = ([_label(one) for one in side] for side in sides)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.notebook.given import FILL, Given, given
 from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
@@ -147,7 +147,7 @@ def show(
 
 def _title(found: Given, facts: _Facts, read: _Read) -> str:
     n_layer, n_head = found.n_layer, read.tiles.shape[1]
-    what = f"{facts.quantity}s of {counted(n_layer, 'layers')} of {counted(n_head, 'heads')}"
+    what = f"{facts.quantity}s of {pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
     return " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
 
 
@@ -409,7 +409,7 @@ def _said(found: Given, facts: _Facts, read: _Read) -> list[str]:
         said.append(f"Colours end at {facts.peak:.3g}.")
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]
     if facts.weights and len(off):
-        of, finite = f"{len(off):,} of {counted(len(facts.sums), 'rows')}", off[np.isfinite(off)]
+        of, finite = f"{len(off):,} of {pluralize(len(facts.sums), 'rows')}", off[np.isfinite(off)]
         sums = f"{finite.min():.3g} to {finite.max():.3g}" if len(finite) else "not finite"
         said.append(f"{of} don't sum to 1: their sums are {sums}.")
     if facts.hidden.any():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpt2viz.labels import counted, isolated
+from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
 
@@ -83,7 +83,7 @@ def _at(panel: Panel, place: int) -> str:
 
 def _end(axis: Axis, n: int) -> str:
     name = axis.plain_names()[n]
-    return isolated(name if name.startswith(axis.title) else f"{axis.title} {name}")
+    return bidi_isolate(name if name.startswith(axis.title) else f"{axis.title} {name}")
 
 
 def _points(x: Sequence[object], y: Sequence[object]) -> list[tuple[float, str]]:
@@ -99,7 +99,7 @@ def _bars(name: str, x: Sequence[object], y: Sequence[object], called: str = "ba
     if not points:
         return ""
     size, place = max(points)
-    return f"{_named(name)}{counted(len(points), called)}, highest {_number(size)} at {place}"
+    return f"{_named(name)}{pluralize(len(points), called)}, highest {_number(size)} at {place}"
 
 
 def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
@@ -114,10 +114,10 @@ def _scattered(points: Sequence[Series]) -> str:
     """The points at the ends of each axis, by name."""
     ends = []
     for axis, side in (("across", "x"), ("up", "y")):
-        found = [(float(getattr(one, side)[0]), isolated(one.name)) for one in points]
+        found = [(float(getattr(one, side)[0]), bidi_isolate(one.name)) for one in points]
         (least, first), (most, last) = min(found), max(found)
         ends.append(f"{axis} from {_number(least)} ({first}) to {_number(most)} ({last})")
-    return f"{counted(len(points), 'points')}, {', '.join(ends)}."
+    return f"{pluralize(len(points), 'points')}, {', '.join(ends)}."
 
 
 def _named(name: str) -> str:
@@ -126,6 +126,6 @@ def _named(name: str) -> str:
 
 def _number(value: object) -> str:
     if isinstance(value, str):
-        return isolated(value)
+        return bidi_isolate(value)
     number = float(str(value))
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.3g}"

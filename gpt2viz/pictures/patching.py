@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.labels import counted, shorten, signed
+from gpt2viz.labels import pluralize, shorten, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps
 from gpt2viz.run.edit_kinds import PATCH_TARGETS, STREAMS
@@ -153,7 +153,7 @@ def faithfulness_curve(what: str, found: FewestHeads) -> Curves:
     left = [found.n_heads - n for n in range(len(found.faithfulness))]
     gone = ["", *(f"\nwithout {layer}.{head}" for layer, head in found.given_up)]
     said = [
-        f"{counted(n, 'heads')} left: {signed(100 * share, '.1f')} %{last}"
+        f"{pluralize(n, 'heads')} left: {signed(100 * share, '.1f')} %{last}"
         for n, share, last in zip(left, found.faithfulness, gone, strict=True)
     ]
     kept = Curve("", left, found.faithfulness.tolist(), "accent", said, point="circle")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.analysis.cell import CellArithmetic
 from gpt2viz.arrays import largest
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.shapes import shape_rows
 from gpt2viz.run.stages import AXES, axis_sizes
@@ -38,7 +38,7 @@ def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
 def axis_table(trace: Trace) -> list[tuple[str, str]]:
     """Every axis: its letter, and how many of what it has in this run, such as "4 tokens"."""
     sizes = axis_sizes(trace.config, len(trace.tokens))
-    return [(axis, counted(sizes[axis], meaning)) for axis, meaning in AXES.items()]
+    return [(axis, pluralize(sizes[axis], meaning)) for axis, meaning in AXES.items()]
 
 
 def panel_table(panel: Panel) -> pd.DataFrame:
@@ -111,7 +111,7 @@ def next_token_table(
         "model (%)": 100 * np.append(model[best], np.delete(model, best).sum()),
         "drawn from (%)": 100 * np.append(drawn[best], np.delete(drawn, best).sum()),
     }
-    names = [labels[n] for n in best] + [f"all other {counted(others, 'tokens')}"]
+    names = [labels[n] for n in best] + [f"all other {pluralize(others, 'tokens')}"]
     ids = pd.array([*best, None], dtype="Int64")
     return pd.DataFrame({"token": names, "id": ids} | columns)
 

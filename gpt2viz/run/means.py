@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, EditError
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
@@ -77,7 +77,7 @@ def over(reference: Reference, own: tuple[int, ...]) -> str:
         n, ids = 1, fingerprint([key])
     else:
         n, ids = reference.n_texts, reference.ids
-    return f"{counted(n, 'texts')}, sha256 {ids[:12]}"
+    return f"{pluralize(n, 'texts')}, sha256 {ids[:12]}"
 
 
 def fingerprint(texts: list[RunKey]) -> str:

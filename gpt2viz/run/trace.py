@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
 from gpt2viz.extras import needed
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import label, pluralize
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
@@ -302,9 +302,9 @@ class Trace:
             edits += f", the first {self.reused:,} from an earlier run"
         written = (f"{n}:{text}" for n, text in enumerate(self.labels[:WRITTEN]))
         more = f" … and {n_tokens - WRITTEN:,} more" if n_tokens > WRITTEN else ""
-        size = f"{counted(config.n_layer, 'layers')} of {counted(config.n_head, 'heads')}"
+        size = f"{pluralize(config.n_layer, 'layers')} of {pluralize(config.n_head, 'heads')}"
         return (
-            f"Trace of {counted(n_tokens, 'tokens')} through {self.model_name} ({size}), causal "
+            f"Trace of {pluralize(n_tokens, 'tokens')} through {self.model_name} ({size}), causal "
             f"mask {'on' if self.causal else 'off'}{edits}\n{' '.join(written)}{more}"
         )
 

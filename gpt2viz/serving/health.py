@@ -47,7 +47,7 @@ def exposition(workers: Mapping[int, Mapping[str, int]]) -> str:
 
 
 class Health:
-    """Asks the workers, which listen on ``ports`` of this machine; ``starts`` counts theirs."""
+    """Asks the workers, which listen on local ``ports``; ``starts`` has each one's starts."""
 
     def __init__(self, ports: Sequence[int], starts: Sequence[int]) -> None:
         self.ports = ports
@@ -59,10 +59,9 @@ class Health:
         return [answer is not None for answer in self._ask("/_stcore/health")]
 
     def listen(self, silence: MutableSequence[float]) -> None:
-        """Ask once: ``silence`` holds for how many seconds each worker has answered nothing.
+        """Ask once, and add to ``silence``, the seconds since each worker's last answer.
 
-        Counted in questions, each for ``EVERY`` seconds: where the whole machine stood still,
-        nobody could answer.
+        Each unanswered question counts ``EVERY`` seconds, so that a suspended machine adds none.
         """
         for n, well in enumerate(self.answering()):
             silence[n] = 0.0 if well else silence[n] + EVERY

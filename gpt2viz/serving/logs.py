@@ -1,6 +1,6 @@
-"""What a server writes down: where something went wrong, and nobody's text.
+"""Logs of a server, without visitors' texts.
 
-An exception's message may hold what a visitor typed, so a worker's log has only its place and kind.
+An exception's message may quote what somebody typed, so a log has only its kind and location.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import traceback
 from types import TracebackType
 
 
-def place(kind: type[BaseException], at: TracebackType | None) -> str:
+def location(kind: type[BaseException], at: TracebackType | None) -> str:
     """An exception as a traceback without its message: our files and lines, and its kind."""
     lines = traceback.format_tb(at)
     return f"Traceback (most recent call last):\n{''.join(lines)}{kind.__name__} (message left out)"
 
 
 def leave_texts_out() -> None:
-    """Have every logger of this process write exceptions as ``place`` does, from now on."""
+    """Have every logger of this process write exceptions as ``location`` does, from now on."""
     make = logging.getLogRecordFactory()
 
     def record(*args: object, **named: object) -> logging.LogRecord:
-        made = make(*args, **named)
-        info = made.exc_info
+        entry = make(*args, **named)
+        info = entry.exc_info
         if info and info[0] is not None:
-            made.exc_text = place(info[0], info[2])  # what a formatter finds here, it takes
-        return made
+            entry.exc_text = location(info[0], info[2])  # a formatter takes this as it is
+        return entry
 
     logging.setLogRecordFactory(record)
-    sys.excepthook = lambda kind, _, at: print(place(kind, at), file=sys.stderr)
+    sys.excepthook = lambda kind, _, at: print(location(kind, at), file=sys.stderr)

@@ -175,13 +175,13 @@ def _known() -> list[str]:
 
 def find() -> str:
     """The path of Caddy on this machine. Raises ``ServeError`` that says how to get it."""
-    found = shutil.which("caddy")
-    if found is None:
+    path = shutil.which("caddy")
+    if path is None:
         raise ServeError(
             "gpt2viz serve needs the proxy Caddy: `apt-get install caddy` on Debian and Ubuntu, "
             "https://caddyserver.com/docs/install elsewhere"
         )
-    return found
+    return path
 
 
 def become(program: str, text: str) -> None:

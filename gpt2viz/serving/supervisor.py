@@ -1,6 +1,6 @@
-"""Processes that belong together: one that ends or hangs is started again, and all end together.
+"""A supervisor of processes: one that ends or hangs is started again, and all end together.
 
-Only for Linux: its signals are waited for in one place, and the kernel ends every process whose
+Only for Linux: signals are awaited in one place, and the kernel ends every process whose
 supervisor is gone, however it went.
 """
 
@@ -31,12 +31,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass
-class Part:
-    """A process that does ``work``, which may replace the process by another program.
+class Process:
+    """A process that does ``work``, which may replace it by another program.
 
-    ``silent`` tells for how many seconds it has answered nothing, where somebody asks it; one that
-    has still to begin is told by less than 0. ``starts`` counts how often it was started; a ``pid``
-    of 0 stands for none.
+    ``silent`` gives the seconds since its last answer, where somebody asks it; below 0 while it
+    has still to begin. ``starts`` counts its starts; a ``pid`` of 0 means that it isn't running.
     """
 
     name: str
@@ -49,17 +48,17 @@ class Part:
     _wait: float = 0.0
 
     def start(self, now: float) -> None:
-        """Fork it off, if it isn't there and it is time; ``now`` is in seconds."""
+        """Fork it off, if it isn't running and is due; ``now`` is in seconds."""
         if not self.pid and now >= self._due:
             self.pid, self._began = _fork(self.work), now
             self.starts += 1
 
     def hangs(self, now: float) -> bool:
-        """Whether it is there and has long been silent; one that has just begun hasn't."""
+        """True if it runs and has been silent for long; one that has just begun hasn't."""
         return bool(self.pid) and min(now - self._began, self.silent()) >= PATIENCE
 
     def ended(self, now: float) -> float:
-        """Its process is gone: how many seconds to wait for the next."""
+        """Note that it is gone; the seconds to wait before it is started again."""
         lasted = now - self._began
         self._wait = SOONEST if lasted > STEADY else min(max(2 * self._wait, SOONEST), LATEST)
         self.pid, self._due = 0, now + self._wait
@@ -67,48 +66,46 @@ class Part:
 
 
 def run(
-    parts: Sequence[Part],
+    processes: Sequence[Process],
     tell: Callable[[str], None],
-    started: Callable[[Part], None] = lambda part: None,
+    started: Callable[[Process], None] = lambda process: None,
 ) -> None:
-    """Keep every part alive until this process gets SIGTERM or SIGINT; then none is left.
+    """Keep all alive until this process gets SIGTERM or SIGINT; then end them.
 
-    A part that hangs is killed. ``tell`` gets a line for that and for each end, ``started`` a part
-    for each start. The process must have one thread: others wouldn't be there in the parts.
+    One that hangs is killed. ``tell`` gets a line for that and for each end, ``started`` is called
+    at each start. This process must have one thread: a fork has no others.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     try:
         while True:
-            for part in parts:
-                before = part.starts
-                part.start(time.monotonic())
-                if part.starts > before:
-                    started(part)
-            heard = signal.sigtimedwait(_HEARD, 0.2)
-            if heard and heard.si_signo in _STOP:
+            for process in processes:
+                before = process.starts
+                process.start(time.monotonic())
+                if process.starts > before:
+                    started(process)
+            received = signal.sigtimedwait(_HEARD, 0.2)
+            if received and received.si_signo in _STOP:
                 return
-            for part, status in _reap(parts):
-                wait = part.ended(time.monotonic())
-                tell(f"{part.name} ended ({_how(status)}); it is started again in {wait:g} s")
-            for part in parts:
-                if part.hangs(time.monotonic()):
-                    tell(
-                        f"{part.name} has answered nothing for {PATIENCE:g} s or more; it is killed"
-                    )
-                    os.kill(part.pid, signal.SIGKILL)
+            for process, status in _reap(processes):
+                wait = process.ended(time.monotonic())
+                tell(f"{process.name} ended ({_how(status)}); it is started again in {wait:g} s")
+            for process in processes:
+                if process.hangs(time.monotonic()):
+                    tell(f"{process.name} hasn't answered for {PATIENCE:g} s or more; it is killed")
+                    os.kill(process.pid, signal.SIGKILL)
     finally:
-        _stop(parts)
+        _stop(processes)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
 
 
-def _reap(parts: Sequence[Part]) -> list[tuple[Part, int]]:
-    """The parts whose processes ended, with the status of each."""
+def _reap(processes: Sequence[Process]) -> list[tuple[Process, int]]:
+    """The processes that ended, with the status of each."""
     gone = []
-    for part in parts:
-        if part.pid:
-            pid, status = os.waitpid(part.pid, os.WNOHANG)
+    for process in processes:
+        if process.pid:
+            pid, status = os.waitpid(process.pid, os.WNOHANG)
             if pid:
-                gone.append((part, status))
+                gone.append((process, status))
     return gone
 
 
@@ -117,22 +114,22 @@ def _how(status: int) -> str:
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
-def _stop(parts: Sequence[Part]) -> None:
-    """End what is there: asked first, and killed after ``GRACE`` seconds."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+def _stop(processes: Sequence[Process]) -> None:
+    """End all that run: by SIGTERM, and after ``GRACE`` seconds by SIGKILL."""
+    for signum in (signal.SIGTERM, signal.SIGKILL):
         until = time.monotonic() + GRACE
-        for part in parts:
-            if part.pid:
+        for process in processes:
+            if process.pid:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(part.pid, number)
-        while any(part.pid for part in parts) and time.monotonic() < until:
-            for part, _ in _reap(parts):
-                part.pid = 0
+                    os.kill(process.pid, signum)
+        while any(process.pid for process in processes) and time.monotonic() < until:
+            for process, _ in _reap(processes):
+                process.pid = 0
             time.sleep(0.02)
 
 
 def _fork(work: Callable[[], object]) -> int:
-    """The id of a new process that does ``work``, and nothing else of what this one would do."""
+    """The id of a new process that does ``work`` and then exits."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()

@@ -1,8 +1,7 @@
-"""The workers: processes that each serve the pages, forked from one that has loaded all they share.
+"""The workers: processes that serve the pages, forked from one that has loaded all they share.
 
-A run is kept by the worker that made it. A visitor stays with one worker, so a page's runs are
-where they are asked for; and to hand one to another process takes about as long as to make it again
-(``docs/benchmarks.md`` has the numbers).
+A run is kept by the worker that made it, and a visitor stays with one worker: to pass a run to
+another process takes about as long as to make it again (``docs/benchmarks.md`` has the numbers).
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from gpt2viz import settings
 from gpt2viz.model import ahead
 from gpt2viz.model.memory import total_memory
 from gpt2viz.serving import health, logs, pages, proxy, supervisor
-from gpt2viz.serving.supervisor import Part
+from gpt2viz.serving.supervisor import Process
 
-#: What an app process imports that a page then finds in memory: Streamlit's server, too.
+#: Modules imported before the fork, for pages and for Streamlit's server.
 _SHARED = ("streamlit.web.cli", "streamlit.web.bootstrap", "uvicorn", "pandas", "pyarrow")
 _LOCAL = "127.0.0.1"
 
 
 @dataclass(frozen=True)
-class Served:
+class ServerSettings:
     """The owner's settings of a server.
 
     Visitors reach it at ``host`` and ``port`` and may call it by ``names``; ``health`` is
@@ -52,63 +51,59 @@ class Served:
     frames: Sequence[str] = ()
 
 
-def serve(served: Served, tell: Callable[[str], None]) -> None:
+def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. Raises ``ServeError`` where there is no proxy."""
     program = proxy.find()
-    threads = max(1, torch.get_num_threads() // served.workers)
+    threads = max(1, torch.get_num_threads() // server.workers)
     for name in (*pages.HEAVY, *_SHARED):
         import_module(name)
-    ahead.load(served.folders, total_memory() // 2)
-    # What is there now stays: to look through it for garbage would copy it into each worker.
+    ahead.load(server.folders, total_memory() // 2)
+    # A garbage collection would copy the shared memory into each worker.
     gc.collect()
     gc.freeze()
-    starts, silence = RawArray("L", served.workers), RawArray("d", served.workers)
-    ports = _free_ports(served.workers)
-    configured = proxy.configuration(
-        served.host,
-        served.port,
+    starts, silence = RawArray("L", server.workers), RawArray("d", server.workers)
+    ports = _free_ports(server.workers)
+    caddyfile = proxy.configuration(
+        server.host,
+        server.port,
         ports,
-        served.health[1],
+        server.health[1],
         secrets.token_hex(16),
-        frames=served.frames,
+        frames=server.frames,
     )
-    parts = [
+    silences = [partial(silence.__getitem__, n) for n in range(server.workers)]
+    processes = [
         *(
-            Part(f"worker {n}", partial(_work, served, port, threads), partial(_told, silence, n))
-            for n, port in enumerate(ports, 1)
+            Process(f"worker {n + 1}", partial(_work, server, port, threads), silences[n])
+            for n, port in enumerate(ports)
         ),
-        Part("health", partial(_attend, *served.health, ports, starts, silence)),
-        Part("proxy", partial(proxy.become, program, configured)),
+        Process("health", partial(_attend, *server.health, ports, starts, silence)),
+        Process("proxy", partial(proxy.become, program, caddyfile)),
     ]
 
-    def started(part: Part) -> None:
-        if (n := parts.index(part)) < served.workers:
-            starts[n] = part.starts
+    def started(process: Process) -> None:
+        if (n := processes.index(process)) < server.workers:
+            starts[n] = process.starts
             silence[n] = supervisor.PATIENCE - supervisor.FIRST  # it has that much longer to begin
 
-    supervisor.run(parts, tell, started)
+    supervisor.run(processes, tell, started)
 
 
-def _work(served: Served, port: int, threads: int) -> None:
+def _work(server: ServerSettings, port: int, threads: int) -> None:
     """One worker: it has its share of the processors and of what may be kept."""
     torch.set_num_threads(threads)
     logs.leave_texts_out()
-    os.environ[settings.WORKERS_VARIABLE] = str(served.workers)
-    config = pages.streamlit_settings(_LOCAL, port, pages.answers(served.host, served.names))
-    pages.open_app(config, served.given)
-
-
-def _told(silence: Sequence[float], n: int) -> float:
-    """Seconds for which worker ``n``, from 1, has answered nothing to ``health``."""
-    return silence[n - 1]
+    os.environ[settings.WORKERS_VARIABLE] = str(server.workers)
+    config = pages.streamlit_settings(_LOCAL, port, pages.answers(server.host, server.names))
+    pages.open_app(config, server.given)
 
 
 def _attend(
     host: str, port: int, ports: Sequence[int], starts: Sequence[int], silence: Any
 ) -> None:
-    asked = health.Health(ports, starts)
-    Thread(target=health.listen_for_ever, args=(asked, silence), daemon=True).start()
-    health.serve(host, port, asked)
+    monitor = health.Health(ports, starts)
+    Thread(target=health.listen_for_ever, args=(monitor, silence), daemon=True).start()
+    health.serve(host, port, monitor)
 
 
 def _free_ports(count: int) -> list[int]:

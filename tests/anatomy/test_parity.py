@@ -117,12 +117,12 @@ def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> No
 def test_bytes_are_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
     found = activations(trace)
-    assert sum(tensors.kept for tensors in found) == trace.nbytes
-    assert sum(tensors.made for tensors in found) == sum(
+    assert sum(tensors.kept_bytes for tensors in found) == trace.nbytes
+    assert sum(tensors.made_bytes for tensors in found) == sum(
         r.nbytes for r in trace.tensors if not r.shared
     )
     weights = [t for t in found if t.key == "weights"]
-    assert [(t.times, t.shape, t.kept) for t in weights] == [
+    assert [(t.times, t.shape, t.kept_bytes) for t in weights] == [
         (3, (1, 4, 5, 5), 3 * 4 * 5 * 5 * 4)
     ] * explicit
 

@@ -141,8 +141,8 @@ def main(folder: Path, example: str) -> None:
     failed: list[str] = []
     found = head_scores(run, lambda error: failed.append(str(error)))
     seen |= {
-        "troubles": SCORES.troubles,
-        "edit troubles": KINDS.troubles,
+        "troubles": SCORES.errors,
+        "edit troubles": KINDS.errors,
         "failed": failed,
         "scores then": {name: bool((of == of).all()) for name, of in found.items()},
         "printed then": surveyed(folder),

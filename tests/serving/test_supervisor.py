@@ -13,7 +13,7 @@ from select import select
 
 import pytest
 
-from gpt2viz.serving.supervisor import FIRST, LATEST, PATIENCE, SOONEST, STEADY, Part
+from gpt2viz.serving.supervisor import FIRST, LATEST, PATIENCE, SOONEST, STEADY, Process
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 STAND_INS = """
 import os, signal, sys, time
 from gpt2viz.serving import supervisor
-from gpt2viz.serving.supervisor import Part
+from gpt2viz.serving.supervisor import Process
 
 def stubborn():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -30,14 +30,14 @@ def stubborn():
 
 supervisor.GRACE = 0.3
 parts = [
-    Part("stays", lambda: time.sleep(100)),
-    Part("becomes", lambda: os.execvp("sleep", ["sleep", "100"])),
-    Part("stubborn", stubborn),
+    Process("stays", lambda: time.sleep(100)),
+    Process("becomes", lambda: os.execvp("sleep", ["sleep", "100"])),
+    Process("stubborn", stubborn),
 ]
 supervisor.run(
     parts,
     lambda line: print(line, flush=True),
-    lambda part: print("started", part.name, part.pid, flush=True),
+    lambda process: print("started", process.name, process.pid, flush=True),
 )
 """
 
@@ -119,7 +119,7 @@ def test_a_supervisor_that_is_killed_leaves_nobody_who_would_listen(group: Group
 
 
 def test_who_keeps_dying_is_waited_for_longer() -> None:
-    part, now, waits = Part("broken", print), 1000.0, []
+    part, now, waits = Process("broken", print), 1000.0, []
     for _ in range(8):
         part._began = now
         waits.append(part.ended(now + 1))
@@ -134,7 +134,7 @@ MUTE = """
 import time
 from gpt2viz.serving import supervisor
 supervisor.PATIENCE = 0.3
-part = supervisor.Part("mute", lambda: time.sleep(100), lambda: 9.0 if part.starts == 1 else 0.0)
+part = supervisor.Process("mute", lambda: time.sleep(100), lambda: 9.0 if part.starts == 1 else 0.0)
 supervisor.run([part], lambda line: print(line, flush=True))
 """
 
@@ -146,7 +146,7 @@ def test_who_hangs_is_killed_and_started_again() -> None:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout
         for said in (
-            "mute has answered nothing for 0.3 s or more; it is killed",
+            "mute hasn't answered for 0.3 s or more; it is killed",
             "mute ended (SIGKILL); it is started again in 0.5 s",
         ):
             assert select([process.stdout], [], [], 10)[0]
@@ -167,4 +167,4 @@ def test_who_hangs_is_killed_and_started_again() -> None:
     ids=["silent for long", "not yet", "it has just begun", "it isn't there"],
 )
 def test_who_hangs(pid: int, age: float, silent: float, hangs: bool) -> None:
-    assert Part("worker", print, lambda: silent, pid, _began=1000.0).hangs(1000 + age) is hangs
+    assert Process("worker", print, lambda: silent, pid, _began=1000.0).hangs(1000 + age) is hangs

@@ -12,7 +12,7 @@ import streamlit as st
 
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import mount
-from gpt2viz.labels import counted, isolated
+from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.canvas import Shown
 
 
@@ -36,7 +36,7 @@ def draw_chips(
             "script": "token_chips",
             "name": name,
             "first": shown.start,
-            "labels": [isolated(labels[n]) for n in shown],
+            "labels": [bidi_isolate(labels[n]) for n in shown],
             "ids": [ids[n] for n in shown],
             "part": len(shown) < len(labels),
             "chosen": query,
@@ -65,7 +65,7 @@ def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
             "end": shown.n_tokens,
             "here": here,
             "lead": "Only a part is shown",
-            "of": f"of {counted(shown.n_tokens, 'tokens')}. What the page says about a whole row "
+            "of": f"of {pluralize(shown.n_tokens, 'tokens')}. What the page says about a whole row "
             "or column holds for the whole text.",
         },
         on_whole_change=back,

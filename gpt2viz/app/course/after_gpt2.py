@@ -17,7 +17,7 @@ from gpt2viz.app.course.written import enough, equals
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.views import find
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted, difference, signed
+from gpt2viz.labels import difference, pluralize, signed
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import after_gpt2, attention, heads, mlp, residual
@@ -567,7 +567,7 @@ def _real_sinks(book: Book) -> None:
     layer, head = np.unravel_index(np.nan_to_num(on_first).argmax(), on_first.shape)
     even = _even(n, trace.causal)
     prose.markdown(
-        f"In your sentence head {layer}.{head} rests there most: the {counted(n - 1, 'tokens')} "
+        f"In your sentence head {layer}.{head} rests there most: the {pluralize(n - 1, 'tokens')} "
         f"after the first give it **{on_first[layer, head]:.2f}** of their weight, on average. If "
         f"a head looked at all tokens alike, it would be {even:.2f}. In a short text a large share "
         "means little: there is not much else to look at."
@@ -577,8 +577,8 @@ def _real_sinks(book: Book) -> None:
         mean = across.mean["first token"]
         layer, head = np.unravel_index(np.nan_to_num(mean).argmax(), mean.shape)
         prose.markdown(
-            f"Over {counted(across.n_passages, 'passages')} of up to {across.n_tokens} tokens, the "
-            f"most is **{mean[layer, head]:.2f}**, in head {layer}.{head}. In a passage of "
+            f"Over {pluralize(across.n_passages, 'passages')} of up to {across.n_tokens} tokens, "
+            f"the most is **{mean[layer, head]:.2f}**, in head {layer}.{head}. In a passage of "
             f"{across.n_tokens} tokens, all alike would be {_even(across.n_tokens, True):.2f}."
         )
 

@@ -15,7 +15,7 @@ from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
 from gpt2viz.textbook.gaps import GAPS, NEW, Case, Draft, Gap, Verdict
@@ -129,7 +129,7 @@ def _speaks(run: Trace, given: Mapping[str, str], verdicts: Mapping[str, Verdict
     """Let the reader's model write, once it can; whether it writes what the real one does."""
     st.subheader("Your model writes", anchor="writes")
     right = [gap.title for gap in GAPS if verdicts[gap.name].kind == "right"]
-    prose.markdown(f"Right: **{len(right)} of {counted(len(GAPS), 'gaps')}**.")
+    prose.markdown(f"Right: **{len(right)} of {pluralize(len(GAPS), 'gaps')}**.")
     if not all(verdict.runs for verdict in verdicts.values()):
         prose.caption(
             "Once something of the right shape stands in each gap, right or wrong, your model "
@@ -149,7 +149,7 @@ def _speaks(run: Trace, given: Mapping[str, str], verdicts: Mapping[str, Verdict
         prose.markdown(f"The real model goes on: “{real_end}”")
     elif len(right) == len(GAPS):
         prose.markdown(
-            f"{counted(len(real), 'tokens')}, and each is what the model above writes at "
+            f"{pluralize(len(real), 'tokens')}, and each is what the model above writes at "
             "temperature 0. **You have built GPT-2.**"
         )
     else:

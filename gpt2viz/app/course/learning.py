@@ -23,7 +23,7 @@ from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted, label, signed
+from gpt2viz.labels import label, pluralize, signed
 from gpt2viz.model.tuning import threads
 from gpt2viz.pictures.training import curves_at, loss_curves, losses_of_models
 from gpt2viz.textbook import learning
@@ -80,7 +80,7 @@ def _batch(view: View) -> None:
         columns, "A batch and its targets", hide_index=None, height=36 * min(len(inputs[0]) + 1, 10)
     )
     count = int((targets != learning.IGNORED).sum())
-    summary = f"{targets.size} places, **{counted(count, 'lessons')}**."
+    summary = f"{targets.size} places, **{pluralize(count, 'lessons')}**."
     bits = surprise(view.trace)[1:]
     if not len(bits):
         summary += " Your single token is no lesson: nothing follows it."
@@ -209,7 +209,7 @@ def _four(book: Book) -> None:
         "The table sees one letter. Give it more, one thing after the other. First **attention**, "
         f"so that it sees up to {size.T} letters; then **{size.nh} heads** in place of one. Last "
         "the whole block, with **residuals, norms and an MLP**, in "
-        f"{counted(size.n_layer, 'layers')}."
+        f"{pluralize(size.n_layer, 'layers')}."
         "\n\nAll four learn from the same passages of old books of Project Gutenberg, in small "
         "letters. Every tenth passage is held out, and on those the loss is measured."
     )

@@ -16,7 +16,7 @@ from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.textbook import logits
 
 _WORDS = logits.FOUR
@@ -97,7 +97,7 @@ def _real(book: Book) -> None:
     n = len(view.labels)
     lessons = ", so a single token teaches nothing"
     if n > 1:
-        lessons = f": {counted(n - 1, 'lessons')} from one text"
+        lessons = f": {pluralize(n - 1, 'lessons')} from one text"
     prose.markdown(
         f"**In training** the model predicts at every position at once: (1, {n}, {n_vocab}) logits "
         f"for your sentence. The answer is known at each but the last{lessons}. "

@@ -10,7 +10,7 @@ from gpt2viz.app import prose
 from gpt2viz.app.course.parts import Book, code, heading
 from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.textbook.claims import TEXTS, Claim, Text
 from gpt2viz.textbook.examples import EXAMPLES, claims
 
@@ -59,8 +59,8 @@ def _counts(results: tuple[Claim, ...]) -> str:
     agree, differ = counts["agrees"], counts["differs"]
     if not agree + differ:
         return "The texts print no figures; these are computed."
-    verbs = "agrees" if agree == 1 else "agree", "differs" if differ == 1 else "differ"
-    return f"{counted(agree + differ, 'results')} printed: {agree} {verbs[0]}, {differ} {verbs[1]}."
+    verbs = f"{agree} agree{'s' * (agree == 1)}, {differ} differ{'s' * (differ == 1)}"
+    return f"{pluralize(agree + differ, 'results')} printed: {verbs}."
 
 
 def _row(claim: Claim) -> str:

@@ -20,7 +20,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted, signed
+from gpt2viz.labels import pluralize, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.run.stages import StageName
@@ -203,7 +203,7 @@ def _heads(book: Book) -> None:
     added = _row(view, "attention_output", at.layer)
     prose.markdown(
         f"In layer {at.layer}, {_written(view, at.query)} gets {config.head_dim} numbers from each "
-        f"of {counted(config.n_head, 'heads')}: side by side, {config.n_embd}. From them $W_O$ "
+        f"of {pluralize(config.n_head, 'heads')}: side by side, {config.n_embd}. From them $W_O$ "
         f"makes what attention adds. The first numbers of each are drawn; those of head {at.head} "
         f"begin with {_rounded(outputs[at.head, 0])}."
     )
@@ -227,7 +227,7 @@ def _mlp(book: Book) -> None:
     inside = mlp.neurons_at(view.model, layer, stream)
     best = inside.strongest(_SHOWN)
     prose.markdown(
-        f"In the middle are {counted(len(inside.bent), 'neurons')}. Before the curve, "
+        f"In the middle are {pluralize(len(inside.bent), 'neurons')}. Before the curve, "
         f"{(inside.widened > 0).sum():,} are above 0. These {len(best)} are furthest from 0 after "
         "it:"
     )

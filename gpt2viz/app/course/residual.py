@@ -13,7 +13,7 @@ from gpt2viz.app.course.questions import Question
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
-from gpt2viz.labels import isolated, label, power_of_ten
+from gpt2viz.labels import bidi_isolate, label, power_of_ten
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Place, written
 from gpt2viz.pictures.training import curves_at
@@ -274,12 +274,12 @@ def stream_flows(book: Book) -> None:
         "way."
     )
     stops = residual.stops(view.model, view.trace, position)
-    name, tokenizer = isolated(view.labels[position]), view.model.tokenizer
+    name, tokenizer = bidi_isolate(view.labels[position]), view.model.tokenizer
     stations = []
     for n, stop in enumerate(stops):
         texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]
         added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
-        near = f"Nearest row: “{isolated(texts[0])}”, cosine {written(stop.alike[0])}."
+        near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {written(stop.alike[0])}."
         stations.append(
             Place(
                 f"“{name}”: {_what_was_added(stop, added, length)} {near}",

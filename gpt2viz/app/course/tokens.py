@@ -16,7 +16,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted, shorten
+from gpt2viz.labels import pluralize, shorten
 from gpt2viz.pictures.picture import Points
 from gpt2viz.textbook import embeddings
 from gpt2viz.textbook.embeddings import Near
@@ -39,9 +39,9 @@ def draw_tokens(book: Book) -> Iterator[Question]:
     heading("E2")
     prose.markdown(
         f"The table of this model has **{n_vocab:,}** rows, one for each token of its vocabulary. "
-        f"Each row holds **{C}** numbers. Your sentence has T = {counted(len(labels), 'tokens')}; "
-        f"the first {min(C, _SHOWN)} numbers of each vector are drawn here. Point at a token above "
-        "to see its place in the vocabulary."
+        f"Each row holds **{C}** numbers. Your sentence has T = "
+        f"{pluralize(len(labels), 'tokens')}; the first {min(C, _SHOWN)} numbers of each vector "
+        "are drawn here. Point at a token above to see its place in the vocabulary."
     )
     rows = trace.stage("token_embedding")[0]
     shown = slice(0, _SHOWN)

@@ -23,7 +23,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import said_twice
 from gpt2viz.app.views.measures import draw_weights
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.explanation import reason_map
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.run.trace import Trace
@@ -124,7 +124,7 @@ def _look(read: _Text, look: Step) -> None:
         f"Of all heads above layer 0, **head {look.layer}.{look.head}** (layer {look.layer}, "
         f"head {look.head}) looks most at *what followed the same token before*. Its hardest such "
         f"look here goes from {look.query} {asks} to {look.key} {answers}: weight "
-        f"**{row[look.key]:.2f}**. If the {counted(seen, 'keys')} it sees were alike, each would "
+        f"**{row[look.key]:.2f}**. If the {pluralize(seen, 'keys')} it sees were alike, each would "
         f"have {1 / seen:.2f}."
     )
     _weights(view, look, "why_look")
@@ -208,7 +208,7 @@ def _read(read: _Text, look: Step, before: Step) -> None:
     weight = view.trace.weights_of_queries(before.layer, slice(before.query, before.query + 1))
     asks, answers = (f"{n} {literal(view.labels[n])}" for n in (before.query, before.key))
     back = before.query - before.key
-    apart = {0: "the token there", 1: "one token back"}.get(back, f"{counted(back, 'tokens')} back")
+    apart = f"{pluralize(back, 'tokens')} back" if back else "the token there"
     prose.markdown(
         f"One of the writers in the leading pairs is {spoken(part, side)}. It is a head as well, "
         f"so ask it the same: at {asks}, it had looked hardest at {answers}, **{apart}** (weight "

@@ -19,7 +19,7 @@ from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.from_trace import head_stage
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
@@ -268,7 +268,7 @@ def _numbers_body() -> None:
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
     count = output.numbers_of(name)
-    st.caption(f"{counted(count, 'numbers')}, one per row. *Save* exports them as a file.")
+    st.caption(f"{pluralize(count, 'numbers')}, one per row. *Save* exports them as a file.")
 
 
 #: Pages that show one head, which is what their card shows.

@@ -13,7 +13,7 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.components import tokens
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter, Text, To
-from gpt2viz.labels import counted, label
+from gpt2viz.labels import label, pluralize
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.tokenizer import Tokenizer
 
@@ -76,7 +76,7 @@ def too_long(
     ids = tokenizer.encode_part(address.chosen(which))[:fits]
     start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
     st.button(
-        f"Use the first {counted(fits, 'tokens')}",
+        f"Use the first {pluralize(fits, 'tokens')}",
         on_click=address.put,
         args=(which, start),
         type="primary",
@@ -181,7 +181,7 @@ def _part(T: int, query: int | None) -> range:
 
 
 def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) -> None:
-    name = counted(len(trace.labels), "tokens")
+    name = pluralize(len(trace.labels), "tokens")
     with st.container(key="tokens", horizontal=True, vertical_alignment="center"):
         st.markdown(name, help=prose.tip(f"{A_CHIP} {choosing}".strip()), width="content")
         tokens.draw_chips(

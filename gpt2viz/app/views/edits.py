@@ -30,7 +30,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import two_runs
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.errors import PluginError
-from gpt2viz.labels import isolated
+from gpt2viz.labels import bidi_isolate
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds
 from gpt2viz.run.edits import (
@@ -116,7 +116,7 @@ def apply(view: View, edits: tuple[Edit, ...]) -> View:
 def in_words(view: View) -> None:
     """The edits of the run that is shown, if it has some."""
     if edits := view.trace.edits:
-        labels = [*map(isolated, view.labels)]
+        labels = [*map(bidi_isolate, view.labels)]
         listed = " · ".join(literal(describe(edit, labels)) for edit in edits)
         prose.caption(f"**Of the changed run**: {listed}.")
         note_means(view, edits)
@@ -162,7 +162,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         _listed(view, edits)
     if why := st.session_state.pop(_REFUSED, None):  # the last edit was not added
         st.warning(why, icon=":material/block:")
-    prose.plugin_errors(*KINDS.troubles)
+    prose.plugin_errors(*KINDS.errors)
     _stop_where_impossible(view, edits, second)
     return two_runs.before_and_after(view, edits, second)
 
@@ -360,7 +360,7 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
     if not edits:
         prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
-    labels = [*map(isolated, view.labels)]
+    labels = [*map(bidi_isolate, view.labels)]
     with st.container(key="edit_list", horizontal=True, gap="small"):
         for n, edit in reversed([*enumerate(edits)]):
             st.button(

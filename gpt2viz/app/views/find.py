@@ -36,7 +36,7 @@ from gpt2viz.app.view import View, whole_text
 from gpt2viz.app.views import measures, wiring
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.find import (
     SMALL,
     WEIGHTS_ALONE,
@@ -206,7 +206,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     results = {text: run_cache.scored(run.key) for text, run in runs.items()}
     scores = {text: result.scores for text, result in results.items()}
-    prose.plugin_errors(*SCORES.troubles, *chain(*(result.failed for result in results.values())))
+    prose.plugin_errors(*SCORES.errors, *chain(*(result.failed for result in results.values())))
     across = survey(view)
     if across:
         scores["texts"] = across.mean
@@ -313,7 +313,7 @@ def _explain_scores(probe: Trace | None, across: Survey | None) -> None:
     )
     twice, many = "", ""
     if probe is not None:
-        half = counted(len(probe.token_ids) // 2, "different tokens")
+        half = pluralize(len(probe.token_ids) // 2, "different tokens")
         twice = (
             f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then "
             "the same ones again. Such a text can be predicted only by copying, so it shows which "
@@ -322,7 +322,7 @@ def _explain_scores(probe: Trace | None, across: Survey | None) -> None:
     if across is not None:
         row = "Third" if twice else "Second"
         many = (
-            f" **{row} row**: the mean over {counted(across.n_passages, 'passages')} of up to "
+            f" **{row} row**: the mean over {pluralize(across.n_passages, 'passages')} of up to "
             f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
         )
     prose.caption(
@@ -336,9 +336,9 @@ def _passages(across: Survey, score: str) -> None:
     """The survey's ±, and its passages on which each head scored highest."""
     prose.caption(
         "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
-        f"{counted(across.n_passages, 'passages')} of {counted(across.n_documents, 'documents')}. "
-        "Passages of one document are alike, so only **documents are treated as independent**. "
-        "With fewer than five of them there is no ±."
+        f"{pluralize(across.n_passages, 'passages')} of "
+        f"{pluralize(across.n_documents, 'documents')}. Passages of one document are alike, so "
+        "only **documents are treated as independent**. With fewer than five of them there is no ±."
     )
     prose.markdown(f"#### Where each head scored highest on “{score}”")
     passages = [p._asdict() for p in across.best if p.score == score]
@@ -604,7 +604,7 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
     )
     alone = len(names) - sum(map(len, grouped))
     prose.caption(
-        f"In no group, as nothing is similar enough: {alone:,} of {counted(len(names), 'heads')}."
+        f"In no group, as nothing is similar enough: {alone:,} of {pluralize(len(names), 'heads')}."
     )
     return grouped
 

@@ -7,7 +7,7 @@ import streamlit as st
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import menu, page
 from gpt2viz.app.terms import TERM, TERMS, containing
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 
 
 def show() -> None:
@@ -33,7 +33,7 @@ def show() -> None:
         menu.glossary_entry(TERM[chosen], chosen=True)
     if not matches:
         st.info("No entry here has that in its name or meaning. Try a shorter word.")
-    st.markdown(f"#### {counted(len(matches), 'words')}")
+    st.markdown(f"#### {pluralize(len(matches), 'words')}")
     rest = [term for term in matches if term.key != chosen]
     half = -(-len(rest) // 2)
     for column, terms in zip(st.columns(2, gap="large"), (rest[:half], rest[half:]), strict=True):

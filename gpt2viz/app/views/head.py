@@ -35,7 +35,7 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
-from gpt2viz.labels import counted, difference, shorten
+from gpt2viz.labels import difference, pluralize, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
@@ -264,7 +264,7 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     finite = values[np.isfinite(values)]
     span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
     if panel.masked is not None and panel.masked.any():
-        span += f"; {counted(int(panel.masked.sum()), 'cells')} masked"
+        span += f"; {pluralize(int(panel.masked.sum()), 'cells')} masked"
     sizes = axis_sizes(view.trace.config, view.n_tokens)
     axes = ", ".join(STAGE[key].axes)
     shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)
@@ -329,7 +329,7 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
         strip("k", view.labels[key], cell.key, both, colors, colors.key),
         arrow("q × k in each dimension"),
         strip("q × k", "", cell.products, peak(cell.products), colors, colors.ink),
-        arrow(f"the sum of {counted(count, 'products')}"),
+        arrow(f"the sum of {pluralize(count, 'products')}"),
         result("Raw score q·k", cell.score, cell.model_score),
     ]
 
@@ -365,7 +365,7 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
     ]
     if others := len(cell.weights) - len(listed):
         e, weight = (float(np.delete(of, listed).sum()) for of in (cell.exponentials, cell.weights))
-        rows.append(([counted(others, "others"), "", written(e), written(weight)], weight))
+        rows.append(([pluralize(others, "others"), "", written(e), written(weight)], weight))
     total, part = cell.exponentials.sum(), cell.exponentials[key]
     return [
         table(

@@ -21,7 +21,7 @@ from gpt2viz.app.jobs import WeightReading
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import find, predict
-from gpt2viz.labels import counted, signed
+from gpt2viz.labels import pluralize, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
     foretold_panels,
@@ -137,7 +137,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
     higher = int((every > mine).sum())
     rank = "highest" if not higher else f"number {higher + 1}"
     prose.markdown(
-        f"**Copying score {signed(mine, '+.2f')}**, {rank} of {counted(every.size, 'heads')}.",
+        f"**Copying score {signed(mine, '+.2f')}**, {rank} of {pluralize(every.size, 'heads')}.",
         width="content",
         help=prose.tip(
             "Σλ / Σ|λ| of the full OV circuit: at +1 it raises each token that it looks at, at −1 "
@@ -183,7 +183,7 @@ def _by_position(view: View, layer: int, head: int) -> None:
         made_by=(head_circuit,),
         of_run=False,
     )
-    most = f"the key {counted(offset, 'tokens')} back" if offset else "the token itself"
+    most = f"the key {pluralize(offset, 'tokens')} back" if offset else "the token itself"
     prose.caption(
         f"By places alone it would give most weight, {weights.by_distance[offset]:.2f}, to {most}, "
         f"and {weights.first:.2f} to the first."

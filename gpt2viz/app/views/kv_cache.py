@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
-from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, last_token_alone, n_cached
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.labels import counted
+from gpt2viz.labels import pluralize
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey
 
@@ -68,20 +68,20 @@ def _step(view: View, whole: Trace) -> None:
     )
     config = whole.config
     prose.caption(
-        f"Prefill reads the sentence's {counted(view.n_tokens, 'tokens')} at once"
-        + (f"; the {counted(written, 'tokens')} written came one by one" if written else "")
+        f"Prefill reads the sentence's {pluralize(view.n_tokens, 'tokens')} at once"
+        + (f"; the {pluralize(written, 'tokens')} written came one by one" if written else "")
         + ". A step reads one token: each head of a layer makes one query, one key and one value "
-        f"of {counted(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, hs), and "
-        f"compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
+        f"of {pluralize(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, hs), "
+        f"and compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
     )
     all_of_it = sum(product.multiply_adds for product in products(whole))
     of_step = sum(product.multiply_adds for product in products_of(alone, config))
-    each, before = cache_bytes(alone) // n, counted(n - 1, "tokens")
+    each, before = cache_bytes(alone) // n, pluralize(n - 1, "tokens")
     prose.markdown(
         f"The step takes **{of_step:,} multiply-adds** in place of {all_of_it:,}, "
         f"{100 * of_step / all_of_it:.1f} %. For that the keys and values of the {before} before "
         f"it are kept: **{each * (n - 1):,} bytes**, {each:,} each in "
-        f"{counted(config.n_layer, 'layers')}."
+        f"{pluralize(config.n_layer, 'layers')}."
     )
 
 
@@ -126,7 +126,7 @@ def _dropped(view: View, whole: Trace) -> None:
         made_by=(evictions, surprise),
     )
     _means(whole, edits, bits)
-    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
+    _words(edits, fits=n_cached(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
 
 
 def _sizes(longest: int) -> tuple[int, int]:
@@ -160,7 +160,7 @@ def _means(
     """The contents of each cache after the last token, and its surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_alone(whole.key)) // n
-    held = [kept(edits[name], n) for name in POLICIES]
+    held = [n_cached(edits[name], n) for name in POLICIES]
     output.table(
         pd.DataFrame(
             {

@@ -18,7 +18,7 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
-from gpt2viz.labels import counted, difference
+from gpt2viz.labels import difference, pluralize
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import (
     Measure,
@@ -105,9 +105,9 @@ def words_note(view: View) -> str:
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
     return (
-        f"**Whole words**: {view.n_tokens} tokens are {counted(n_words, 'words')}. A word's row is "
-        "the mean of its tokens' rows, its column the sum of their columns (Clark et al. 2019). A "
-        "number before a word is the place of its first token."
+        f"**Whole words**: {view.n_tokens} tokens are {pluralize(n_words, 'words')}. A word's row "
+        "is the mean of its tokens' rows, its column the sum of their columns (Clark et al. 2019). "
+        "A number before a word is the place of its first token."
     )
 
 
@@ -140,7 +140,7 @@ def reused_note(trace: Trace, then: str = "") -> str:
     if not trace.reused:
         return ""
     return (
-        f" The numbers of {counted(trace.reused, 'tokens')} at the start are those of an earlier "
+        f" The numbers of {pluralize(trace.reused, 'tokens')} at the start are those of an earlier "
         f"run that began with the same; only the rest was run.{then}"
     )
 

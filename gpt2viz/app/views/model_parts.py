@@ -11,14 +11,14 @@ import streamlit as st
 from gpt2viz import GPT2VizError
 from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.anatomy.merges import Pair, Word, follow
-from gpt2viz.anatomy.parameters import Part, parts
+from gpt2viz.anatomy.parameters import Component, parts
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.components.diagram import draw_diagram
 from gpt2viz.app.frame import controls, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import measures
-from gpt2viz.labels import counted, label, signed
+from gpt2viz.labels import label, pluralize, signed
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
@@ -69,7 +69,7 @@ def parameter_counts(name: str, colors: Palette) -> None:
         )
 
 
-def _part_table(listed: Sequence[Part], whole: int) -> None:
+def _part_table(listed: Sequence[Component], whole: int) -> None:
     counts = [*(part.n_parameters for part in listed), whole]
     table = pd.DataFrame(
         {
@@ -151,7 +151,7 @@ def _ids(words: Sequence[Word]) -> None:
         f"**{literal(label(p))}** :small[:gray[{i}]]" for p, i in zip(pieces, ids, strict=True)
     )
     theirs = "its id" if len(ids) == 1 else "their ids"
-    prose.markdown(f"{counted(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
+    prose.markdown(f"{pluralize(len(ids), 'tokens')}, with {theirs}: &ensp; {shown}")
 
 
 def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
@@ -340,7 +340,7 @@ def _counting_note(view: View) -> str:
 
 def _bytes(view: View) -> None:
     tensors = activations(view.trace)
-    made, stored = sum(t.made for t in tensors), sum(t.kept for t in tensors)
+    made, stored = sum(t.made_bytes for t in tensors), sum(t.kept_bytes for t in tensors)
     prose.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(stored)} kept of this run\n"
         f"The weights are read once, whatever the text's length, apart from the embeddings: of "
@@ -355,8 +355,8 @@ def _bytes(view: View) -> None:
                 "key": [t.key for t in tensors],
                 "shape": [f"({', '.join(f'{n:,}' for n in t.shape)})" for t in tensors],
                 "times": [t.times for t in tensors],
-                "bytes made": [t.made for t in tensors],
-                "bytes kept": [t.kept for t in tensors],
+                "bytes made": [t.made_bytes for t in tensors],
+                "bytes kept": [t.kept_bytes for t in tensors],
             }
         ),
         "Bytes of every tensor",

@@ -19,7 +19,7 @@ from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
-from gpt2viz.labels import isolated, shorten
+from gpt2viz.labels import bidi_isolate, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
 from gpt2viz.pictures.from_trace import hidden_in
@@ -244,7 +244,7 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
         with (numbers := st.container(key="in_numbers", width=235, gap="xsmall")):
             for title, p in zip(titles, predicted, strict=True):
                 best = int(p.argmax())
-                st.metric(title, f"“{isolated(vocabulary[best])}” {100 * p[best]:.2f} %")
+                st.metric(title, f"“{bidi_isolate(vocabulary[best])}” {100 * p[best]:.2f} %")
             if len(logits[0]) == len(logits[1]):
                 st.metric(
                     "KL divergence",

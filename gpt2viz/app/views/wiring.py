@@ -32,7 +32,7 @@ from gpt2viz.app.clicks import Cell, choose_query
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
-from gpt2viz.labels import counted, signed
+from gpt2viz.labels import pluralize, signed
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
@@ -230,7 +230,7 @@ def _graph(
 def _note(drawn: Wired, choice: Choices) -> None:
     """The number of edges that are drawn, and the least z of them."""
     kind = f" into {_PARTS[choice.into[0]]}" if len(choice.into) == 1 else ""
-    shown = f"All {counted(drawn.above, f'edges{kind}')} above chance are drawn"
+    shown = f"All {pluralize(drawn.above, f'edges{kind}')} above chance are drawn"
     if not drawn.above:
         shown = f"No edge{kind} is above chance"
     elif len(drawn.edges) < drawn.above:
