@@ -37,17 +37,17 @@ LONGEST_ADDRESS = 6000
 _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
-_HANDED = "_address_handed"
+_SAVED = "_address_saved"
 #: What is called as a parameter gets another value, before it has it: see ``when_changed``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
 _SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
-class _Known(NamedTuple):
+class _Last(NamedTuple):
     """The last value of a parameter, with the address text that it was read from or written to.
 
-    One that nobody ``chosen`` is a default, which another sentence or model may have changed.
-    ``of`` is what it was chosen of, None until the page has drawn it.
+    A value that nobody has ``chosen`` is a default, which another sentence or model may change.
+    ``of`` are the values of the parameters that it depends on, None until the page has drawn it.
     """
 
     raw: str | None
@@ -56,19 +56,19 @@ class _Known(NamedTuple):
     of: tuple[Any, ...] | None = None
 
 
-def _memory() -> dict[str, _Known]:
+def _memory() -> dict[str, _Last]:
     # Apart from the widgets' own state, which Streamlit drops when another page is opened.
-    memory: dict[str, _Known] = st.session_state.setdefault("_address", {})
+    memory: dict[str, _Last] = st.session_state.setdefault("_address", {})
     return memory
 
 
 def trim() -> None:
     """Drop from the address what is too long. For the frame, before anything reads it."""
-    kept: dict[str, str] = {}
+    texts: dict[str, str] = {}
     dropped = []
     for name, raw in st.query_params.to_dict().items():
-        if _fits({**kept, name: raw}):
-            kept[name] = raw
+        if _fits({**texts, name: raw}):
+            texts[name] = raw
         else:
             dropped.append(shorten(name, 40))
             del st.query_params[name]
@@ -77,7 +77,7 @@ def trim() -> None:
 
 def begin() -> None:
     """Make room here for all notes of the page. For the frame, which opens every page."""
-    notes_stand(st.empty())
+    show_notes_in(st.empty())
     st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
         names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
@@ -87,20 +87,20 @@ def begin() -> None:
         )
 
 
-def notes_stand(place: DeltaGenerator) -> None:
-    """Have the notes of what is drawn from now on stand in ``place``, together."""
-    st.session_state[_NOTES] = (place, [])
+def show_notes_in(slot: DeltaGenerator) -> None:
+    """Show the notes of all that is drawn from now on in ``slot``, together."""
+    st.session_state[_NOTES] = (slot, [])
 
 
-def _note(said: str) -> None:
-    place, notes = st.session_state[_NOTES]
-    notes.append(said)
-    place.warning("\n\n".join(notes), icon=":material/link_off:")
+def _note(note: str) -> None:
+    slot, notes = st.session_state[_NOTES]
+    notes.append(note)
+    slot.warning("\n\n".join(notes), icon=":material/link_off:")
 
 
 def frame_has_notes() -> bool:
-    """Whether it is said above, in the frame, that a value can't be shown."""
-    _place, notes = st.session_state[_OF_FRAME]
+    """True if the frame has a note that a value can't be shown."""
+    _slot, notes = st.session_state[_OF_FRAME]
     return bool(notes)
 
 
@@ -111,7 +111,7 @@ def text(parameter: Text, default: str | None = None, one_line: bool = True) -> 
 
 
 def is_one_line(text: str) -> bool:
-    """Whether a box of one line shows a text as it is: a browser drops line breaks there."""
+    """True if a box of one line shows a text as it is: a browser drops line breaks there."""
     return not {"\n", "\r"} & set(text)
 
 
@@ -172,31 +172,31 @@ def several_values(
     ``parse`` raises ``ValueError`` for what it can't read, and ``expected`` says what it can.
     """
     _bind(parameter, (), parse, lambda _value: True, expected)
-    values: tuple[Any, ...] = chosen(parameter)
+    values: tuple[Any, ...] = get(parameter)
     return values
 
 
-def chosen(parameter: Parameter) -> Any:
+def get(parameter: Parameter) -> Any:
     """The value of a parameter that the page has read already."""
     # Not the widget's own, which the visitor's next page may drop while this one is still drawn.
     return _memory()[parameter.name].value
 
 
-def known(parameter: Parameter) -> Any:
+def peek(parameter: Parameter) -> Any:
     """The value of a parameter as it was last read or chosen; None where it was neither."""
-    found = _memory().get(parameter.name)
-    return None if found is None else found.value
+    last = _memory().get(parameter.name)
+    return None if last is None else last.value
 
 
 def is_default(parameter: Parameter) -> bool:
-    """Whether nobody has chosen the value of a parameter, which the page has read already."""
+    """True if nobody has chosen the value of a parameter, which the page has read already."""
     return not _memory()[parameter.name].chosen
 
 
-def asked(parameter: Parameter) -> str | None:
-    """What the address says, before the page has read it; None where it says nothing."""
-    raw: str | None = st.query_params.get(parameter.name)
-    return raw
+def raw(parameter: Parameter) -> str | None:
+    """The text of a parameter in the address, read by the page or not; None where it has none."""
+    text: str | None = st.query_params.get(parameter.name)
+    return text
 
 
 def put(parameter: Parameter, value: Any) -> None:
@@ -210,13 +210,13 @@ def when_changed(parameter: Parameter, call: Callable[[Any, Any], None]) -> None
     _CHANGES[parameter.name] = call
 
 
-def respell(parameter: Parameter, raw: str) -> None:
-    """Let the address say something else, "" for nothing, which the next page reads. For callbacks.
+def set_raw(parameter: Parameter, text: str) -> None:
+    """Write a parameter's text into the address, "" for none, for the next page. For callbacks.
 
     Unlike ``put`` it needs no value, which only the page can read.
     """
-    if raw:
-        st.query_params[parameter.name] = raw
+    if text:
+        st.query_params[parameter.name] = text
     else:
         st.query_params.pop(parameter.name, None)
         _memory().pop(parameter.name, None)
@@ -227,26 +227,26 @@ def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]
 
     An empty list has no text there.
     """
-    found = st.query_params.to_dict()
+    texts = st.query_params.to_dict()
     for parameter, value in (changes or {}).items():
         if value in ([], ()):
-            found.pop(parameter.name, None)
+            texts.pop(parameter.name, None)
         else:
-            found[parameter.name] = _format(value)
-    return found
+            texts[parameter.name] = _format(value)
+    return texts
 
 
 def has_room(changes: Mapping[Parameter, Any]) -> bool:
-    """Whether the address can say all of these beside what it says already."""
+    """True if the address has room for all of these beside what it holds already."""
     return _fits(parameters(changes))
 
 
 def unwritten() -> dict[str, str]:
-    """What is chosen and has no room in the address, such as a long text: its text by name."""
+    """The text, by name, of each choice that the address has no room for: a long sentence, say."""
     return {
-        name: _format(known.value)
-        for name, known in _memory().items()
-        if known.chosen and known.raw is None and known.value not in (None, [], ())
+        name: _format(last.value)
+        for name, last in _memory().items()
+        if last.chosen and last.raw is None and last.value not in (None, [], ())
     }
 
 
@@ -257,7 +257,7 @@ def restored(saved: Mapping[str, str]) -> dict[str, str]:
     """
     _memory().clear()
     long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
-    st.session_state[_HANDED] = long
+    st.session_state[_SAVED] = long
     return {name: raw for name, raw in saved.items() if name not in long}
 
 
@@ -272,18 +272,18 @@ def _bind(
     default = parameter.default if default is None else default
     fallback = default if callable(default) else lambda: default
     raw = st.query_params.get(name)
-    known = _memory().get(name)
-    handed = st.session_state.get(_HANDED, {}).pop(name, None)
-    read = known is None or known.raw != raw
-    chosen = raw is not None or handed is not None
+    last = _memory().get(name)
+    saved = st.session_state.get(_SAVED, {}).pop(name, None)
+    read = last is None or last.raw != raw
+    chosen = raw is not None or saved is not None
     of = tuple(st.session_state.get(other.name) for other in parameter.of)
     try:
-        if known is not None and not read and known.chosen:
-            if known.of not in (None, of):
-                raise ValueError(known.value)
-            value, chosen = known.value, True
+        if last is not None and not read and last.chosen:
+            if last.of not in (None, of):
+                raise ValueError(last.value)
+            value, chosen = last.value, True
         else:
-            text = raw if handed is None else handed
+            text = raw if saved is None else saved
             value = fallback() if text is None else parse(text)
         if not fits(value):
             raise ValueError(value)
@@ -293,7 +293,7 @@ def _bind(
             _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
         st.query_params.pop(name, None)
         raw, value, chosen = None, fallback(), False
-    _memory()[name] = _Known(raw, value, chosen, of)
+    _memory()[name] = _Last(raw, value, chosen, of)
     st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
     return {"key": name, "on_change": _write, "args": (name,)}
 
@@ -310,23 +310,23 @@ def _write(name: str) -> None:
         st.query_params.pop(name, None)
     else:
         st.query_params[name] = raw
-    _memory()[name] = _Known(st.query_params.get(name), value, True)
+    _memory()[name] = _Last(st.query_params.get(name), value, True)
 
 
 def _drop_unread(name: str) -> None:
     """Drop what was chosen of a text that changes, where no page has read it: such as a part that
     the browser cut out just before. What a page has read, ``_bind`` drops."""
     for other, raw in st.query_params.to_dict().items():
-        parameter, known = NAMED.get(other), _memory().get(other)
-        unread = known is None or known.raw != raw
-        if parameter and unread and name in (one.name for one in parameter.of):
+        parameter, last = NAMED.get(other), _memory().get(other)
+        unread = last is None or last.raw != raw
+        if parameter and unread and name in (source.name for source in parameter.of):
             del st.query_params[other]
 
 
-def _fits(found: Mapping[str, str]) -> bool:
-    """Whether all of these can stand in one address."""
-    length = sum(len(part) for pair in found.items() for part in pair)
-    longest = max(map(len, found.values()), default=0)
+def _fits(texts: Mapping[str, str]) -> bool:
+    """True if all of these fit into one address."""
+    length = sum(len(part) for pair in texts.items() for part in pair)
+    longest = max(map(len, texts.values()), default=0)
     return longest <= LONGEST_TEXT and length <= LONGEST_ADDRESS
 
 

@@ -107,8 +107,8 @@ def choose_head(layer: int, head: int) -> None:
 
 def choose_no_head() -> None:
     """Take back what head was chosen, on every page. For callbacks."""
-    address.respell(parameters.LAYER, "")
-    address.respell(parameters.HEAD, "")
+    address.set_raw(parameters.LAYER, "")
+    address.set_raw(parameters.HEAD, "")
 
 
 def choose_named_head(cell: Cell) -> None:
@@ -164,7 +164,7 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
 def _typed_text(run: RunKey) -> str:
     """The text that gives the tokens of a run when it is typed; "" where none does."""
     tokenizer = run_cache.load(run.model).tokenizer
-    first: bool = address.chosen(parameters.END_OF_TEXT)
+    first: bool = address.get(parameters.END_OF_TEXT)
     text = tokenizer.decode(run.token_ids[tokenizer.own(run.token_ids)])
     try:
         again = tokenizer.encode(text, end_of_text_first=first)

@@ -239,7 +239,7 @@ def opened(at: AppTest, session: dict[str, str]) -> AppTest:
     """The same visitor's page once the session's file was opened on it."""
     at.session_state["saved"] = session
     restored = beside(at, _restore, "saved")
-    for name in ("_address", "_address_handed"):
+    for name in ("_address", "_address_saved"):
         at.session_state[name] = restored.session_state[name]
     at.query_params.clear()
     for name, value in restored.session_state["asked"].items():

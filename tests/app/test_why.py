@@ -411,7 +411,7 @@ def test_edits_that_cannot_be_explained_are_told(edits: str, told: str) -> None:
 
 def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
-    monkeypatch.setattr(address, "chosen", lambda _parameter: False)
+    monkeypatch.setattr(address, "get", lambda _parameter: False)
     room = {"text": CATS}
     monkeypatch.setattr(address, "parameters", lambda asked: said(room, asked))
     trace = gpt2viz.trace(gpt2viz.load_model(), CATS)
@@ -442,7 +442,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     found = way(replace(here, token_ids=dog))
     assert found is not None
     assert found[parameters.TEXT] == "The dog"
-    monkeypatch.setattr(address, "chosen", lambda _parameter: True)  # <|endoftext|> goes first
+    monkeypatch.setattr(address, "get", lambda _parameter: True)  # <|endoftext|> goes first
     first = tuple(tokenizer.encode("The dog", end_of_text_first=True))
     assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
     assert way(replace(here, token_ids=dog)) is None

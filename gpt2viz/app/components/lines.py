@@ -37,7 +37,7 @@ def switched(*parts: Window, named: bool = False) -> bool:
         _switch_with_name(few)
     else:
         _switch(enabled=few)
-    chosen = address.chosen(parameters.PICTURE) == "lines"
+    chosen = address.get(parameters.PICTURE) == "lines"
     if chosen and not few:
         prose.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
     return chosen and few
@@ -74,7 +74,7 @@ def _switch(*, enabled: bool) -> None:
         data={
             "script": "picture_switch",
             "names": {name: name.capitalize() for name in ("matrix", "lines")},
-            "chosen": address.chosen(parameters.PICTURE) if enabled else "matrix",
+            "chosen": address.get(parameters.PICTURE) if enabled else "matrix",
             "disabled": not enabled,
         },
         on_picture_change=picked,

@@ -192,10 +192,10 @@ _EXPLAINED_IN: Mapping[Switch, str] = {
 def choose() -> str:
     """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
     address.choice(parameters.EXAMPLE, list(EXAMPLES))
-    example: str | None = address.chosen(parameters.EXAMPLE)
+    example: str | None = address.get(parameters.EXAMPLE)
     holding = next((name for name, c in CHAPTERS.items() if example in c.examples), None)
-    if holding and address.asked(parameters.CHAPTER) is None:
-        address.respell(parameters.CHAPTER, holding)
+    if holding and address.raw(parameters.CHAPTER) is None:
+        address.set_raw(parameters.CHAPTER, holding)
     names, done = list(CHAPTERS), progress.answered()
 
     def written(name: str) -> str:

@@ -151,7 +151,7 @@ _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 def temperature() -> float:
     """The divisor of softmax's scores, which is picked further down."""
     address.choice(parameters.CRANE_HEAT, _HEATS)
-    chosen: float = address.chosen(parameters.CRANE_HEAT)
+    chosen: float = address.get(parameters.CRANE_HEAT)
     return chosen
 
 

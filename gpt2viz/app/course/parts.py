@@ -110,7 +110,7 @@ def picture(
 def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
     """Frames that the reader can play or step through; the address has the frame."""
     address.choice(parameter, range(len(drawn.frames)))
-    at: int = address.chosen(parameter)
+    at: int = address.get(parameter)
     choose = partial(address.put, parameter)
     output.remember(drawn.still(at), of_run)
     draw_player(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)

@@ -198,7 +198,7 @@ def _mask(book: Book) -> None:
 
 def _heads(book: Book) -> None:
     view = book.view
-    at = cell_of(view, address.chosen(parameters.LAYER), address.chosen(parameters.HEAD))
+    at = cell_of(view, address.get(parameters.LAYER), address.get(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]
     added = _row(view, "attention_output", at.layer)
     prose.markdown(

@@ -226,7 +226,7 @@ def draw_lines(book: Book, layer: int, head: int) -> None:
     pairs = {listed.first(pair): pair for pair in listed.pairs if pair}
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
     address.choice(parameters.LINE, list(pairs), opening)
-    line: int = address.chosen(parameters.LINE)
+    line: int = address.get(parameters.LINE)
     draw_listings(
         "line_by_line",
         ("GPT-2 in eighty lines", "gpt2viz/model/network.py"),

@@ -72,7 +72,7 @@ def draw(book: Book) -> Iterator[Question]:
 def _text(view: View) -> _Text | None:
     """The sentence where a token comes twice and is followed; else the sentence said twice."""
     if induction(view.trace.token_ids).any():
-        return _Text(address.chosen(parameters.TEXT), view, twice=False)
+        return _Text(address.get(parameters.TEXT), view, twice=False)
     if (twice := said_twice(view)) is None:
         return None
     text, run = twice

@@ -73,14 +73,14 @@ def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int
     config, opening = view.model.config, opening or by_looks(view)
     _layers(opening, range(config.n_layer), config.n_head)
     _heads(opening, range(config.n_head))
-    return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    return address.get(parameters.LAYER), address.get(parameters.HEAD)
 
 
 def _layers(opening: Opening, layers: range, n_head: int) -> dict[str, Any]:
     """Where the address names a head alone, the layer is that of the best with its number."""
 
     def best() -> int:
-        asked = address.asked(parameters.HEAD)
+        asked = address.raw(parameters.HEAD)
         head = next((n for n in range(n_head) if str(n) == asked), None)
         return min(opening(None, head)[0], layers.stop - 1)
 
@@ -91,7 +91,7 @@ def _heads(opening: Opening, heads: range) -> dict[str, Any]:
     """Where the address names no head, it is the best of the layer."""
 
     def best() -> int:
-        return min(opening(address.chosen(parameters.LAYER), None)[1], heads.stop - 1)
+        return min(opening(address.get(parameters.LAYER), None)[1], heads.stop - 1)
 
     return address.choice(parameters.HEAD, heads, best) | {"on_change": _keep_head, "args": ()}
 
@@ -116,7 +116,7 @@ def _keep_head() -> None:
 def more_heads(view: View) -> list[int]:
     """The heads of the layer that are chosen beside the one of every page."""
     address.several(parameters.MORE, range(view.model.config.n_head))
-    chosen: list[int] = address.chosen(parameters.MORE)
+    chosen: list[int] = address.get(parameters.MORE)
     return chosen
 
 
@@ -159,7 +159,7 @@ def head_or_whole(view: View, head: int) -> int | str:
     """Pick a head, at first the chosen one, "mean" for the mean of all of a layer, or "rollout"."""
     whole, heads = ["mean", "rollout"], range(view.model.config.n_head)
     address.choice(parameters.COMPARE, whole)
-    st.session_state[_HEAD_OR_WHOLE] = address.chosen(parameters.COMPARE) or head
+    st.session_state[_HEAD_OR_WHOLE] = address.get(parameters.COMPARE) or head
 
     def choose() -> None:
         picked = st.session_state[_HEAD_OR_WHOLE]

@@ -116,9 +116,9 @@ def _open(example: Example) -> None:
     """Set the sentence of the example, the token that asks, and the head that is found."""
     seen = None
     with suppress(GPT2VizError):  # the page says what is wrong
-        model = run_cache.load(address.chosen(parameters.MODEL))
+        model = run_cache.load(address.get(parameters.MODEL))
         ids = model.tokenizer.encode(example.text, end_of_text_first=sentence.has_end_of_text())
-        causal = address.chosen(parameters.CAUSAL)
+        causal = address.get(parameters.CAUSAL)
         seen = find(example, run_cache.run(RunKey(model.name, tuple(ids), causal)))
     address.put(parameters.TEXT, example.text)
     address.put(parameters.QUERY, seen and seen.query)
@@ -162,7 +162,7 @@ def told(trace: Trace) -> tuple[int, int, int] | tuple[()]:
 
 def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
     """The example whose sentence is open, and where it is to be seen; not on every page."""
-    text = address.chosen(parameters.TEXT)
+    text = address.get(parameters.TEXT)
     example = next((one for one in EXAMPLES if one.text == text), None)
     if example is None or pages.called(output.shown().page) not in parameters.HEAD.on:
         return None
@@ -172,7 +172,7 @@ def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
 
 def _shows_others() -> bool:
     """Whether the address asks for other numbers than weights between tokens."""
-    asked = (address.asked(one) for one in (parameters.SHOW, parameters.WORDS))
+    asked = (address.raw(one) for one in (parameters.SHOW, parameters.WORDS))
     return not {*asked} <= {None, parameters.SHOW.default, "false"}
 
 
@@ -182,7 +182,7 @@ def says(trace: Trace) -> str:
     Its numbers are weights between tokens: nothing is said beside a picture of others.
     """
     found = None if _shows_others() else _open_example(trace)
-    chosen = [address.asked(one) for one in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
+    chosen = [address.raw(one) for one in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
     if found is None or chosen != [str(n) for n in found[1][:3]]:
         return ""
     example, seen = found

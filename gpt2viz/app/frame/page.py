@@ -90,9 +90,9 @@ def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
     try:
         ids = model.tokenizer.encode(
-            address.chosen(parameters.TEXT), end_of_text_first=sentence.has_end_of_text()
+            address.get(parameters.TEXT), end_of_text_first=sentence.has_end_of_text()
         )
-        trace = run_cache.run(RunKey(model.name, tuple(ids), address.chosen(parameters.CAUSAL)))
+        trace = run_cache.run(RunKey(model.name, tuple(ids), address.get(parameters.CAUSAL)))
     except ContextError as error:
         sentence.too_long(model, error)
     except GPT2VizError as error:
@@ -174,7 +174,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         last = st.container(width="content")
     sentence.notes(parameters.TEXT)
     try:
-        model = run_cache.load(address.chosen(parameters.MODEL))
+        model = run_cache.load(address.get(parameters.MODEL))
     except CheckpointError as error:
         st.error(
             f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"
@@ -190,7 +190,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
 def _mask_switch(offered: bool) -> None:
     """Draw the switch for the mask where it is ``offered``, or off."""
     bound = address.switch(parameters.CAUSAL)
-    if offered or not address.chosen(parameters.CAUSAL):
+    if offered or not address.get(parameters.CAUSAL):
         st.toggle(
             "Causal mask",
             width="content",

@@ -79,7 +79,7 @@ def _draw(
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
         if alone:  # outside of itself it may not write then
-            address.notes_stand(notes)
+            address.show_notes_in(notes)
         below(view)
 
 
@@ -93,7 +93,7 @@ def rerun() -> NoReturn:
 
 def _chosen() -> tuple[Any, ...]:
     """All that is chosen of what the frame shows."""
-    return tuple(map(address.known, parameters.OF_EVERY_PAGE))
+    return tuple(map(address.peek, parameters.OF_EVERY_PAGE))
 
 
 def _said(trace: Trace, choosing: Callable[[], str]) -> tuple[str, str]:

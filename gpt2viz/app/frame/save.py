@@ -186,7 +186,7 @@ def _download(
 def all_choices() -> dict[str, str]:
     """All that is chosen now, by its name in the address, with text and model even at defaults."""
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
-    read = {one: address.chosen(one) for one in own if one.name in st.session_state}
+    read = {one: address.get(one) for one in own if one.name in st.session_state}
     return address.parameters(read) | address.unwritten()
 
 
@@ -302,9 +302,9 @@ def _share_body(colors: Palette) -> None:
 
 def _share_picture(trace: Trace, colors: Palette) -> None:
     """The button for the picture, which the visitor's own browser makes."""
-    layer, head = address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     drawn = export.as_figure(
-        export.draw_card(card(trace, layer, head, address.chosen(parameters.QUERY)), colors)
+        export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     )
     st.markdown(f"**A picture** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
     wanted = ""

@@ -25,7 +25,7 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
     gets a box of several lines.
     """
     bound = address.text(which, default, one_line=False)
-    text: str = address.chosen(which)
+    text: str = address.get(which)
     if address.is_one_line(text):
         st.text_input(label, placeholder=placeholder, **look, **bound)
     else:
@@ -35,7 +35,7 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
 
 def notes(which: Text) -> None:
     """Notes on a text: that no link carries it, and the effect of spaces at its end."""
-    text: str = address.chosen(which)
+    text: str = address.get(which)
     if len(text) > address.LONGEST_TEXT:
         prose.caption("This text is too long for the address: a link to this page won't carry it.")
     _note_spaces(which, text)
@@ -73,7 +73,7 @@ def too_long(
     too = f" {token_markdown(tokenizer, around)} {count}." if around else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
     fits = error.n_positions - len(around)
-    ids = tokenizer.encode_part(address.chosen(which))[:fits]
+    ids = tokenizer.encode_part(address.get(which))[:fits]
     start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
     st.button(
         f"Use the first {pluralize(fits, 'tokens')}",
@@ -91,7 +91,7 @@ EOT_TEXT = literal(_PLAIN)
 
 def has_end_of_text() -> bool:
     """True if ``<|endoftext|>`` goes first; the switch must have been drawn."""
-    on: bool = address.chosen(parameters.END_OF_TEXT)
+    on: bool = address.get(parameters.END_OF_TEXT)
     return on
 
 
@@ -127,7 +127,7 @@ def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
         )
     if tokenizer.last:
         yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
-    if tokenizer.prefix_space and not address.chosen(parameters.TEXT).startswith(" "):
+    if tokenizer.prefix_space and not address.get(parameters.TEXT).startswith(" "):
         yield f"A space was **put first** {_AS_ALWAYS}"
 
 
@@ -155,7 +155,7 @@ def draw_tokens(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
     """
     T = len(trace.labels)
     address.choice(parameters.QUERY, range(T))
-    query: int | None = address.chosen(parameters.QUERY)
+    query: int | None = address.get(parameters.QUERY)
     _draw_chips(trace, range(T) if T <= AT_ONCE else _part(T, query), query, choosing)
     return query
 
@@ -217,7 +217,7 @@ def _end_of_text_changed(_before: bool, on: bool) -> None:
 def _ids(text: str) -> list[int]:
     """The tokens of a text; none where it has none, or the page says that there is no model."""
     with suppress(GPT2VizError, KeyError):
-        tokenizer = run_cache.load(address.chosen(parameters.MODEL)).tokenizer
+        tokenizer = run_cache.load(address.get(parameters.MODEL)).tokenizer
         return list(tokenizer.encode(text, end_of_text_first=has_end_of_text()))
     return []
 
@@ -236,12 +236,12 @@ def _carry(to: To, changed: Parameter) -> None:
     """
     on_screen = pages.called(output.shown().page) in _OF_A_HEAD
     for number in (parameters.LAYER, parameters.HEAD):
-        if on_screen and address.asked(number) is None and address.known(number) is not None:
-            address.put(number, address.known(number))
+        if on_screen and address.raw(number) is None and address.peek(number) is not None:
+            address.put(number, address.peek(number))
     everything = address.parameters()
     for parameter in parameters.PARAMETERS:
-        raw = address.asked(parameter)
+        raw = address.raw(parameter)
         of_text = changed is parameters.TEXT and changed in parameter.of
         if raw and parameter.moves and not of_text:
             with suppress(ValueError, EditError):  # the page that reads it says so
-                address.respell(parameter, parameter.moves(raw, to, everything))
+                address.set_raw(parameter, parameter.moves(raw, to, everything))

@@ -90,7 +90,7 @@ STEPS = (
 def draw(page: Page) -> None:
     """The step that the address names, and the way on, back and out; nothing off the tour."""
     address.choice(parameters.TOUR, range(1, len(STEPS) + 1))
-    n: int | None = address.chosen(parameters.TOUR)
+    n: int | None = address.get(parameters.TOUR)
     if n is None:
         remember()
         return
@@ -112,7 +112,7 @@ def draw(page: Page) -> None:
 
 def remember() -> None:
     """Remember what is chosen, off the tour, for when a visitor comes back from it."""
-    if address.asked(parameters.TOUR) is None:
+    if address.raw(parameters.TOUR) is None:
         st.session_state[_BEFORE] = address.parameters() | address.unwritten()
 
 
@@ -129,7 +129,7 @@ def _without(n: int) -> dict[str, str]:
 
 def offer(page: Page) -> None:
     """A quiet way to the first step, off the tour."""
-    on_tour = address.asked(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
+    on_tour = address.raw(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
     if not on_tour:
         _go(page, 1, "Tour", "route", "Six steps through the app. You can leave at any time.")
 

@@ -17,7 +17,7 @@ _LOG = logging.getLogger("gpt2viz")
 
 def show() -> None:
     """Draw the page that the address names; one message in its place where that can't be."""
-    name = address.asked(parameters.ADDED) or ""
+    name = address.raw(parameters.ADDED) or ""
     shown = next((added for added in pages.added() if added.plugin.name == name), None)
     if shown is None:
         page.open_menu(pages.ADDED)

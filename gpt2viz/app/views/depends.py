@@ -98,7 +98,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     with progress:
         known = _known(runs, stages)
     at = _chosen_patch(runs, known)
-    if address.asked(parameters.EDITS):
+    if address.raw(parameters.EDITS):
         progress.caption(
             "Your edits don't act here: both sentences are read by the unchanged model."
         )
@@ -393,7 +393,7 @@ def _offer_edit(runs: Runs, edit: Edit) -> None:
 
     No link: one to the page that is open would leave the address as it is.
     """
-    texts = [address.chosen(which) for which in (parameters.TEXT, parameters.TEXT2)]
+    texts = [address.get(which) for which in (parameters.TEXT, parameters.TEXT2)]
     if runs.direction == "denoise":
         texts.reverse()
     st.button(

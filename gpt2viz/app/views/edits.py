@@ -225,7 +225,7 @@ def _second(view: View) -> tuple[int, ...]:
 
 def _second_ids(model: Model) -> tuple[int, ...]:
     """The tokens of the second text, none where there is none. Raises ``TextError``."""
-    text = address.chosen(parameters.TEXT2)
+    text = address.get(parameters.TEXT2)
     first = sentence.has_end_of_text()
     return tuple(model.tokenizer.encode(text, end_of_text_first=first)) if text else ()
 
@@ -298,15 +298,15 @@ def _field(view: View, name: str) -> Any:
 def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
     """Put an edit at the end of the list; where the chosen head doesn't change, choose no head."""
     _add(frame, edit, why_not)
-    change = _change(key, address.chosen(parameters.EDITS))
-    at = address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+    change = _change(key, address.get(parameters.EDITS))
+    at = address.get(parameters.LAYER), address.get(parameters.HEAD)
     if change is not None and change[at] == 0 and change.any():
         choose_no_head()
 
 
 def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
     """Put an edit at the end of the list, unless the run would be impossible or ``why_not``."""
-    before = address.chosen(parameters.EDITS)
+    before = address.get(parameters.EDITS)
     if edit in before and not edit.declared.repeats:
         return
     after = (*before, edit)
@@ -337,7 +337,7 @@ def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
 
 def _toggle(frame: _Frame, query: int, key: int) -> None:
     edit = Edit("forbid", query=query, key=key)
-    before = address.chosen(parameters.EDITS)
+    before = address.get(parameters.EDITS)
     if edit in before:
         address.put(parameters.EDITS, tuple(other for other in before if other != edit))
     elif frame.causal and key > query:
@@ -350,7 +350,7 @@ def _toggle(frame: _Frame, query: int, key: int) -> None:
 
 def _undo(n: int, edit: Edit) -> None:
     """Take the ``n``-th edit back, from 0, if it is still that one."""
-    before = address.chosen(parameters.EDITS)
+    before = address.get(parameters.EDITS)
     if before[n : n + 1] == (edit,):
         address.put(parameters.EDITS, before[:n] + before[n + 1 :])
 

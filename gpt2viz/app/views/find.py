@@ -177,7 +177,7 @@ def _similarity_map(view: View, values: Scores, framed: tuple[int | None, int | 
 
 def _choosing() -> str:
     """A hint at what choosing a token of the sentence does, above the way to look."""
-    chosen, text = address.asked(parameters.FIND), address.asked(parameters.ON)
+    chosen, text = address.raw(parameters.FIND), address.raw(parameters.ON)
     if chosen == "look":
         return "Choose the token that looks."
     if chosen == "wiring":
@@ -273,7 +273,7 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
     offered = [*texts, "weights"]
     opening = "probe" if "probe" in offered else offered[0]
     on = address.choice(parameters.ON, offered, opening)
-    by_weights = address.chosen(parameters.ON) == "weights"
+    by_weights = address.get(parameters.ON) == "weights"
     known = list(WEIGHT_SCORES if by_weights else SCORES)
     score: str = st.segmented_control(
         "Rank the heads by",
@@ -411,7 +411,7 @@ def _query_and_opening(view: View) -> tuple[int, Look | None]:
     layer, head = controls.layer_and_head(view)
     query = view.query
     if query is None:
-        keys_alone = address.asked(parameters.KEYS) is not None
+        keys_alone = address.raw(parameters.KEYS) is not None
         query = view.n_tokens - 1 if keys_alone else int(looks.weights[layer, head].argmax())
     return query, looks.at(layer, head, query) or next(iter(looks.hardest(query, 1)), None)
 
@@ -537,7 +537,7 @@ def _paint(view: View) -> Callable[[Cell], None]:
         cell = PatternCell(where.row, where.column)
         if not paintable or (causal and cell.key > cell.query):
             return
-        before = address.chosen(parameters.CELLS)
+        before = address.get(parameters.CELLS)
         without = tuple(other for other in before if other != cell)
         address.put(parameters.CELLS, without if cell in before else (*before, cell))
 

@@ -427,7 +427,7 @@ def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
 
 def said_twice(view: View) -> tuple[str, Trace] | None:
     """The sentence said twice, and its run; None where that is too long, or has no space."""
-    text: str = address.chosen(parameters.TEXT)
+    text: str = address.get(parameters.TEXT)
     twice = f"{text} {text}"
     try:
         ids = view.model.tokenizer.encode(twice, end_of_text_first=sentence.has_end_of_text())

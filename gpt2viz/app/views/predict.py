@@ -61,7 +61,7 @@ def show() -> None:
 
 def _choosing() -> str:
     """A hint at what choosing a token of the sentence does."""
-    writes = address.asked(parameters.PREDICT) == "generate"
+    writes = address.raw(parameters.PREDICT) == "generate"
     return "" if writes else "Choose a token to see what comes after it."
 
 
@@ -314,7 +314,7 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
     with left:
         token = pick_token(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
     with right:  # a logit minus itself is nothing
-        others = [name for name in offered if name != address.chosen(parameters.EXPLAIN)]
+        others = [name for name in offered if name != address.get(parameters.EXPLAIN)]
         versus = pick_token(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
     return (best[0] if token is None else token), versus
 
@@ -322,7 +322,7 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
 def pick_token(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
     """Pick a token, ``offered`` or typed: its id, None for ``NONE``; or one message and the end."""
     widget = address.text(which, default)
-    written: str = address.chosen(which)
+    written: str = address.get(which)
     st.selectbox(
         title,
         offered if written in offered else [written, *offered],
@@ -632,7 +632,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
 
 def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
     """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
-    text = address.chosen(parameters.TEXT) + view.model.tokenizer.decode(ids)
+    text = address.get(parameters.TEXT) + view.model.tokenizer.decode(ids)
     again = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
     return text if tuple(again) == (*view.trace.token_ids, *ids) else None
 

@@ -174,7 +174,7 @@ def _checkpoints(view: View) -> bool:
         for doubt in training.doubts:
             st.warning(literal(doubt), icon=":material/warning:")
         address.choice(parameters.STEP, steps, steps[len(steps) // 2])
-        at: int = address.chosen(parameters.STEP)
+        at: int = address.get(parameters.STEP)
         with st.spinner("Reading the checkpoints …"):
             seen = checkpoint_runs.runs_by_step(view.trace.key, at)
             habits = checkpoint_runs.habits(view.model.name, at)
@@ -196,7 +196,7 @@ def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
         config = view.model.config
         address.choice(parameters.LAYER, range(config.n_layer), opening[0])
         address.choice(parameters.HEAD, range(config.n_head), opening[1])
-        return address.chosen(parameters.LAYER), address.chosen(parameters.HEAD)
+        return address.get(parameters.LAYER), address.get(parameters.HEAD)
     return controls.layer_and_head(view)
 
 

@@ -70,7 +70,7 @@ def ask(view: View, choices: DeltaGenerator) -> View:
     with choices:
         current = sentence.box(
             parameters.TEXT2,
-            proposed(view.trace.key) or address.chosen(parameters.TEXT),
+            proposed(view.trace.key) or address.get(parameters.TEXT),
             "Second sentence",
             help="The same model reads both, each on its own.",
             placeholder="Type another sentence and press Enter",
@@ -195,7 +195,7 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
 
 def put_match(a: int, b: int | None) -> None:
     """Let token ``a`` of the first text belong to ``b`` of the second. For callbacks."""
-    others = tuple(cell for cell in address.chosen(parameters.MATCH) if cell.query != a)
+    others = tuple(cell for cell in address.get(parameters.MATCH) if cell.query != a)
     address.put(parameters.MATCH, others if b is None else (*others, Cell(a, b)))
 
 
@@ -302,7 +302,7 @@ def _open_pair(pair: Pair) -> None:
     address.put(parameters.TEXT, pair.clean)
     address.put(parameters.TEXT2, pair.corrupted)
     for chosen in (parameters.PATCH, parameters.RIGHT, parameters.WRONG):
-        address.respell(chosen, "")
+        address.set_raw(chosen, "")
     popover.close("pairs")
 
 

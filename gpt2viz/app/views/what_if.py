@@ -30,7 +30,7 @@ def show() -> None:
 
 def _choosing() -> str:
     """A hint at what choosing a token of the sentence does."""
-    patches = address.asked(parameters.WHAT_IF) == "depends"
+    patches = address.raw(parameters.WHAT_IF) == "depends"
     return "" if patches else sentence.LIGHT_UP
 
 
