@@ -14,7 +14,7 @@ from gpt2viz.labels import pluralize
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import pair_table, reason_map
-from gpt2viz.pictures.from_trace import head_picture, head_stage, mask_of
+from gpt2viz.pictures.from_trace import mask_of, stage_panel, stage_picture
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Heatmaps, Picture
 from gpt2viz.pictures.plotly.base import Figure
@@ -43,14 +43,14 @@ def heatmap(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights
     farthest from 0. Raises ``StageError`` and ``PlaceError`` as ``trace.stage`` does.
     """
     trace.stage(stage, layer, head)  # for its errors, which name what there is
-    return _on_its_own(head_picture(trace, layer, head, stage), 660)
+    return _on_its_own(stage_picture(trace, stage, layer, head), 660)
 
 
 def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
     """One stage of every head of a layer, side by side on one scale."""
     across = 3 if trace.config.n_head <= 9 else 4
     panels = [
-        pool_panel(head_stage(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
+        pool_panel(stage_panel(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
         for n in range(trace.config.n_head)
     ]
     picture = Heatmaps(
@@ -72,7 +72,7 @@ def overview(trace: Trace) -> Figure:
 
 def table(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> pd.DataFrame:
     """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
-    return panel_table(head_stage(trace, trace.labels, stage, layer, head, ""))
+    return panel_table(stage_panel(trace, trace.labels, stage, layer, head, ""))
 
 
 def html(trace: Trace) -> str:

@@ -18,14 +18,14 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_703, 44_000),
-    "of them app/": (24_240, 17_500),
+    "product lines": (56_699, 44_000),
+    "of them app/": (24_239, 17_500),
     "lines of tests and benchmarks": (49_830, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (79, 10),
-    "names that say nothing": (598, 0),
-    "docstrings that ask": (218, 0),
+    "names that say nothing": (592, 0),
+    "docstrings that ask": (214, 0),
 }
 
 #: Participles and function words, which aren't nouns, and a word with too many meanings.

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, largest
 from gpt2viz.errors import ArgumentError
-from gpt2viz.run.stages import StageName
+from gpt2viz.run.stages import Place, StageName
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
-#: (stage key, layer), as ``Trace.stage`` takes them.
-Place = tuple[StageName, int | None]
 
 
 class Pair(NamedTuple):

@@ -24,6 +24,7 @@ from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
+from gpt2viz.run.stages import stream_before
 from gpt2viz.run.trace import Trace, check_run
 
 Places = Sequence[int] | NDArray[np.int64]
@@ -391,8 +392,7 @@ class _Stream:
 
 def _sigma(model: Model, trace: Trace, layer: int) -> Numbers:
     """The σ of a layer's ln_1 at every token: (T,)."""
-    before = ("residual_out", layer - 1) if layer else ("embedding", None)
-    x = trace.stage(*before)[0].astype(np.float64)  # (T, C)
+    x = trace.stage(*stream_before(layer))[0].astype(np.float64)  # (T, C)
     sigma: Numbers = np.sqrt(x.var(axis=-1) + model.config.layer_norm_epsilon)
     return sigma
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpt2viz.arrays import Array
-from gpt2viz.run.stages import STAGES
+from gpt2viz.run.stages import places
 from gpt2viz.run.trace import Trace
 
 
@@ -51,13 +51,7 @@ def first_not_finite(trace: Trace) -> NotFinite | None:
 
 
 def _in_order(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
-    kept = [stage for stage in STAGES if stage.kept and stage.key != "masked_scores"]
-    for stage in kept:
-        if not stage.per_layer and stage.key != "final_norm":
-            yield stage.label, None, trace.stage(stage.key)
-    for layer in range(trace.config.n_layer):
-        for stage in kept:
-            if stage.per_layer:
-                yield stage.label, layer, trace.stage(stage.key, layer)
-    yield "Final LayerNorm", None, trace.stage("final_norm")
+    for _, stage, layer in places(trace.config.n_layer):
+        if stage.kept and stage.masked != "−∞":
+            yield stage.label, layer, trace.stage(stage.key, layer)
     yield "Probabilities of the next token", None, trace.next_token_probabilities

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpt2viz import GPT2VizError, Trace, export, files
 from gpt2viz.cli.options import nonfinite_as_none
@@ -17,12 +17,10 @@ from gpt2viz.export import (
     About,
     about,
 )
-from gpt2viz.labels import label
-from gpt2viz.pictures.from_trace import head_picture, head_stage
-from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.from_trace import stage_panel, stage_picture
+from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.pictures.pooling import GRID, pool_panel
-from gpt2viz.run.stages import HEAD_STAGES, STAGE, StageName
+from gpt2viz.run.stages import STAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 
 #: The endings of files, pictures first.
 KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
-#: A picture's smallest and largest height in pixels, and what a row of it takes.
-_LOW, _HIGH, _ROW = 320, 900, 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,18 +47,8 @@ class Tensor:
     @cached_property
     def panel(self) -> Panel:
         """The numbers (T, T), (T, hs) or (T, C) with the tokens beside them."""
-        labels = [label(part) for part in self.run.token_bytes]
-        if self.layer is not None and self.head is not None:
-            return head_stage(self.run, labels, self.key, self.layer, self.head, self.about.title)
-        values = self.run.stage(cast("StageName", self.key), self.layer)
-        return Panel(
-            title=self.about.title,
-            values=values[0] if values.ndim == 3 else values,
-            rows=Axis("token", labels),
-            columns=Axis("channel", [str(n) for n in range(values.shape[-1])]),
-            name=self.key,
-            quantity=STAGE[self.key].quantity,
-        )
+        run = self.run
+        return stage_panel(run, run.labels, self.key, self.layer, self.head, self.about.title)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -74,13 +60,7 @@ class Tensor:
     @property
     def picture(self) -> Heatmaps:
         """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
-        if self.layer is not None and self.head is not None:
-            return head_picture(self.run, self.layer, self.head, self.key)
-        panel = pool_panel(self.panel, GRID)
-        height = min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
-        scale = STAGE[self.key].scale
-        bar = panel.quantity
-        return Heatmaps(self.about.title, [panel], scale, height=height, numbers=0, bar=bar)
+        return stage_picture(self.run, self.key, self.layer, self.head)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -122,8 +102,8 @@ def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
     Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
     """
     check_head(run, layer, head)
-    of_head = key in HEAD_STAGES
-    return Tensor(run, key, layer if STAGE[key].per_layer else None, head if of_head else None)
+    stage = STAGE[key]
+    return Tensor(run, key, layer if stage.per_layer else None, head if stage.of_head else None)
 
 
 def check_head(run: Trace, layer: int, head: int) -> None:

@@ -13,7 +13,7 @@ from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import escape_controls
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.stages import HEAD_STAGES, STAGE, STAGES, from_transformer_lens
+from gpt2viz.run.stages import STAGE, STAGES, from_transformer_lens
 
 #: The stages whose numbers a run keeps.
 KEPT = [stage.key for stage in STAGES if stage.kept]
@@ -115,7 +115,7 @@ def _stage_and_layer(
         raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
     if None not in (named, layer) and named != layer:
         raise click.UsageError(f"--stage names layer {named}: leave --layer out")
-    if head is not None and stage not in HEAD_STAGES:
+    if head is not None and not STAGE[stage].of_head:
         raise click.UsageError(f"{stage} belongs to no head: leave --head out")
     return stage, layer if named is None else named
 

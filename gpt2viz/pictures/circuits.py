@@ -13,7 +13,7 @@ from gpt2viz.analysis.circuits import ByDistance, Foretold, Numbers, Ranked
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.labels import signed
-from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Picture, Role, Series
 from gpt2viz.run.trace import Trace
@@ -178,7 +178,7 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
 def joint_pattern(found: VirtualHead, trace: Trace, labels: Sequence[str]) -> Panel:
     """The pattern of two heads as one on a text: (T, T), queries down and keys across."""
     (a, b), (c, d) = found.sender, found.receiver
-    panel = head_stage(trace, labels, "weights", c, d, f"{c}.{d} of what {a}.{b} took")
+    panel = stage_panel(trace, labels, "weights", c, d, f"{c}.{d} of what {a}.{b} took")
     values = found.pattern(trace).astype(np.float32)
     return replace(
         panel, values=values, name="joint", quantity="weight through both heads", head=None

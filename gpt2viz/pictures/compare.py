@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.comparison import Nearest, Pair, Path, Place
+from gpt2viz.analysis.comparison import Nearest, Pair, Path
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.from_trace import (
     difference,
-    head_stage,
     mean_of_heads,
     one_head,
+    stage_panel,
     weights_measure,
 )
 from gpt2viz.pictures.palette import POINTS
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves
+from gpt2viz.run.stages import Place
 from gpt2viz.run.trace import Trace
 
 
@@ -111,7 +112,7 @@ def side_panel(
     if head is None:
         mean = mean_of_heads(weights_measure(trace, labels, layer))
         return one_head(mean, 0, title, "weights")
-    return head_stage(trace, labels, "weights", layer, head, title)
+    return stage_panel(trace, labels, "weights", layer, head, title)
 
 
 def difference_of_matched(

@@ -15,7 +15,7 @@ from gpt2viz.analysis.patterns import as_weights
 from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES
 from gpt2viz.pictures.every_head import HeadMaps, MapRow
-from gpt2viz.pictures.from_trace import head_stage, hidden_in, mask_of
+from gpt2viz.pictures.from_trace import hidden_in, mask_of, stage_panel
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, block_starts, pool_by_maximum, pool_panel
@@ -147,7 +147,7 @@ def best_heads(
     for row in table.to_dict("records"):
         layer, head = int(row["layer"]), int(row["head"])
         title = f"Layer {layer} · Head {head}: {row[by]:.3f}"
-        panel = head_stage(trace, labels, "weights", layer, head, title)
+        panel = stage_panel(trace, labels, "weights", layer, head, title)
         found.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from gpt2viz.pictures.panel import Axis, HeadOfRun, Mask, Matrix, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.stages import STAGE, HeadStageName, Scale
+from gpt2viz.run.stages import STAGE, Scale
 from gpt2viz.run.trace import Trace
 
-#: The stages on which the mask shows, and what it makes of a number: those before it don't know
-#: of it yet.
-_MASKED = {"masked_scores": "−∞", "weights": "exactly 0"}
+#: The smallest and largest height in pixels of a picture of the stream, and a row's.
+_LOW, _HIGH, _ROW = 320, 900, 28
 
 
 class Hidden(NamedTuple):
@@ -39,7 +38,7 @@ class Hidden(NamedTuple):
 
     def text(self, key: str = "weights") -> str:
         """What the pointer says of a masked cell of the stage ``key``."""
-        return f"masked: {_MASKED[key]}, because {self.why}"
+        return f"masked: {STAGE[key].masked}, because {self.why}"
 
     @property
     def why(self) -> str:
@@ -81,39 +80,42 @@ def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
     )
 
 
-def head_stage(
-    trace: Trace, labels: Sequence[str], key: str, layer: int, head: int, title: str
+def stage_panel(
+    trace: Trace, labels: Sequence[str], key: str, layer: int | None, head: int | None, title: str
 ) -> Panel:
-    """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
+    """One stage: (T, T) with queries down and keys across, or (T, channels).
 
-    ``key`` is one of ``HEAD_STAGES``; ``labels`` are the T tokens as written on screen.
+    Of a stage that every head has, ``head`` says which; ``labels`` are the T tokens as written on
+    screen.
     """
     stage = STAGE[key]
-    values = trace.stage(cast("HeadStageName", key), layer, head)
-    pairs = stage.axes[-1] == "T"
+    values = trace.stage(stage.key, layer, head)
+    values = values[0] if values.ndim == 3 else values
+    name = "dimension" if stage.of_head else "channel"
+    channels = Axis(name, [str(n) for n in range(values.shape[1])])
     return Panel(
         title=title,
         values=values,
-        rows=Axis("query", labels) if pairs else Axis("token", labels),
-        columns=Axis("key", labels)
-        if pairs
-        else Axis("dimension", [str(n) for n in range(values.shape[1])]),
+        rows=Axis("query" if stage.of_pairs else "token", labels),
+        columns=Axis("key", labels) if stage.of_pairs else channels,
         name=key,
         quantity=stage.quantity,
-        masked=mask_of(trace, layer, head) if key in _MASKED else None,
-        masked_text=hidden_in(trace).text(key) if key in _MASKED else "",
+        masked=mask_of(trace, layer or 0, head or 0) if stage.masked else None,
+        masked_text=hidden_in(trace).text(key) if stage.masked else "",
         masked_name=hidden_in(trace).name,
-        head=HeadOfRun(trace.key, layer, head) if pairs else None,
+        head=HeadOfRun(trace.key, layer or 0, head or 0) if stage.of_pairs else None,
     )
 
 
-def head_picture(trace: Trace, layer: int, head: int, key: str) -> Heatmaps:
-    """One stage of one head, large; above ``GRID`` tokens each point is a block's number."""
+def stage_picture(trace: Trace, key: str, layer: int | None, head: int | None) -> Heatmaps:
+    """One stage, large; above ``GRID`` tokens each point is a block's number."""
     stage = STAGE[key]
-    title = f"{stage.label} · Layer {layer} · Head {head}"
-    panel = pool_panel(head_stage(trace, trace.labels, key, layer, head, title), GRID)
-    numbers = NUMBERS_FIT_LARGE if panel.columns.title == "key" else 0
-    return Heatmaps(title, [panel], stage.scale, height=540, numbers=numbers, bar=panel.quantity)
+    parts = [f"{name} {n}" for name, n in (("Layer", layer), ("Head", head)) if n is not None]
+    title = " · ".join((stage.label, *parts))
+    panel = pool_panel(stage_panel(trace, trace.labels, key, layer, head, title), GRID)
+    height = 540 if stage.of_head else min(_HIGH, max(_LOW, 120 + _ROW * len(panel.values)))
+    numbers = NUMBERS_FIT_LARGE if stage.of_pairs else 0
+    return Heatmaps(title, [panel], stage.scale, height=height, numbers=numbers, bar=panel.quantity)
 
 
 #: The scale of differences between weights reaches at least that far.

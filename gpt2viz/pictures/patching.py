@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpt2viz.labels import pluralize, shorten, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps
-from gpt2viz.run.edit_kinds import PATCH_TARGETS, STREAMS
+from gpt2viz.run.edit_kinds import STREAMS, target_label
 from gpt2viz.run.edits import Edit
 
 if TYPE_CHECKING:  # torch stays out of the pictures
@@ -42,7 +42,7 @@ class Shares:
     @property
     def title(self) -> str:
         """What is drawn, and what of it is an estimate."""
-        name, layers = PATCH_TARGETS[self.stage].title, len(self.values)
+        name, layers = target_label(self.stage), len(self.values)
         if self.exact == layers:
             return name
         return f"{name}: first-order estimate{f' from layer {self.exact} on' * bool(self.exact)}"

@@ -18,9 +18,10 @@ from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import Attend
 from gpt2viz.model.tuning import threads
 from gpt2viz.run.captured import Place
+from gpt2viz.run.stages import STAGES
 
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
-FROM_HEADS = ("scores", "scaled_scores", "masked_scores", "weights", "head_output")
+FROM_HEADS = tuple(stage.key for stage in STAGES if stage.module == f"attn.attend.{stage.key}")
 #: … and from the start of the stream and all that was added to it.
 FROM_STREAM = ("residual_mid", "residual_out")
 

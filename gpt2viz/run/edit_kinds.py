@@ -20,6 +20,7 @@ import numpy as np
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError, PluginError
 from gpt2viz.plugins import EDITS, Registry, blamed
+from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
 if TYPE_CHECKING:  # torch takes a second, and a list of edits needs none of it
     from torch import Tensor
@@ -74,55 +75,26 @@ class Kind:
     repeats: bool = False
 
 
-class PatchTarget(NamedTuple):
-    """A part of a run that a patch can replace, by its words.
-
-    ``title`` is a menu's; ``label`` begins the sentence of a patch; ``phrase`` stands within one,
-    {at} for its token or head. ``of_head`` targets belong to one head, the others to the stream.
-    """
-
-    title: str
-    label: str
-    phrase: str
-    of_head: bool = True
-
-
-_OF_HEAD = "Layer {layer} head {head}: "
-PATCH_TARGETS: Mapping[str, PatchTarget] = {
-    "residual_in": PatchTarget(
-        "Stream before the layer",
-        "The stream before layer {layer}",
-        "the stream of {at} before layer {layer}",
-        of_head=False,
-    ),
-    "attention_output": PatchTarget(
-        "What attention adds",
-        "Layer {layer}: what attention adds",
-        "what attention of layer {layer} adds at {at}",
-        of_head=False,
-    ),
-    "mlp_output": PatchTarget(
-        "What the MLP adds",
-        "Layer {layer}: what the MLP adds",
-        "what the MLP of layer {layer} adds at {at}",
-        of_head=False,
-    ),
-    "head_output": PatchTarget(
-        "Head output", f"{_OF_HEAD}output", "the output of head {layer}.{at}"
-    ),
-    "q": PatchTarget("Query", f"{_OF_HEAD}query", "the queries of head {layer}.{at}"),
-    "k": PatchTarget("Key", f"{_OF_HEAD}key", "the keys of head {layer}.{at}"),
-    "v": PatchTarget("Value", f"{_OF_HEAD}value", "the values of head {layer}.{at}"),
-    "weights": PatchTarget(
-        "Attention weights",
-        f"{_OF_HEAD}attention weights",
-        "the attention weights of head {layer}.{at}",
-    ),
+#: The parts of a run that a patch can replace, in words; {at} stands for a token, or a head.
+PATCH_TARGETS: Mapping[str, str] = {
+    "residual_in": "the stream of {at} before layer {layer}",
+    "attention_output": "what attention of layer {layer} adds at {at}",
+    "mlp_output": "what the MLP of layer {layer} adds at {at}",
+    "head_output": "the output of head {layer}.{at}",
+    "q": "the queries of head {layer}.{at}",
+    "k": "the keys of head {layer}.{at}",
+    "v": "the values of head {layer}.{at}",
+    "weights": "the attention weights of head {layer}.{at}",
 }
 #: The targets in the stream, by layer and position …
-STREAMS = tuple(name for name, target in PATCH_TARGETS.items() if not target.of_head)
+STREAMS = tuple(target for target in PATCH_TARGETS if target not in HEAD_STAGES)
 #: … and those of a head.
-OF_HEADS = tuple(name for name, target in PATCH_TARGETS.items() if target.of_head)
+OF_HEADS = tuple(target for target in PATCH_TARGETS if target in HEAD_STAGES)
+
+
+def target_label(target: str) -> str:
+    """The name of a patch target, on its own."""
+    return STAGE[target].label if target in STAGE else "Stream before the layer"
 
 
 def _switch_off(edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
@@ -178,9 +150,12 @@ def _window(edit: Edit, _token: TokenName) -> str:
 
 
 def _patched(edit: Edit, token: TokenName) -> str:
-    target = PATCH_TARGETS[edit.stage or ""].label.format(layer=edit.layer, head=edit.head)
-    at = "" if edit.position is None else f" at {token(edit.position)}"
-    return f"{target}{at}, as in the second text"
+    at = "every token" if edit.position is None else token(edit.position)
+    of_head = edit.stage in OF_HEADS
+    words = PATCH_TARGETS[edit.stage or ""]
+    words = words.format(layer=edit.layer, at=edit.head if of_head else at)
+    words += f" at {at}" if of_head and edit.position is not None else ""
+    return f"{words[0].upper()}{words[1:]}, as in the second text"
 
 
 _OURS = (

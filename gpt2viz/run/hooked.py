@@ -66,7 +66,7 @@ class Hook(Edit):
     @property
     def module(self) -> str:
         """The module that puts the stage out."""
-        return STAGE[self.stage or ""].path.format(layer=self.layer)
+        return STAGE[self.stage or ""].path(self.layer)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")

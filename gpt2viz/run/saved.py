@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +23,7 @@ from gpt2viz.model.weights import Stored, declared
 from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
-from gpt2viz.run.stages import STAGES
+from gpt2viz.run.stages import axis_sizes, places
 from gpt2viz.run.trace import TensorRecord, Trace, readable
 from gpt2viz.run.tracer import token_ids, trace
 
@@ -201,22 +201,14 @@ def _edits(text: str) -> tuple[Edit, ...]:
 
 
 def _kept(file: _File, config: GPT2Config, T: int) -> Iterator[tuple[Place, torch.Tensor]]:
-    """What the run kept, of T tokens."""
-    sizes = {"B": 1, "T": T, "C": config.n_embd, "nh": config.n_head, "hs": config.head_dim}
-    for place, axes in _places(file.arrays, config.n_layer):
-        array = file.read(array_name(place), tuple(sizes[axis] for axis in axes), "float32")
-        yield place, torch.from_numpy(array)
-
-
-def _places(found: Collection[str], n_layer: int) -> Iterator[tuple[Place, tuple[str, ...]]]:
-    """What a run kept, and its axes: every stage, but for those that a long one leaves out."""
-    follow = (*FROM_HEADS, *FROM_STREAM)
-    for stage in STAGES:
-        layers = range(n_layer) if stage.per_layer else (None,)
-        places = [(stage.key, layer) for layer in layers]
-        left_out = stage.key in follow and not any(array_name(place) in found for place in places)
+    """The stages that the run kept, of T tokens: all but those that a long one leaves out."""
+    sizes = axis_sizes(config, T)
+    there = {name.partition(".")[0] for name in file.arrays}
+    for _, stage, layer in places(config.n_layer):
+        left_out = stage.key in (*FROM_HEADS, *FROM_STREAM) and stage.key not in there
         if stage.kept and not left_out:
-            yield from ((place, stage.axes) for place in places)
+            name, size = array_name((stage.key, layer)), tuple(sizes[axis] for axis in stage.axes)
+            yield (stage.key, layer), torch.from_numpy(file.read(name, size, "float32"))
 
 
 def _check_weights(

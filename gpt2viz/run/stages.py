@@ -1,7 +1,8 @@
-"""Every tensor that a run makes, declared once: what it is called, its axes, how it is drawn.
+"""The graph of a run: every tensor that it makes, of which others, and all words about it.
 
-Hooks, shape table, axis titles and pictures all read this list. To show another tensor, add a
-tap in ``network.py`` and one line here.
+Hooks, shape table, axis titles, pictures, the page Head, the diagram of the model, the docs' tables
+and other tools' names all read this list. To show another tensor, add a tap in ``network.py`` and
+one stage here.
 
 The last two axes of the (T, T) stages are query (rows) and key (columns).
 """
@@ -12,8 +13,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby, product
+from operator import attrgetter
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 from gpt2viz.errors import PlaceError, StageError
 from gpt2viz.model.config import GPT2Config
@@ -47,6 +50,9 @@ StageName = Literal[
     "last_logits",
 ]
 
+#: A stage and the layer that made it, None outside the layers.
+Place = tuple[StageName, int | None]
+
 #: What the letters of the axes mean.
 AXES: Mapping[str, str] = MappingProxyType(
     {
@@ -62,172 +68,224 @@ AXES: Mapping[str, str] = MappingProxyType(
 )
 
 
+#: A token asks with its query, and is asked by its key for its value.
+Role = Literal["", "query", "key", "value"]
+_COLORS = {"query": "blue", "key": "orange", "value": "green"}
+
+_STREAM = ("B", "T", "C")
+_HEAD = ("B", "nh", "T", "hs")
+_PAIRS = ("B", "nh", "T", "T")
+
+
 @dataclass(frozen=True)
 class Stage:
     """One tensor of the forward pass.
 
-    ``path`` is the module whose output it is; ``{layer}`` stands for the layer's number.
-    ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero.
+    ``module`` puts it out, a part of every layer's block where it is made ``per_layer``. ``reads``
+    are the keys of the stages that it is made of: "residual_in" is the stream before the layer, and
+    outside the layers "residual_out" is the last one's.
+    ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero. ``role`` is
+    that of its rows in attention, and ``masked`` the number that the mask makes, where it shows.
     ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
-    ``elsewhere`` is TransformerLens' hook point of the same numbers, N a layer's number, "" for
-    none: see ``TRANSFORMER_LENS``.
+    ``hook`` is TransformerLens' hook point of the same numbers, of every layer's block where that
+    makes them; "" for none.
     """
 
     key: StageName
     label: str
     formula: str
-    path: str
-    axes: tuple[str, ...]
+    module: str
+    reads: tuple[str, ...] = ()
+    axes: tuple[str, ...] = _STREAM
     scale: Scale = "signed"
+    role: Role = ""
+    masked: str = ""
     kept: bool = True
-    elsewhere: str = ""
+    hook: str = ""
+    per_layer: bool = True
+
+    @property
+    def of_head(self) -> bool:
+        """True where every head has one of its own."""
+        return "nh" in self.axes
+
+    @property
+    def of_pairs(self) -> bool:
+        """True where it has a number for every query and key."""
+        return self.axes[-1] == "T"
+
+    @property
+    def color(self) -> str:
+        """The color of its letter in texts, Q, K or V; "" where it has none."""
+        return _COLORS.get(self.role, "")
 
     @property
     def quantity(self) -> str:
-        """What one of its numbers is, in a word or two."""
-        if self.key == "weights":
-            return "attention weight"
-        return "score" if "scores" in self.key else "value"
+        """The name of one of its numbers."""
+        if self.of_pairs:
+            return "attention weight" if self.scale == "unit" else "score"
+        return "value"
 
-    @property
-    def per_layer(self) -> bool:
-        """True where every layer makes one of its own."""
-        return "{layer}" in self.path
+    def path(self, layer: int | None) -> str:
+        """The name of the module that puts it out, in a layer where every one has it."""
+        return f"h.{layer}.{self.module}" if self.per_layer else self.module
 
+    def in_transformer_lens(self, layer: object) -> str:
+        """Its name in TransformerLens; "" where that has no hook point for these numbers."""
+        return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
-_STREAM = ("B", "T", "C")
-_HEAD = ("B", "nh", "T", "hs")
-_PAIRS = ("B", "nh", "T", "T")
-_H = "h.{layer}."
-_B = "blocks.N."
 
 STAGES: tuple[Stage, ...] = (
-    Stage("token_embedding", "Token embedding", "wte[id]", "wte", _STREAM, elsewhere="hook_embed"),
+    Stage(
+        "token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed", per_layer=False
+    ),
     Stage(
         "position_embedding",
         "Position embedding",
         "wpe[0 … T−1]",
         "wpe",
-        ("T", "C"),
-        elsewhere="hook_pos_embed",
+        axes=("T", "C"),
+        hook="hook_pos_embed",
+        per_layer=False,
     ),
     Stage(
         "embedding",
         "Residual stream at the start",
         "token + position",
         "drop",
-        _STREAM,
-        elsewhere="blocks.0.hook_resid_pre",
+        ("token_embedding", "position_embedding"),
+        hook="blocks.0.hook_resid_pre",
+        per_layer=False,
     ),
-    Stage("ln_1", "LayerNorm before attention", "LN(x)", _H + "ln_1", _STREAM, kept=False),
-    Stage("qkv", "Q, K and V in one", "x·W + b", _H + "attn.c_attn", ("B", "T", "3C"), kept=False),
-    Stage("q", "Queries Q", "x·W_Q + b_Q", _H + "attn.q", _HEAD, elsewhere=_B + "attn.hook_q"),
-    Stage("k", "Keys K", "x·W_K + b_K", _H + "attn.k", _HEAD, elsewhere=_B + "attn.hook_k"),
-    Stage("v", "Values V", "x·W_V + b_V", _H + "attn.v", _HEAD, elsewhere=_B + "attn.hook_v"),
-    Stage("scores", "Raw scores", "Q·Kᵀ", _H + "attn.attend.scores", _PAIRS),
-    Stage("scaled_scores", "Scaled scores", "Q·Kᵀ / √hs", _H + "attn.attend.scaled_scores", _PAIRS),
+    Stage("ln_1", "LayerNorm before attention", "LN(x)", "ln_1", ("residual_in",), kept=False),
+    Stage(
+        "qkv",
+        "Q, K and V in one",
+        "x·W + b",
+        "attn.c_attn",
+        ("ln_1",),
+        ("B", "T", "3C"),
+        kept=False,
+    ),
+    Stage(
+        "q", "Queries Q", "x·W_Q + b_Q", "attn.q", ("qkv",), _HEAD, role="query", hook="attn.hook_q"
+    ),
+    Stage("k", "Keys K", "x·W_K + b_K", "attn.k", ("qkv",), _HEAD, role="key", hook="attn.hook_k"),
+    Stage(
+        "v", "Values V", "x·W_V + b_V", "attn.v", ("qkv",), _HEAD, role="value", hook="attn.hook_v"
+    ),
+    Stage("scores", "Raw scores", "Q·Kᵀ", "attn.attend.scores", ("q", "k"), _PAIRS),
+    Stage(
+        "scaled_scores",
+        "Scaled scores",
+        "Q·Kᵀ / √hs",
+        "attn.attend.scaled_scores",
+        ("scores",),
+        _PAIRS,
+    ),
     Stage(
         "masked_scores",
         "Masked scores",
         "−∞ for later keys",
-        _H + "attn.attend.masked_scores",
+        "attn.attend.masked_scores",
+        ("scaled_scores",),
         _PAIRS,
-        elsewhere=_B + "attn.hook_attn_scores",
+        masked="−∞",
+        hook="attn.hook_attn_scores",
     ),
     Stage(
         "weights",
         "Attention weights",
         "softmax",
-        _H + "attn.attend.weights",
+        "attn.attend.weights",
+        ("masked_scores",),
         _PAIRS,
         "unit",
-        elsewhere=_B + "attn.hook_pattern",
+        masked="exactly 0",
+        hook="attn.hook_pattern",
     ),
     Stage(
         "head_output",
         "Head output",
         "weights·V",
-        _H + "attn.attend.head_output",
+        "attn.attend.head_output",
+        ("weights", "v"),
         _HEAD,
-        elsewhere=_B + "attn.hook_z",
+        hook="attn.hook_z",
     ),
     Stage(
         "projected",
         "Heads merged and projected",
         "concat(heads)·W_O + b_O",
-        _H + "attn.c_proj",
-        _STREAM,
+        "attn.c_proj",
+        ("head_output",),
         kept=False,
     ),
     Stage(
         "attention_output",
         "Attention's addition",
         "after dropout (off)",
-        _H + "attn",
-        _STREAM,
-        elsewhere=_B + "hook_attn_out",
+        "attn",
+        ("projected",),
+        hook="hook_attn_out",
     ),
     Stage(
         "residual_mid",
         "Stream after attention",
         "x + attention",
-        _H + "residual_mid",
-        _STREAM,
-        elsewhere=_B + "hook_resid_mid",
+        "residual_mid",
+        ("residual_in", "attention_output"),
+        hook="hook_resid_mid",
     ),
-    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", _H + "ln_2", _STREAM, kept=False),
-    Stage("mlp_in", "MLP, widened", "x·W + b", _H + "mlp.c_fc", ("B", "T", "F"), kept=False),
-    Stage("mlp_act", "MLP, activated", "f(x)", _H + "mlp.act", ("B", "T", "F"), kept=False),
-    Stage("mlp_projected", "MLP, back to C", "x·W + b", _H + "mlp.c_proj", _STREAM, kept=False),
+    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", "ln_2", ("residual_mid",), kept=False),
+    Stage("mlp_in", "MLP, widened", "x·W + b", "mlp.c_fc", ("ln_2",), ("B", "T", "F"), kept=False),
+    Stage("mlp_act", "MLP, activated", "f(x)", "mlp.act", ("mlp_in",), ("B", "T", "F"), kept=False),
+    Stage("mlp_projected", "MLP, back to C", "x·W + b", "mlp.c_proj", ("mlp_act",), kept=False),
     Stage(
         "mlp_output",
         "The MLP's addition",
         "after dropout (off)",
-        _H + "mlp",
-        _STREAM,
-        elsewhere=_B + "hook_mlp_out",
+        "mlp",
+        ("mlp_projected",),
+        hook="hook_mlp_out",
     ),
     Stage(
         "residual_out",
         "Stream after the layer",
         "x + MLP",
-        _H + "residual_out",
-        _STREAM,
-        elsewhere=_B + "hook_resid_post",
+        "residual_out",
+        ("residual_mid", "mlp_output"),
+        hook="hook_resid_post",
     ),
     Stage(
         "final_norm",
         "Final LayerNorm",
         "LN(x)",
         "ln_f",
-        _STREAM,
-        elsewhere="ln_final.hook_normalized",
+        ("residual_out",),
+        hook="ln_final.hook_normalized",
+        per_layer=False,
     ),
     Stage(
         "last_logits",
         "Logits after the last token",
         "x·W_Eᵀ",
         "lm_head",
+        ("final_norm",),
         ("B", "1", "n_vocab"),
         kept=False,
+        per_layer=False,
     ),
 )
 
 STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
 
 #: The stages with a number for every query and key.
-PAIR_STAGES = tuple(stage.key for stage in STAGES if stage.axes == _PAIRS)
+PAIR_STAGES = tuple(stage.key for stage in STAGES if stage.of_pairs)
 
-#: The eight stages of one head, in the order in which they are computed.
-HEAD_STAGES: tuple[HeadStageName, ...] = (
-    "q",
-    "k",
-    "v",
-    "scores",
-    "scaled_scores",
-    "masked_scores",
-    "weights",
-    "head_output",
+#: The stages of one head, in the order in which they are computed.
+HEAD_STAGES = cast(
+    "tuple[HeadStageName, ...]", tuple(stage.key for stage in STAGES if stage.of_head)
 )
 
 
@@ -236,18 +294,18 @@ HEAD_STAGES: tuple[HeadStageName, ...] = (
 #: layer before left. The numbers are those that it has of a model loaded by
 #: ``from_pretrained_no_processing``: otherwise it folds LayerNorms and centres what is written to
 #: the stream. Shapes are ours: what a head has is (B, nh, T, hs), not (B, T, nh, hs).
-TRANSFORMER_LENS: Mapping[str, str] = MappingProxyType(
+TRANSFORMER_LENS: Mapping[str, StageName] = MappingProxyType(
     {
-        stage.elsewhere.replace("blocks.0.", "blocks.N."): stage.key
+        stage.in_transformer_lens("N").replace("blocks.0.", "blocks.N."): stage.key
         for stage in STAGES
-        if stage.elsewhere
+        if stage.hook
     }
     | {"blocks.N.hook_resid_pre": "residual_out"}
 )
 _IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
 
 
-def from_transformer_lens(name: str, n_layer: int) -> tuple[str, int | None]:
+def from_transformer_lens(name: str, n_layer: int) -> Place:
     """Stage and layer of one of TransformerLens' names, such as "blocks.0.attn.hook_pattern".
 
     Raises ``StageError`` for what isn't one of ``TRANSFORMER_LENS``, and ``PlaceError`` for a layer
@@ -260,12 +318,8 @@ def from_transformer_lens(name: str, n_layer: int) -> tuple[str, int | None]:
         raise StageError(f"no {name!r:.80} in a trace; of TransformerLens' names: {known}")
     if match is None:
         return key, None
-    layer = int(match[1])
-    if layer >= n_layer:
-        raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
-    if match[2] == "hook_resid_pre":
-        return (key, layer - 1) if layer else ("embedding", None)
-    return key, layer
+    check_layer(STAGE[key], layer := int(match[1]), n_layer)
+    return stream_before(layer) if match[2] == "hook_resid_pre" else (key, layer)
 
 
 def in_transformer_lens(key: str, layer: int | None) -> str:
@@ -273,7 +327,7 @@ def in_transformer_lens(key: str, layer: int | None) -> str:
 
     Of two names of the same numbers, that of the layer which made them.
     """
-    return STAGE[key].elsewhere.replace("blocks.N.", f"blocks.{layer}.")
+    return STAGE[key].in_transformer_lens(layer)
 
 
 def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
@@ -284,34 +338,43 @@ def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     doesn't have.
     """
     if "hook_" in name:
-        key, layer = from_transformer_lens(name, n_layer)
-        return STAGE[key], layer
+        known, layer = from_transformer_lens(name, n_layer)
+        return STAGE[known], layer
     key, _, number = name.partition(".")
     if key not in STAGE or not re.fullmatch("[0-9]{0,6}", number):
         raise StageError(f"There is no stage {name!r:.80}. There are: {' '.join(STAGE)}.")
-    stage = STAGE[key]
-    if stage.per_layer != bool(number):
-        needs = f"needs a layer, as in {key}.0" if stage.per_layer else "belongs to no layer"
-        raise PlaceError(f"{name!r}: stage {key} {needs}.")
-    if number and int(number) >= n_layer:
-        raise PlaceError(f"{name!r}: this model has layers 0 to {n_layer - 1}.")
-    return stage, int(number) if number else None
+    stage, layer = STAGE[key], int(number) if number else None
+    check_layer(stage, layer, n_layer)
+    return stage, layer
+
+
+def check_layer(stage: Stage, layer: int | None, n_layer: int) -> None:
+    """Raise ``PlaceError`` for a layer that the stage, or a model of so many, doesn't have."""
+    if stage.per_layer != (layer is not None):
+        needs = f"needs a layer, as in {stage.key}.0" if stage.per_layer else "belongs to no layer"
+        raise PlaceError(f"stage {stage.key!r} {needs}")
+    if layer is not None and not 0 <= layer < n_layer:
+        raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
+
+
+def stream_before(layer: int) -> Place:
+    """The stage that is the residual stream before a layer."""
+    return ("residual_out", layer - 1) if layer else ("embedding", None)
 
 
 def module_of(name: str, layer: int) -> str:
     """The module that puts a stage out; "residual_in" is the stream before the layer."""
-    if name == "residual_in":
-        return module_of("residual_out", layer - 1) if layer else STAGE["embedding"].path
-    return STAGE[name].path.format(layer=layer)
+    key, at = stream_before(layer) if name == "residual_in" else (name, layer)
+    return STAGE[key].path(at)
 
 
 @lru_cache(maxsize=16)
 def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
-    """(module name, stage, layer) for every declared tensor of a model of ``n_layer`` layers."""
+    """(module name, stage, layer) for every tensor of a model of ``n_layer`` layers, in order."""
     return tuple(
-        (stage.path.format(layer=layer), stage, layer)
-        for stage in STAGES
-        for layer in (range(n_layer) if stage.per_layer else (None,))
+        (stage.path(layer), stage, layer)
+        for per_layer, stages in groupby(STAGES, attrgetter("per_layer"))
+        for layer, stage in product(range(n_layer) if per_layer else [None], stages)
     )
 
 
@@ -321,11 +384,13 @@ def masking(causal: bool, edited: bool) -> str:
     return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
 
 
-def formula(stage: Stage, config: GPT2Config, layer: int | None) -> str:
-    """How a stage is computed in a layer: in some models deeper layers divide scores further.
+def formula(stage: Stage, config: GPT2Config, layer: int | None, masked: str = "") -> str:
+    """The computation of a stage in a layer: in some models deeper layers divide scores further.
 
-    Of masked scores with the mask on; see ``masking``.
+    ``masked`` is what becomes of masked scores, see ``masking``; by default that of the mask on.
     """
+    if stage.key == "masked_scores" and masked:
+        return masked
     divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
     return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
 

@@ -18,7 +18,14 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.stages import STAGE, STAGES, HeadStageName, StageName, from_transformer_lens
+from gpt2viz.run.stages import (
+    STAGE,
+    STAGES,
+    HeadStageName,
+    StageName,
+    check_layer,
+    from_transformer_lens,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -162,13 +169,8 @@ class Trace:
         if stage is None or not stage.kept:
             known = " ".join(s.key for s in STAGES if s.kept)
             raise StageError(f"no stage {key!r} in a trace; there are: {known}")
-        if stage.per_layer != (layer is not None):
-            needs = "needs a layer" if stage.per_layer else "belongs to no layer"
-            raise PlaceError(f"stage {key!r} {needs}")
-        if layer is not None and not 0 <= layer < self.config.n_layer:
-            last = self.config.n_layer - 1
-            raise PlaceError(f"no layer {layer}: this model has layers 0 to {last}")
-        if head is not None and not ("nh" in stage.axes and 0 <= head < self.config.n_head):
+        check_layer(stage, layer, self.config.n_layer)
+        if head is not None and not (stage.of_head and 0 <= head < self.config.n_head):
             raise PlaceError(f"stage {key!r} has no head {head}")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]

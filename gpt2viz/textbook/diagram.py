@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.run.stages import places
+from gpt2viz.run.stages import STAGE, STAGES, places
 from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.run.tracer import trace
 from gpt2viz.textbook.claims import Claim
@@ -43,43 +44,31 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     return boxes
 
 
-_START = "drop"
-#: Inside a layer: (module, module that reads what it made).
-_LAYER: tuple[tuple[str, str], ...] = (
-    ("ln_1", "attn.c_attn"),
-    ("attn.c_attn", "attn.q"),
-    ("attn.c_attn", "attn.k"),
-    ("attn.c_attn", "attn.v"),
-    ("attn.q", "attn.attend.scores"),
-    ("attn.k", "attn.attend.scores"),
-    ("attn.attend.scores", "attn.attend.scaled_scores"),
-    ("attn.attend.scaled_scores", "attn.attend.masked_scores"),
-    ("attn.attend.masked_scores", "attn.attend.weights"),
-    ("attn.attend.weights", "attn.attend.dropout"),
-    ("attn.attend.dropout", "attn.attend.head_output"),
-    ("attn.v", "attn.attend.head_output"),
-    ("attn.attend.head_output", "attn.c_proj"),
-    ("attn.c_proj", "attn.resid_dropout"),
-    ("attn.resid_dropout", "residual_mid"),
-    ("residual_mid", "ln_2"),
-    ("ln_2", "mlp.c_fc"),
-    ("mlp.c_fc", "mlp.act"),
-    ("mlp.act", "mlp.c_proj"),
-    ("mlp.c_proj", "mlp.dropout"),
-    ("mlp.dropout", "residual_out"),
-    ("residual_mid", "residual_out"),
-)
+#: The module that hands on what these stages' own made: dropout, which is off when a model reads.
+_DROPOUT = {
+    "weights": "attn.attend.dropout",
+    "attention_output": "attn.resid_dropout",
+    "mlp_output": "mlp.dropout",
+}
 
 
 def edges(layers: Sequence[int]) -> list[tuple[str, str]]:
     """(module, module that reads what it made), with these layers one after the other."""
-    arrows = [("wte", _START), ("wpe", _START)]
-    stream = _START
-    for n in layers:
-        arrows += [(stream, f"h.{n}.ln_1"), (stream, f"h.{n}.residual_mid")]
-        arrows += [(f"h.{n}.{source}", f"h.{n}.{reader}") for source, reader in _LAYER]
-        stream = f"h.{n}.residual_out"
-    return [*arrows, (stream, "ln_f"), ("ln_f", "lm_head")]
+    arrows = []
+    for stage in STAGES:
+        for before, layer in pairwise((None, *layers)) if stage.per_layer else [(None, layers[-1])]:
+            start = ("embedding", None) if before is None else ("residual_out", before)
+            sources = [start if key == "residual_in" else (key, layer) for key in stage.reads]
+            own = stage.path(layer) if stage.key == "weights" else _end(stage.key, layer)
+            arrows += [(_end(*source), own) for source in sources]
+            if stage.key == "weights":
+                arrows.append((own, _end(stage.key, layer)))
+    return arrows
+
+
+def _end(key: str, layer: int | None) -> str:
+    """The last module, which has no parts, that a stage comes out of."""
+    return f"h.{layer}.{_DROPOUT[key]}" if key in _DROPOUT else STAGE[key].path(layer)
 
 
 @lru_cache(maxsize=1)

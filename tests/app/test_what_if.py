@@ -292,7 +292,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     assert at.query_params["edits"] == "patch:head_output:1.3:3"
     assert at.query_params["text2"] == other  # asked for as long as a piece is taken from it
     chip = at.button(key="undo_0").label.replace("\\", "")
-    assert chip == "Layer 1 head 3: output at 3 (·fish), as in the second text"
+    assert chip == "The output of head 1.3 at 3 (·fish), as in the second text"
     at = open_page(
         "what_if", text=text, layer="2", head="3", text2=other, edits="patch:residual_in:1:1"
     )

@@ -15,7 +15,7 @@ from gpt2viz.app.course import real_step
 from gpt2viz.app.frame import sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
-from gpt2viz.pictures.from_trace import head_stage, one_head, weights_measure, who_sees_whom
+from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, who_sees_whom
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
@@ -178,8 +178,8 @@ def test_why_a_cell_is_masked(
     trace = gpt2viz.trace(model, "A crane ate fish", causal=causal, edits=parse_edits(edits))
     labels = [str(n) for n in range(4)]
     panels = [
-        head_stage(trace, labels, "weights", 1, 2, ""),
-        head_stage(trace, labels, "masked_scores", 1, 2, ""),
+        stage_panel(trace, labels, "weights", 1, 2, ""),
+        stage_panel(trace, labels, "masked_scores", 1, 2, ""),
         one_head(weights_measure(trace, labels, 1), 2, "", ""),
         who_sees_whom(trace, labels, ""),
         side_panel(trace, labels, 1, None, ""),

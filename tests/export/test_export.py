@@ -37,7 +37,7 @@ from gpt2viz.export.metadata import label_pdf, label_png
 from gpt2viz.export.numbers import FORMULA
 from gpt2viz.pictures.compare import aligned_bars
 from gpt2viz.pictures.find import similarity_map
-from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.prediction import probability_bars
 from tests.checkpoints import write_checkpoint
@@ -168,7 +168,7 @@ def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
 
 def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     labels = ["<a>", "$b", "c", "c", "&lt;"]
-    panels = [head_stage(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
+    panels = [stage_panel(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
     found = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
     assert list(found.columns) == ["picture", "query", "key", "value", "hidden"]
     weights = trace.stage("weights", 1)[0]
@@ -270,7 +270,7 @@ def test_another_ending_is_refused(trace: gpt2viz.Trace, ending: str, tmp_path: 
     for save, thing in (
         (export.save_trace, trace),
         (export.save_table, pd.DataFrame()),
-        (export.save_figure, heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
+        (export.save_figure, heatmaps([stage_panel(trace, "abcde", "q", 0, 0, "Q")], LIGHT)),
     ):
         with pytest.raises(gpt2viz.ExportError, match=r"is saved as \."):
             save(thing, path)
@@ -296,7 +296,7 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     assert ("pip install 'gpt2viz[export]'" in said) == (not kaleido)
     assert ("apt-get install chromium" in said) == (not browser)
     assert ("CHROMIUM names no program" in said) == (not browser)
-    figure = heatmaps([head_stage(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
+    figure = heatmaps([stage_panel(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
     if said:
         with pytest.raises(gpt2viz.ExportError, match="Missing here") as refused:
             export.save_figure(figure, tmp_path / "x.pdf")

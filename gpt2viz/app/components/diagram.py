@@ -10,7 +10,7 @@ from gpt2viz.app import address, output, pages, parameters
 from gpt2viz.app.components import mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.run.stages import HEAD_STAGES
+from gpt2viz.run.stages import STAGE
 from gpt2viz.textbook.diagram import Node, edges
 
 
@@ -18,7 +18,7 @@ def page_of(node: Node) -> Page | None:
     """The page that shows a module's tensor, or None where none does."""
     if node.made is None:
         return None
-    if node.made.key in HEAD_STAGES:
+    if STAGE[node.made.key].of_head:
         return pages.HEAD
     if node.name in ("ln_f", "lm_head"):
         return pages.PREDICT

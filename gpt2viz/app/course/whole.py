@@ -274,5 +274,5 @@ def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
         if key == "last_logits":
             link(pages.PREDICT, f"{stage.label}, on Predict", {parameters.PREDICT: "next"})
         elif key not in HEAD_STAGES:
-            name = stage.path.format(layer=layer) if stage.per_layer else key
+            name = stage.path(layer) if stage.per_layer else key
             real_step.to_shapes(f"{stage.label}, among all tensors", name)

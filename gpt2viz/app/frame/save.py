@@ -20,7 +20,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.labels import pluralize
-from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.svg import Drawable
@@ -322,7 +322,7 @@ def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
     """What the card says of a head; ``query`` is the place of the chosen token, if one is."""
 
     def weights(run: Trace) -> Panel:
-        return head_stage(run, run.labels, "weights", layer, head, "")
+        return stage_panel(run, run.labels, "weights", layer, head, "")
 
     shown = weights(trace)
     masked = None if trace.causal else weights(run_cache.run(replace(trace.key, causal=True)))

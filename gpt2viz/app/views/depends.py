@@ -447,7 +447,7 @@ def _effect(runs: Runs, share: float) -> str:
 
 def _piece_in_words(runs: Runs, edit: Edit) -> str:
     """The piece that is patched, in words."""
-    words = PATCH_TARGETS[edit.stage or ""].phrase
+    words = PATCH_TARGETS[edit.stage or ""]
     if edit.position is None:
         return words.format(layer=edit.layer, at=edit.head)
     token = literal(runs.ends[1].labels[edit.position])

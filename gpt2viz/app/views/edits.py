@@ -32,7 +32,7 @@ from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.errors import PluginError
 from gpt2viz.labels import bidi_isolate
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds
+from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds, target_label
 from gpt2viz.run.edits import (
     LARGEST_FACTOR,
     check,
@@ -274,13 +274,7 @@ def _field(view: View, name: str) -> Any:
             width=165,
         )
     if name == "stage":
-        return st.selectbox(
-            "Piece",
-            PATCH_TARGETS,
-            format_func=lambda target: PATCH_TARGETS[target].title,
-            key=key,
-            width=190,
-        )
+        return st.selectbox("Piece", PATCH_TARGETS, format_func=target_label, key=key, width=190)
     if name == "position":
         labels = view.labels
         return st.selectbox(

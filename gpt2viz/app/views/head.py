@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import STAGE, TextError, Trace
+from gpt2viz import STAGE, STAGES, Stage, TextError, Trace
 from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
@@ -37,23 +38,15 @@ from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
 from gpt2viz.labels import difference, pluralize, shorten
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.from_trace import head_stage, who_sees_whom
+from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.matrices import pixels
-from gpt2viz.run.stages import HEAD_STAGES, PAIR_STAGES, Stage, axis_sizes, formula, masking
+from gpt2viz.run.stages import HEAD_STAGES, axis_sizes, formula, masking
 
 #: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
 _ROW, _BESIDE = 552, 25
-#: Q, K and V have a colour of their own wherever they are named.
-_COLOR = {"q": "blue", "k": "orange", "v": "green"}
-#: Where a stage's numbers come from, as the page lays them out.
-_FROM = dict.fromkeys((*PAIR_STAGES, "head_output"), "→") | {"weights": "↓"}
-#: Scores stand in one row and have their tokens' names once, the weights below have them all.
-_IN_A_ROW = ("scores", "scaled_scores", "masked_scores")
-_ENDS = dict.fromkeys(("q", "k", "scores"), (True, False))
-_ENDS |= dict.fromkeys(("scaled_scores", "masked_scores"), (False, False))
 #: What a picture's height has besides its matrix.
 _AROUND = 60
 #: How many pixels of it a row of Q, K or V takes, and how many all of them do at most.
@@ -142,33 +135,46 @@ def hardest_key(view: View, layer: int, head: int, query: int) -> int:
 
 
 def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
-    """Draw every stage in the order in which it is made; returns the pictures' names."""
+    """Draw every stage in the order in which it is made; returns the pictures' names.
+
+    Those before the scores stand in a column, the scores in a row with their tokens' names once,
+    and below them the weights and what is mixed by them.
+    """
+    sources, scores, mixed = _rows()
     pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
-    answers: dict[str, Any] = {"choose": _choose(pairs), "drag": _drag(part, pairs)}
+    draw = partial(_draw_stage, view, part, chosen, choose=_choose(pairs), drag=_drag(part, pairs))
     drawn = []
     with st.container(key="sources"):
-        for stage in "qkv":
+        for stage in sources:
             with st.container():
-                drawn.append(_draw_stage(view, part, stage, chosen, **answers))
+                drawn.append(draw(stage, "↓", (True, stage == sources[-1]), None))
     with st.container(key="pairs"):
-        row = st.columns(_alike(view.labels), vertical_alignment="bottom")
-        for stage, column in zip(PAIR_STAGES, row, strict=False):
+        row = st.columns(_alike(view.labels, len(scores)), vertical_alignment="bottom")
+        for stage, column in zip(scores, row, strict=True):
             with column:
-                drawn.append(_draw_stage(view, part, stage, chosen, **answers))
-        weights, mixed = st.columns([37, 23])
-        with weights:
-            drawn.append(_draw_stage(view, part, "weights", chosen, as_lines, **answers))
-        with mixed:
-            drawn.append(_draw_stage(view, part, "head_output", chosen, **answers))
+                drawn.append(draw(stage, "→", (stage == scores[0], False), 150))
+        row = st.columns([37 if stage.of_pairs else 23 for stage in mixed])
+        for stage, column in zip(mixed, row, strict=True):
+            arrow, lined = "↓" if stage == mixed[0] else "→", as_lines if stage.of_pairs else None
+            with column:
+                drawn.append(draw(stage, arrow, (True, True), 280, lined))
         _how_to_read(view)
     return drawn
 
 
-def _alike(labels: Sequence[str]) -> list[float]:
-    """Shares of the width that leave three matrices of one size, the names on the first's left."""
+def _rows() -> tuple[list[Stage], list[Stage], list[Stage]]:
+    """A head's stages as the page lays them out: before its scores, its scores, after them."""
+    of_head = [stage for stage in STAGES if stage.of_head]
+    scores = [stage for stage in of_head if stage.quantity == "score"]
+    first = of_head.index(scores[0])
+    return of_head[:first], scores, [stage for stage in of_head[first:] if stage not in scores]
+
+
+def _alike(labels: Sequence[str], n: int) -> list[float]:
+    """Shares of the width that leave n matrices of one size, the names on the first's left."""
     names = pixels(Axis("query", labels).longest()) + _BESIDE
-    side = max(60.0, (_ROW - names) / 3)
-    return [names + side, side, side]
+    side = max(60.0, (_ROW - names) / n)
+    return [names + side, *[side] * (n - 1)]
 
 
 def _how_to_read(view: View) -> None:
@@ -201,39 +207,41 @@ def _how_to_read(view: View) -> None:
 def _draw_stage(
     view: View,
     part: Window,
-    key: str,
     chosen: Step,
+    stage: Stage,
+    arrow: str,
+    ends: tuple[bool, bool],
+    height: int | None,
     as_lines: bool | None = None,
     **answers: Any,
 ) -> str:
     """Draw the ``part`` of a stage that is shown, and return the picture's name.
 
     Its tip tells shape, range and the line of the model that made it, all of the whole stage.
-    The chosen query and key are framed. Where it can be drawn ``as_lines`` too, that says whether
-    it is. ``answers`` say what clicks and drags do, as for ``output.picture``.
+    The chosen query and key are framed. ``arrow`` points here from what it reads, and ``ends`` say
+    where tokens' names stand. Without a ``height`` its rows decide. Where it can be drawn
+    ``as_lines`` too, that says whether it is. ``answers`` say what clicks and drags do, as for
+    ``output.picture``.
     """
-    stage, layer = STAGE[key], chosen.layer
-    whole = head_stage(view.trace, view.labels, key, layer, chosen.head, title="")
+    key, layer = stage.key, chosen.layer
+    whole = stage_panel(view.trace, view.labels, key, layer, chosen.head, title="")
     panel = part.fit(whole)
     prose.markdown(
-        _stage_title(view.trace, stage, layer), help=prose.tip(_stage_facts(view, whole, layer))
+        _stage_title(view.trace, stage, layer, arrow),
+        help=prose.tip(_stage_facts(view, whole, layer)),
     )
     alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
-    pairs = stage.axes[-1] == "T"
-    height = 280 if key in ("weights", "head_output") else 150
-    if key in ("q", "k", "v"):
-        height = min(_ROWS[0] * len(panel.values), _ROWS[1])
     picture = Heatmaps(
         alt,
         [panel],
         scale=stage.scale,
-        height=_AROUND + height,
-        grows=None if key in (*PAIR_STAGES, "head_output") else _ROWS,
-        row=chosen.key if key in ("k", "v") else chosen.query,
-        column=chosen.key if pairs else None,
-        numbers=NUMBERS_FIT_LARGE if pairs else 0,
+        height=_AROUND + (height or min(_ROWS[0] * len(panel.values), _ROWS[1])),
+        grows=None if height else _ROWS,
+        row=chosen.key if stage.role in ("key", "value") else chosen.query,
+        column=chosen.key if stage.of_pairs else None,
+        numbers=NUMBERS_FIT_LARGE if stage.of_pairs else 0,
         legend=False,
-        ends=_ENDS.get(key, (True, True)),
+        ends=ends,
         ranged=True,
     )
     name = f"stage_{key}"
@@ -245,18 +253,14 @@ def _draw_stage(
     return alt
 
 
-def _stage_title(trace: Trace, stage: Stage, layer: int) -> str:
+def _stage_title(trace: Trace, stage: Stage, layer: int, arrow: str) -> str:
     """The name and, in the colours of Q, K and V, how the run computed it."""
-    if stage.key == "masked_scores":
-        made = masking(trace.causal, trace.forbidden is not None)
-    else:
-        made = formula(stage, trace.config, layer)
-    if stage.key in _COLOR:
-        return f":{_COLOR[stage.key]}[**{stage.label}**] :small[:gray[{made}]]"
-    for key, color in _COLOR.items():
-        made = made.replace(key.upper(), f":{color}[{key.upper()}]")
-    between = "  \n" if stage.key in _IN_A_ROW else " "
-    return f"{_FROM[stage.key]} **{stage.label}**{between}:small[{made}]"
+    made = formula(stage, trace.config, layer, masking(trace.causal, trace.forbidden is not None))
+    if stage.role:
+        return f":{stage.color}[**{stage.label}**] :small[:gray[{made}]]"
+    made = re.sub("[QKV]", lambda letter: f":{STAGE[letter[0].lower()].color}[{letter[0]}]", made)
+    between = "  \n" if stage.quantity == "score" else " "
+    return f"{arrow} **{stage.label}**{between}:small[{made}]"
 
 
 def _stage_facts(view: View, panel: Panel, layer: int) -> str:
@@ -279,11 +283,12 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
-        if cell.panel in ("k", "v"):
+        stage = STAGE[cell.panel]
+        if stage.role in ("key", "value"):
             address.put(parameters.KEY, rows.position(cell.row))
             return
         address.put(parameters.QUERY, rows.position(cell.row))
-        if cell.panel in PAIR_STAGES:
+        if stage.of_pairs:
             address.put(parameters.KEY, columns.position(cell.column))
 
     return clicked
@@ -294,7 +299,7 @@ def _drag(part: Window, drawn: Panel) -> Drag:
     enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
-        enlarge(what if what.panel in PAIR_STAGES else what._replace(columns=every))
+        enlarge(what if STAGE[what.panel].of_pairs else what._replace(columns=every))
 
     return Drag(dragged, part.shown)
 

@@ -22,10 +22,10 @@ from gpt2viz.labels import difference, pluralize
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import (
     Measure,
-    head_stage,
     in_words,
     mean_of_heads,
     one_head,
+    stage_panel,
     weights_measure,
 )
 from gpt2viz.pictures.panel import Panel
@@ -186,7 +186,7 @@ def draw_weights(
     more columns; one ``column`` of it can be framed beside the chosen token's row.
     """
     title = f"Layer {layer} · Head {head}"
-    panel = head_stage(view.trace, view.labels, "weights", layer, head, title)
+    panel = stage_panel(view.trace, view.labels, "weights", layer, head, title)
     alt = f"Attention weights of layer {layer}, head {head}"
     made_by = (Line(view.trace, "weights", layer),)
     panels = [pool_panel(panel, GRID)]

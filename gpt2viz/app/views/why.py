@@ -23,7 +23,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
 from gpt2viz.labels import difference, signed
 from gpt2viz.pictures.explanation import SUM, path_map, reason_map
-from gpt2viz.pictures.from_trace import head_stage
+from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
@@ -173,7 +173,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
 def _weights(view: View, step: Step, *, choose: bool) -> None:
     """The weights of the head, with the cell framed; a click can ``choose`` another one."""
     title = f"Layer {step.layer} · Head {step.head}"
-    panel = head_stage(view.trace, view.labels, "weights", step.layer, step.head, title)
+    panel = stage_panel(view.trace, view.labels, "weights", step.layer, step.head, title)
     drawn = pool_panel(panel, GRID)
     output.picture(
         Heatmaps(
