@@ -116,7 +116,7 @@ lock: $(DEV)  ## the newest versions that are allowed, what the app needs with i
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --upgrade --no-emit-package gpt2viz --no-emit-package pip \
 	  --default-index https://pypi.org/simple --custom-compile-command "make lock" -c requirements.lock requirements-dev.txt -o requirements-dev.lock
 
-versions: $(DEV)  ## the library's tests with the oldest versions that it allows, and with the newest
+versions: $(DEV)  ## the tests with the oldest versions that are allowed, Streamlit's too, and with the newest
 	$(BIN)/python -m tests.package.versions
 
 audit: $(DEV)  ## look for known holes in all that the app needs; asks pypi.org, which a mirror can't answer for

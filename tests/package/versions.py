@@ -11,7 +11,6 @@ the build for processors where its index can be reached; PyPI's for Linux brings
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import venv
@@ -23,7 +22,10 @@ from packaging.version import Version
 from tests.package.licences import ROOT, asked
 
 CPU_TORCH = "https://download.pytorch.org/whl/cpu"
-TOOLS = ("pytest>=9,<10", "hypothesis>=6.150,<7", "pypdf>=6,<8")
+TOOLS = (
+    *("pytest>=9,<10", "hypothesis>=6.150,<7", "pypdf>=6,<8", "playwright>=1.60,<2"),
+    *("axe-playwright-python>=0.1.7,<0.2", "markdown-it-py>=4,<5"),
+)
 #: An independent GPT-2 above all, in a version that gets on with ours.
 OLD, NEW = "transformers==4.57.6", "transformers>=5.20,<6"
 LIBRARY = (
@@ -35,12 +37,13 @@ LIBRARY = (
 )
 PICTURES = ("tests/pictures",)
 FILES = ("tests/export/test_export.py", *PICTURES)
+PAGES = ("tests/app", "tests/browser/test_frame.py", "tests/browser/test_two_runs.py")
 
 
 class Set(NamedTuple):
-    """What is installed, and the tests that run there."""
+    """Packages, the oldest of all, of one or of none, and the tests that run with them."""
 
-    oldest: bool
+    oldest: bool | str
     extras: tuple[str, ...]
     oracle: str
     tests: tuple[str, ...]
@@ -50,18 +53,16 @@ SETS = {
     "oldest": Set(True, ("notebook", "survey"), OLD, (*LIBRARY, *PICTURES)),
     "oldest-export": Set(True, ("export", "survey"), OLD, FILES),
     "newest": Set(False, ("export", "survey"), NEW, (*LIBRARY, *FILES)),
+    "oldest-streamlit": Set("streamlit", ("app",), NEW, PAGES),
+    "newest-streamlit": Set(False, ("app",), NEW, PAGES),
 }
 
 
-def wanted(which: Set) -> list[str]:
-    """What pip is asked for: each range's oldest version, or the range itself."""
-    every = asked(*which.extras)
-    if not which.oldest:
-        return sorted(map(str, every))
-    found: dict[str, Version] = {}
-    for one in every:
-        found[one.name] = max(least(one), found.get(one.name, least(one)))
-    return [f"{name}=={version}" for name, version in sorted(found.items())]
+def requirements(which: Set) -> list[str]:
+    """Each range as pip is to read it: its oldest version, or as it is."""
+    ranges = {one.name: one for one in sorted(asked(*which.extras), key=least)}
+    oldest = ranges if which.oldest is True else {which.oldest}
+    return [f"{name}=={least(one)}" if name in oldest else str(one) for name, one in ranges.items()]
 
 
 def least(one: Requirement) -> Version:
@@ -73,11 +74,10 @@ def check(name: str) -> int:
     """Make the environment anew and run the tests there; pytest's exit code."""
     which = SETS[name]
     folder = ROOT / "build" / "versions" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
+    venv.create(folder, clear=True, with_pip=True)
     python = str(folder / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
-    packages = wanted(which)
+    packages = requirements(which)
     (torch,) = (one for one in packages if Requirement(one).name == "torch")
     alone = ["--no-deps", "--timeout", "5", "--retries", "0", "--index-url", CPU_TORCH]
     subprocess.run([*install, *alone, torch], check=False)
