@@ -9,9 +9,11 @@ from tests.browser.conftest import act, go, settle
 from tests.browser.test_browser import Visit
 from tests.browser.test_token_chips import chips
 
-FIRST = "The dog bit the man because it was hungry."
-#: A longer one and a shorter one, each with the token that is clicked.
-SENTENCES = {" ".join([FIRST] * 6): 45, "Hi": 0}
+SENTENCE = "The dog bit the man because it was hungry."
+#: The page is opened with a text that fills more than a line of tokens.
+FIRST = " ".join([SENTENCE] * 4)
+#: A shorter one and then a longer one, each with the token that is clicked.
+SENTENCES = {"Hi": 0, SENTENCE: 6}
 #: The pages that draw a sentence's run, and the first one's other picture.
 PLACES = [
     *(
@@ -70,7 +72,7 @@ def type_sentence(page: Page, text: str) -> None:
 def test_nothing_painted_is_left_of_the_sentence_before(walk: Visit) -> None:
     typed: dict[tuple[int, str], tuple[str, dict[str, str]]] = {}
     for place in PLACES:
-        page = walk(place, text=FIRST, query=6)
+        page = walk(place, text=FIRST, query=30)
         for n, (text, token) in enumerate(SENTENCES.items()):
             type_sentence(page, text)
             if (chip := chips(page).nth(token)).is_enabled():

@@ -76,21 +76,18 @@ def test_what_is_drawn_is_what_the_model_computed(walk: Visit) -> None:
         assert_allclose(panel["z"], weights(text, layer)[head], atol=SHADE)
 
 
-def test_equal_tokens_keep_cells_of_their_own(walk: Visit) -> None:
+def test_equal_tokens_and_all_dimensions_have_cells_of_their_own(walk: Visit) -> None:
     text = "the cat saw the cat"
-    page = walk("head", text=text, layer=2, head=1)
-    shown = next(panel for panel in drawn(page, "stages") if panel["name"] == "weights")
+    stages = {
+        panel["name"]: panel for panel in drawn(walk("head", text=text, layer=2, head=1), "stages")
+    }
+    q, shown = stages["q"], stages["weights"]
+    assert q["columns"] == [str(n) for n in range(32)]
+    expected = gpt2viz.trace(gpt2viz.load_model(), text).stage("q", 2)[0, 1]
+    assert_allclose(q["z"], expected, rtol=1e-6)
     assert_allclose(shown["z"], weights(text, layer=2)[1], rtol=1e-6, atol=1e-7)
     tokens = ["0 the", "1 ·cat", "2 ·saw", "3 ·the", "4 ·cat"]
     assert shown["rows"] == shown["columns"] == tokens
-
-
-def test_dimensions_are_drawn_one_by_one(walk: Visit) -> None:
-    page = walk("head", layer=0, head=0)
-    q = next(panel for panel in drawn(page, "stages") if panel["name"] == "q")
-    assert q["columns"] == [str(n) for n in range(32)]
-    expected = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").stage("q", 0)[0, 0]
-    assert_allclose(q["z"], expected, rtol=1e-6)
 
 
 def test_typing_and_reloading(walk: Visit) -> None:
@@ -102,18 +99,6 @@ def test_typing_and_reloading(walk: Visit) -> None:
     page.reload()
     settle(page)
     expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Once upon a time")
-
-
-def test_switching_the_mask(walk: Visit) -> None:
-    page = walk()
-    act(page, page.locator("label", has_text="Causal mask").click)
-    expected = weights("A crane ate fish", 0, causal=False)
-    assert_allclose(drawn(page, "heads")[3]["z"], expected[3], atol=SHADE)
-    expect(page.get_by_text("An experiment: the model")).to_be_visible()
-    open_from_menu(page, "Head")
-    page.wait_for_url("**/head?*causal=false*")
-    settle(page)
-    expect(page.get_by_text("An experiment: the model")).to_be_visible()
 
 
 def test_comparing_layers(walk: Visit) -> None:
@@ -256,8 +241,6 @@ def test_two_tabs_of_one_person(walk: Visit, server: str) -> None:
     first.get_by_role("textbox", name="Sentence", exact=True).fill("Man bites dog")
     first.keyboard.press("Enter")
     second.locator("label", has_text="Causal mask").click()
-    for page in (first, second):
-        page.wait_for_timeout(500)
     first.wait_for_url("**text=Man+bites+dog*")
     second.wait_for_url("**causal=false*")
     shows(first, "Man bites dog", 1)
@@ -275,5 +258,4 @@ def test_a_run_that_is_cut_off_leaves_nothing_half_drawn(walk: Visit) -> None:
         field.fill(text)
         page.keyboard.press("Enter")
         page.wait_for_url(f"**text={text.replace(' ', '+')}*")
-        page.wait_for_timeout(500)
         shows(page, text, 0)

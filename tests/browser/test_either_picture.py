@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     shown: dict[str, list[list[str]]]
 
 
-#: What is shown of a head: the text or what is edited, then layer and head.
+#: Of each kind of picture one. What is shown of a head: the text, then layer and head.
 ENTRIES = {
     "a head": Entry(
         "head",
@@ -67,12 +67,6 @@ ENTRIES = {
         ["A: Mask on · layer 1, head 2, as lines", "B: Mask off · layer 1, head 2, as lines"],
         {"both_sides": [["first 1.2"], ["open 1.2"]]},
     ),
-    "heads": Entry(
-        "side_by_side",
-        {"differs": "head", "layer2": 3, "head2": 0},
-        ["A: One head · layer 1, head 2, as lines", "B: Another · layer 3, head 0, as lines"],
-        {"both_sides": [["first 1.2"], ["first 3.0"]]},
-    ),
     "sentences": Entry(
         "side_by_side",
         {"differs": "text", "text2": SECOND},
@@ -82,29 +76,11 @@ ENTRIES = {
         ],
         {"weights_a": [["first 1.2"]], "weights_b": [["second 1.2"]]},
     ),
-    "edits": Entry(
-        "side_by_side",
-        {"differs": "edits", "edits": "off:0.1,forbid:6:2"},
-        ["A: Baseline · layer 1, head 2, as lines", "B: Changed · layer 1, head 2, as lines"],
-        {"both_sides": [["first 1.2"], ["off:0.1,forbid:6:2 1.2"]]},
-    ),
-    "what if": Entry(
-        "what_if",
-        {"edits": "forbid:6:2"},
-        ["Baseline · layer 1, head 2, as lines", "Changed · layer 1, head 2, as lines"],
-        {"both_sides": [["first 1.2"], ["forbid:6:2 1.2"]]},
-    ),
     "the best heads": Entry(
         "find",
         {"find": "head"},
         ["Attention weights of layer 1, head 2, as lines"],
         {"chosen_head": [["first 1.2"]], "best_heads": [["best 0"], ["best 1"], ["best 2"]]},
-    ),
-    "the chosen one of them": Entry(
-        "find",
-        {"on": "sentence"},
-        ["Weights of head 1.2: Layer 1"],
-        {"best_heads": [["first 1.2"]]},
     ),
     "a chapter": Entry(
         "textbook",
@@ -142,19 +118,12 @@ def ids(text: str) -> list[int]:
 
 
 def expected(shown: str) -> Weights:
-    """The weights that are shown, from a GPT-2 that shares no code with the app where none is
-    edited."""
+    """The weights that are shown, from a GPT-2 that shares no code with the app."""
     of, _, where = shown.partition(" ")
-    if of == "best":
-        layer, head = ranked()[int(where)]
-    else:
-        layer, head = map(int, where.split("."))
+    layer, head = ranked()[int(where)] if of == "best" else map(int, where.split("."))
     tokens = ids(SECOND) if of == "second" else ids(TEXT)
-    if of in ("first", "open", "second", "best"):
-        found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
-        return found
-    trace = gpt2viz.trace(gpt2viz.load_model(), TEXT, edits=gpt2viz.parse_edits(of))
-    return trace.stage("weights", layer)[0, head]
+    found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
+    return found
 
 
 def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], float]:
@@ -242,11 +211,8 @@ def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> Non
     assert reader.sent() == 0, "the server was asked"
 
 
-@pytest.mark.parametrize(
-    ("what", "key"),
-    [("a head", "stage_weights"), ("the mask", "both_sides")],
-)
-def test_lines_of_the_part_that_is_shown(reader: Reader, what: str, key: str) -> None:
+def test_lines_of_the_part_that_is_shown(reader: Reader) -> None:
+    what, key = "the mask", "both_sides"
     page = opened(reader, ENTRIES[what])
     drag(page, key, (4.7, 1.7), (8.3, 6.3))
     choose(page, "Lines")

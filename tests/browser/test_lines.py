@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 import gpt2viz
-from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import seen_by_axe, settle
+from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
 from tests.numpy_gpt2 import reference
 
@@ -94,22 +93,6 @@ def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
     )
 
 
-def test_tokens_of_lines_are_no_markup(walk: Visit) -> None:
-    trap = "<img src=x onerror=canary=1> cat"
-    page = walk("head", text=trap, picture="lines", layer=0, head=4, query=6)
-    lit = page.locator(".rows g.lit").first.evaluate(LINES)
-    names = page.locator(".rows").first.locator("button.q").all_text_contents()
-    labels = [label(part) for part in gpt2viz.trace(gpt2viz.load_model(), trap).token_bytes]
-    assert names == labels
-    assert page.evaluate("typeof canary") == "undefined"
-    expected = oracle(trap, 0)[4, 6]
-    first = [one for one in lit if one["source"] == "0"]
-    assert {int(one["key"]) for one in first} == set(np.nonzero(expected >= 0.01)[0])
-    for one in first:
-        weight = expected[int(one["key"])]
-        assert one["width"] == pytest.approx(0.6 + 6.4 * weight, abs=1e-4)
-
-
 WATCH = """
 () => {
   window.moved = []
@@ -144,10 +127,3 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit, motion: A
     page.wait_for_url("**query=2*")
     settle(page)
     assert page.evaluate("moved.length") == moves, "a choice changes no weight"
-
-
-def test_axe_finds_nothing_serious_in_lines(walk: Visit) -> None:
-    shown = {"text": TEXT, "layer": 2, "query": 9, "picture": "lines"}
-    assert not seen_by_axe(walk("", more="1,3,4", **shown))
-    assert not seen_by_axe(walk("", dark=True, more="1,3,4", **shown))
-    assert not seen_by_axe(walk("side_by_side", differs="mask", **shown))
