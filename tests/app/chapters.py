@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block
 
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook.guesses import ROWS
@@ -69,6 +70,15 @@ def said(at: AppTest) -> str:
     """All that a page writes, questions, hints and tables of claims too, without links."""
     elements = [*at.markdown, *at.caption, *at.subheader, *at.header, *at.latex]
     return plain("\n".join(element.value for element in elements))
+
+
+def asked_in(block: Block) -> Iterator[tuple[str, Block]]:
+    """The questions that stand in a part of the page, by their ids."""
+    for part in block.children.values():
+        if isinstance(part, Block):
+            name = str(getattr(part.proto, "id", ""))
+            asks = "-question_" in name
+            yield from [(name.partition("question_")[2], part)] if asks else asked_in(part)
 
 
 def captions(at: AppTest) -> list[str]:

@@ -20,6 +20,7 @@ from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
 from tests.app.cases import each
+from tests.app.chapters import asked_in
 from tests.app.pages import ROOT, VIEWS, WITHOUT, notices, open_page
 from tests.docs.address import PAGE, table
 
@@ -78,34 +79,11 @@ def fill(at: AppTest, values: dict[str, str]) -> AppTest:
     return at.run()
 
 
-@each("page", VIEWS)
-def test_every_parameter_takes_any_text(
-    page: str, names: dict[str, str], touched: list[str]
-) -> None:
-    names.clear()
-    at = open_page(page)
-    first, rng = set(names), Random(page)
-    texts = {name for name in names if name.startswith("text") or name == "filter"}
-    assert page == "models" or {"text", "model", "causal"} <= first
-    for n in range(2):
-        odd = {name: rng.choice(ODD) for name in sorted(set(names) - texts)}
-        fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
-        assert not at.exception, (odd, at.exception)
-        if n == 0 and odd:
-            assert "can't be shown here" in notices(at) or page == "models"
-    at = fill(at, {name: rng.choice(ODD) for name in texts})
-    assert not at.exception
-    assert not touched
-    assert not Path(CANARY).exists()
-
-
-#: A mode that reads no parameter but those of its page's first mode.
-SAME = "head?see=weights"
 #: Pages, their modes, and the parts of them that have parameters of their own.
-PARTS: list[tuple[str, dict[str, str]]] = [(v, {}) for v in (*VIEWS, *WITHOUT) if v != SAME]
+PARTS: list[tuple[str, dict[str, str]]] = [(view, {}) for view in (*VIEWS, *WITHOUT)]
 PARTS += [("models", {"part": "tokenizer"})]
-#: What numbers, edits, cells, tables and texts look like, as often as they fit into an address.
-LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "a ", "<b>")
+#: Lists of numbers, edits, cells and scores, and a text, as often as they fit into an address.
+LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "<b>")
 #: By a page, what was tried in one of its modes.
 _TRIED: dict[str, set[str]] = {}
 #: As long as each of three values may be beside a sentence.
@@ -119,12 +97,16 @@ def sent(at: AppTest) -> int:
 
 
 @each(("page", "part"), PARTS)
-def test_every_parameter_is_bounded(
-    page: str, part: dict[str, str], names: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_every_parameter_takes_any_text_and_is_bounded(
+    page: str,
+    part: dict[str, str],
+    names: dict[str, str],
+    touched: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In what is kept of it, in what is sent for it, and in the runs that it can ask for.
+    """In what it reaches for, what is kept and sent of it, and the runs that it can ask for.
 
-    It is tried alone in the first mode of its page that reads it.
+    Long ones are tried alone, in the first mode of their page that reads them.
     """
     runs: list[int] = []
     trace = gpt2viz.trace
@@ -133,11 +115,24 @@ def test_every_parameter_is_bounded(
     )
     names.clear()
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
-    before = sent(at)
-    free = {name for name, parse in names.items() if parse not in ("parse_option", "_parse_switch")}
+    before, here, rng = sent(at), dict(names), Random(page)
+    texts = {name for name in here if name.startswith("text") or name == "filter"}
+    assert page in ("models", *WITHOUT) or {"text", "model", "causal"} <= here.keys()
+    for n in range(2):
+        odd = {name: rng.choice(ODD) for name in sorted(names.keys() - texts)}
+        fill(at, odd | {"example": rng.choice(ODD), "unknown": rng.choice(ODD)})
+        assert not at.exception, (odd, at.exception)
+        if n == 0 and odd:
+            assert "can't be shown here" in notices(at) or page in ("models", *WITHOUT)
+    fill(at, {name: rng.choice(ODD) for name in texts})
+    assert not at.exception
+    assert not touched
+    assert not Path(CANARY).exists()
+
+    free = {name for name, parse in here.items() if parse not in ("parse_option", "_parse_switch")}
     # All that is too long goes before anything is read. Streamlit itself leaves out more than half
     # a megabyte, with commas in three letters.
-    cut = sorted(names.keys() - mode.keys() - part.keys())
+    cut = sorted(here.keys() - mode.keys() - part.keys())
     tried = [dict.fromkeys([*cut, "unknown"], "1," * (40_000 // (len(cut) + 1)))]
     free -= _TRIED.setdefault(page.partition("?")[0], set())
     _TRIED[page.partition("?")[0]] |= free
@@ -154,7 +149,7 @@ def test_every_parameter_is_bounded(
         assert not at.exception, (told, at.exception)
         assert len(runs) <= 4, told
         assert sum(map(len, at.query_params.values())) <= address.LONGEST_ADDRESS
-        for name in names.keys() & odd.keys():
+        for name in here.keys() & odd.keys():
             assert len(str(at.session_state[name])) < 40 * address.LONGEST_TEXT  # 64 edits in full
         assert sent(at) < before + 10**6, told
 
@@ -187,10 +182,13 @@ def test_a_number_may_be_spelled_another_way() -> None:
 
 def test_every_chapter_takes_any_text(names: dict[str, str], touched: list[str]) -> None:
     at, rng = open_page("textbook"), Random("chapters")
-    for chapter in contents.CHAPTERS:
+    text = {"text": "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve", "causal": "false"}
+    for chapter, told in contents.CHAPTERS.items():
         before = set(names)
-        fill(at, {"chapter": chapter})
+        fill(at, {"chapter": chapter, **text})
         assert at.session_state["chapter"] == chapter
+        assert at.header[0].value == told.title
+        assert tuple(id for id, _ in asked_in(at.main)) == told.questions
         odd = {name: rng.choice(ODD) for name in sorted(set(names) - before)}
         fill(at, odd)
         assert not at.exception, (chapter, odd, at.exception)

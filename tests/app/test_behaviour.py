@@ -41,6 +41,7 @@ from tests.app.pages import (
     of_head,
     open_page,
     pictures,
+    plain,
     unpacked,
 )
 from tests.bundled import N_HEAD, opening
@@ -50,34 +51,44 @@ from tests.checkpoints import with_stages, write_checkpoint
 ONE_OF_MANY = re.compile(r"(?<![\d.,·−-])\b1 (?!is|less|was|has|as|this|its|pass)[a-z]+s\b")
 
 
-#: What says in one message why there is no picture: no second model, one token.
-TELL = ("side_by_side?differs=model", *(f"find?find={way}" for way in ("pattern", "head", "all")))
+#: Says in one message why there is no picture: no second model; one token.
+TELL = "side_by_side?differs=model"
+TELL_ONE = tuple(f"find?find={way}" for way in ("pattern", "head", "all"))
+#: Every page is drawn once for each text, so that each has all odd characters of a kind; the last
+#: is of the glossary's words, and a token is put before it.
+TEXTS = (
+    "x",
+    "  ",
+    "the cat the cat 🦩🦩 👩‍👧 🇩🇰 مرحبا שלום a\x00b \u202e \u200b e\u0301\nline\r\n\ttab ",
+    "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io "
+    "the token bit the head and the key of the stream in the mask, the token bit the head",
+)
 
 
 def titles(at: AppTest, key: str) -> list[str]:
     return [note["text"] for note in figure(at, key)["layout"]["annotations"]]
 
 
-@each("page", [view for view in VIEWS if view not in TELL])
-@each(
-    "text",
-    [
-        "x",
-        # Every page is drawn once for each text, so that each has all odd characters of a kind.
-        "the cat the cat 🦩🦩 👩‍👧 🇩🇰 مرحبا שלום a\x00b \u202e \u200b e\u0301\nline\r\n\ttab",
-        "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io",
-        "  ",
-    ],
-)
-def test_any_text_is_a_picture_on_every_page(page: str, text: str) -> None:
-    at = open_page(page, text=text)
-    assert not notices(at)
-    if text == "x":
-        one = [m for part in at.main for m in ONE_OF_MANY.findall(str(getattr(part, "proto", "")))]
-        assert not one
-    if page == "attention":
-        n = len(chips(at)["labels"])
-        assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
+@each("page", [*(view for view in VIEWS if view != TELL), "predict?predict=generate&cache=true"])
+def test_any_text_is_a_picture_on_every_page(page: str) -> None:
+    for text in TEXTS[2 * (page in TELL_ONE) :]:
+        first = text == TEXTS[-1]
+        at = open_page(page, text=text, endoftext=str(first).lower())
+        assert not notices(at)
+        captions = plain(" ".join(block.value for block in at.caption))
+        if text.endswith("tab ") and page not in ("models", "textbook"):
+            assert "ends with a space" in captions
+        if first and page != "models":
+            assert chips(at)["labels"][0] == "<|endoftext|>"
+            assert "was **put first**" in captions
+        said = [block.value for block in (*at.markdown, *at.caption, *at.info, *at.warning)]
+        assert not [one for one in said if re.search(r"·\[\w+\]\(glossary", one)], "no terms"
+        if text == "x":
+            protos = (str(getattr(part, "proto", "")) for part in at.main)
+            assert not [m for proto in protos for m in ONE_OF_MANY.findall(proto)]
+        if page == "attention":
+            n = len(chips(at)["labels"])
+            assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
 
 
 @each("query", [1, 4, 7])
@@ -515,8 +526,12 @@ def names(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 @each("name", SMALLEST)
 def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
-    """The longest text everywhere; on the larger one the shorter too, on the first screen."""
-    shown = {"one": [("A", EVERY)], "two": [("AB", EVERY), ("A", EVERY[:1])]}
+    """The longest text everywhere; on the larger one the shorter too, on the first screen.
+
+    A mask hides nothing of one token, and taking it off changes nothing.
+    """
+    masked = [(page, chosen) for page, chosen in EVERY if "causal" not in chosen]
+    shown = {"one": [("A", masked)], "two": [("AB", EVERY), ("A", EVERY[:1])]}
     for text, pages_shown in shown[name]:
         for page, parameters in pages_shown:
             for end in ("false", "true") if page == "attention" and text == "A" else ("false",):

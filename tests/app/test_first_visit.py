@@ -19,7 +19,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.terms import SPELLED, TERM, TERMS, Term, containing
 from gpt2viz.model.checkpoint import BUNDLED, load_model
 from tests.app.cases import each
-from tests.app.pages import VIEWS, open_page, plain
+from tests.app.pages import open_page, plain
 from tests.bundled import N_LAYER
 from tests.docs.examples import PROMISES, Candidate, picked, row_of
 from tests.numpy_gpt2 import reference
@@ -224,20 +224,13 @@ def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> Non
 
 
 def test_words_of_the_sentence_are_no_terms() -> None:
-    """Neither as a text nor as its tokens, which are marked by the space before them."""
+    """Nor are its tokens, on any page: see ``test_behaviour``."""
     prose.begin()
     for spelling in SPELLED:
         for text in (spelling, f"a {spelling.title()}!", f"{spelling} {spelling}"):
             shown = prose.linked(literal(text))
             (paragraph,) = MarkdownIt().parse(shown)[1:2]
             assert "".join(part.content for part in paragraph.children or ()) == text
-    text = "the token bit the head and the key of the stream in the mask, the token bit the head"
-    linked = []
-    for view in (*VIEWS, "predict?predict=generate&cache=true"):
-        at = open_page(view, text=text, text2=text.replace("bit", "hit"))
-        said = [block.value for block in [*at.markdown, *at.caption, *at.info, *at.warning]]
-        linked += [(view, one) for one in said if re.search(r"·\[\w+\]\(glossary", one)]
-    assert not linked
 
 
 SAID = re.compile(

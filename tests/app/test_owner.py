@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.app import metrics, server_config
 from tests.app.cases import each
-from tests.app.pages import VIEWS, WITHOUT, button, notices, open_page, pictures
+from tests.app.pages import PAGES, WITHOUT, button, notices, open_page, pictures
 
 
 @pytest.fixture
@@ -216,8 +216,11 @@ def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPa
     assert pictures(late.run())
 
 
-@each("value", ["many", "-1", "0", "nan", "inf", "1e400", "0.5"])
-@each("name", [server_config.TOKENS_VARIABLE, server_config.SESSIONS_VARIABLE])
+LIMITS = (server_config.TOKENS_VARIABLE, server_config.SESSIONS_VARIABLE)
+NO_NUMBERS = ("many", "-1", "0", "nan", "inf", "1e400", "0.5")
+
+
+@each(("name", "value"), [(LIMITS[n % 2], value) for n, value in enumerate(NO_NUMBERS)])
 def test_a_limit_that_is_no_number_is_one_message(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
@@ -252,7 +255,7 @@ def test_as_it_comes_only_this_machine_is_served_and_nothing_is_told() -> None:
     assert st.get_option("server.maxCacheDataSize") == "64mb"
 
 
-@each("page", [*VIEWS, *WITHOUT])
+@each("page", [*PAGES, *WITHOUT])
 def test_a_device_that_is_not_here_is_one_message(
     monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

@@ -20,7 +20,6 @@ from gpt2viz.app.literal import literal
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import (
-    PAGES,
     SHADE,
     array,
     button,
@@ -64,20 +63,13 @@ def captions(at: Any) -> str:
     return " ".join(block.value for block in at.caption)
 
 
-@each("page", [page for page in PAGES if page != "models"])  # has no sentence
-def test_every_page_says_so(page: str) -> None:
-    at = open_page(page, **ON)
-    assert len(tokens(at)) == 9
-    assert tokens(at)[0] == "<|endoftext|>"
-    assert "was **put first**" in captions(at)
-
-
 @each("page", ["attention", "side_by_side?differs=text", "predict?predict=generate"])
 def test_nothing_is_said_where_it_is_off(page: str) -> None:
-    plain = open_page(page, text=TEXT)
-    assert len(tokens(plain)) == 8
-    assert "put first" not in captions(plain)
-    assert plain.toggle(key="endoftext").value is False
+    """On every page that it was put there: see ``test_behaviour``."""
+    at = open_page(page, text=TEXT)
+    assert len(tokens(at)) == 8
+    assert "put first" not in captions(at)
+    assert at.toggle(key="endoftext").value is False
 
 
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
