@@ -18,13 +18,13 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_699, 44_000),
-    "of them app/": (24_239, 17_500),
+    "product lines": (56_698, 44_000),
+    "of them app/": (24_236, 17_500),
     "lines of tests and benchmarks": (49_765, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (79, 10),
-    "names that say nothing": (592, 0),
+    "names that say nothing": (591, 0),
     "docstrings that ask": (214, 0),
 }
 

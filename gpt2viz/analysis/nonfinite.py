@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpt2viz.arrays import Array
-from gpt2viz.run.stages import places
+from gpt2viz.run.stages import module_names
 from gpt2viz.run.trace import Trace
 
 
@@ -51,7 +51,7 @@ def first_not_finite(trace: Trace) -> NotFinite | None:
 
 
 def _in_order(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
-    for _, stage, layer in places(trace.config.n_layer):
+    for _, stage, layer in module_names(trace.config.n_layer, trace.graph):
         if stage.kept and stage.masked != "−∞":
             yield stage.label, layer, trace.stage(stage.key, layer)
     yield "Probabilities of the next token", None, trace.next_token_probabilities

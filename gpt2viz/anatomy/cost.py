@@ -36,8 +36,9 @@ class Product:
 
 
 # Stage that is made by a product -> (what it is, group, the axis that is summed over).
-_LINEAR = {
+_PRODUCTS = {
     "qkv": ("Q, K and V", "attention", "C"),
+    "q": ("scores Q · Kᵀ", "attention", "hs"),
     "head_output": ("weights · V", "attention", "T"),
     "projected": ("heads merged and projected", "attention", "C"),
     "mlp_in": ("MLP: widen", "MLP", "C"),
@@ -61,25 +62,16 @@ def products_of(tensors: Sequence[TensorRecord], config: GPT2Config) -> list[Pro
     sizes = axis_sizes(config, n_tokens)
     result = []
     for key, records in _by_key(tensors):
-        if key == "q":  # the scores: a long run makes them inside of one fused step
-            axes, shape = records[0].axes, records[0].shape
-            axes, shape = (*axes[:-1], "T", "hs"), (*shape[:-1], n_tokens, shape[-1])
-            product = _product("scores Q · Kᵀ", "attention", axes, shape)
-        elif key in _LINEAR:
-            name, group, summed = _LINEAR[key]
-            axes = (*records[0].axes, summed)
-            product = _product(name, group, axes, (*records[0].shape, sizes[summed]))
-        else:
+        if key not in _PRODUCTS:
             continue
-        result.append(Product(*product, times=len(records)))
+        name, group, summed = _PRODUCTS[key]
+        axes, shape = (*records[0].axes, summed), (*records[0].shape, sizes[summed])
+        if key == "q":  # the scores: a long run makes them inside of one fused step
+            axes, shape = (*axes[:-2], "T", "hs"), (*shape[:-2], n_tokens, shape[-1])
+        worked = " · ".join(f"{n:,}" for n in shape)
+        each = math.prod(shape)
+        result.append(Product(name, group, " · ".join(axes), worked, each, len(records)))
     return result
-
-
-def _product(
-    name: str, group: str, axes: tuple[str, ...], shape: tuple[int, ...]
-) -> tuple[str, str, str, str, int]:
-    worked = " · ".join(f"{n:,}" for n in shape)
-    return name, group, " · ".join(axes), worked, math.prod(shape)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from gpt2viz.export.about import About, about
 from gpt2viz.extras import needed
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.run.captured import array_name
-from gpt2viz.run.stages import STAGES
 from gpt2viz.run.trace import Trace
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ def metadata(trace: Trace) -> dict[str, str]:
         "tokens": json.dumps(trace.tokens),
         "token_bytes": json.dumps([part.hex() for part in trace.token_bytes]),
         "config": json.dumps(asdict(trace.config)),
-        "left_out": json.dumps([s.key for s in STAGES if s.kept and s.key not in kept]),
+        "left_out": json.dumps([n for n, s in trace.graph.items() if s.kept and n not in kept]),
     }
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import label, pluralize
-from gpt2viz.run.stages import PAIR_STAGES, TRANSFORMER_LENS, in_transformer_lens
+from gpt2viz.run.stages import PAIR_STAGES, STAGE, TRANSFORMER_LENS
 from gpt2viz.run.trace import Trace
 
 _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
@@ -195,9 +195,9 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
     if kinds:
         return list(found[kinds[0]])
     if any("hook_" in name for name in names):
-        if wanted := in_transformer_lens(stage, 0):
+        if wanted := STAGE[stage].in_transformer_lens(0):
             raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
-        there = " ".join(key for key in PAIR_STAGES if in_transformer_lens(key, 0))
+        there = " ".join(key for key in PAIR_STAGES if STAGE[key].hook)
         raise AttentionError(
             f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
         )

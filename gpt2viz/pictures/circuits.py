@@ -15,6 +15,7 @@ from gpt2viz.analysis.scores import Scores
 from gpt2viz.labels import signed
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Curve, Curves, Picture, Role, Series
 from gpt2viz.run.trace import Trace
 
@@ -110,10 +111,6 @@ def edge_table(edges: Sequence[Edge]) -> pd.DataFrame:
     )
 
 
-#: What an edge goes into, in words.
-INTO: dict[str, str] = {"q": "into queries", "k": "into keys", "v": "into values"}
-
-
 @dataclass(frozen=True, eq=False)
 class Wire:
     """An edge that is drawn, as wide as its ``z``; ``said`` is what the pointer says of it."""
@@ -143,10 +140,10 @@ class Wiring(Picture):
     @property
     def series(self) -> tuple[Series, ...]:
         """The z of the edges into queries, keys and values, as far as there are some."""
-        found = {into: [one for one in self.wires if one.edge.into == into] for into in INTO}
+        found = {into: [one for one in self.wires if one.edge.into == into] for into in READS}
         return tuple(
             Series(
-                f"z, {INTO[into]}",
+                f"z, into {READS[into]}",
                 "edge",
                 [named(one.edge) for one in some],
                 [one.z for one in some],

@@ -60,7 +60,8 @@ def mask_of(trace: Trace, layer: int, head: int) -> Mask:
     if not trace.explicit:
         return trace.hidden_pairs()
     masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
-    overflowed = np.isneginf(trace.stage("scaled_scores", layer, head))  # without a mask too
+    (before,) = trace.graph["masked_scores"].reads  # it can be −∞ without a mask, too
+    overflowed = np.isneginf(trace.stage(trace.graph[before].key, layer, head))
     return masked & ~(overflowed & ~trace.hidden_pairs()) if overflowed.any() else masked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpt2viz.run.stages import in_transformer_lens
+from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
 
 
@@ -29,7 +29,7 @@ def shape_rows(trace: Trace) -> list[dict[str, Any]]:
             "operation": record.operation,
             "line": record.line,
             "code": record.code,
-            "TransformerLens": in_transformer_lens(record.key, record.layer),
+            "TransformerLens": STAGE[record.key].in_transformer_lens(record.layer),
         }
         for n, record in enumerate(trace.tensors)
     ]

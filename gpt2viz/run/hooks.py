@@ -15,7 +15,7 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.run.captured import Place
 from gpt2viz.run.compat import hook, share_memory, unhook
 from gpt2viz.run.provenance import code_of, line_of_model, operation
-from gpt2viz.run.stages import STAGE, STAGES, Stage, formula, places
+from gpt2viz.run.stages import STAGE, Stage, formula, graph_of, module_names
 from gpt2viz.run.trace import TensorRecord
 
 
@@ -65,7 +65,7 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
     """
     found, taps = Recording(), _taps(network)
     kept, made = found.kept, found.made
-    keys = {stage.key for stage in STAGES if stage.kept}.difference(left_out)
+    keys = {stage.key for stage in STAGE.values() if stage.kept}.difference(left_out)
 
     # The tensor made before, held so that no other can have got its memory since: a view shares
     # with its source, or with another view of that, and either was made just before.
@@ -104,9 +104,14 @@ def _taps(network: GPT2) -> dict[nn.Module, Tap]:
                 operation(modules[name], formula(stage, config, layer)),
                 tuple((id(p), p.numel()) for p in modules[name].parameters(recurse=False)),
             )
-            for name, stage, layer in places(config.n_layer)
+            for name, stage, layer in module_names(config.n_layer, graph_of(modules))
         }
     return _known[network]
+
+
+def network_graph(network: GPT2) -> Mapping[str, Stage]:
+    """The stages that a model has, by key."""
+    return {tap.stage.key: tap.stage for tap in _taps(network).values()}
 
 
 def whole_table(
@@ -117,14 +122,10 @@ def whole_table(
     ``sizes`` are the whole text's, see ``stages.axis_sizes``. Q, K and V are parts of one tensor in
     such a run; in this one they were put together.
     """
-    shapes = {
-        axes: torch.Size(sizes[axis] for axis in axes)
-        for axes in {tap.stage.axes for tap, *_ in made}
-    }
-    whole = [
-        (tap, shapes[tap.stage.axes], dtype, line, shared or tap.stage.key in ("q", "k", "v"))
-        for tap, _, dtype, line, shared in made
-    ]
+    whole: list[Made] = []
+    for tap, _, dtype, line, shared in made:
+        shape = torch.Size(sizes[axis] for axis in tap.stage.axes)
+        whole.append((tap, shape, dtype, line, shared or bool(tap.stage.role)))
     return shape_table(whole, masking)
 
 

@@ -18,12 +18,12 @@ from gpt2viz.errors import CheckpointError, ExportError
 from gpt2viz.files import LARGEST_TEXT, ordinary, reading
 from gpt2viz.model.archive import Member, members
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.weights import Stored, declared
 from gpt2viz.run.captured import Captured, Place, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
-from gpt2viz.run.stages import axis_sizes, places
+from gpt2viz.run.hooks import network_graph
+from gpt2viz.run.stages import axis_sizes, module_names
 from gpt2viz.run.trace import TensorRecord, Trace, readable
 from gpt2viz.run.tracer import token_ids, trace
 
@@ -154,7 +154,7 @@ def _again(file: _File, model: Model) -> Trace:
     check(edits, config, T, causal, explicit)
     patched = "patch_from" in file.arrays
     patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
-    kept = dict(_kept(file, config, T))
+    kept = dict(_kept(file, model, T))
     _check_weights(about, model, kept["token_embedding", None][0], ids)
     captured, hidden = Captured(kept), forbidden(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
@@ -179,6 +179,7 @@ def _again(file: _File, model: Model) -> Trace:
         captured=captured,
         unembedding=model.unembedding,
         derived=Derived(captured, config, T, causal, hidden),
+        graph=network_graph(model.network),
         describe=describe,
         edits=edits,
         forbidden=hidden,
@@ -200,11 +201,11 @@ def _edits(text: str) -> tuple[Edit, ...]:
     return parse_edits(text)
 
 
-def _kept(file: _File, config: GPT2Config, T: int) -> Iterator[tuple[Place, torch.Tensor]]:
+def _kept(file: _File, model: Model, T: int) -> Iterator[tuple[Place, torch.Tensor]]:
     """The stages that the run kept, of T tokens: all but those that a long one leaves out."""
-    sizes = axis_sizes(config, T)
+    sizes = axis_sizes(model.config, T)
     there = {name.partition(".")[0] for name in file.arrays}
-    for _, stage, layer in places(config.n_layer):
+    for _, stage, layer in module_names(model.config.n_layer, network_graph(model.network)):
         left_out = stage.key in (*FROM_HEADS, *FROM_STREAM) and stage.key not in there
         if stage.kept and not left_out:
             name, size = array_name((stage.key, layer)), tuple(sizes[axis] for axis in stage.axes)

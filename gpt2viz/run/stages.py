@@ -10,9 +10,8 @@ The last two axes of the (T, T) stages are query (rows) and key (columns).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import attrgetter
 from types import MappingProxyType
@@ -131,7 +130,10 @@ class Stage:
         return f"h.{layer}.{self.module}" if self.per_layer else self.module
 
     def in_transformer_lens(self, layer: object) -> str:
-        """Its name in TransformerLens; "" where that has no hook point for these numbers."""
+        """Its name in TransformerLens; "" where that has no hook point for these numbers.
+
+        Of two names of the same numbers, that of the layer which made them.
+        """
         return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
 
@@ -322,14 +324,6 @@ def from_transformer_lens(name: str, n_layer: int) -> Place:
     return stream_before(layer) if match[2] == "hook_resid_pre" else (key, layer)
 
 
-def in_transformer_lens(key: str, layer: int | None) -> str:
-    """TransformerLens' name of a stage; "" where it has no hook point for these numbers.
-
-    Of two names of the same numbers, that of the layer which made them.
-    """
-    return STAGE[key].in_transformer_lens(layer)
-
-
 def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     """A stage and its layer from a name such as "weights.3" or "embedding".
 
@@ -368,14 +362,29 @@ def module_of(name: str, layer: int) -> str:
     return STAGE[key].path(at)
 
 
-@lru_cache(maxsize=16)
-def places(n_layer: int) -> tuple[tuple[str, Stage, int | None], ...]:
+def graph_of(modules: Container[str]) -> Mapping[str, Stage]:
+    """The stages of a model with these modules, by key.
+
+    One that reads a stage which the model lacks reads what that one would have read.
+    """
+    graph: dict[str, Stage] = {}
+    lacking: dict[str, tuple[str, ...]] = {}
+    for stage in STAGES:
+        reads = tuple(key for read in stage.reads for key in lacking.get(read, (read,)))
+        if stage.path(0) in modules:
+            graph[stage.key] = replace(stage, reads=reads)
+        else:
+            lacking[stage.key] = reads
+    return MappingProxyType(graph)
+
+
+def module_names(
+    n_layer: int, graph: Mapping[str, Stage] = STAGE
+) -> Iterator[tuple[str, Stage, int | None]]:
     """(module name, stage, layer) for every tensor of a model of ``n_layer`` layers, in order."""
-    return tuple(
-        (stage.path(layer), stage, layer)
-        for per_layer, stages in groupby(STAGES, attrgetter("per_layer"))
-        for layer, stage in product(range(n_layer) if per_layer else [None], stages)
-    )
+    for per_layer, stages in groupby(graph.values(), attrgetter("per_layer")):
+        for layer, stage in product(range(n_layer) if per_layer else [None], stages):
+            yield stage.path(layer), stage, layer
 
 
 def masking(causal: bool, edited: bool) -> str:

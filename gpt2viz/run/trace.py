@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -19,9 +19,8 @@ from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import (
-    STAGE,
-    STAGES,
     HeadStageName,
+    Stage,
     StageName,
     check_layer,
     from_transformer_lens,
@@ -93,8 +92,8 @@ class Trace:
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
     ``weights`` are the files that the model was read from, for their checksum. ``apart`` says that
     the tokens are words, with the white space between them in none; ``spell`` gives the bytes of
-    any token of the vocabulary. ``last_logits`` (B, n_vocab) are the run's own where a hook changed
-    them, and None where they follow from the last stage.
+    any token of the vocabulary. ``graph`` has the model's stages by key. ``last_logits`` (B,
+    n_vocab) are the run's own where a hook changed them, and None where they follow.
 
     ``reused`` is how many first tokens' numbers were taken from an earlier run, ``reuse``, and not
     computed again: those that both texts begin with, as the causal mask lets none see what comes
@@ -117,6 +116,7 @@ class Trace:
     unembedding: Array
     derived: Derived
     describe: Callable[[], tuple[TensorRecord, ...]]
+    graph: Mapping[str, Stage]
     edits: tuple[Edit, ...] = ()
     forbidden: Pairs | None = None
     mean_over: str = ""
@@ -165,9 +165,9 @@ class Trace:
             if layer is not None:
                 raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
             key, layer = from_transformer_lens(key, self.config.n_layer)
-        stage = STAGE.get(key)
+        stage = self.graph.get(key)
         if stage is None or not stage.kept:
-            known = " ".join(s.key for s in STAGES if s.kept)
+            known = " ".join(s.key for s in self.graph.values() if s.kept)
             raise StageError(f"no stage {key!r} in a trace; there are: {known}")
         check_layer(stage, layer, self.config.n_layer)
         if head is not None and not (stage.of_head and 0 <= head < self.config.n_head):

@@ -32,7 +32,7 @@ from gpt2viz.run.edits import (
 )
 from gpt2viz.run.forward import run_texts
 from gpt2viz.run.hooked import Hook, Hooks, read_hooks
-from gpt2viz.run.hooks import Recording, shape_table, whole_table
+from gpt2viz.run.hooks import Recording, network_graph, shape_table, whole_table
 from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.means import MeanReference, Reference, check_reference, fingerprint, over
 from gpt2viz.run.pieces import check_as_long
@@ -212,6 +212,7 @@ def _trace(
         captured=captured,
         unembedding=model.unembedding,
         derived=Derived(captured, model.config, len(ids), causal, hidden),
+        graph=network_graph(model.network),
         describe=partial(shape_table, seen.made, masking(causal, hidden is not None)),
         forbidden=hidden,
         weights=model.weights,

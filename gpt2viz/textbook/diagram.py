@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.run.stages import STAGE, STAGES, places
+from gpt2viz.run.stages import STAGE, STAGES, module_names
 from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.run.tracer import trace
 from gpt2viz.textbook.claims import Claim
@@ -91,7 +91,7 @@ def diagram_claims() -> list[Claim]:
     model, run = _bundled()
     boxes = nodes(model, run)
     shown = {node.name for node in boxes if node.made}
-    parts = {name for name, _, _ in places(model.config.n_layer)} - shown
+    parts = {name for name, _, _ in module_names(model.config.n_layer)} - shown
     whole = {f"h.{n}.{part}" for n in range(model.config.n_layer) for part in ("attn", "mlp")}
     total = sum(weights.numel() for weights in model.network.parameters())
     tied = model.network.lm_head.weight.numel() if model.config.tie_word_embeddings else 0

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz import export
-from gpt2viz.run.stages import STAGES, axis_sizes, in_transformer_lens
+from gpt2viz.run.stages import STAGES, axis_sizes
 from tests.numpy_gpt2 import PER_LAYER, Tolerance, reference
 
 IDS = [5, 300, 17, 9, 300]
@@ -152,6 +152,6 @@ def test_what_is_no_hook(tiny: gpt2viz.Model) -> None:
     with pytest.raises(ZeroDivisionError):  # what a function raises is its author's to see
         gpt2viz.trace(tiny, IDS, hooks={"q.1": lambda _x: 1 / 0})
     plain = gpt2viz.trace(tiny, IDS)
-    named = gpt2viz.trace(tiny, IDS, hooks={in_transformer_lens("residual_mid", 1): np.negative})
+    named = gpt2viz.trace(tiny, IDS, hooks={"blocks.1.hook_resid_mid": np.negative})
     assert_allclose(named.stage("residual_mid", 1), -plain.stage("residual_mid", 1), **TOLERANCE)
     assert str(named.edits[0]) == "hook:residual_mid.1"

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
-from gpt2viz.run.stages import TRANSFORMER_LENS, in_transformer_lens
+from gpt2viz.run.stages import STAGE, TRANSFORMER_LENS
 from tests.analysis.test_transformer_lens import wave
 
 IDS = [3, 1, 4, 1, 5]
@@ -71,7 +71,7 @@ def test_a_name_gives_their_numbers(model: gpt2viz.Model, explicit: bool) -> Non
 
 def test_each_is_printed_beside_the_tensor(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, IDS)
-    names = {(r.key, r.layer): in_transformer_lens(r.key, r.layer) for r in trace.tensors}
+    names = {(r.key, r.layer): STAGE[r.key].in_transformer_lens(r.layer) for r in trace.tensors}
     for (key, layer), name in names.items():
         if name:
             np.testing.assert_array_equal(trace.stage(name), trace.stage(key, layer))

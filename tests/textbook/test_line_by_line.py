@@ -20,7 +20,7 @@ from torch import Tensor
 
 import gpt2viz
 from gpt2viz.model import network
-from gpt2viz.run.stages import STAGE, axis_sizes, places
+from gpt2viz.run.stages import STAGE, axis_sizes, module_names
 from gpt2viz.textbook import eighty_lines
 from gpt2viz.textbook.gaps import Draft
 from gpt2viz.textbook.line_by_line import FILLED, PAIRS, Pair, line_by_line
@@ -79,7 +79,7 @@ def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
     modules = dict(model.network.named_modules())
     hooks = [
         modules[path].register_forward_hook(noted(stage.key))
-        for path, stage, _ in places(model.config.n_layer)
+        for path, stage, _ in module_names(model.config.n_layer)
     ]
     with torch.inference_mode():
         model.network(ids, explicit=True)

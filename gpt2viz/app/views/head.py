@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import STAGE, STAGES, Stage, TextError, Trace
+from gpt2viz import STAGE, Stage, TextError, Trace
 from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
@@ -43,7 +44,7 @@ from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.matrices import pixels
-from gpt2viz.run.stages import HEAD_STAGES, axis_sizes, formula, masking
+from gpt2viz.run.stages import axis_sizes, formula, masking
 
 #: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
 _ROW, _BESIDE = 552, 25
@@ -123,8 +124,8 @@ def _on_this_sentence(
                         ),
                     },
                 )
-                made_by = (Line(view.trace, stage, layer) for stage in HEAD_STAGES)
-                output.code(*made_by, of=drawn)
+                of_head = chain.from_iterable(_rows(view.trace.graph))
+                output.code(*(Line(view.trace, stage.key, layer) for stage in of_head), of=drawn)
                 measures.proof(view, [layer])
                 training.offer_birth(view, layer, head)
 
@@ -140,7 +141,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
     Those before the scores stand in a column, the scores in a row with their tokens' names once,
     and below them the weights and what is mixed by them.
     """
-    sources, scores, mixed = _rows()
+    sources, scores, mixed = _rows(view.trace.graph)
     pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
     draw = partial(_draw_stage, view, part, chosen, choose=_choose(pairs), drag=_drag(part, pairs))
     drawn = []
@@ -162,9 +163,9 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
     return drawn
 
 
-def _rows() -> tuple[list[Stage], list[Stage], list[Stage]]:
+def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[Stage]]:
     """A head's stages as the page lays them out: before its scores, its scores, after them."""
-    of_head = [stage for stage in STAGES if stage.of_head]
+    of_head = [stage for stage in graph.values() if stage.of_head]
     scores = [stage for stage in of_head if stage.quantity == "score"]
     first = of_head.index(scores[0])
     return of_head[:first], scores, [stage for stage in of_head[first:] if stage not in scores]
@@ -283,12 +284,9 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
-        stage = STAGE[cell.panel]
-        if stage.role in ("key", "value"):
-            address.put(parameters.KEY, rows.position(cell.row))
-            return
-        address.put(parameters.QUERY, rows.position(cell.row))
-        if stage.of_pairs:
+        of_keys = STAGE[cell.panel].role in ("key", "value")
+        address.put(parameters.KEY if of_keys else parameters.QUERY, rows.position(cell.row))
+        if STAGE[cell.panel].of_pairs:
             address.put(parameters.KEY, columns.position(cell.column))
 
     return clicked

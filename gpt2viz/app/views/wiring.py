@@ -34,6 +34,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
 from gpt2viz.labels import pluralize, signed
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
+from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel
 from gpt2viz.run.key import RunKey
@@ -46,8 +47,6 @@ _MOST = (10, 20, 50, 100)
 _TABLE = 178
 #: The quantity that is compared with chance.
 _NOUN: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "squared ratio of norms"}
-#: A part of the receiver, in words.
-_PARTS: dict[Into, str] = {"q": "queries", "k": "keys", "v": "values"}
 
 
 def draw(view: View, choices: DeltaGenerator) -> None:
@@ -229,7 +228,7 @@ def _graph(
 
 def _note(drawn: Wired, choice: Choices) -> None:
     """The number of edges that are drawn, and the least z of them."""
-    kind = f" into {_PARTS[choice.into[0]]}" if len(choice.into) == 1 else ""
+    kind = f" into {READS[choice.into[0]]}" if len(choice.into) == 1 else ""
     shown = f"All {pluralize(drawn.above, f'edges{kind}')} above chance are drawn"
     if not drawn.above:
         shown = f"No edge{kind} is above chance"
@@ -284,7 +283,7 @@ def _one_edge(
 ) -> PatchedPath | None:
     """Its weights, this sentence, and both heads as one; returns its path, if patched."""
     (a, b), (c, d) = edge.sender, edge.receiver
-    sends, reads, part = f"{a}.{b}", f"{c}.{d}", _PARTS[edge.into]
+    sends, reads, part = f"{a}.{b}", f"{c}.{d}", READS[edge.into]
     above = edge.z(by) > limit
     size = f"they share {edge.kernel:.1f} of {view.model.config.head_dim} directions (Σ cos²)"
     if by == "ratio":

@@ -8,8 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from gpt2viz.pictures.circuits import INTO, Wire, Wiring
+from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
@@ -37,7 +38,7 @@ def draw(picture: Wiring, colors: Palette) -> Figure:
     """Edges, their letters and the heads; the ``customdata`` of a letter is its edge's name."""
     row = min(_WIDE, max(_NARROW, 400 // picture.n_layer))
     figure = Figure()
-    for into in INTO:
+    for into in READS:
         some = [wire for wire in picture.wires if wire.edge.into == into]
         figure.add_traces([*_edges(picture, some, colors, row), _key(into, colors)])
     figure.add_traces([*_letters(picture, colors, row), _heads(picture, colors)])
@@ -187,7 +188,7 @@ def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
 
 
 def _named(into: str) -> str:
-    return f"{into.upper()}: {INTO[into]}"
+    return f"{into.upper()}: into {READS[into]}"
 
 
 def _key(into: str, colors: Palette) -> go.Scatter:
