@@ -1,22 +1,38 @@
-"""A copy of the app with one page and one parameter more, and what a visitor finds there.
+"""A copy of the app with one page, one parameter and one stage more, and what there is of them.
 
-``added`` declares the page in the copy's ``app/pages.py`` and the parameter in its
-``app/parameters.py``, and adds a view and a script. ``python -m tests.app.another_page`` in the
-copy prints in JSON what it has then.
+``added`` declares them in the copy, each in its place, and adds a view and a script.
+``python -m tests.app.another_page`` there prints in JSON what the page's visitors have then.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 
-PAGE = """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
-    MODELS := """
-PARAMETER = """    DEGREES := SelectParam("degrees", "How warm it is", 20, on=(pages.WEATHER,)),
-    CHAPTER := """
+#: A file -> lines that are put before the last of each block, which is there already.
+MORE = {
+    "app/pages": """    WEATHER := Page("Fair weather", what="how warm it is", words="token head"),
+    MODELS := """,
+    "app/parameters": """    DEGREES := SelectParam("degrees", "How warm", 20, on=(pages.WEATHER,)),
+    CHAPTER := """,
+    "model/network": """        self.capped_scores = nn.Identity()
+        self.masked_scores =
+
+        scaled = self.capped_scores(2 * torch.tanh(scaled / 2))
+        masked =""",
+    "run/stages": """        "capped_scores", "Capped scores", "2 tanh(x / 2)",
+        "attn.attend.capped_scores", ("scaled_scores",), _PAIRS),
+    Stage(
+        "masked_scores",""",
+}
 VIEW = '''"""Fair weather: how warm it is."""
 
 from __future__ import annotations
@@ -30,9 +46,8 @@ from gpt2viz.app.frame import page
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.WEATHER)
-    offered = [10, 20, 30]
-    bound = address.choice(parameters.DEGREES, offered)
-    warm: int = st.selectbox("Degrees", offered, **bound)
+    bound = address.choice(parameters.DEGREES, [10, 20, 30])
+    warm: int = st.selectbox("Degrees", [10, 20, 30], **bound)
     prose.markdown(f"{view.n_tokens} tokens at {warm} degrees.")
 '''
 SCRIPT = '''"""Fair weather: how warm it is."""
@@ -44,16 +59,21 @@ fair_weather.show()
 
 
 def added(folder: Path) -> None:
-    """Copy the app into a folder, and add the page and the parameter, each in its place."""
+    """Copy the app into a folder, and add page, parameter and stage, each in its place."""
     for name in ("gpt2viz", "pages", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "app.py", folder)
     (folder / "assets").symlink_to(ROOT / "assets")
-    for name, more in (("pages", PAGE), ("parameters", PARAMETER)):
-        path = folder / f"gpt2viz/app/{name}.py"
+    for name, blocks in MORE.items():
+        path = folder / f"gpt2viz/{name}.py"
         declared = path.read_text(encoding="utf-8")
-        assert declared.count(more.splitlines()[-1]) == 1
-        path.write_text(declared.replace(more.splitlines()[-1], more), encoding="utf-8")
+        for block in blocks.split("\n\n"):
+            *_, last = block.splitlines()
+            assert declared.count(last) == 1
+            declared = declared.replace(last, block)
+        path.write_text(declared, encoding="utf-8")
+    start, read, rest = path.read_text(encoding="utf-8").rpartition('("scaled_scores",)')
+    path.write_text(f"{start}{read.replace('scaled', 'capped')}{rest}", encoding="utf-8")
     (folder / "gpt2viz/app/views/fair_weather.py").write_text(VIEW, encoding="utf-8")
     (folder / "pages/fair_weather.py").write_text(SCRIPT, encoding="utf-8")
 
@@ -64,7 +84,7 @@ def found() -> dict[str, object]:
 
     from gpt2viz.app import server
     from tests.app.pages import chips, open_page
-    from tests.docs.address import table
+    from tests.docs.tables import address
 
     pytest.MonkeyPatch().setattr(server, "_limited", True)  # as on a server of gpt2viz's own
     at = open_page("fair_weather", text="A crane ate fish", degrees="30", query="1")
@@ -85,9 +105,47 @@ def found() -> dict[str, object]:
         "kept": all("degrees=30" in query for query in kept),
         "odd": [odd.session_state["degrees"], *(warning.value for warning in odd.warning)],
         "words": words,
-        "table": table(),
+        "table": address(),
     }
 
 
+def check_stage() -> None:
+    """Everything that shows stages has the one that is more, between its neighbours."""
+    import gpt2viz
+    from gpt2viz.cli import main
+    from gpt2viz.textbook.diagram import edges
+    from tests.app.pages import figure, heatmaps, open_page
+    from tests.app.test_frame import choices, open_save
+    from tests.docs.tables import stages
+
+    key: Any = "capped_scores"
+    text, chosen = "A crane ate fish", {"layer": "0", "head": "4"}
+    run, long = (
+        gpt2viz.trace(gpt2viz.load_model(), text, explicit=explicit) for explicit in (True, False)
+    )
+    order = ["scaled_scores", key, "masked_scores"]
+    assert [r.key for r in run.tensors if r.layer == 0 and r.key in order] == order
+    attend = [f"h.0.attn.attend.{stage}" for stage in order]
+    assert {*pairwise(attend)} == {arrow for arrow in edges([0]) if attend[1] in arrow}
+    at = open_page("head", text=text, **chosen)
+    titles = [m for m in at.markdown if m.help.startswith("(B, nh, T, ")]
+    labels = ["Scaled scores", "Capped scores", "Masked scores"]
+    assert [title.value.split("**")[1] for title in titles[4:7]] == labels
+    assert titles[5].value == "→ **Capped scores**  \n:small[2 tanh(x / 2)]"
+    assert titles[5].help.endswith("`scaled = self.capped_scores(2 * torch.tanh(scaled / 2))`")
+    pictures = choices(open_save("head", **chosen))["save_picture"]
+    assert [name.partition(" of layer")[0] for name in pictures[4:7]] == labels
+    printed = CliRunner().invoke(main, ["trace", text, "-s", key, "-H", "4", "--json"]).stdout
+    shown = heatmaps(figure(at, f"stage_{key}"))[key]
+    expected = 2 * np.tanh(run.stage("scaled_scores", 0, 4) / 2)
+    for numbers in (shown, json.loads(printed)["values"], long.stage(key, 0, 4)):
+        np.testing.assert_allclose(numbers, expected, atol=1e-5)
+    assert (key, 0) in run.captured  # so it is in the file of a run
+    row = "| `capped_scores` | Capped scores | 2 tanh(x / 2) | (B, nh, T, T) |  |"
+    assert row in stages().splitlines()
+
+
 if __name__ == "__main__":
-    print(json.dumps(found()))
+    there = found()
+    check_stage()
+    print(json.dumps(there))

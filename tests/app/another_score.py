@@ -94,7 +94,7 @@ def main(folder: Path) -> None:
     printed, stored = surveyed(folder)
     from gpt2viz.model.checkpoint import BUNDLED
     from gpt2viz.settings import MODELS_VARIABLE
-    from tests.docs.score_table import unlisted
+    from tests.docs.tables import scores as table
 
     os.environ[MODELS_VARIABLE] = str(folder / "tiny")
     seen = {
@@ -107,7 +107,7 @@ def main(folder: Path) -> None:
         },
         "tiny": {"survey": find(model="tiny", on="texts")},
         "followed": {"bundled": followed(model=BUNDLED.name), "tiny": followed(model="tiny")},
-        "not in the guide": unlisted(),
+        "in the guide": table().splitlines()[-1],
     }
     print(json.dumps(seen))
 

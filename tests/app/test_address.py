@@ -22,7 +22,6 @@ from gpt2viz.app.parameters import Parameter
 from tests.app.cases import each
 from tests.app.chapters import asked_in
 from tests.app.pages import ROOT, VIEWS, WITHOUT, notices, open_page
-from tests.docs.address import PAGE, table
 
 CANARY = "gpt2viz-canary"
 #: Texts that no widget offers, but that a file, a shell, a number parser or markup would take.
@@ -237,11 +236,6 @@ def test_nobody_else_spells_a_name_of_the_address() -> None:
         if isinstance(node, ast.Attribute) and node.attr == "query_params"
     }
     assert using == {"address.py", "frame/tour.py"}
-
-
-def test_the_docs_have_every_parameter() -> None:
-    written = PAGE.read_text(encoding="utf-8")
-    assert table() in written, "python -m tests.docs.address writes it anew"
 
 
 def test_an_example_that_is_not_there_is_told() -> None:

@@ -234,7 +234,6 @@ def test_what_cannot_be_done(run: Run, subtests: pytest.Subtests) -> None:
         ((TEXT, "--stage", "soul"), 2, "'soul' is not one of"),
         ((TEXT, "--layer", "-1"), 2, "-1"),
         ((TEXT, "-s", "final_norm", "-l", "2"), 2, "final_norm belongs to no layer"),
-        ((TEXT, "-s", "final_norm", "-l", "0"), 2, "final_norm belongs to no layer"),
         ((TEXT, "-s", "residual_out", "-H", "3"), 2, "residual_out belongs to no head"),
         ((TEXT, "--width", "8.5cm"), 2, "--width is for pictures: name one with --out"),
         ((TEXT, "--width", "8.5cm", "--out", "w.csv"), 2, "--width is for pictures"),

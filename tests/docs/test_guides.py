@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import gpt2viz
-from gpt2viz.analysis.scores import DECLARED, SCORES
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.app import pages
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
@@ -22,7 +22,7 @@ from tests.bundled import CATS, copiers, weights
 from tests.docs import lessons, numbers, single_pictures
 from tests.docs.gallery import entries, first_screens
 from tests.docs.reading_level import grade, sentences, syllables
-from tests.docs.score_table import unlisted
+from tests.docs.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -231,10 +231,10 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert listed - {"export"} == set(gpt2viz.__all__)
 
 
-def test_the_guide_lists_every_score() -> None:
-    assert unlisted() == []
-    table = read("researchers.md").partition("| score |")[2].partition("\n\n")[0]
-    assert len(table.splitlines()) == 2 + len(DECLARED)
+def test_tables_have_all_that_is_declared() -> None:
+    for page, table in TABLES.items():
+        written = f"\n\n{table()}\n\n"
+        assert written in f"{read(page)}\n", "python -m tests.docs.tables writes it anew"
 
 
 def test_the_gallery_shows_every_page() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -17,21 +14,15 @@ from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
-from tests.checkpoints import write_checkpoint
 from tests.run.test_tracing import n_hooks
 
-_number = st.integers(0, 999)
+_number, _size = st.integers(0, 999), st.integers(1, 999)
 _edits = st.one_of(
     st.builds(Edit, st.sampled_from(["off", "mean"]), layer=_number, head=_number),
     st.builds(Edit, st.just("scale"), layer=_number, head=_number, factor=st.floats(-100, 100)),
     st.builds(Edit, st.sampled_from(["attn", "mlp"]), layer=_number),
     st.builds(Edit, st.just("forbid"), query=_number, key=_number),
-    st.builds(
-        Edit,
-        st.just("window"),
-        width=st.integers(1, 999),
-        first=st.none() | st.integers(1, 999),
-    ),
+    st.builds(Edit, st.just("window"), width=_size, first=st.none() | _size),
     st.just(Edit("nofirst")),
 )
 
@@ -41,9 +32,7 @@ def test_the_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
     assert parse_edits(",".join(map(str, edits))) == tuple(edits)
 
 
-def test_short_forms() -> None:
-    text = "off:1.3,mean:1.3,scale:1.3:0.5,attn:2,mlp:2,forbid:5:2,window:3,window:3:1,nofirst"
-    assert ",".join(map(str, parse_edits(text))) == text
+def test_white_space_in_short_forms() -> None:
     assert parse_edits("") == parse_edits("  ") == ()
     assert parse_edits(" off:0.1 , nofirst") == (Edit("off", layer=0, head=1), Edit("nofirst"))
 
@@ -177,16 +166,6 @@ def test_a_reference_run_can_be_kept(tiny: gpt2viz.Model) -> None:
     changed = gpt2viz.trace(tiny, [1, 2, 3], edits=edits, reference=other)
     mean = other.stage("head_output", 1)[0, 1].mean(axis=0)
     assert_array_equal(changed.stage("head_output", 1)[0, 1, 2], mean)
-
-
-@pytest.mark.parametrize("sizes", [{"n_layer": 1}, {"n_head": 1}, {"n_embd": 16}])
-def test_a_reference_run_of_another_model_is_refused(
-    tiny: gpt2viz.Model, tmp_path: Path, sizes: dict[str, Any]
-) -> None:
-    write_checkpoint(tmp_path / "other", **sizes)
-    other = reference_run(gpt2viz.load_model(tmp_path / "other"))
-    with pytest.raises(ValueError, match="this trace was made by other, not by tiny"):
-        gpt2viz.trace(tiny, [1, 2, 3], edits=parse_edits("mean:1.1"), reference=other)
 
 
 def test_every_kind_is_declared_whole() -> None:

@@ -267,20 +267,6 @@ def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> N
             gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
 
 
-def test_stages_that_are_not_there(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
-    cases: list[tuple[Any, int | None, type[Exception], str]] = [
-        ("pattern", 0, KeyError, "no stage 'pattern' in a trace; there are: .*weights"),
-        ("ln_1", 0, KeyError, "no stage 'ln_1'"),
-        ("weights", None, IndexError, "'weights' needs a layer"),
-        ("embedding", 0, IndexError, "'embedding' belongs to no layer"),
-        ("weights", 3, IndexError, "no layer 3: this model has layers 0 to 2"),
-        ("weights", -1, IndexError, "no layer -1"),
-    ]
-    for key, layer, error, message in cases:
-        with subtests.test(key=key, layer=layer), pytest.raises(error, match=message):
-            gpt2viz.trace(tiny, [1, 2]).stage(key, layer)
-
-
 def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5])
     sizes = axis_sizes(tiny.config, 5)

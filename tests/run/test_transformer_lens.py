@@ -7,7 +7,6 @@ ids below; of each tensor the second, the third and the last two numbers are kep
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,25 +79,3 @@ def test_each_is_printed_beside_the_tensor(model: gpt2viz.Model) -> None:
     assert names["embedding", None] == "blocks.0.hook_resid_pre"
     assert names["scores", 0] == ""
     assert trace.stage("blocks.1.attn.hook_pattern", head=1).shape == (5, 5)
-
-
-def test_names_that_are_not_there(model: gpt2viz.Model, subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, type[Exception], str]] = [
-        ("blocks.0.attn.hook_patern", KeyError, "no 'blocks.0.attn.hook_patern' in a trace; of Tr"),
-        ("blocks.attn.hook_pattern", KeyError, "no 'blocks.attn.hook_pattern'"),
-        ("blocks.N.attn.hook_pattern", KeyError, "names: hook_embed hook_pos_embed blocks.N.hook"),
-        ("blocks.0.hook_embed", KeyError, "no 'blocks.0.hook_embed'"),
-        ("blocks.-1.attn.hook_pattern", KeyError, "no 'blocks.-1"),
-        ("blocks.2.hook_resid_pre", IndexError, "no layer 2: this model has layers 0 to 1"),
-    ]
-    for name, error, message in cases:
-        with subtests.test(name=name, error=error), pytest.raises(error, match=re.escape(message)):
-            gpt2viz.trace(model, IDS).stage(name)
-
-
-def test_the_guide_lists_every_name() -> None:
-    guide = (Path(__file__).parents[2] / "docs/coming_from.md").read_text(encoding="utf-8")
-    assert (
-        dict(re.findall(r"^\| `((?:blocks|hook|ln)[^`]*)` \| `(\w+)`", guide, re.M))
-        == TRANSFORMER_LENS
-    )

@@ -245,11 +245,6 @@ def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
     assert [node.name for node in found] == leaves
     one_layer = {node.layer for node in nodes(tiny, run, layer=1)}
     assert one_layer == {None, 1}
-    for node in found:
-        weights = modules[node.name].parameters()
-        assert node.n_parameters == sum(p.numel() for p in weights)
-        if node.made:
-            assert node.made.name == node.name
     shapes = {node.name: node.made.shape for node in found if node.made}
     n = len(run.tokens)
     assert shapes["h.2.attn.attend.weights"] == (1, 4, n, n)

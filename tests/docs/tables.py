@@ -1,0 +1,78 @@
+"""Write the docs' tables of an address's parameters, a run's stages and heads' scores, as declared.
+
+python -m tests.docs.tables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpt2viz.analysis.scores import DECLARED
+from gpt2viz.app import pages, parameters
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.run.stages import STAGES
+
+DOCS = Path(__file__).parents[2] / "docs"
+_READING = set(pages.PAGES) - {pages.GLOSSARY}
+
+
+def _table(*rows: Sequence[str]) -> str:
+    """Rows of cells as Markdown, the columns' names first."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def address() -> str:
+    """A row for each parameter."""
+    names = ("name", "what it chooses", "what it holds", "at first", "pages")
+    return _table(names, *map(_parameter, parameters.PARAMETERS))
+
+
+def _parameter(parameter: Parameter) -> tuple[str, ...]:
+    says, on = parameter.says, set(parameter.on)
+    if parameter.moves:
+        says += " †"
+    where = ", ".join(page.title for page in parameter.on)
+    if on >= _READING:
+        where = "all" if on == set(pages.PAGES) else f"all but {pages.GLOSSARY.title}"
+    first = "" if parameter.default in (None, "") else f"`{_spell(parameter.default)}`"
+    return f"`{parameter.name}`", says, parameter.values, first, where
+
+
+def _spell(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def stages() -> str:
+    """A row for each stage that a trace keeps."""
+    rows = [
+        (f"`{s.key}`", s.label, s.formula, f"({', '.join(s.axes)})", s.in_transformer_lens("N"))
+        for s in STAGES
+        if s.kept
+    ]
+    return _table(("stage", "what it is", "made by", "axes", "in TransformerLens"), *rows)
+
+
+def scores() -> str:
+    """A row for each score of heads."""
+    rows = [(score.name, score.formula, score.words) for score in DECLARED]
+    cells = [[cell.replace("|", r"\|") for cell in row] for row in rows]
+    return _table(("score", "formula", "what it says"), *cells)
+
+
+TABLES = {"address.md": address, "api.md": stages, "researchers.md": scores}
+
+
+def main() -> None:
+    """Write each table into its page, in place of the one that is there."""
+    for page, make in TABLES.items():
+        before = (DOCS / page).read_text(encoding="utf-8")
+        start, _, rest = before.partition(make().partition("\n")[0])
+        end = rest.partition("\n\n")[2]
+        (DOCS / page).write_text(f"{start}{make()}\n\n{end}".rstrip() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
