@@ -112,7 +112,8 @@ def sent(at: AppTest) -> Any:
 
 def tiles(data: Any, text: str) -> np.ndarray:
     whole = np.frombuffer(base64.b64decode(text), "<u2") / 65_534
-    return whole.reshape(data["layers"], data["heads"], data["side"], data["side"])
+    heads, side = data["map"], len(data["map"]["rows"])
+    return whole.reshape(heads["layers"], heads["heads"], side, side)
 
 
 def read_early(folder: Path, run: Any) -> list[np.ndarray]:
@@ -250,7 +251,7 @@ def test_a_worker_takes_the_points_that_all_share(
 
 def test_the_smallest_text(grown: Path) -> None:
     data = sent(open_page("training", model="grown", text="A"))
-    assert data["side"] == 1
+    assert len(data["map"]["rows"]) == 1
     assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
 
 

@@ -191,9 +191,16 @@ def test_a_strangers_card_loads_nothing_and_each_section_opens_by_its_link(
 
 
 # The training's pictures as they are drawn now, and where the first one and the last one are.
-_DRAWN = "view => ['map', 'then', 'now', 'next', 'lens'].map((name) => view[name].toDataURL())"
-_PLACE = """view => [view.getBoundingClientRect().top, view.map.getBoundingClientRect().top,
-  view.lens.getBoundingClientRect().bottom]"""
+_DRAWN = """view => {
+  const [then, now] = view.querySelector(".tiles").cells
+  return [view.querySelector(".map").canvas, then.image, now.image, view.next, view.lens]
+    .map((canvas) => canvas.toDataURL())
+}"""
+_PLACE = """view => {
+  const [top, first, last] = [view, view.querySelector(".map"), view.lens]
+    .map((part) => part.getBoundingClientRect())
+  return [top.top, first.top, last.bottom]
+}"""
 # The note to those who visit from elsewhere, which a person at home doesn't get.
 _LEAVE_OUT = "part => part.closest('[data-testid=stElementContainer]').style.display = 'none'"
 #: Time in which no answer of the server can have come: asked and drawn in one go.
@@ -223,12 +230,14 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     expect(view.locator("output")).to_have_text("step 20")
     page.wait_for_url("**step=20**")
     settle(page)
-    cell = view.evaluate("view => view.cell")
-    view.locator("[data-part=map]").click(position={"x": 18 + 2.5 * cell, "y": 16 + 1.5 * cell})
+    heads = view.locator(".map")
+    box = heads.evaluate("view => view.look.boxes[view.p.heads + 2]")
+    heads.locator("canvas").click(position={"x": box["x"] + 5, "y": box["y"] + 5})
     page.wait_for_url("**head=2**")
     assert "layer=1" in page.url
     settle(page)
-    expect(view.locator("[data-part=thenTitle]")).to_have_text("Head 1.2 at this point")
+    titled = view.locator(".tiles").evaluate("view => view.p.panels.map(({ title }) => title)")
+    assert titled[0] == "Head 1.2 at this point"
     page.emulate_media(reduced_motion="reduce")
     expect(view.locator("[data-part=play]")).to_be_hidden()
     page.emulate_media(reduced_motion="no-preference")

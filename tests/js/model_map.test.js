@@ -2,25 +2,17 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  alike, fitting, ofTheSame, pixels, plan, read, rowOf, step, tokenOf, turn, under, ways,
+  alike, fitting, headsOf, ofTheSame, plan, read, rowOf, step, tokenOf, turn, under, ways,
 } from "../../gpt2viz/app/scripts/model_map.js"
-
-// A message by hand: two heads of 2 × 2.
-function message(cells) {
-  const head = { layers: 1, heads: 2, rows: ["a", "b"], columns: ["a", "b"], alt: "“schön”",
-    shades: ["#000000", "#102030", "#ffffff"], special: SPECIAL }
-  const json = new TextEncoder().encode(JSON.stringify(head))
-  const padded = Math.ceil(json.length / 4) * 4
-  const bytes = new Uint8Array(4 + padded + cells.length)
-  bytes.fill(0x20, 4, 4 + padded)
-  new DataView(bytes.buffer).setUint32(0, padded, true)
-  bytes.set(json, 4)
-  bytes.set(cells, 4 + padded)
-  return bytes
-}
+import { message as sent } from "../../gpt2viz/notebook/attention.js"
 
 const SPECIAL = [["#010203", "#040506"], ["#070809", "#070809"], ["#0a0b0c", "#0a0b0c"]]
 const MODEL = { layers: 3, heads: 4 }
+
+// A message of two heads of 2 × 2.
+const message = (cells) => sent({ layers: 1, heads: 2, rows: ["a", "b"], columns: ["a", "b"],
+  alt: "“schön”", shades: ["#000000", "#102030", "#ffffff"], special: SPECIAL },
+  new Uint8Array(cells))
 
 test("a message is read from the middle of a buffer, each cell", () => {
   const cells = [2, 0, 1, 255, 4, 3, 5, 0], beside = new Uint8Array(message(cells).length + 3)
@@ -30,19 +22,11 @@ test("a message is read from the middle of a buffer, each cell", () => {
   assert.equal(found.alt, "“schön”")
 })
 
-test("each cell of each head has the colour of its weight, or its own where it has none", () => {
-  const colors = pixels(read(message([2, 3, 1, 3, 4, 3, 5, 0]))).map((bytes) =>
-    [0, 4, 8, 12].map((n) => [...bytes.slice(n, n + 4)]))
-  assert.deepEqual(colors, [
-    [[255, 255, 255, 255], [4, 5, 6, 255], [16, 32, 48, 255], [1, 2, 3, 255]],
-    [[7, 8, 9, 255], [4, 5, 6, 255], [10, 11, 12, 255], [0, 0, 0, 255]],
-  ])
-})
-
 test("heads of fewer rows than columns have every cell in its place", () => {
-  const cells = [0, 1, 2, 3, 3, 0], columns = ["a", "b", "c"]
-  const [one] = pixels({ ...read(message(cells)), heads: 1, columns })
-  assert.deepEqual([0, 4, 8, 12, 16, 20].map((n) => one[n]), [0, 16, 255, 4, 1, 0])
+  const cells = [0, 1, 2, 3, 3, 0, 4, 5, 3, 2, 1, 0], columns = ["a", "b", "c"]
+  const red = headsOf({ ...read(message(cells)), columns })
+    .map((bytes) => [0, 4, 8, 12, 16, 20].map((n) => bytes[n]))
+  assert.deepEqual(red, [[0, 16, 255, 4, 1, 0], [7, 10, 1, 255, 16, 0]])
 })
 
 test("heads are painted anew where a cell, a colour or their number is another", () => {
@@ -72,6 +56,8 @@ test("heads stand in their layers' rows, apart, and within the width and the hei
     assert.ok(height <= 600)
   }
   assert.ok(plan({ layers: 4, heads: 6 }, 760, 600).side > 100)
+  const { boxes: [first], height, side } = plan({ layers: 2, heads: 1, bare: true }, 760, 130)
+  assert.ok(first.y < 20 && height - first.y - 2 * side < 15, "without the stream round them")
   assert.ok(plan({ layers: 12, heads: 12 }, 340, 600).side > 18, "on a telephone")
 })
 

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs"
 
 import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
-import { pixels } from "../../gpt2viz/app/scripts/tiles.js"
+import { painted } from "../../gpt2viz/app/scripts/tiles.js"
 
 const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))
 const bits = new Uint32Array(p.values.buffer, p.values.byteOffset, p.values.length)
@@ -10,5 +10,5 @@ console.log(JSON.stringify({
   rows: p.panels[0].rows,
   bits: [...bits],
   masked: [...bits].map((_, n) => p.masked(n)),
-  pixels: pixels(p).map((bytes) => [...bytes]),
+  pixels: painted(p).map(({ bytes }) => [...bytes]),
 }))

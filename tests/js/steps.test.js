@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  ceiling, fitting, large, losses, moved, nearest, pixels, places, read, shown,
+  both, ceiling, codes, fitting, losses, nearest, places, read, shown,
 } from "../../gpt2viz/app/scripts/steps.js"
 
 test("weights come as whole parts of 65,534, and NaN as one more", () => {
@@ -11,15 +11,29 @@ test("weights come as whole parts of 65,534, and NaN as one more", () => {
   assert.deepEqual([...read(text)], [0, 1, .5, NaN])
 })
 
-test("a cell has the shade of its weight, of the mask, or of what is no number", () => {
-  const p = { side: 2, squares: 32, hidden: "0100", nan: "#0000ff",
-    masked: ["#101010", "#202020"], shades: ["#ffffff", "#808080", "#000000"] }
-  const tiles = [9, 9, 9, 9, 1, .2, NaN, .5] // the second of two heads
-  const bytes = pixels(p, tiles, 1), at = (n) => [...bytes.slice(4 * n, 4 * n + 4)]
-  assert.deepEqual(at(0), [0, 0, 0, 255])
-  assert.deepEqual(at(1), [32, 32, 32, 255]) // masked: the other square of the chessboard
-  assert.deepEqual(at(2), [0, 0, 255, 255])
-  assert.deepEqual(at(3), [128, 128, 128, 255])
+// Two heads of 2 × 2, of which the second is chosen, with three shades.
+const GRID = { rows: ["0 a", "1 b"], columns: ["0 a", "1 b"] }
+const P = { chosen: 1, hidden: "0100", map: { layers: 1, heads: 2, rows: GRID.rows, shades: "abc" },
+  large: { grids: [GRID], panels: [{ name: "then", grid: 0 }, { name: "now", grid: 0 }] } }
+const THEN = Float32Array.of(9, 9, 9, 9, 1, .25, .5, 0), NOW = THEN.map((weight) => weight / 2)
+
+test("a cell has the code of its weight, of the mask, or of what is no number", () => {
+  assert.deepEqual([...codes(P, Float32Array.of(1, .2, NaN, .5, 0, NaN, .1, 0))],
+    [2, 3, 4, 1, 0, 4, 0, 0])
+  assert.ok(codes(P).every((code) => code > 5), "no colour of what isn't read yet")
+})
+
+test("the chosen head stands beside itself in the model", () => {
+  const { values, panels, masked } = both(P, THEN, NOW)
+  assert.deepEqual([...values], [1, .25, .5, 0, .5, .125, .25, 0])
+  assert.deepEqual(panels.map(({ start, rows, title, empty }) => [start, rows, title, empty]), [
+    [0, GRID.rows, "Head 0.1 at this point", ""],
+    [4, GRID.rows, "the model itself, 0 to 1", ""]])
+  assert.deepEqual([0, 1, 4, 5].map(masked), [false, true, false, true])
+  assert.deepEqual(panels[1].said.slice(0, 2), ["1.000 here, 0.500 in the model itself", "masked"])
+  const unread = both(P, undefined, NOW)
+  assert.deepEqual(unread.panels.map(({ empty }) => empty), ["being read …", ""])
+  assert.deepEqual([...unread.values], [0, 0, 0, 0, .5, .125, .25, 0])
 })
 
 test("steps stand as far apart as their logarithms, and the nearest is found", () => {
@@ -30,13 +44,6 @@ test("steps stand as far apart as their logarithms, and the nearest is found", (
   assert.equal(nearest([0, 9, 99], 2), 2)
 })
 
-test("arrows walk from head to head and stop at the edges", () => {
-  const p = { layers: 2, heads: 3 }
-  assert.deepEqual(["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"]
-    .map((key) => moved(p, 1, key)), [2, 4, 0, 1])
-  assert.equal(moved(p, 5, "ArrowRight"), 5)
-})
-
 test("the hand goes before the answer to where it was, and the address before the hand", () => {
   const p = { at: 2, steps: [1, 2, 3, 4] }, known = { p, at: 3, sent: 1 }
   assert.equal(shown(null, p), 2)
@@ -44,18 +51,6 @@ test("the hand goes before the answer to where it was, and the address before th
   assert.equal(shown(known, { ...p, at: 1 }), 3) // what was sent before the hand went on
   assert.equal(shown(known, { ...p, at: 0 }), 0) // somebody went back in the browser
   assert.equal(shown(known, { at: 1, steps: [1, 2] }), 1) // another model
-})
-
-test("the chosen head has its tokens' names beside it, and its numbers where they fit", () => {
-  const measure = (text) => 6 * [...text].length
-  const few = large({ rows: ["0 A", "1 ·crane"], side: 2 }, 250, measure)
-  assert.deepEqual([few.names, few.room, few.size, few.cell, few.numbers],
-    [["0 A", "1 ·crane"], 54, 196, 98, true])
-  const rows = Array.from({ length: 40 }, (_, n) => `${n} ·unbelievable·word`)
-  const many = large({ rows, side: 40 }, 250, measure)
-  assert.equal(many.names[39], "39 ·unbelieva…") // 14 letters
-  assert.equal(many.room + many.size, 250)
-  assert.equal(many.numbers, false)
 })
 
 test("an axis ends above its largest number, or where it is told to", () => {

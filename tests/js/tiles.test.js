@@ -4,26 +4,18 @@ import { test } from "node:test"
 import { chooseHere, leftToServer } from "../../gpt2viz/app/scripts/chosen.js"
 import { readMatrices as read } from "../../gpt2viz/app/scripts/message.js"
 import mount, {
-  briefly, called, colorBar, cut, dragged, every, fitting, kind, pixels, place, plan, reply, said,
-  shade, step, under, wrapped, written,
+  briefly, called, colorBar, dragged, every, fitting, painted, place, plan, reply, said, step,
+  under, wrapped, written,
 } from "../../gpt2viz/app/scripts/tiles.js"
+import { bits, message as encode } from "../../gpt2viz/notebook/attention.js"
 
 const GRID = { rows: ["a", "b"], columns: ["a", "b", "c"] }
 
-// A message by hand, byte by byte: two panels of 2 × 3, of which the cells `masked` are masked.
+// A message of two panels of 2 × 3, of which the cells `masked` are masked.
 function message(values, masked, more = {}) {
   const panels = ["0", "1"].map((name) => ({ name, grid: 0, low: 0, high: 11, empty: "" }))
-  const head = { panels, grids: [GRID], ...more }
-  const json = new TextEncoder().encode(JSON.stringify(head))
-  const padded = Math.ceil(json.length / 4) * 4
-  const bytes = new Uint8Array(4 + padded + 4 * values.length + Math.ceil(values.length / 8))
-  const view = new DataView(bytes.buffer)
-  bytes.fill(0x20, 4, 4 + padded)
-  view.setUint32(0, padded, true)
-  bytes.set(json, 4)
-  values.forEach((value, n) => view.setFloat32(4 + padded + 4 * n, value, true))
-  for (const n of masked) bytes[4 + padded + 4 * values.length + Math.floor(n / 8)] |= 2 ** (n % 8)
-  return bytes
+  return encode({ panels, grids: [GRID], ...more }, Float32Array.from(values),
+    bits(values.map((_, n) => masked.includes(n))))
 }
 
 const SPECIAL = [
@@ -53,41 +45,11 @@ test("panels of several sizes have their own names, and numbers one after the ot
   assert.deepEqual([found.values.length, found.masked(8), found.masked(9)], [10, 0, 1])
 })
 
-test("masked, NaN and infinite are told apart, and NaN is NaN where it is masked too", () => {
-  const values = [1, NaN, Infinity, -Infinity, NaN, -Infinity, 0, 0, 0, 0, 0, 0]
-  const found = read(message(values, [4, 5]))
-  assert.deepEqual([0, 1, 2, 3, 4, 5].map((n) => kind(found, n)), [0, 2, 3, 3, 2, 1])
-})
-
-test("a colour lies between the stops on both sides of its number", () => {
-  const scale = [[0, "#000000"], [0.25, "#ff0000"], [1, "#ff8040"]]
-  assert.deepEqual(shade(scale, 0), [0, 0, 0])
-  assert.deepEqual(shade(scale, .125), [128, 0, 0]) // half of the way to the second stop
-  assert.deepEqual(shade(scale, .25), [255, 0, 0])
-  assert.deepEqual(shade(scale, .625), [255, 64, 32]) // half of the way from there to the last
-  assert.deepEqual(shade(scale, 1), [255, 128, 64])
-})
-
-test("each cell of each panel has its own pixel, row by row", () => {
-  const values = Array.from({ length: 12 }, (_, n) => n)
-  const p = { ...read(message(values, [4, 5])), squares: 100, special: SPECIAL,
-    scale: [[0, "#000000"], [1, "#ffffff"]] }
-  const found = pixels(p)
-  const pixel = (n) => [...found[Math.floor(n / 6)].slice(4 * (n % 6), 4 * (n % 6) + 4)]
-  for (const n of values) if (n !== 4 && n !== 5) {
-    const gray = 255 * n / 11
-    pixel(n).slice(0, 3).forEach((channel) => assert.ok(Math.abs(channel - gray) <= 1, `cell ${n}`))
-    assert.equal(pixel(n)[3], 255)
-  }
-  assert.deepEqual(pixel(4), [1, 2, 3, 255]) // row 1, column 1: an even square
-  assert.deepEqual(pixel(5), [4, 5, 6, 255])
-})
-
 test("a number has its own panel's range, and beyond its ends the last colour", () => {
   const own = [[0, 4], [-2, 2]].map(([low, high]) => ({ name: "", grid: 0, low, high, empty: "" }))
   const p = { ...read(message([1, -9, 9, 0, 0, 0, 1, -9, 9, 0, 0, 0], [], { panels: own })),
     squares: 9, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
-  const found = pixels(p).map((bytes) => [0, 1, 2, 3].map((n) => bytes[4 * n]))
+  const found = painted(p).map(({ bytes }) => [0, 1, 2, 3].map((n) => bytes[4 * n]))
   assert.deepEqual(found, [[64, 0, 255, 0], [191, 0, 255, 128]])
 })
 
@@ -95,7 +57,7 @@ test("a panel without any number is left to the page's own background", () => {
   const panels = ["nothing", ""].map((empty) => ({ name: "", grid: 0, low: 0, high: 1, empty }))
   const p = { ...read(message(Array(12).fill(NaN), [], { panels })), squares: 9, special: SPECIAL,
     scale: [[0, "#000000"], [1, "#ffffff"]] }
-  assert.deepEqual(pixels(p).map((bytes) => bytes[3]), [0, 255])
+  assert.deepEqual(painted(p).map(({ bytes }) => bytes.length), [0, 24])
   assert.equal(said(p, { panel: 0, row: 0, column: 0 }), "nothing")
 })
 
@@ -103,7 +65,7 @@ test("what is masked is a chessboard, of larger squares where there are many cel
   const n = 40, all = { rows: Array(n).fill("q"), columns: Array(n).fill("k") }
   const p = { panels: [{ ...all, start: 0, low: 0, high: 1 }], values: new Float32Array(n * n),
     masked: () => 1, squares: 20, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
-  const [bytes] = pixels(p)
+  const [{ bytes }] = painted(p)
   const first = (row, column) => bytes[4 * (row * n + column)]
   assert.deepEqual([0, 1, 2, 3, 4].map((column) => first(0, column)), [1, 1, 4, 4, 1])
   assert.deepEqual([0, 1, 2, 3, 4].map((row) => first(row, 0)), [1, 1, 4, 4, 1])
@@ -245,12 +207,6 @@ test("numbers are written as large as their cells allow, or not at all", () => {
 test("words are cut where they are wider than their cells, not written smaller", () => {
   assert.equal(fitting(["a long one"], { cw: 24, ch: 27 }, letters, true), 11)
   assert.equal(fitting(["one"], { cw: 40, ch: 27 }, letters, true), 12)
-  const over = (word, room) => cut(word, room, letters)
-  assert.equal(over("·crane", 36), "·crane")
-  assert.equal(over("·crane", 35), "·cra…")
-  assert.equal(over("·Nau…ius", 36), "·Nau…") // never two of the sign
-  assert.equal(over("🙂🙂", 18), "🙂…") // a character is whole or left out
-  assert.equal(over("·crane", 5), "")
 })
 
 test("a number in a cell has its sign where that says more", () => {

@@ -80,13 +80,25 @@ def draw_map(
 
 
 def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> dict[str, Any]:
+    n_head = picture.tiles.shape[1]
+    return map_header(picture, colors) | {
+        "script": "model_map",
+        "looks": [_listed(found, n_head) for found in looks.hardest_of_each()],
+        "arrows": [_ends(one, n_head) for one in picture.arrows],
+        "next": coming,
+        "hint": _PATH_HINT if picture.arrows else _HINT,
+        "none": ": none, only at itself and at the first token",
+    }
+
+
+def map_header(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
+    """The heads and tokens of a map, and its colours."""
     n_layer, n_head = picture.tiles.shape[:2]
     layer, head = picture.chosen or (0, 0)
     tokens = Axis("token", picture.labels, picture.positions)
     row = None if picture.row is None else tokens.place(picture.row)
     query, key = picture.axes
     return {
-        "script": "model_map",
         "rows": query.plain_names(),
         "columns": key.plain_names(),
         "layers": n_layer,
@@ -95,11 +107,6 @@ def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> 
         "token": -1 if row is None else row,
         "tokens": tokens.plain_names(),
         "starts": picture.starts,
-        "looks": [_listed(found, n_head) for found in looks.hardest_of_each()],
-        "arrows": [_ends(one, n_head) for one in picture.arrows],
-        "next": coming,
-        "hint": _PATH_HINT if picture.arrows else _HINT,
-        "none": ": none, only at itself and at the first token",
         **quantized_colors(colors.unit, colors),
     }
 

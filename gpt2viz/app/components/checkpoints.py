@@ -16,13 +16,19 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz.app.components import mount
+from gpt2viz.app.components.attention import map_header
 from gpt2viz.arrays import Array
+from gpt2viz.pictures.canvas import header
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.palette import DASHES, SQUARES, Palette, shades
-from gpt2viz.pictures.picture import Curves
+from gpt2viz.pictures.palette import DASHES, Palette
+from gpt2viz.pictures.picture import Curves, Heatmaps
 
-#: Colours from weight 0 to 1, and what a weight is sent as: whole 65,535ths.
-_SHADES, _MOST = 256, 65_535
+#: What a weight is sent as: whole 65,535ths.
+_MOST = 65_535
+#: The height of the map and of the large matrices, in pixels.
+_TALL = 252
+_MAP_ALT = "Every head. Arrow keys go from head to head, Enter chooses."
+_LARGE_TALL = 196
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Seen:
 
 def draw(
     picture: Thumbnails,
+    large: Heatmaps,
     when: Sequence[str],
     steps: Sequence[int],
     seen: Mapping[int, Seen],
@@ -58,7 +65,8 @@ def draw(
 ) -> None:
     """Draw the points of a training; ``at`` is the step that is shown first.
 
-    ``picture`` is the map of all heads at that step, ``when`` says what each of the ``steps`` is;
+    ``picture`` is the map of all heads at that step, ``large`` the chosen head there and in the
+    model itself, and ``when`` says what each of the ``steps`` is;
     ``seen`` may lack some of them. ``curves`` are "loss" and "score", over the steps that are
     known, ``titles`` what stands above them. Those who can't see it hear ``alt``.
     """
@@ -74,8 +82,12 @@ def draw(
 
     data = {
         "script": "steps",
-        **_colors(colors),
         **_points(picture, steps, seen, final),
+        "map": map_header(picture, colors)
+        | {"bare": True, "tallest": _TALL, "arrows": [], "alt": _MAP_ALT},
+        "large": header(large, colors)
+        | {"tallest": _LARGE_TALL, "chooses": False, "drags": False, "asks": [], "alt": large.what},
+        "bars": colors.cases(2),
         "alt": alt,
         "when": list(when),
         "at": list(steps).index(at),
@@ -96,16 +108,12 @@ def _points(
 ) -> dict[str, Any]:
     """What was seen at every point and of the model itself, and where it stands in the picture."""
     listed = [seen.get(step) for step in steps]
-    n_layer, n_head, side = picture.tiles.shape[:3]
+    n_layer, n_head = picture.tiles.shape[:2]
     layer, head = picture.chosen or (0, 0)
     return {
         "steps": list(steps),
-        "layers": n_layer,
-        "heads": n_head,
         "chosen": layer * n_head + head,
-        "side": side,
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
-        "rows": picture.axes[0].plain_names(),
         "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
         "tiles": ["" if one is None else _sent(one.tiles) for one in listed],
         "next": [[] if one is None else list(one.following) for one in listed],
@@ -117,17 +125,6 @@ def _points(
             "lens": list(final.lens),
             "loss": _number(final.loss),
         },
-    }
-
-
-def _colors(colors: Palette) -> dict[str, Any]:
-    return {
-        "shades": shades(colors.unit, _SHADES),
-        "masked": [colors.masked, colors.masked_other],
-        "nan": colors.nan,
-        "squares": SQUARES,
-        "line": colors.grid,
-        "bars": colors.cases(2),
     }
 
 

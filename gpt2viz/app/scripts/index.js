@@ -4,13 +4,14 @@ import { opened } from "./message.js"
 
 const STYLED = [
   "arrows", "diagram", "guess_bars", "lines", "listings", "model_map", "number_grid", "part_note",
-  "picture_switch", "player", "steps", "tiles", "token_chips", "written_sum",
+  "picture_switch", "player", "tiles", "token_chips", "written_sum",
 ]
 
 /** The style sheets of the scripts that have any. */
 export const STYLES = {
   ...Object.fromEntries(STYLED.map((name) => [name, [name]])),
   head_picture: ["tiles", "lines", "head_picture"],
+  steps: ["tiles", "model_map", "steps"],
   matrix_or_lines: ["tiles", "lines", "matrix_or_lines"],
 }
 
@@ -37,7 +38,7 @@ const load = (name) => Promise.all([import(`./${name}.js`), ...(STYLES[name] ?? 
 
 // The scripts of most pages and what they import: at once, not one round trip after another.
 const EARLY = [
-  "chosen", "part", "make", "ink", "lines", "tiles", "head_numbers", "head_picture", "model_map",
+  "chosen", "part", "make", "matrix", "lines", "tiles", "head_numbers", "head_picture", "model_map",
   "token_chips", "picture_switch", "part_note",
 ]
 for (const name of EARLY) load(name).catch(() => {}) // whoever draws by it meets the error

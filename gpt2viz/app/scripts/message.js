@@ -17,14 +17,20 @@ export function readMatrices(bytes) {
   return { ...head, ...drawn, whole }
 }
 
-// The matrices whose numbers begin at a byte of a message, and where the next ones would.
-function matricesAt(head, buffer, at) {
+/** The panels of a header with their grids' names, and where the numbers of each begin. */
+export function panelsOf(head) {
   let count = 0
-  const panels = head.panels.map((panel) => {
+  return head.panels.map((panel) => {
     const grid = head.grids[panel.grid], start = count
     count += grid.rows.length * grid.columns.length
     return { ...grid, ...panel, start }
   })
+}
+
+// The matrices whose numbers begin at a byte of a message, and where the next ones would.
+function matricesAt(head, buffer, at) {
+  const panels = panelsOf(head), { start, rows, columns } = panels.at(-1)
+  const count = start + rows.length * columns.length
   const values = new Float32Array(buffer, at, count)
   const bits = new Uint8Array(buffer, at + 4 * count)
   return { panels, values, masked: (n) => bits[n >> 3] >> (n & 7) & 1,

@@ -1,6 +1,9 @@
 // Every head of a model in its place: a token lights up in all of them, a click chooses a head.
 
 import { chooseHere, holds, offeredHere, sender, tellServer, whenChosen } from "./chosen.js"
+import {
+  bold, imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within,
+} from "./matrix.js"
 import { opened } from "./message.js"
 
 export const html = `
@@ -11,7 +14,7 @@ export const html = `
 </div>
 `
 
-const GAP = 6, LINE = 14, FONT = 12, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
+const GAP = 6, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
 // A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
 export function read(bytes) {
@@ -19,24 +22,12 @@ export function read(bytes) {
   return { ...head, cells: new Uint8Array(buffer, start) }
 }
 
-// A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
-// with every click.
-const pixel = (hex) => new Uint32Array(
-  Uint8Array.of(...[1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16)), 255).buffer)[0]
-
-// Every head as the bytes of a picture of one pixel a cell. `shades` are the colours of weights
-// from 0 to 1, and `special` those of what is masked, NaN and infinite, two that take turns.
-export function pixels(p) {
-  const columns = p.columns.length, size = p.rows.length * columns
-  const shades = p.shades.map(pixel), special = p.special.map((pair) => pair.map(pixel))
-  return Array.from({ length: p.layers * p.heads }, (_, head) => {
-    const found = new Uint32Array(size)
-    for (let n = 0; n < size; n++) {
-      const cell = p.cells[head * size + n], kind = cell - shades.length
-      found[n] = kind < 0 ? shades[cell] : special[kind][Math.floor(n / columns) + n % columns & 1]
-    }
-    return new Uint8ClampedArray(found.buffer)
-  })
+/** Every head as the bytes of a picture of one pixel a cell. `shades` are the colours of weights
+ * from 0 to 1, and `special` those of what is masked, NaN and infinite. */
+export function headsOf({ shades, special, layers, heads, rows, columns, cells }) {
+  const palette = paletteOf(shades.map(rgb), special), size = rows.length * columns.length
+  return Array.from({ length: layers * heads }, (_, head) =>
+    pixels(cells.subarray(head * size, (head + 1) * size), columns.length, palette))
 }
 
 // Whether two messages paint the same: a click on a head changes none of them.
@@ -51,9 +42,11 @@ export function ofTheSame(a, b) {
     JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
 }
 
-// Where every head stands in a width and a height, in CSS pixels: layers down, heads across.
-export function plan({ layers, heads }, width, tall) {
-  const left = width < 480 ? 16 : 58, top = 2 * LINE + 10, below = LINE + 8
+// Where every head stands in a width and a height, in CSS pixels: layers down, heads across. A
+// `bare` map is without the stream round them.
+export function plan({ layers, heads, bare }, width, tall) {
+  const left = bare || width < 480 ? 16 : 58
+  const [top, below] = bare ? [LINE + 4, 0] : [2 * LINE + 10, LINE + 8]
   const side = Math.max(8, Math.floor(Math.min(
     (width - left) / heads - GAP, (tall - top - below) / layers - GAP, LARGEST)))
   const across = Math.min((width - left) / heads, side + 4 * GAP), down = side + GAP
@@ -84,7 +77,7 @@ const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRi
 
 // The head that an arrow key leads to.
 export function step({ layers, heads }, head, key) {
-  const [down, across] = MOVES[key], within = (n, size) => Math.min(Math.max(n, 0), size - 1)
+  const [down, across] = MOVES[key]
   return within(Math.floor(head / heads) + down, layers) * heads +
     within(head % heads + across, heads)
 }
@@ -107,29 +100,12 @@ export function fitting(words, width, measure) {
   return said
 }
 
-function images(p) {
-  const { rows: { length: high }, columns: { length: wide } } = p
-  return pixels(p).map((bytes) => {
-    const canvas = document.createElement("canvas")
-    canvas.width = wide
-    canvas.height = high
-    canvas.getContext("2d").putImageData(new ImageData(bytes, wide, high), 0, 0)
-    return canvas
-  })
-}
-
 // The token whose row is lit: the one pointed at or reached by keys, else the chosen one.
 const lit = ({ p, token }) => token < 0 ? p.token : token
 
 function draw(view) {
-  const { p, canvas, look } = view, style = getComputedStyle(view), pen = canvas.getContext("2d")
-  canvas.width = Math.round(view.wide * devicePixelRatio)
-  canvas.height = Math.round(look.height * devicePixelRatio)
-  canvas.style.height = `${look.height}px`
-  pen.scale(devicePixelRatio, devicePixelRatio)
-  pen.font = `${FONT}px ${style.fontFamily}`
-  pen.fillStyle = style.color
-  pen.imageSmoothingEnabled = false
+  const { p, look } = view, style = getComputedStyle(view)
+  const pen = penOf(view.canvas, view.wide, look.height, style)
   ends(view, pen)
   const token = lit(view), row = token < 0 ? -1 : rowOf(p.starts, token)
   look.boxes.forEach((box, n) => thumbnail(view, pen, n, row))
@@ -199,8 +175,10 @@ function ends({ p, look, wide }, pen) {
   const measure = (text) => pen.measureText(text).width
   pen.textBaseline = "middle"
   pen.textAlign = "left"
-  pen.fillText(fitting(["Tokens in:", ...p.tokens], room, measure), left, LINE / 2 + 1)
-  pen.fillText(fitting([p.next], room, measure), left, height - LINE / 2 - 2)
+  if (!p.bare) {
+    pen.fillText(fitting(["Tokens in:", ...p.tokens], room, measure), left, LINE / 2 + 1)
+    pen.fillText(fitting([p.next], room, measure), left, height - LINE / 2 - 2)
+  }
   const fits = measure(`Layer ${p.layers - 1}`) < left - 11
   for (let layer = 0; layer < p.layers; layer++)
     pen.fillText(fits ? `Layer ${layer}` : layer, left > 20 ? 11 : 3,
@@ -212,24 +190,18 @@ function ends({ p, look, wide }, pen) {
   if (left < 20) return
   pen.strokeStyle = pen.fillStyle
   pen.globalAlpha = .5
-  pen.beginPath()
-  pen.moveTo(left - 6, LINE / 2 + 1)
-  pen.lineTo(3.5, LINE / 2 + 1)
-  pen.lineTo(3.5, height - LINE / 2 - 2)
-  pen.lineTo(left - 6, height - LINE / 2 - 2)
-  pen.moveTo(left - 10, height - LINE / 2 - 6)
-  pen.lineTo(left - 6, height - LINE / 2 - 2)
-  pen.lineTo(left - 10, height - LINE / 2 + 2)
-  pen.stroke()
+  const low = height - LINE / 2 - 2
+  line(pen, [left - 6, LINE / 2 + 1], [3.5, LINE / 2 + 1], [3.5, low], [left - 6, low])
+  line(pen, [left - 10, low - 4], [left - 6, low], [left - 10, low + 4])
   pen.globalAlpha = 1
 }
 
-const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
 const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 
 // The heads that look hardest from the lit token, in text nodes: tokens are anybody's text.
 function list(view) {
   const { p, looks } = view, token = lit(view)
+  looks.hidden = !p.looks && !p.hint
   if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
   const found = p.looks[token].map(([head, key, weight]) => {
     const button = document.createElement("button")
@@ -254,12 +226,9 @@ function at(view, head, token) {
   tip.textContent = head < 0 ? ""
     : `Layer ${Math.floor(head / p.heads)} · Head ${head % p.heads}` +
       (token < 0 ? "" : `\nfrom ${p.tokens[token]}`)
-  tip.style.display = head < 0 ? "none" : "block"
+  tip.style.display = "none"
   if (head < 0) return
-  const { x, y } = view.look.boxes[head], { side } = view.look
-  const fits = x + side + 8 + tip.offsetWidth <= view.wide
-  tip.style.left = `${fits ? x + side + 8 : Math.max(0, x - tip.offsetWidth - 8)}px`
-  tip.style.top = `${y}px`
+  showTip(tip, view, { ...view.look.boxes[head], w: view.look.side })
 }
 
 const placed = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
@@ -332,8 +301,8 @@ function sized(view) {
   view.wide = view.clientWidth
   if (!view.wide) return
   const top = view.getBoundingClientRect().top + (page?.scrollTop ?? scrollY)
-  const tall = innerHeight - top - view.looks.offsetHeight - MARGIN
-  view.look = plan(p, view.wide, Math.max(LOWEST, tall))
+  const tall = Math.max(LOWEST, innerHeight - top - view.looks.offsetHeight - MARGIN)
+  view.look = plan(p, view.wide, p.tallest ?? tall)
   view.look.cell = view.look.side / p.rows.length
   const wide = view.look.side / p.columns.length
   for (const box of view.look.boxes) Object.assign(box, { cw: wide, ch: view.look.cell })
@@ -342,11 +311,11 @@ function sized(view) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".map")
-  const known = view.p, p = view.p = read(data)
-  const { chosen, token } = p
+  const known = view.p, p = view.p = data.cells ? data : read(data), { chosen, token } = p
   Object.assign(view, { send: sender(setTriggerValue), drawn: { chosen, token } })
   Object.assign(p, marked(view))
-  if (!known || !alike(known, p)) view.images = images(p)
+  if (!known || !alike(known, p))
+    view.images = headsOf(p).map((bytes) => imageOf(bytes, p.columns.length))
   view.setAttribute("aria-label", p.alt)
   if (!known) {
     for (const name of ["canvas", "tip", "looks"])

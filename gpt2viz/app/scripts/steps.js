@@ -1,7 +1,10 @@
 // A training to drag through: every head's weights, the chosen one large, what comes next, and how
 // losses and scores grew, at one of its points. All that is known is here; dragging asks nothing.
 
-import { ink, rgb } from "./ink.js"
+import { codeOf, cut, line as stroke, penOf, stateOf } from "./matrix.js"
+import { panelsOf } from "./message.js"
+import drawMap, { html as mapHtml } from "./model_map.js"
+import drawTiles, { html as tilesHtml } from "./tiles.js"
 
 export const html = `
 <div class="steps" role="group">
@@ -11,12 +14,8 @@ export const html = `
     <output data-part="when"></output>
   </div>
   <div class="pictures">
-    <figure class="every"><figcaption data-part="mapTitle"></figcaption>
-      <canvas data-part="map" tabindex="0" role="application"></canvas></figure>
-    <figure class="large"><figcaption data-part="thenTitle"></figcaption>
-      <canvas data-part="then" aria-hidden="true"></canvas></figure>
-    <figure class="large"><figcaption data-part="nowTitle"></figcaption>
-      <canvas data-part="now" aria-hidden="true"></canvas></figure>
+    <figure class="every"><figcaption data-part="mapTitle"></figcaption>${mapHtml}</figure>
+    <figure class="large">${tilesHtml}</figure>
     <figure class="next"><figcaption data-part="nextTitle"></figcaption>
       <canvas data-part="next" aria-hidden="true"></canvas></figure>
   </div>
@@ -28,13 +27,12 @@ export const html = `
     <figure class="lens"><figcaption data-part="lensTitle"></figcaption>
       <canvas data-part="lens" aria-hidden="true"></canvas></figure>
   </div>
-  <div class="tip" data-part="tip"></div>
 </div>
 `
 
-const MOST = 65535, LINE = 16, FONT = 12, PACE = 700, REST = 250
+const MOST = 65535, LINE = 16, PACE = 700, REST = 250
 const DASHES = [[], [7, 4], [2, 3], [8, 3, 2, 3], [14, 5], [14, 4, 2, 4]]
-const LARGEST_CELL = 62, MAP_TALL = 252, TALL = 186
+const BARS_TALL = 252, TALL = 186
 
 // Weights as 16-bit whole numbers in base64, NaN as the highest.
 export function read(text) {
@@ -44,24 +42,6 @@ export function read(text) {
     const whole = view.getUint16(2 * n, true)
     return whole === MOST ? NaN : whole / (MOST - 1)
   })
-}
-
-// The colour of a head's n-th cell.
-function colorOf({ side, squares, nan, hidden, masked, shades }, tiles, head, n) {
-  const value = tiles[head * side ** 2 + n], square = Math.max(1, Math.floor(side / squares))
-  const turn = Math.floor(Math.floor(n / side) / square) + Math.floor(n % side / square) & 1
-  return Number.isNaN(value) ? nan : hidden[n] === "1" ? masked[turn]
-    : shades[Math.round((shades.length - 1) * Math.min(1, Math.max(0, value)))]
-}
-
-// One head as the bytes of a picture of one pixel a cell.
-export function pixels(p, tiles, head) {
-  const size = p.side * p.side
-  const bytes = new Uint8ClampedArray(4 * size)
-  for (let n = 0; n < size; n++) {
-    bytes.set([...rgb(colorOf(p, tiles, head, n)), 255], 4 * n)
-  }
-  return bytes
 }
 
 // Where each of the steps stands from 0 to 1: as far apart as their logarithms.
@@ -76,15 +56,6 @@ export function nearest(steps, share) {
   return apart.indexOf(Math.min(...apart))
 }
 
-const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
-
-// The head that an arrow key leads to.
-export function moved({ layers, heads }, head, key) {
-  const [down, across] = MOVES[key], within = (n, size) => Math.min(Math.max(n, 0), size - 1)
-  return within(Math.floor(head / heads) + down, layers) * heads +
-    within(head % heads + across, heads)
-}
-
 // Which point is shown after a message: the browser's own, unless the address has moved.
 export function shown(known, p) {
   if (!known) return p.at
@@ -97,24 +68,10 @@ const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)}
 
 // A canvas as wide as its place, so high, with a pen that counts in CSS pixels.
 function pen(view, name, high) {
-  const canvas = view[name], wide = canvas.clientWidth
-  canvas.width = Math.round(wide * devicePixelRatio)
-  canvas.height = Math.round(high * devicePixelRatio)
-  canvas.style.height = `${high}px`
-  const drawn = canvas.getContext("2d"), style = getComputedStyle(view)
-  drawn.scale(devicePixelRatio, devicePixelRatio)
-  drawn.font = `${FONT}px ${style.fontFamily}`
-  drawn.fillStyle = drawn.strokeStyle = style.color
-  drawn.imageSmoothingEnabled = false
+  const wide = view[name].clientWidth
+  const drawn = penOf(view[name], wide, high, getComputedStyle(view))
   drawn.textBaseline = "middle"
   return [drawn, wide]
-}
-
-function image(p, tiles, head) {
-  const canvas = document.createElement("canvas")
-  canvas.width = canvas.height = p.side
-  canvas.getContext("2d").putImageData(new ImageData(pixels(p, tiles, head), p.side, p.side), 0, 0)
-  return canvas
 }
 
 // The numbers of a point, read from its message once; those of the model itself for −1.
@@ -124,84 +81,51 @@ function tilesOf(view, at) {
   return view.read.get(at)
 }
 
-function drawMap(view) {
-  const { p } = view, tiles = tilesOf(view, view.at), left = 18
-  const wide = view.map.clientWidth
-  const cell = Math.max(8, Math.min(LARGEST_CELL, (wide - left) / p.heads,
-    (MAP_TALL - LINE) / p.layers))
-  const [draw] = pen(view, "map", LINE + p.layers * cell)
-  view.cell = cell
-  for (let n = 0; n < p.layers * p.heads; n++) {
-    const x = left + n % p.heads * cell, y = LINE + Math.floor(n / p.heads) * cell
-    if (tiles) draw.drawImage(image(p, tiles, n), x + 2, y + 2, cell - 4, cell - 4)
-    const chosen = n === p.chosen
-    draw.lineWidth = chosen ? 3 : 1
-    draw.strokeStyle = chosen ? view.accent : n === view.walks ? view.ink : p.line
-    draw.strokeRect(x + 1.5, y + 1.5, cell - 3, cell - 3)
-  }
-  draw.textAlign = "center"
-  for (let n = 0; n < p.heads; n++) draw.fillText(n, left + (n + .5) * cell, LINE / 2)
-  for (let n = 0; n < p.layers; n++) draw.fillText(n, left / 2 - 2, LINE + (n + .5) * cell)
+// Every head at this point.
+function drawHeads(view) {
+  const { p } = view, cells = codes(p, tilesOf(view, view.at))
+  drawMap({ data: { ...p.map, chosen: p.chosen, cells }, parentElement: view,
+    setTriggerValue: (name, { layer, head }) =>
+      name === "head" && choose(view, layer * p.map.heads + head) })
 }
 
-// The room of the tokens' names beside and below a large head.
-const NAMES = 84
+// No colour's code.
+const NOTHING = 65535
 
-// A name that takes no more than so many pixels.
-function fitted(name, room, measure) {
-  const left = [...name]
-  while (left.length > 1 && measure(`${left.join("")}…`) > room) left.pop()
-  return measure(name) <= room ? name : `${left.join("")}…`
+/** The codes of all heads' cells in the map; no colours where there are no weights. */
+export function codes({ map, hidden }, tiles) {
+  const { shades: { length: count }, rows } = map, size = rows.length ** 2
+  return Uint16Array.from({ length: map.layers * map.heads * size }, (_, n) =>
+    tiles ? codeOf({ count }, tiles[n], stateOf(tiles[n], hidden[n % size] === "1")) : NOTHING)
 }
 
-// How large the chosen head is, with the names of its rows beside the first of both pictures and
-// those of its columns below both.
-export function large({ rows, side }, wide, measure) {
-  const names = rows.map((name) => fitted(name, NAMES, measure))
-  const room = Math.max(...names.map(measure)) + 6, size = Math.min(wide - room, MAP_TALL)
-  const cell = size / side
-  return { names, room, size, cell, numbers: cell >= LINE && cell >= measure("0.00") + 2 }
+// The chosen head at this point, and in the model itself.
+function drawLarge(view) {
+  const { p } = view
+  drawTiles({ data: { ...p.large, ...both(p, tilesOf(view, view.at), tilesOf(view, -1)) },
+    parentElement: view, setTriggerValue: () => {} })
 }
 
-function drawLarge(view, name, at) {
-  const { p } = view, tiles = tilesOf(view, at), measures = view[name].getContext("2d")
-  measures.font = `${FONT}px ${getComputedStyle(view).fontFamily}`
-  const measure = (text) => measures.measureText(text).width
-  const { names, room, size, cell, numbers } = large(p, view[name].clientWidth, measure)
-  const left = name === "then" ? room : 0, [draw] = pen(view, name, size + room)
-  view.larges = { ...view.larges, [name]: { left, size } }
-  if (tiles) draw.drawImage(image(p, tiles, p.chosen), left, 0, size, size)
-  draw.strokeStyle = p.line
-  draw.strokeRect(left + .5, .5, size - 1, size - 1)
-  if (tiles && numbers) writeNumbers(draw, view, tiles, left, cell)
-  for (let n = 0; n < p.side; n += Math.ceil((FONT + 1) / cell)) {
-    const middle = (n + .5) * cell
-    if (left) written(draw, view, names[n], left - 5, middle, "right")
-    draw.save()
-    draw.translate(left + middle, size + 5)
-    draw.rotate(-Math.PI / 2)
-    written(draw, view, names[n], 0, 0, "right")
-    draw.restore()
-  }
-}
-
-function writeNumbers(draw, { p }, tiles, left, cell) {
-  draw.textAlign = "center"
-  for (let n = 0; n < p.side ** 2; n++) {
-    const value = tiles[p.chosen * p.side ** 2 + n], x = left + (n % p.side + .5) * cell
-    draw.fillStyle = ink(rgb(colorOf(p, tiles, p.chosen, n)))
-    const text = Number.isNaN(value) ? "NaN" : p.hidden[n] === "1" ? "×" : value.toFixed(2)
-    draw.fillText(text, x, (Math.floor(n / p.side) + .5) * cell)
-  }
+/** The chosen head of two points as matrices, one after the other, and their cells in words. */
+export function both({ large, map, chosen, hidden }, then, now) {
+  const size = map.rows.length ** 2, masked = (n) => hidden[n % size] === "1"
+  const values = new Float32Array(2 * size)
+  for (const [n, tiles] of [then, now].entries())
+    if (tiles) values.set(tiles.subarray(chosen * size, (chosen + 1) * size), n * size)
+  const said = Array.from({ length: then ? size : 0 }, (_, n) => masked(n) ? "masked"
+    : `${values[n].toFixed(3)} here, ${values[size + n].toFixed(3)} in the model itself`)
+  const titles = [`Head ${named(map, chosen)} at this point`, "the model itself, 0 to 1"]
+  return { values, masked, panels: panelsOf(large).map((panel, n) =>
+    ({ ...panel, title: titles[n], said, empty: n || then ? "" : "being read …" })) }
 }
 
 // The most probable next tokens at this point, and those of the model itself, as bars.
 function drawNext(view) {
-  const { p } = view, [draw, wide] = pen(view, "next", MAP_TALL)
+  const { p } = view, [draw, wide] = pen(view, "next", BARS_TALL)
   const groups = [["At this point", p.next[view.at]], ["The model itself", p.final.next]]
-  const room = Math.min(110, wide * .4), high = (MAP_TALL / 2 - LINE) / 5 - 2
+  const room = Math.min(110, wide * .4), high = (BARS_TALL / 2 - LINE) / 5 - 2
   groups.forEach(([title, tokens], group) => {
-    const top = group * MAP_TALL / 2
+    const top = group * BARS_TALL / 2
     written(draw, view, title, 0, top + LINE / 2)
     tokens.forEach((one, n) => {
       bar(draw, view, one, group, { x: 0, y: top + LINE + n * (high + 2), wide, high, room })
@@ -212,7 +136,7 @@ function drawNext(view) {
 // A token, as probable as its bar is long, of this point (0) or of the model itself (1).
 function bar(draw, view, [token, share], group, { x, y, wide, high, room }) {
   const most = Math.floor((room - 6) / 7), middle = y + high / 2, start = x + room
-  const short = token.length > most ? `${token.slice(0, most - 1)}…` : token
+  const short = cut(token, most, ({ length }) => length)
   const long = (wide - room - 52) * (share ?? 0)
   written(draw, view, short, start - 6, middle, "right")
   draw.fillStyle = view.p.bars[group]
@@ -268,10 +192,7 @@ function drawCurves(view, name) {
   draw.setLineDash([])
   draw.strokeStyle = view.accent
   draw.lineWidth = 2
-  draw.beginPath()
-  draw.moveTo(x[view.at], AROUND.top)
-  draw.lineTo(x[view.at], TALL - AROUND.bottom)
-  draw.stroke()
+  stroke(draw, [x[view.at], AROUND.top], [x[view.at], TALL - AROUND.bottom])
   lines.forEach((line, n) => {
     const at = AROUND.top + LINE * (n + .5)
     dashed(draw, line, end + 6, at)
@@ -286,11 +207,8 @@ function axes(draw, { p, ink: colour }, { x, y, high, end }) {
   draw.lineWidth = 1
   draw.textAlign = "right"
   for (const value of [0, high / 2, high]) {
-    draw.strokeStyle = p.line
-    draw.beginPath()
-    draw.moveTo(AROUND.left, y(value))
-    draw.lineTo(end - AROUND.right, y(value))
-    draw.stroke()
+    draw.strokeStyle = p.map.line
+    stroke(draw, [AROUND.left, y(value)], [end - AROUND.right, y(value)])
     draw.fillStyle = colour
     draw.fillText(value.toFixed(1), AROUND.left - 5, y(value))
   }
@@ -307,24 +225,14 @@ function dashed(draw, { color, dash }, x, y) {
   draw.strokeStyle = color
   draw.lineWidth = 2
   draw.setLineDash(DASHES[dash])
-  draw.beginPath()
-  draw.moveTo(x, y)
-  draw.lineTo(x + 20, y)
-  draw.stroke()
+  stroke(draw, [x, y], [x + 20, y])
 }
 
 function curve(draw, { color, dash, values }, x, y) {
   draw.strokeStyle = color
   draw.lineWidth = 2
   draw.setLineDash(DASHES[dash])
-  draw.beginPath()
-  let first = true
-  values.forEach((value, n) => {
-    if (value === null) return
-    draw[first ? "moveTo" : "lineTo"](x[n], y(value))
-    first = false
-  })
-  draw.stroke()
+  stroke(draw, ...values.flatMap((value, n) => value === null ? [] : [[x[n], y(value)]]))
 }
 
 function paint(view) {
@@ -334,15 +242,12 @@ function paint(view) {
   view.slider.setAttribute("aria-valuetext", p.when[at])
   const there = p.tiles[at] ? "" : " (being read …)"
   view.mapTitle.textContent = p.titles.map + there
-  view.thenTitle.textContent = `Head ${named(p, p.chosen)} at this point`
-  view.nowTitle.textContent = "the model itself, both from 0 to 1"
   view.nextTitle.textContent = p.titles.next
   view.lossTitle.textContent = p.titles.loss + losses(p, at)
   view.lensTitle.textContent = p.titles.lens
   view.scoreTitle.textContent = p.titles.score
-  drawMap(view)
-  drawLarge(view, "then", at)
-  drawLarge(view, "now", -1)
+  drawHeads(view)
+  drawLarge(view)
   drawNext(view)
   for (const name of ["loss", "score"]) drawCurves(view, name)
   drawLens(view)
@@ -382,48 +287,11 @@ function play(view, on) {
   view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
 }
 
-function headAt(view, { offsetX, offsetY }) {
-  const { p, cell } = view, across = Math.floor((offsetX - 18) / cell)
-  const down = Math.floor((offsetY - LINE) / cell)
-  return across < 0 || across >= p.heads || down < 0 || down >= p.layers ? -1
-    : down * p.heads + across
-}
-
 function choose(view, head) {
   if (head < 0 || head === view.p.chosen) return
   view.p.chosen = head
-  view.walks = -1
   paint(view)
   view.send("head", head)
-}
-
-function walk(view, event) {
-  if (event.ctrlKey || event.altKey || event.metaKey) return
-  const { p } = view, from = view.walks < 0 ? p.chosen : view.walks
-  if (MOVES[event.key]) view.walks = moved(p, from, event.key)
-  else if (event.key === "Enter" || event.key === " ") choose(view, from)
-  else return
-  event.preventDefault()
-  drawMap(view)
-}
-
-// The weight under the pointer, then and at the end.
-function point(view, event, name) {
-  const { p, tip } = view, canvas = view[name], { left: start, size } = view.larges[name]
-  const [row, column] = [event.offsetY, event.offsetX - start]
-    .map((n) => Math.floor(n / size * p.side))
-  const inside = row >= 0 && row < p.side && column >= 0 && column < p.side
-  const cell = p.chosen * p.side ** 2 + row * p.side + column
-  const [then, now] = [view.at, -1].map((at) => tilesOf(view, at)?.[cell])
-  tip.style.display = inside && then !== undefined ? "block" : "none"
-  if (!inside || then === undefined) return
-  const hidden = p.hidden[row * p.side + column] === "1"
-  tip.textContent = `${p.rows[row]} → ${p.rows[column]}\n` + (hidden
-    ? "masked" : `${then.toFixed(3)} here, ${now.toFixed(3)} in the model itself`)
-  const box = canvas.getBoundingClientRect(), whole = view.getBoundingClientRect()
-  const left = box.left - whole.left + event.offsetX + 14
-  tip.style.left = `${Math.min(left, view.clientWidth - tip.offsetWidth)}px`
-  tip.style.top = `${box.top - whole.top + event.offsetY + 14}px`
 }
 
 function listen(view) {
@@ -432,15 +300,6 @@ function listen(view) {
     go(view, Number(view.slider.value))
   }
   view.play.onclick = () => play(view, !view.plays)
-  view.map.onclick = (event) => choose(view, headAt(view, event))
-  view.map.onkeydown = (event) => walk(view, event)
-  view.map.onpointermove = (event) => {
-    view.map.style.cursor = headAt(view, event) < 0 ? "default" : "pointer"
-  }
-  for (const name of ["then", "now"]) {
-    view[name].onpointermove = (event) => point(view, event, name)
-    view[name].onpointerleave = () => { view.tip.style.display = "none" }
-  }
   for (const name of ["loss", "score"]) view[name].onclick = ({ offsetX }) => {
     const wide = view[name].clientWidth, end = wide - Math.min(210, wide * .42)
     const share = (offsetX - AROUND.left) / (end - AROUND.left - AROUND.right)
@@ -454,17 +313,15 @@ function sized(view) {
   if (view.wide) paint(view)
 }
 
-const PARTS = ["play", "slider", "when", "map", "then", "now", "next", "loss", "score", "lens",
-  "tip"]
-const TITLES = ["mapTitle", "thenTitle", "nowTitle", "nextTitle", "lossTitle", "scoreTitle",
-  "lensTitle"]
+const PARTS = ["play", "slider", "when", "next", "loss", "score", "lens", "mapTitle", "nextTitle",
+  "lossTitle", "scoreTitle", "lensTitle"]
 
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
   const at = shown(known, p)
-  Object.assign(view, { p, at, read: new Map(), send: setTriggerValue, walks: -1 })
+  Object.assign(view, { p, at, read: new Map(), send: setTriggerValue })
   if (!known) {
-    for (const name of [...PARTS, ...TITLES]) view[name] = view.querySelector(`[data-part=${name}]`)
+    for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
     view.plays = 0
     listen(view)
   }
@@ -473,7 +330,6 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   view.ink = style.color
   view.setAttribute("aria-label", p.alt)
   view.slider.setAttribute("aria-label", "Point of the training")
-  view.map.setAttribute("aria-label", "Every head. Arrow keys go from head to head, Enter chooses.")
   view.slider.max = p.steps.length - 1
   sized(view)
   if (p.tiles.includes("")) setTimeout(() => setTriggerValue("more", p.steps[view.at]), 0)

@@ -4,7 +4,10 @@
 import {
   chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
 } from "./chosen.js"
-import { ink, rgb } from "./ink.js"
+import {
+  bold, codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, stateOf,
+  upwards, within,
+} from "./matrix.js"
 import { readMatrices } from "./message.js"
 import { cropped, inWords, parsed, spelled, taken } from "./part.js"
 
@@ -17,52 +20,29 @@ export const html = `
 </div>
 `
 
-const GAP = 10, LINE = 13, FONT = 12, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
+const GAP = 10, ROW = 13, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
 
-// 0 is a number on the scale, 1 masked, 2 NaN, 3 infinite.
-export function kind({ values, masked }, n) {
-  if (Number.isNaN(values[n])) return 2
-  return masked(n) ? 1 : Number.isFinite(values[n]) ? 0 : 3
+// Colours from one end of a scale to the other.
+const SHADES = 1024
+
+const stateIn = ({ values, masked }, n) => stateOf(values[n], masked(n))
+
+function paletteIn({ scale, special }) {
+  const shades = Array.from({ length: SHADES }, (_, n) => shade(scale, n / (SHADES - 1)))
+  return paletteOf(shades, special.map(({ color, other }) => [color, other]))
 }
 
-// How far along its panel's range a number is, from 0 to 1.
-const along = ({ low, high }, value) => Math.min(1, Math.max(0, (value - low) / (high - low)))
-
-// The colour there, between the two stops of the scale round it: red, green and blue.
-export function shade(scale, share) {
-  const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
-  const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
-  const part = (share - from) / (to - from), a = rgb(first), b = rgb(second)
-  return a.map((x, i) => Math.round(x + part * (b[i] - x)))
+function codesOf(p, palette, { start, rows, columns, low, high }) {
+  return Uint16Array.from({ length: rows.length * columns.length }, (_, n) =>
+    codeOf(palette, (p.values[start + n] - low) / (high - low), stateIn(p, start + n)))
 }
 
-// Every panel as the bytes of a picture of one pixel a cell: red, green, blue and opaque.
-export function pixels(p) {
-  const shades = Array.from({ length: 1024 }, (_, n) => shade(p.scale, n / 1023))
-  const special = p.special.map(({ color, other }) => [rgb(color), rgb(other)])
+/** The codes and the pixels of every panel's cells; none of a panel without any number. */
+export function painted(p, palette = paletteIn(p)) {
   return p.panels.map((panel) => {
-    const [rows, columns] = [panel.rows.length, panel.columns.length], count = rows * columns
-    const square = Math.max(1, Math.floor(Math.max(rows, columns) / p.squares))
-    const bytes = new Uint8ClampedArray(4 * count)
-    if (panel.empty) return bytes
-    for (let n = 0; n < count; n++) {
-      const cell = panel.start + n, what = kind(p, cell)
-      const turn = Math.floor(n / columns / square) + Math.floor(n % columns / square) & 1
-      bytes.set(what ? special[what - 1][turn]
-        : shades[Math.round(1023 * along(panel, p.values[cell]))], 4 * n)
-      bytes[4 * n + 3] = 255
-    }
-    return bytes
-  })
-}
-
-function images(p) {
-  return pixels(p).map((bytes, n) => {
-    const { rows, columns } = p.panels[n], canvas = document.createElement("canvas")
-    canvas.width = columns.length
-    canvas.height = rows.length
-    canvas.getContext("2d").putImageData(new ImageData(bytes, columns.length, rows.length), 0, 0)
-    return canvas
+    const { rows, columns, empty } = panel, codes = empty ? [] : codesOf(p, palette, panel)
+    const square = Math.max(1, Math.floor(Math.max(rows.length, columns.length) / p.squares))
+    return { codes, bytes: pixels(codes, columns.length, palette, square) }
   })
 }
 
@@ -106,7 +86,7 @@ function slots(p, width, across, rooms) {
 // row begins in another.
 export function plan(p, width, measure) {
   const { panels } = p, rooms = panels.map(({ rowEnds }) =>
-    rowEnds.length ? longest(rowEnds, measure) + LINE + 12 : 1)
+    rowEnds.length ? longest(rowEnds, measure) + ROW + 12 : 1)
   let count = Math.min(p.across, panels.length), fits = slots(p, width, count, rooms)
   while (count > 1 && fits.slot < NARROWEST) {
     do count -= 1; while (panels.length > p.across && p.across % count)
@@ -122,12 +102,12 @@ export function plan(p, width, measure) {
   let y = 0
   for (let n = 0; n < all.length; n += across) {
     const boxes = all.slice(n, n + across), most = (of) => Math.max(...boxes.map(of))
-    const title = 7 + LINE * most((box) => box.title.length)
+    const title = 7 + ROW * most((box) => box.title.length)
     for (const box of boxes) box.y = y + title
     y += title + most(({ h }) => h) + 4
-    y += most(({ last, below }) => last && below ? below + LINE + 8 : 0)
+    y += most(({ last, below }) => last && below ? below + ROW + 8 : 0)
   }
-  return { boxes: all, height: y + (p.legend.length ? LINE + 9 : 0), across }
+  return { boxes: all, height: y + (p.legend.length ? ROW + 9 : 0), across }
 }
 
 // The sides of a panel and of its cells, which are squares where things of one kind meet; and
@@ -136,38 +116,31 @@ function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
   const names = longest(columnEnds, measure)
   let cw = Math.min(slot / columns.length, LARGEST), ch = Math.min(tallest / rows.length, LARGEST)
   if (square) cw = ch = Math.min(cw, ch)
-  const upright = names > cw - 4 && names > 2 * LINE
+  const upright = names > cw - 4 && names > 2 * ROW
   const w = cw * columns.length, h = ch * rows.length
   return { cw, ch, w, h, upright, by: names,
-    below: upright ? names : columnEnds.length && LINE }
+    below: upright ? names : columnEnds.length && ROW }
 }
 
 function draw(view) {
   const { p, canvas } = view, width = view.clientWidth
   if (!width) return
-  const style = getComputedStyle(view), pen = canvas.getContext("2d")
-  const type = (px) => `${px}px ${style.fontFamily}`
-  pen.font = type(FONT)
-  const measure = (name) => pen.measureText(name).width
-  const look = view.look = plan(p, width, measure)
-  canvas.width = Math.round(width * devicePixelRatio)
-  canvas.height = Math.round(look.height * devicePixelRatio)
-  canvas.style.height = `${look.height}px`
-  pen.scale(devicePixelRatio, devicePixelRatio)
-  pen.font = type(FONT)
-  pen.fillStyle = style.color
-  pen.imageSmoothingEnabled = false
+  const style = getComputedStyle(view), type = (px) => `${px}px ${style.fontFamily}`
+  const measures = canvas.getContext("2d")
+  measures.font = type(FONT)
+  const look = view.look = plan(p, width, (name) => measures.measureText(name).width)
+  const pen = penOf(canvas, width, look.height, style)
   legend(pen, p, look)
   if (p.bar) colorBar(pen, p, look)
   p.panels.forEach((panel, n) => {
-    const box = look.boxes[n]
-    pen.drawImage(view.images[n], box.x, box.y, box.w, box.h)
-    const font = fitting(texts(p, panel), box, measure, panel.words?.length > 0)
+    const box = look.boxes[n], { codes, image } = view.cells[n], texts = textsOf(p, panel)
+    if (image) pen.drawImage(image, box.x, box.y, box.w, box.h)
+    const font = fitting(texts, box, (text) => pen.measureText(text).width, panel.words?.length > 0)
     pen.lineWidth = 1
     pen.strokeStyle = p.line
     if (font) {
       pen.font = type(font)
-      numbers(pen, p, panel, box)
+      numbers(pen, texts, panel, box, (cell) => view.palette.inks[codes[cell]])
       pen.font = type(FONT)
     } else if (!panel.square && !panel.empty) between(pen, panel, box)
     pen.strokeStyle = p.line
@@ -187,16 +160,8 @@ export function fitting(found, { cw, ch }, measure, words = false) {
   return found.length && font >= READABLE ? font : 0
 }
 
-// A word with its end left out where it is wider than its room.
-export function cut(word, room, measure) {
-  if (measure(word) <= room) return word
-  const kept = [...word]
-  while (kept.length && (kept.at(-1) === "…" || measure(`${kept.join("")}…`) > room)) kept.pop()
-  return kept.length ? `${kept.join("")}…` : ""
-}
-
 // What is written into the cells of a panel, row by row: words, or numbers where they are few.
-function texts(p, { start, rows, columns, empty, words }) {
+function textsOf(p, { start, rows, columns, empty, words }) {
   if (words?.length) return words
   if (empty || columns.length > p.numbers) return []
   return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
@@ -205,38 +170,27 @@ function texts(p, { start, rows, columns, empty, words }) {
 // A number as it stands in its cell, or a sign for what is none. What rounds to 0 is no −0, but
 // where signs are all that it says.
 export function written(p, n) {
-  const what = kind(p, n), value = p.values[n]
-  if (what) return p.special[what - 1].sign
+  const state = stateIn(p, n), value = p.values[n]
+  if (state) return p.special[state - 1].sign
   const text = value.toFixed(p.decimals), unsigned = !p.plus && Number(text) === 0
   return (p.plus && value >= 0 ? "+" : "") + text.replace("-", unsigned ? "" : "−")
 }
 
-function numbers(pen, p, panel, { x, y, cw, ch }) {
+function numbers(pen, texts, { columns, words }, { x, y, cw, ch }, inkOf) {
   pen.textAlign = "center"
   pen.textBaseline = "middle"
   const measure = (word) => pen.measureText(word).width
-  texts(p, panel).forEach((text, n) => {
-    const at = panel.start + n, what = kind(p, at)
-    const color = what ? rgb(p.special[what - 1].color) : shade(p.scale, along(panel, p.values[at]))
-    const left = x + n % panel.columns.length * cw
-    const above = y + Math.floor(n / panel.columns.length) * ch
-    pen.fillStyle = ink(color)
-    const shown = panel.words?.length ? cut(text, cw - 4, measure) : text
-    pen.fillText(shown, left + cw / 2, above + ch / 2)
+  texts.forEach((text, n) => {
+    const left = x + n % columns.length * cw, above = y + Math.floor(n / columns.length) * ch
+    pen.fillStyle = inkOf(n)
+    pen.fillText(words?.length ? cut(text, cw - 4, measure) : text, left + cw / 2, above + ch / 2)
     pen.strokeRect(left, above, cw, ch)
   })
 }
 
 // A thin line between rows, so that rows that are alike can be told apart.
 function between(pen, { rows }, { x, y, w, ch }) {
-  for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, x, y + n * ch, x + w, y + n * ch)
-}
-
-function line(pen, x, y, right, bottom) {
-  pen.beginPath()
-  pen.moveTo(x, y)
-  pen.lineTo(right, bottom)
-  pen.stroke()
+  for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, [x, y + n * ch], [x + w, y + n * ch])
 }
 
 // The frames round what is chosen and round groups, and the rules from edge to edge.
@@ -244,8 +198,8 @@ function marks(pen, p, { rows, columns, frame, empty }, { x, y, w, h, cw, ch }, 
   const around = ([top, bottom, first, last]) => pen.strokeRect(x + first * cw, y + top * ch,
     (last - first + 1) * cw, (bottom - top + 1) * ch)
   pen.strokeStyle = text
-  for (const after of p.rules[0]) line(pen, x, y + after * ch, x + w, y + after * ch)
-  for (const after of p.rules[1]) line(pen, x + after * cw, y, x + after * cw, y + h)
+  for (const after of p.rules[0]) line(pen, [x, y + after * ch], [x + w, y + after * ch])
+  for (const after of p.rules[1]) line(pen, [x + after * cw, y], [x + after * cw, y + h])
   pen.strokeStyle = p.frame
   pen.lineWidth = 2
   p.frames.forEach(around)
@@ -256,9 +210,9 @@ function marks(pen, p, { rows, columns, frame, empty }, { x, y, w, h, cw, ch }, 
 function titles(pen, { empty }, { x, y, w, h, title }) {
   pen.textAlign = "center"
   pen.textBaseline = "alphabetic"
-  title.forEach((text, n) => pen.fillText(text, x + w / 2, y - 5 - LINE * (title.length - 1 - n)))
-  const lines = empty.split("\n"), top = y + h / 2 + LINE / 3 - LINE * (lines.length - 1) / 2
-  lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + LINE * n))
+  title.forEach((text, n) => pen.fillText(text, x + w / 2, y - 5 - ROW * (title.length - 1 - n)))
+  const lines = empty.split("\n"), top = y + h / 2 + ROW / 3 - ROW * (lines.length - 1) / 2
+  lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + ROW * n))
 }
 
 // The number between the ends stands where the name of the scale does: only where both fit.
@@ -282,22 +236,22 @@ export function colorBar(pen, p, { boxes, across }) {
     const end = x + 14 + pen.measureText(number).width
     if (share === .5 && end > x + 44 - FONT / 2) continue
     pen.fillText(number, x + 14, y + h - share * (h - 10) - 5)
-    if (long > h - 2 * LINE) beside = Math.max(beside, end + 8)
+    if (long > h - 2 * ROW) beside = Math.max(beside, end + 8)
   }
-  turned(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
+  upwards(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
 // Below all, so that matrices beside each other begin at one height, whatever is hidden in them;
 // and below the last matrix of a row, where there is room for it.
 function legend(pen, p, { boxes, across, height }) {
-  const y = height - LINE - 1, room = ([name]) => pen.measureText(name).width + 33
+  const y = height - ROW - 1, room = ([name]) => pen.measureText(name).width + 33
   const all = p.legend.reduce((sum, one) => sum + room(one), 0)
   const end = Math.max(...boxes.slice(0, across).map(({ x, w }) => x + w))
   pen.textAlign = "right"
   pen.textBaseline = "middle"
   let right = Math.max(end, all)
   for (const [name, color] of p.legend) {
-    pen.fillText(name, right, y + LINE / 2)
+    pen.fillText(name, right, y + ROW / 2)
     right -= pen.measureText(name).width + 17
     const text = pen.fillStyle
     pen.fillStyle = color
@@ -320,16 +274,16 @@ function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
   if (box.first && rowEnds.length) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
-    for (let n = 0; n < rowEnds.length; n += every(ch, LINE))
+    for (let n = 0; n < rowEnds.length; n += every(ch, ROW))
       pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
-    const room = h + LINE * (box.title.length + 1)
+    const room = h + ROW * (box.title.length + 1)
     const name = called(down, room, (text) => pen.measureText(text).width)
-    turned(pen, name, x - box.names + LINE / 2, y + h / 2, "center")
+    upwards(pen, name, x - box.names + ROW / 2, y + h / 2, "center")
   }
   if (!box.last || !below) return
-  for (let n = 0; n < columnEnds.length; n += every(cw, upright ? LINE : box.by + 4)) {
+  for (let n = 0; n < columnEnds.length; n += every(cw, upright ? ROW : box.by + 4)) {
     const middle = x + (n + .5) * cw
-    if (upright) turned(pen, columnEnds[n], middle, y + h + 5, "right")
+    if (upright) upwards(pen, columnEnds[n], middle, y + h + 5, "right")
     else {
       pen.textAlign = "center"
       pen.textBaseline = "top"
@@ -339,16 +293,6 @@ function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
   pen.textAlign = "center"
   pen.textBaseline = "top"
   pen.fillText(wide, x + w / 2, y + h + below + 8)
-}
-
-function turned(pen, text, x, y, align) {
-  pen.save()
-  pen.translate(x, y)
-  pen.rotate(-Math.PI / 2)
-  pen.textAlign = align
-  pen.textBaseline = "middle"
-  pen.fillText(text, 0, 0)
-  pen.restore()
 }
 
 // A pointer that moved less, in pixels, between down and up has clicked.
@@ -378,10 +322,10 @@ function cover(view, element, panel, top, bottom, first, last) {
 // What stands in a cell, in words.
 export function said(p, { panel, row, column }) {
   const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
-  const n = start + row * columns.length + column, what = kind(p, n)
+  const n = start + row * columns.length + column, state = stateIn(p, n)
   if (words?.length) return words[n - start]
   if (empty) return empty.replace("\n", " ")
-  return what ? what === 1 ? hidden : p.special[what - 1].name
+  return state ? state === 1 ? hidden : p.special[state - 1].name
     : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
 }
 
@@ -393,15 +337,11 @@ function tell(view, at, press = "Shift + click") {
   if (!at) return
   const { title, down, wide, rows, columns } = p.panels[at.panel]
   const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
-  const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
   tip.replaceChildren(title && `${title}\n`, down && `${down} `, bold(rows[at.row]), "\n",
     wide && `${wide} `, bold(columns[at.column]), `\n${said(p, at)}${ask}`)
   cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
-  tip.style.display = "block"
-  const x = frame.offsetLeft + frame.offsetWidth + 8, y = frame.offsetTop + frame.offsetHeight + 8
-  const fits = x + tip.offsetWidth <= view.clientWidth
-  tip.style.left = `${fits ? x : Math.max(0, frame.offsetLeft - tip.offsetWidth - 8)}px`
-  tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
+  const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: h } = frame
+  showTip(tip, view, { x, y: y + h + 8, w })
 }
 
 const MOVES = {
@@ -414,9 +354,9 @@ const MOVES = {
 export function step({ panels }, at, key) {
   if (!at) return { panel: 0, row: 0, column: 0 }
   const [what, by] = MOVES[key], moved = { ...at, [what]: at[what] + by }
-  const within = (n, { length }) => Math.min(Math.max(n, 0), length - 1)
-  const panel = within(moved.panel, panels), { rows, columns } = panels[panel]
-  return { panel, row: within(moved.row, rows), column: within(moved.column, columns) }
+  const panel = within(moved.panel, panels.length), { rows, columns } = panels[panel]
+  return { panel, row: within(moved.row, rows.length),
+    column: within(moved.column, columns.length) }
 }
 
 function walk(view, event) {
@@ -451,7 +391,9 @@ function show(view, chosen) {
   const other = zooms && spelled(part) !== spelled(zooms.part)
   view.shows = part ?? null
   view.p = other ? cropped(drawn, part) : drawn
-  view.images = images(view.p)
+  view.palette = paletteIn(view.p)
+  view.cells = painted(view.p, view.palette).map(({ codes, bytes }, n) => ({ codes,
+    image: bytes.length ? imageOf(bytes, view.p.panels[n].columns.length) : null }))
   view.setAttribute("aria-label", other ? briefly(view.p, part) : drawn.alt)
   tell(view, null)
   sized(view)

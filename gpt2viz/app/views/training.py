@@ -34,7 +34,7 @@ from gpt2viz.app.view import View
 from gpt2viz.labels import label
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens
+from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
 from gpt2viz.pictures.pooling import THUMBNAIL
 from gpt2viz.pictures.prediction import lens_of_runs, probability_bars
 from gpt2viz.pictures.training import (
@@ -285,7 +285,7 @@ def _slider(
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
     read = checkpoint_runs.tokens_read(view.model.name)
     slider.draw(
-        of_run[0],
+        *of_run[:2],
         [
             f"step {step:,}" + (f" · {short(read[step])} tokens read" if step in read else "")
             for step in steps
@@ -339,7 +339,7 @@ def _one_head(
         )
     ]
     what = f"Weights of head {head} at {then} and in the model itself"
-    return Heatmaps(what, panels, n_columns=2)
+    return Heatmaps(what, panels, n_columns=2, numbers=NUMBERS_FIT_LARGE)
 
 
 def _following(view: View, then: str, here: CheckpointRun, final: CheckpointRun) -> Bars:

@@ -1,0 +1,114 @@
+// The painter of matrices: colours of cells, canvases and their texts, the tip beside a cell.
+
+export const FONT = 12
+
+/** "#rrggbb" as red, green and blue. */
+export const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
+
+/** Black or white, as has the larger contrast with a colour (WCAG 2.2, relative luminance): 4.5:1
+ * at least, which anything softer hasn't on some colours. */
+export function ink(color) {
+  const [r, g, b] = color.map((c) =>
+    c <= 10 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4)
+  return .2126 * r + .7152 * g + .0722 * b > .179 ? "#000000" : "#ffffff"
+}
+
+/** The state of a cell: 0 a number on the scale, 1 masked, 2 NaN, 3 infinite. */
+export const stateOf = (value, masked) =>
+  Number.isNaN(value) ? 2 : masked ? 1 : Number.isFinite(value) ? 0 : 3
+
+/** The colour between the two stops of a scale round a share from 0 to 1. */
+export function shade(scale, share) {
+  const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
+  const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
+  const part = (share - from) / (to - from), a = rgb(first), b = rgb(second)
+  return a.map((x, i) => Math.round(x + part * (b[i] - x)))
+}
+
+// A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
+// with every click.
+const pixel = (color) => new Uint32Array(Uint8Array.of(...color, 255).buffer)[0]
+
+/** The colours of a cell by its code: the number of one of the `shades`, or after them its state.
+ * The `special` states have two colours, which take turns. */
+export function paletteOf(shades, special) {
+  const turns = [0, 1].map((turn) => [...shades, ...special.map((pair) => rgb(pair[turn]))])
+  return { count: shades.length, inks: turns[0].map(ink),
+    pixels: turns.map((colors) => Uint32Array.from(colors, pixel)) }
+}
+
+/** The code of a cell with a share from 0 to 1 of its scale, or with another state. */
+export const codeOf = ({ count }, share, state) =>
+  state ? count - 1 + state : Math.round((count - 1) * Math.min(1, Math.max(0, share)))
+
+/** Cells as the bytes of a picture of one pixel a cell. Colours take turns in a chessboard of
+ * squares of so many cells. */
+export function pixels(codes, columns, palette, square = 1) {
+  const result = new Uint32Array(codes.length), turn = (n) => Math.floor(n / square)
+  for (let n = 0, row = 0; n < codes.length; row++)
+    for (let column = 0; column < columns; column++, n++)
+      result[n] = palette.pixels[turn(row) + turn(column) & 1][codes[n]]
+  return new Uint8ClampedArray(result.buffer)
+}
+
+/** Such bytes as something that can be drawn. */
+export function imageOf(bytes, columns) {
+  const canvas = document.createElement("canvas")
+  canvas.width = columns
+  canvas.height = bytes.length / 4 / columns
+  canvas.getContext("2d").putImageData(new ImageData(bytes, columns, canvas.height), 0, 0)
+  return canvas
+}
+
+/** The pen of a canvas that is so wide and so high, and empty; it counts in CSS pixels. */
+export function penOf(canvas, width, height, { color, fontFamily }) {
+  canvas.width = Math.round(width * devicePixelRatio)
+  canvas.height = Math.round(height * devicePixelRatio)
+  canvas.style.height = `${height}px`
+  const pen = canvas.getContext("2d")
+  pen.scale(devicePixelRatio, devicePixelRatio)
+  pen.font = `${FONT}px ${fontFamily}`
+  pen.fillStyle = pen.strokeStyle = color
+  pen.imageSmoothingEnabled = false
+  return pen
+}
+
+/** A line through points. */
+export function line(pen, ...points) {
+  pen.beginPath()
+  for (const [n, [x, y]] of points.entries()) pen[n ? "lineTo" : "moveTo"](x, y)
+  pen.stroke()
+}
+
+/** A text that is read upwards. */
+export function upwards(pen, text, x, y, align) {
+  pen.save()
+  pen.translate(x, y)
+  pen.rotate(-Math.PI / 2)
+  pen.textAlign = align
+  pen.textBaseline = "middle"
+  pen.fillText(text, 0, 0)
+  pen.restore()
+}
+
+/** A word with its end left out where it is wider than its room. */
+export function cut(word, room, measure) {
+  if (measure(word) <= room) return word
+  const kept = [...word]
+  while (kept.length && (kept.at(-1) === "…" || measure(`${kept.join("")}…`) > room)) kept.pop()
+  return kept.length ? `${kept.join("")}…` : ""
+}
+
+/** A text in bold, in an element of its own: tokens are anybody's text. */
+export const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
+
+/** Show a tip beside a box of its view, as far down as the view reaches. */
+export function showTip(tip, view, { x, y, w }) {
+  tip.style.display = "block"
+  const fits = x + w + 8 + tip.offsetWidth <= view.clientWidth
+  tip.style.left = `${fits ? x + w + 8 : Math.max(0, x - tip.offsetWidth - 8)}px`
+  tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
+}
+
+/** A number within the places of a list of so many. */
+export const within = (n, count) => Math.min(Math.max(n, 0), count - 1)
