@@ -104,8 +104,7 @@ class AttentionView:
         return Template(_read("notebook/attention.html")).substitute(
             version=__version__,
             title=escape(self.title),
-            style=_read("notebook/attention.css")
-            + "".join(_read(f"{path}.css") for path in components.values()),
+            style=_read("notebook/attention.css") + _read(f"{_SCRIPTS}/style.css"),
             said="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.said),
             about=about.replace("<", "\\u003c"),
             numbers="\n".join(numbers),

@@ -278,7 +278,7 @@ def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.Mo
         c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-picture_switch")
     )
     assert json.loads(switch.json) | {"names": {}} == {
-        "script": "picture_switch",
+        "script": "choices.picture",
         "names": {},
         "chosen": "matrix",
         "disabled": True,

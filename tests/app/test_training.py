@@ -152,7 +152,7 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
 def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     page = open_page("training", model="grown", layer="2", head="1", against="0.3")
     data = sent(page)
-    assert data["chosen"] == 2 * 4 + 1
+    assert data["map"]["chosen"] == 2 * 4 + 1
     lines = {line["name"]: line["values"] for line in data["curves"]["score"]["lines"]}
     assert list(lines)[:5] == [
         *("previous token", "same token", "first token", "duplicate token", "induction")

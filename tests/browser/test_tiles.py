@@ -83,7 +83,7 @@ def message(of: list[Panel], **more: Any) -> str:
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:
-    style, script = ((SCRIPTS / name).read_text() for name in ("tiles.css", "tiles.js"))
+    style, script = ((SCRIPTS / name).read_text() for name in ("style.css", "tiles.js"))
     module = files.script(script, lambda name: (SCRIPTS / name).read_text())
     page.evaluate(_OPEN, [style, module, message(of, **more), 600])
 

@@ -5,7 +5,7 @@ import { deflateSync } from "node:zlib"
 import {
   bits, blockOf, edges, inflated, message, numbers, pooled, side,
 } from "../../gpt2viz/notebook/attention.js"
-import { readMatrices as read } from "../../gpt2viz/app/scripts/message.js"
+import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
 
 test("what was deflated comes back", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, n) => n % 251)

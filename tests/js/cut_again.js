@@ -2,8 +2,7 @@
 // with parts as the address has them, "" for the whole; as JSON, a message a part.
 import { readFileSync } from "node:fs"
 
-import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
-import { cropped, parsed } from "../../gpt2viz/app/scripts/part.js"
+import { cropped, parsed, readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 
 const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))
 const bits = (values) => [...new Uint32Array(values.buffer, values.byteOffset, values.length)]

@@ -2,8 +2,9 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  chosen, does, forLines, offers, ofHeads,
+  chosen, does, forLines, numbers, offers, ofHeads, weightsOf,
 } from "../../gpt2viz/app/scripts/head_picture.js"
+import { message } from "../../gpt2viz/notebook/attention.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
   names: ["a", "b", "c"], said: [], between: "", what: "Attention weights",
@@ -85,4 +86,15 @@ test("what the page's frame says of a head and a token, the server changes", () 
   assert.ok(!offered([1, 2, 0], { query: "0" }))
   assert.ok(offered([1, 2, 0], { layer: "0", head: "1" }))
   assert.ok(offered([1, 2, 1], { picture: "lines" }))
+})
+
+test("the weights that came last are there by their name, bit by bit", () => {
+  assert.ok(!weightsOf(""))
+  const values = Float32Array.of(.1, NaN, -Infinity, 1)
+  assert.equal(numbers.default({ data: message({ name: "one" }, values) }), undefined)
+  assert.deepEqual(weightsOf("one"), values)
+  assert.equal(weightsOf("other"), null)
+  numbers.default({ data: message({ name: "other" }, Float32Array.of(2)) })
+  assert.equal(weightsOf("one"), null)
+  assert.deepEqual([...weightsOf("other")], [2])
 })

@@ -28,36 +28,29 @@ test("a message names its script, in its header where it is bytes", () => {
 })
 
 test("a part stays from one message to the next, unless another script draws there", async () => {
-  const page = root(), data = { script: "head_numbers" }
+  const page = root(), data = { script: "head_picture.numbers" }
   const bytes = message({ ...data, name: "a" }, Float32Array.of(1))
   for (let n = 0; n < 2; n++) await draw({ data: bytes, parentElement: page })
-  assert.deepEqual(page.parts.map(({ dataset }) => dataset.script), ["head_numbers"])
+  assert.deepEqual(page.parts.map(({ dataset }) => dataset.script), ["head_picture.numbers"])
   const [first] = page.parts
-  await draw({ data: { script: "whole_page" }, parentElement: page, setTriggerValue() {} })
+  await draw({ data: { script: "page.fragment" }, parentElement: page, setTriggerValue() {} })
   assert.notEqual(page.parts[0], first)
   assert.equal(page.adoptedStyleSheets, undefined)
 })
 
-test("styles are fetched once for all parts that have them", async () => {
+test("the style is fetched once for all parts, and again where it didn't arrive", async () => {
   const fetched = [], parts = [root(), root()]
+  const drawn = { script: "written_sum", parts: [] }
+  const element = { querySelector: () => ({ replaceChildren() {} }) }
+  globalThis.document = { createElement: () => ({ ...element, dataset: {} }) }
+  globalThis.fetch = async () => { throw new Error("offline") }
+  await assert.rejects(draw({ data: drawn, parentElement: parts[0] }), /offline/)
   globalThis.fetch = async (url) => {
     fetched.push(url.pathname.split("/").at(-1))
     return { text: async () => readFileSync(url, "utf8") }
   }
-  const drawn = { script: "written_sum", parts: [] }
-  const element = { querySelector: () => ({ replaceChildren() {} }), dataset: {} }
-  globalThis.document = { createElement: () => ({ ...element, dataset: {} }) }
   for (const parentElement of parts) await draw({ data: drawn, parentElement })
-  assert.deepEqual(fetched, ["written_sum.css"])
+  assert.deepEqual(fetched, ["style.css"])
   assert.match(parts[0].adoptedStyleSheets[0].text, /\.sum/)
   assert.equal(parts[0].adoptedStyleSheets[0], parts[1].adoptedStyleSheets[0])
-})
-
-test("a style that didn't arrive is fetched again by whoever draws next", async () => {
-  const page = root(), data = { script: "player", frames: [] }
-  globalThis.fetch = async () => { throw new Error("offline") }
-  await assert.rejects(draw({ data, parentElement: page }), /offline/)
-  globalThis.fetch = async () => ({ text: async () => ".player {}" })
-  await assert.rejects(draw({ data, parentElement: page }), TypeError) // no page to draw on
-  assert.equal(page.adoptedStyleSheets[0].text, ".player {}")
 })

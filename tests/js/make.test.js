@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { make } from "../../gpt2viz/app/scripts/make.js"
+import { make, makeSvg } from "../../gpt2viz/app/scripts/make.js"
 
 test("an element stands at the end of another, with text and name where they are given", () => {
   globalThis.document = { createElement: (tag) => ({ tag }) }
@@ -10,4 +10,12 @@ test("an element stands at the end of another, with text and name where they are
   assert.deepEqual(make("b", into, "<i>"), { tag: "b", textContent: "<i>" })
   assert.deepEqual(make("i", into, "", "last"), { tag: "i", className: "last" })
   assert.deepEqual(into.map(({ tag }) => tag), ["b", "i"])
+})
+
+test("an element of a drawing has its attributes", () => {
+  const page = { createElementNS: (space, tag) => ({ space, tag,
+    setAttribute(name, value) { this[name] = value } }) }
+  globalThis.document = page
+  assert.deepEqual({ ...makeSvg("path", { d: "M0 0" }), setAttribute: 0 },
+    { space: "http://www.w3.org/2000/svg", tag: "path", d: "M0 0", setAttribute: 0 })
 })

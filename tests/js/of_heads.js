@@ -2,17 +2,16 @@
 // node of_heads.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import keep, { weightsOf } from "../../gpt2viz/app/scripts/head_numbers.js"
 import {
-  chosen, does, forLines, ofHeads,
+  chosen, does, forLines, numbers as sent, ofHeads, weightsOf,
 } from "../../gpt2viz/app/scripts/head_picture.js"
 import { asLines } from "../../gpt2viz/app/scripts/lines.js"
-import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 
 const { head, numbers, choices } = JSON.parse(readFileSync(process.argv[2], "utf8"))
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"))
 
-if (numbers) keep({ data: bytes(numbers) })
+if (numbers) sent.default({ data: bytes(numbers) })
 console.log(JSON.stringify(choices.map((choice) => {
   const p = readMatrices(bytes(head))
   const state = chosen(p, (name, drawn) => name in choice ? choice[name] : drawn)

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 
 import { asLines } from "../../gpt2viz/app/scripts/lines.js"
 import { pictures } from "../../gpt2viz/app/scripts/matrix_or_lines.js"
-import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 
 const { sent, choice } = JSON.parse(readFileSync(process.argv[2], "utf8"))
 const held = (name, drawn) => name in choice ? choice[name] : drawn

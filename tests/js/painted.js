@@ -1,7 +1,7 @@
 // What the tiles make of a message in a file: node painted.js FILE, as JSON.
 import { readFileSync } from "node:fs"
 
-import { readMatrices } from "../../gpt2viz/app/scripts/message.js"
+import { readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 import { painted } from "../../gpt2viz/app/scripts/tiles.js"
 
 const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))

@@ -13,7 +13,8 @@ test("weights come as whole parts of 65,534, and NaN as one more", () => {
 
 // Two heads of 2 × 2, of which the second is chosen, with three shades.
 const GRID = { rows: ["0 a", "1 b"], columns: ["0 a", "1 b"] }
-const P = { chosen: 1, hidden: "0100", map: { layers: 1, heads: 2, rows: GRID.rows, shades: "abc" },
+const P = { hidden: "0100",
+  map: { layers: 1, heads: 2, chosen: 1, rows: GRID.rows, shades: "abc" },
   large: { grids: [GRID], panels: [{ name: "then", grid: 0 }, { name: "now", grid: 0 }] } }
 const THEN = Float32Array.of(9, 9, 9, 9, 1, .25, .5, 0), NOW = THEN.map((weight) => weight / 2)
 

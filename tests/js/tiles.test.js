@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { chooseHere, leftToServer } from "../../gpt2viz/app/scripts/chosen.js"
-import { readMatrices as read } from "../../gpt2viz/app/scripts/message.js"
+import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
 import mount, {
   briefly, called, colorBar, dragged, every, fitting, painted, place, plan, reply, said, step,
   under, wrapped, written,

@@ -131,7 +131,7 @@ def send_weights(weights: Array) -> str:
         return ""
     numbers = weights.astype("<f4").tobytes()
     name = f"{crc32(numbers):08x}-{len(numbers)}"
-    mount(message({"script": "head_numbers", "name": name}, numbers), key="head_numbers")
+    mount(message({"script": "head_picture.numbers", "name": name}, numbers), key="head_numbers")
     return name
 
 

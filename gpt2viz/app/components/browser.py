@@ -12,7 +12,7 @@ from gpt2viz.app.components import mount
 
 def add_keyboard() -> None:
     """Let the keyboard into every popover of the page and along strips that scroll."""
-    mount({"script": "keyboard"}, key="keyboard")
+    mount({"script": "page.keyboard"}, key="keyboard")
 
 
 def is_dark(themes: Mapping[str, str]) -> bool:
@@ -22,7 +22,7 @@ def is_dark(themes: Mapping[str, str]) -> bool:
     again.
     """
     dark = st.context.theme.type == "dark"
-    data = {"script": "theme_watch", "dark": dark, "wanted": dict(themes)}
+    data = {"script": "page.theme", "dark": dark, "wanted": dict(themes)}
     mount(data, key="theme_watch", on_changed_change=lambda: None)
     return dark
 
@@ -32,7 +32,7 @@ def run_again(key: str) -> None:
 
     Streamlit lets the browser ask for it, and answers once the page is done.
     """
-    mount({"script": "whole_page"}, key=key, on_drawn_change=lambda: None)
+    mount({"script": "page.fragment"}, key=key, on_drawn_change=lambda: None)
 
 
 def keep_progress(data: Mapping[str, Any], *, key: str, received: Callable[[], None]) -> None:

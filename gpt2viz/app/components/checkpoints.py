@@ -66,9 +66,9 @@ def draw(
     """Draw the points of a training; ``at`` is the step that is shown first.
 
     ``picture`` is the map of all heads at that step, ``large`` the chosen head there and in the
-    model itself, and ``when`` says what each of the ``steps`` is;
-    ``seen`` may lack some of them. ``curves`` are "loss" and "score", over the steps that are
-    known, ``titles`` what stands above them. Those who can't see it hear ``alt``.
+    model itself, and ``when`` says what each of the ``steps`` is; ``seen`` may lack some of them.
+    ``curves`` are "loss" and "score", over the steps that are known, ``titles`` what stands above
+    them. Those who can't see it hear ``alt``.
     """
     n_head = picture.tiles.shape[1]
 
@@ -83,24 +83,26 @@ def draw(
     data = {
         "script": "steps",
         **_points(picture, steps, seen, final),
-        "map": map_header(picture, colors)
-        | {"bare": True, "tallest": _TALL, "arrows": [], "alt": _MAP_ALT},
-        "large": header(large, colors)
-        | {"tallest": _LARGE_TALL, "chooses": False, "drags": False, "asks": [], "alt": large.what},
-        "bars": colors.cases(2),
+        **_heads(picture, large, colors),
         "alt": alt,
         "when": list(when),
         "at": list(steps).index(at),
         "curves": {name: _lines(one, steps, colors) for name, one in curves.items()},
         "titles": dict(titles),
     }
-    mount(
-        data,
-        key=key,
-        on_step_change=stepped,
-        on_head_change=headed,
-        on_more_change=lambda: None,
-    )
+    changes = {"on_step_change": stepped, "on_head_change": headed}
+    mount(data, key=key, on_more_change=lambda: None, **changes)
+
+
+def _heads(picture: Thumbnails, large: Heatmaps, colors: Palette) -> dict[str, Any]:
+    """The map and the chosen head without their numbers, and the colours of bars."""
+    plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
+    return {
+        "map": map_header(picture, colors)
+        | {"bare": True, "tallest": _TALL, "arrows": [], "alt": _MAP_ALT},
+        "large": header(large, colors) | plain | {"tallest": _LARGE_TALL},
+        "bars": colors.cases(2),
+    }
 
 
 def _points(
@@ -108,11 +110,9 @@ def _points(
 ) -> dict[str, Any]:
     """What was seen at every point and of the model itself, and where it stands in the picture."""
     listed = [seen.get(step) for step in steps]
-    n_layer, n_head = picture.tiles.shape[:2]
-    layer, head = picture.chosen or (0, 0)
+    n_layer = len(picture.tiles)
     return {
         "steps": list(steps),
-        "chosen": layer * n_head + head,
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
         "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
         "tiles": ["" if one is None else _sent(one.tiles) for one in listed],

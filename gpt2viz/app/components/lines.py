@@ -72,7 +72,7 @@ def _switch(*, enabled: bool) -> None:
     mount(
         key="picture_switch",
         data={
-            "script": "picture_switch",
+            "script": "choices.picture",
             "names": {name: name.capitalize() for name in ("matrix", "lines")},
             "chosen": address.get(parameters.PICTURE) if enabled else "matrix",
             "disabled": not enabled,

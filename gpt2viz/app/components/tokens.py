@@ -33,7 +33,7 @@ def draw_chips(
     mount(
         key="token_chips",
         data={
-            "script": "token_chips",
+            "script": "choices.tokens",
             "name": name,
             "first": shown.start,
             "labels": [bidi_isolate(labels[n]) for n in shown],
@@ -60,7 +60,7 @@ def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
     mount(
         key="part_note",
         data={
-            "script": "part_note",
+            "script": "choices.part",
             "part": shown.part or None,
             "end": shown.n_tokens,
             "here": here,

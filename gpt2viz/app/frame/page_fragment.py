@@ -1,7 +1,7 @@
 """The part of a page below its frame, which reruns alone when the frame stays the same.
 
 Menu, sentence and tokens stay as they are then. Their links are completed in the browser, by
-``scripts/keyboard.js``: what is chosen is in the address.
+``scripts/page.js``: what is chosen is in the address.
 """
 
 from __future__ import annotations

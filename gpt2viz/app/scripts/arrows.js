@@ -2,7 +2,7 @@
 // points can be moved, and what follows from them moves along. `data.arrows` are the query, then
 // the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
 
-import { make } from "./make.js"
+import { make, makeSvg } from "./make.js"
 
 export const html = '<div class="arrows" role="group"></div>'
 
@@ -11,12 +11,6 @@ const GLIDE = 350
 const MOVES = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }
 const PLANES = { look: "Query and keys", mix: "Values, mixed by the weights" }
 const TALL = 6, WIDE = 30  // a label's room, in hundredths of a plane
-
-function drawn(tag, attributes, into) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  into.append(made)
-}
 
 const plain = (number) => Number(number.toFixed(6)) + 0  // no −0
 
@@ -118,14 +112,14 @@ export function told(data, n) {
 function grid(svg, box, axes) {
   for (const n of ticks(box)) {
     const [x, y] = place([n, n], box), kind = n ? "grid" : "axis"
-    drawn("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
+    makeSvg("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
     if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, place([0, 0], box)[1]], String(n))
   }
   write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where points lie least often
   write(svg.parentNode, "end up", [place([0, 0], box)[0], 0], `↑ ${axes[1]}`)
 }
 
-const stroke = (svg, from, to, box, color, kind) => drawn("path",
+const stroke = (svg, from, to, box, color, kind) => makeSvg("path",
   { class: kind, d: arrow(place(from, box), place(to, box)), stroke: color, fill: color }, svg)
 
 // Words at a place of a plane. They are for the eye: handles and table say the same.
@@ -150,8 +144,8 @@ function look(view, now, box) {
   grid(svg, box, data.axes)
   now.shadows.forEach((foot, n) => {
     const [[x, y], [u, v]] = [keys[n], foot].map((one) => place(one, box))
-    drawn("path", { class: "shadow", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
-    drawn("circle", { cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
+    makeSvg("path", { class: "shadow", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
+    makeSvg("circle", { cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
   })
   stroke(svg, [0, 0], query, box, colors.query, "thick")
   keys.forEach((key) => stroke(svg, [0, 0], key, box, colors.key, ""))
@@ -296,7 +290,7 @@ function build(view, data) {
     const figure = make("figure", planes)
     make("figcaption", figure, title)
     view[kind] = make("div", figure, "", "plane")
-    drawn("svg", { viewBox: "0 0 100 100", "aria-hidden": true }, view[kind])
+    makeSvg("svg", { viewBox: "0 0 100 100", "aria-hidden": true }, view[kind])
   }
   const table = make("table", planes), head = make("tr", make("thead", table))
   for (const title of ["word", "score", "weight"]) make("th", head, title).scope = "col"

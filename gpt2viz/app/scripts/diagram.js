@@ -1,11 +1,9 @@
 // The diagram of the model: boxes, and arrows measured from them. `data` has `alt`, `rows` of boxes
 // and notes, and `edges` (from, to, kind) between boxes.
 
-import { make } from "./make.js"
+import { make, makeSvg } from "./make.js"
 
 export const html = '<div class="flow" role="group"></div>'
-
-const SVG = "http://www.w3.org/2000/svg"
 
 // The head of an arrow that arrives at (x, y), going in the direction (dx, dy).
 const head = (x, y, dx, dy) =>
@@ -70,11 +68,8 @@ function draw(root, svg, boxes, edges) {
   svg.setAttribute("width", at.width)
   svg.setAttribute("height", at.height)
   for (const [from, to, kind] of edges)
-    for (const [tag, attributes] of arrow(place(boxes[from], at), place(boxes[to], at), kind)) {
-      const made = document.createElementNS(SVG, tag)
-      for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value)
-      svg.append(made)
-    }
+    for (const [tag, attributes] of arrow(place(boxes[from], at), place(boxes[to], at), kind))
+      makeSvg(tag, attributes, svg)
 }
 
 export default function ({ data, setTriggerValue, parentElement }) {
@@ -88,8 +83,7 @@ export default function ({ data, setTriggerValue, parentElement }) {
     const line = make("div", root, "", `row of${row.nodes.length}`)
     for (const node of row.nodes) boxes[node.module] = box(node, line, setTriggerValue)
   }
-  const svg = document.createElementNS(SVG, "svg")
-  svg.setAttribute("aria-hidden", "true")
+  const svg = makeSvg("svg", { "aria-hidden": true })
   root.prepend(svg)
   root.watch = new ResizeObserver(() => draw(root, svg, boxes, data.edges))
   root.watch.observe(root)

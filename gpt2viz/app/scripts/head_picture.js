@@ -2,11 +2,9 @@
 // from the weights of all of them, where these are here.
 
 import { chooseHere, holds, offerHere, offeredHere, sender, whenChosen } from "./chosen.js"
-import { weightsOf } from "./head_numbers.js"
 import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
 import { make } from "./make.js"
-import { readMatrices } from "./message.js"
-import { cropped, parsed } from "./part.js"
+import { cropped, opened, parsed, readMatrices } from "./matrices.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
 
 export const html = `
@@ -25,9 +23,9 @@ const MOST = 3
 
 /** What is chosen: what the server has drawn, and what was chosen in the browser since. */
 export function chosen({ zooms, head: drawn }, held = holds) {
-  const numbers = (text) => text ? text.split(",").map(Number) : []
+  const heads = (text) => text ? text.split(",").map(Number) : []
   const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
-  const more = numbers(held("more", drawn.more.join(",")))
+  const more = heads(held("more", drawn.more.join(",")))
   const part = zooms ? parsed(held("zoom", zooms.part?.join(",")), zooms.end) : null
   const query = held("query", drawn.query)
   return { layer, head, more, beside: more.filter((n) => n !== head).slice(0, MOST),
@@ -186,3 +184,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
     offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)))
   draw(view)
 }
+
+// The weights of every head are sent once: their message stays the same whichever head is chosen,
+// and Streamlit doesn't send again what a browser has.
+let kept = { name: "", values: null }
+
+/** The weights (heads of all layers, queries, keys) of that name; null where they aren't here. */
+export const weightsOf = (name) => name && kept.name === name ? kept.values : null
+
+function keep({ data }) {
+  const { head, buffer, at } = opened(data)
+  kept = { name: head.name, values: new Float32Array(buffer, at) }
+}
+
+export const numbers = { default: keep }

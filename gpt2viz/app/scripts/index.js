@@ -1,47 +1,35 @@
 // The component that Streamlit knows: it draws by the script that a message names.
 
-import { opened } from "./message.js"
+import { opened } from "./matrices.js"
 
-const STYLED = [
-  "arrows", "diagram", "guess_bars", "lines", "listings", "model_map", "number_grid", "part_note",
-  "picture_switch", "player", "tiles", "token_chips", "written_sum",
-]
+// The style sheet that all parts of the page share.
+let sheet = null
 
-/** The style sheets of the scripts that have any. */
-export const STYLES = {
-  ...Object.fromEntries(STYLED.map((name) => [name, [name]])),
-  head_picture: ["tiles", "lines", "head_picture"],
-  steps: ["tiles", "model_map", "steps"],
-  matrix_or_lines: ["tiles", "lines", "matrix_or_lines"],
+async function read() {
+  const answer = await fetch(new URL("style.css", import.meta.url))
+  return new CSSStyleSheet().replace(await answer.text())
 }
 
-const sheets = new Map()
-
-// A style sheet, which all parts of the page share.
-function sheet(name) {
-  if (!sheets.has(name)) sheets.set(name, read(name))
-  return sheets.get(name)
-}
-
-async function read(name) {
-  try {
-    const answer = await fetch(new URL(`${name}.css`, import.meta.url))
-    return await new CSSStyleSheet().replace(await answer.text())
-  } catch (error) {
-    sheets.delete(name)
+function styled() {
+  return sheet ??= read().catch((error) => {
+    sheet = null
     throw error
-  }
+  })
 }
 
-// A script's module and its style sheets.
-const load = (name) => Promise.all([import(`./${name}.js`), ...(STYLES[name] ?? []).map(sheet)])
-
-// The scripts of most pages and what they import: at once, not one round trip after another.
+// The scripts of most pages and what they import, and the style: at once, not one round trip after
+// another.
 const EARLY = [
-  "chosen", "part", "make", "matrix", "lines", "tiles", "head_numbers", "head_picture", "model_map",
-  "token_chips", "picture_switch", "part_note",
+  "page", "choices", "chosen", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
 ]
-for (const name of EARLY) load(name).catch(() => {}) // whoever draws by it meets the error
+for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // whoever draws by it meets the
+if (globalThis.CSSStyleSheet) styled().catch(() => {}) // error
+
+// What draws: a script, or one of several in it: "choices.tokens".
+async function load(name) {
+  const [file, part] = name.split("."), script = await import(`./${file}.js`)
+  return part ? script[part] : script
+}
 
 /** The name of the script that draws a message. */
 export const scriptOf = (data) => (data instanceof Uint8Array ? opened(data).head : data).script
@@ -59,8 +47,7 @@ function place(root, name, html) {
 }
 
 export default async function ({ data, parentElement: root, setTriggerValue }) {
-  const name = scriptOf(data)
-  const [{ default: draw, html }, ...styles] = await load(name)
-  if (styles.length) root.adoptedStyleSheets = styles
+  const name = scriptOf(data), { default: draw, html } = await load(name)
+  if (html) root.adoptedStyleSheets = [await styled()]
   return draw({ data, parentElement: place(root, name, html), setTriggerValue })
 }

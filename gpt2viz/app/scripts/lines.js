@@ -1,6 +1,8 @@
 // The head view: tokens on both sides, lines between them, numbers on demand. A source is a head:
 // its lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
 
+import { make, makeSvg } from "./make.js"
+
 export const html = `
 <div class="view" role="group">
   <div class="heads"></div>
@@ -14,19 +16,6 @@ export const html = `
 const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
 const BORDERS = ["none", "dashed", "dotted", "double"]
 const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
-
-function made(tag, name = "", text = "") {
-  const part = document.createElement(tag)
-  part.className = name
-  part.textContent = text
-  return part
-}
-
-function drawn(tag, attributes) {
-  const part = document.createElementNS("http://www.w3.org/2000/svg", tag)
-  for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, value)
-  return part
-}
 
 /** A token's place in the text, and its label: a name has both, but for a label that is the
  * place. */
@@ -147,7 +136,7 @@ function remember(key, resting) {
 
 // The lines of before become those of now: what the mask or an edit did to the same head.
 function move(svg, before) {
-  const gone = drawn("g", { class: "gone" })
+  const gone = makeSvg("g", { class: "gone" })
   const now = new Set([...svg.querySelectorAll(".rest path")].map(ends))
   for (const path of svg.querySelectorAll("path")) {
     const from = width(before.get(ends(path)))
@@ -164,10 +153,10 @@ function move(svg, before) {
 // Which head has which colour and dash, where there are several.
 function legend({ sources, colors }) {
   return sources.length < 2 ? [] : sources.map(({ name }, s) => {
-    const entry = made("span"), sample = drawn("svg", { "aria-hidden": true })
-    sample.append(drawn("line", { x1: 0, x2: 28, y1: 5, y2: 5, stroke: colors[s],
+    const entry = make("span"), sample = makeSvg("svg", { "aria-hidden": true })
+    sample.append(makeSvg("line", { x1: 0, x2: 28, y1: 5, y2: 5, stroke: colors[s],
       "stroke-width": 3, "stroke-dasharray": DASHES[s] }))
-    entry.append(sample, made("span", "", name))
+    entry.append(sample, make("span", null, name))
     return entry
   })
 }
@@ -175,13 +164,13 @@ function legend({ sources, colors }) {
 // What stands between the sides: the lines at rest, and those of the token that is pointed at.
 function between(data) {
   const height = Math.max(data.queries.length, data.keys.length) * pitch(data)
-  const rows = made("div", "rows")
+  const rows = make("div", null, "", "rows")
   rows.style.height = `${height}px`
   const box = { viewBox: `0 0 100 ${height}`, preserveAspectRatio: "none", height }
-  const svg = drawn("svg", { ...box, "aria-hidden": true })
-  const resting = drawn("g", { class: "rest" }), lit = drawn("g", { class: "lit" })
+  const svg = makeSvg("svg", { ...box, "aria-hidden": true })
+  const resting = makeSvg("g", { class: "rest" }), lit = makeSvg("g", { class: "lit" })
   data.sources.forEach(({ v }, s) => v.forEach((weight, n) => {
-    if (weight >= data.rest) resting.append(drawn("path", line(data, s, n)))
+    if (weight >= data.rest) resting.append(makeSvg("path", line(data, s, n)))
   }))
   svg.append(resting, lit)
   rows.append(svg)
@@ -190,7 +179,7 @@ function between(data) {
 
 function button(view, side, n) {
   const { data } = view, [all, does] = SIDES[side], [place, label] = data[all][n]
-  const part = made("button", side, label), high = pitch(data)
+  const part = make("button", null, label, side), high = pitch(data)
   part.type = "button"
   part.tabIndex = n === Math.max(0, data.chosen) ? 0 : -1
   part.setAttribute("aria-label", `${does} ${place} ${label}`)
@@ -216,7 +205,7 @@ function clear({ svg, lit, rows, say, data }) {
   lit.replaceChildren()
   rows.querySelectorAll(".numbers").forEach((part) => part.remove())
   rows.querySelectorAll("button").forEach((part) => part.classList.remove("here", "there"))
-  say.replaceChildren(made("div", "hint", data.hint))
+  say.replaceChildren(make("div", null, data.hint, "hint"))
 }
 
 function point(view, side, n) {
@@ -226,10 +215,10 @@ function point(view, side, n) {
   buttons[side][n].classList.add("here")
   data.sources.forEach((source, s) => {
     for (const m of strongest(source, side, n)) {
-      lit.append(drawn("path", line(data, s, m)))
+      lit.append(makeSvg("path", line(data, s, m)))
       const end = source[other][m]
-      if (!numbers.has(end)) numbers.set(end, made("div", "numbers"))
-      const number = made("span", "", source.v[m].toFixed(data.decimals))
+      if (!numbers.has(end)) numbers.set(end, make("div", null, "", "numbers"))
+      const number = make("span", null, source.v[m].toFixed(data.decimals))
       number.style.color = data.colors[s]
       number.style.borderBottomStyle = BORDERS[s]
       numbers.get(end).append(number)
@@ -241,7 +230,7 @@ function point(view, side, n) {
     buttons[other][end].classList.add("there")
     rows.append(part)
   }
-  say.replaceChildren(...told(data, side, n).map((text) => made("div", "", text)))
+  say.replaceChildren(...told(data, side, n).map((text) => make("div", null, text)))
 }
 
 // What is told when nothing is pointed at: of the token with the focus, or of the chosen one.

@@ -1,10 +1,17 @@
-// An element in another one.
+// New elements, at the end of another one where it is given. Their text is anybody's: never markup.
 
-/** A new element at the end of another. Its text is anybody's: never markup. */
-export function make(tag, into, text = "", name = "") {
+export function make(tag, into = null, text = "", name = "") {
   const made = document.createElement(tag)
   if (text) made.textContent = text
   if (name) made.className = name
-  into.append(made)
+  into?.append(made)
+  return made
+}
+
+/** The same in a drawing. */
+export function makeSvg(tag, attributes, into = null) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value)
+  into?.append(made)
   return made
 }

@@ -99,9 +99,6 @@ export function cut(word, room, measure) {
   return kept.length ? `${kept.join("")}…` : ""
 }
 
-/** A text in bold, in an element of its own: tokens are anybody's text. */
-export const bold = (text) => Object.assign(document.createElement("b"), { textContent: text })
-
 /** Show a tip beside a box of its view, as far down as the view reaches. */
 export function showTip(tip, view, { x, y, w }) {
   tip.style.display = "block"

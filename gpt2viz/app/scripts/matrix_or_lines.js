@@ -2,8 +2,7 @@
 
 import { holds, leftToServer, offerHere, sender, tellServer, whenChosen } from "./chosen.js"
 import drawLines, { html as linesHtml, lineData } from "./lines.js"
-import { readMatrices } from "./message.js"
-import { cropped, inWords, parsed, spelled } from "./part.js"
+import { cropped, inWords, parsed, readMatrices, spelled } from "./matrices.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
 
 export const html = `

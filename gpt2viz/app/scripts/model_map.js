@@ -1,10 +1,9 @@
 // Every head of a model in its place: a token lights up in all of them, a click chooses a head.
 
 import { chooseHere, holds, offeredHere, sender, tellServer, whenChosen } from "./chosen.js"
-import {
-  bold, imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within,
-} from "./matrix.js"
-import { opened } from "./message.js"
+import { make } from "./make.js"
+import { imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within } from "./matrix.js"
+import { opened } from "./matrices.js"
 
 export const html = `
 <div class="map" tabindex="0" role="application">
@@ -204,14 +203,15 @@ function list(view) {
   looks.hidden = !p.looks && !p.hint
   if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
   const found = p.looks[token].map(([head, key, weight]) => {
-    const button = document.createElement("button")
-    const pause = Object.assign(document.createElement("span"), { textContent: "; " })
-    button.append(bold(named(p, head)), ` → ${(p.keys ?? p.tokens)[key]} ${weight}`, pause)
+    const button = make("button")
+    make("b", button, named(p, head))
+    button.append(` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
+    make("span", button, "; ")
     button.onclick = () => choose(view, head)
     button.onpointerenter = () => at(view, head, token)
     return button
   })
-  looks.replaceChildren("Hardest looks from ", bold(p.tokens[token]),
+  looks.replaceChildren("Hardest looks from ", make("b", null, p.tokens[token]),
     found.length ? ": " : p.none, ...found)
 }
 

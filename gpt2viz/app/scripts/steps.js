@@ -2,7 +2,7 @@
 // losses and scores grew, at one of its points. All that is known is here; dragging asks nothing.
 
 import { codeOf, cut, line as stroke, penOf, stateOf } from "./matrix.js"
-import { panelsOf } from "./message.js"
+import { panelsOf } from "./matrices.js"
 import drawMap, { html as mapHtml } from "./model_map.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
 
@@ -84,7 +84,7 @@ function tilesOf(view, at) {
 // Every head at this point.
 function drawHeads(view) {
   const { p } = view, cells = codes(p, tilesOf(view, view.at))
-  drawMap({ data: { ...p.map, chosen: p.chosen, cells }, parentElement: view,
+  drawMap({ data: { ...p.map, cells }, parentElement: view,
     setTriggerValue: (name, { layer, head }) =>
       name === "head" && choose(view, layer * p.map.heads + head) })
 }
@@ -107,8 +107,8 @@ function drawLarge(view) {
 }
 
 /** The chosen head of two points as matrices, one after the other, and their cells in words. */
-export function both({ large, map, chosen, hidden }, then, now) {
-  const size = map.rows.length ** 2, masked = (n) => hidden[n % size] === "1"
+export function both({ large, map, hidden }, then, now) {
+  const { chosen } = map, size = map.rows.length ** 2, masked = (n) => hidden[n % size] === "1"
   const values = new Float32Array(2 * size)
   for (const [n, tiles] of [then, now].entries())
     if (tiles) values.set(tiles.subarray(chosen * size, (chosen + 1) * size), n * size)
@@ -288,8 +288,8 @@ function play(view, on) {
 }
 
 function choose(view, head) {
-  if (head < 0 || head === view.p.chosen) return
-  view.p.chosen = head
+  if (head < 0 || head === view.p.map.chosen) return
+  view.p.map.chosen = head
   paint(view)
   view.send("head", head)
 }

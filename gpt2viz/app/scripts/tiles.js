@@ -4,12 +4,12 @@
 import {
   chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
 } from "./chosen.js"
+import { make } from "./make.js"
 import {
-  bold, codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, stateOf,
+  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, stateOf,
   upwards, within,
 } from "./matrix.js"
-import { readMatrices } from "./message.js"
-import { cropped, inWords, parsed, spelled, taken } from "./part.js"
+import { cropped, inWords, parsed, readMatrices, spelled, taken } from "./matrices.js"
 
 export const html = `
 <div class="tiles" tabindex="0" role="application">
@@ -337,8 +337,9 @@ function tell(view, at, press = "Shift + click") {
   if (!at) return
   const { title, down, wide, rows, columns } = p.panels[at.panel]
   const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
-  tip.replaceChildren(title && `${title}\n`, down && `${down} `, bold(rows[at.row]), "\n",
-    wide && `${wide} `, bold(columns[at.column]), `\n${said(p, at)}${ask}`)
+  const [row, column] = [rows[at.row], columns[at.column]].map((name) => make("b", null, name))
+  tip.replaceChildren(title && `${title}\n`, down && `${down} `, row, "\n", wide && `${wide} `,
+    column, `\n${said(p, at)}${ask}`)
   cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
   const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: h } = frame
   showTip(tip, view, { x, y: y + h + 8, w })

@@ -119,7 +119,7 @@ function landmarks() {
   document.querySelector("header[data-testid='stHeader']")?.setAttribute("role", "none")
 }
 
-export default function () {
+function watchKeyboard() {
   const seen = new WeakSet()
   const look = () => {
     for (const body of document.querySelectorAll("[data-testid='stPopoverBody']"))
@@ -149,3 +149,31 @@ export default function () {
     for (const kind of ["pointerdown", "focusin"]) document.removeEventListener(kind, ask, true)
   }
 }
+
+// Whether a background is dark: its red, green and blue, 0 to 255.
+export const isDark = ([red, green, blue]) => red + green + blue < 3 * 128
+
+// Tells when the page turns dark or light: this runs again when the theme changes, the page's
+// script doesn't. And lets it turn: Streamlit reads the theme from the browser's storage when the
+// page is loaded.
+function watchTheme({ data, parentElement, setTriggerValue }) {
+  const wanted = Object.entries(data.wanted)
+  if (wanted.length) {
+    for (const [name, theme] of wanted) localStorage.setItem(name, theme)
+    location.reload()
+    return
+  }
+  const style = getComputedStyle(parentElement.host ?? parentElement)
+  const probe = document.createElement("canvas").getContext("2d")
+  probe.fillStyle = style.getPropertyValue("--st-background-color")
+  probe.fillRect(0, 0, 1, 1)
+  const dark = isDark(probe.getImageData(0, 0, 1, 1).data)
+  if (dark !== data.dark) setTriggerValue("changed", dark)
+}
+
+// Asks for the part of the page that it is in.
+const askAgain = ({ setTriggerValue }) => setTriggerValue("drawn", true)
+
+export const keyboard = { default: watchKeyboard }
+export const theme = { default: watchTheme }
+export const fragment = { default: askAgain }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chooseHere, offerHere, untold } from "../../gpt2viz/app/scripts/chosen.js"
-import draw, { away, reached } from "../../gpt2viz/app/scripts/token_chips.js"
+import { chooseHere, leftToServer, offerHere, untold } from "../../gpt2viz/app/scripts/chosen.js"
+import { away, part, reached, tokens, turned } from "../../gpt2viz/app/scripts/choices.js"
 
 test("arrow keys lead to the chips beside, and no further than to the ends", () => {
   assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => reached(4, 1, key)), [2, 2])
@@ -17,11 +17,11 @@ test("other keys lead nowhere", () => {
 })
 
 test("a line is scrolled as far as the chosen chip needs, clear of the shades", () => {
-  const line = { left: 100, right: 500 }
-  assert.equal(away(line, { left: 116, right: 484 }), 0)
-  assert.equal(away(line, { left: 600, right: 650 }), 166)
-  assert.equal(away(line, { left: 20, right: 60 }), -96)
-  assert.equal(away(line, { left: 450, right: 490 }), 6)
+  const at = { left: 100, right: 500 }
+  assert.equal(away(at, { left: 116, right: 484 }), 0)
+  assert.equal(away(at, { left: 600, right: 650 }), 166)
+  assert.equal(away(at, { left: 20, right: 60 }), -96)
+  assert.equal(away(at, { left: 450, right: 490 }), 6)
 })
 
 // A page of plain objects, as much of it as the component asks for.
@@ -58,7 +58,7 @@ function strip(changed = {}) {
   const view = new Part("div"), sent = []
   const drawn = { parentElement: { querySelector: () => view },
     setTriggerValue: (...what) => sent.push(what) }
-  const again = (more) => draw({ ...drawn, data: { ...DATA, ...changed, ...more } })
+  const again = (more) => tokens.default({ ...drawn, data: { ...DATA, ...changed, ...more } })
   again()
   return { view, sent, again }
 }
@@ -143,4 +143,83 @@ test("few may take two lines, many scroll in one", () => {
   assert.ok(strip().view.classes.has("few"))
   const many = Array(21).fill("a")
   assert.ok(!strip({ labels: many, ids: many }).view.classes.has("few"))
+})
+
+const NAMES = ["matrix", "lines"]
+
+test("arrow keys go round the choices", () => {
+  assert.equal(turned(NAMES, "matrix", "ArrowRight"), "lines")
+  assert.equal(turned(NAMES, "lines", "ArrowRight"), "matrix")
+  assert.equal(turned(NAMES, "matrix", "ArrowLeft"), "lines")
+  assert.equal(turned(NAMES, "lines", "ArrowUp"), "matrix")
+  assert.equal(turned(NAMES, "matrix", "ArrowDown"), "lines")
+})
+
+test("other keys change no picture", () => {
+  assert.equal(turned(NAMES, "matrix", "Tab"), undefined)
+  assert.equal(turned(NAMES, "matrix", "toString"), undefined)
+})
+
+const NOTE = { part: null, end: 10, here: true, lead: "Only a part is shown", of: "of 10 tokens." }
+
+let sent
+
+// A line in a page, as much of both as it asks for.
+function line() {
+  sent = []
+  delete globalThis.gpt2viz_chosen
+  Object.assign(globalThis, {
+    document: { createElement: () => ({}) }, location: { search: "", pathname: "/" },
+    history: { pushState: (_state, _title, to) => {
+      globalThis.location.search = to.startsWith("?") ? to : ""
+    } },
+    PopStateEvent: Event, dispatchEvent: () => sent.push("told"),
+  })
+  const said = { replaceChildren: (bold, text) => { said.text = bold.textContent + text } }
+  const root = { children: [said, {}], dataset: {}, isConnected: true, room: { shown: false } }
+  const room = { toggleAttribute: (_name, shown) => { room.shown = shown } }
+  const parentElement = { querySelector: () => root,
+    getRootNode: () => ({ host: { closest: () => room } }) }
+  const show = (data) => part.default({ data: { ...NOTE, ...data }, parentElement,
+    setTriggerValue: (...what) => sent.push(what) })
+  return { root, said, room, show, press: () => root.children[1].onclick() }
+}
+
+test("a part is named, with the way back; nothing is said of the whole", () => {
+  const { root, said, room, show } = line()
+  show({})
+  assert.deepEqual([root.hidden, room.shown], [true, false])
+  show({ part: [2, 5, 0, 10] })
+  assert.deepEqual([root.hidden, room.shown], [false, true])
+  assert.equal(said.text, "Only a part is shown: queries 2 to 4, keys 0 to 9 of 10 tokens.")
+  assert.equal(root.dataset.here, "")
+})
+
+test("a part that is chosen in the browser is named at once, and holds as the server draws", () => {
+  const { root, said, show } = line()
+  show({})
+  chooseHere({ zoom: "2,3,0,1" })
+  assert.equal(said.text, "Only a part is shown: queries 2, keys 0 of 10 tokens.")
+  chooseHere({ query: "1" })
+  show({})
+  assert.deepEqual([root.hidden, sent], [false, []])
+})
+
+test("the browser goes back to the whole by itself", () => {
+  const { root, show, press } = line()
+  globalThis.location.search = "?zoom=2%2C5%2C0%2C10&layer=1"
+  show({ part: [2, 5, 0, 10] })
+  press()
+  assert.deepEqual([root.hidden, globalThis.location.search, sent], [true, "?layer=1", []])
+})
+
+test("the server is asked where only it can draw the whole", async () => {
+  for (const only of ["long", "lines"]) {
+    const { root, show, press } = line()
+    sent = []
+    show({ part: [2, 5, 0, 10], here: only !== "long" })
+    if (only === "lines") leftToServer({ isConnected: true }, ["zoom"])
+    press()
+    assert.deepEqual([root.hidden, sent], [false, [["whole", true]]])
+  }
 })

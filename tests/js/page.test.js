@@ -2,8 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asks, fresh, leadsTo, onward, round,
-} from "../../gpt2viz/app/scripts/keyboard.js"
+  asks, fragment, fresh, isDark, leadsTo, onward, round, theme,
+} from "../../gpt2viz/app/scripts/page.js"
 
 const PARTS = ["first", "middle", "last"]
 
@@ -73,4 +73,36 @@ test("whatever is pressed may ask the server, but what says itself what is to be
   assert.ok(asks([part(), part(), {}]))
   assert.ok(!asks([part(), part({ here: "" }), part(), {}]))
   assert.ok(!asks([part(), part({}, true), {}]))
+})
+
+test("a background is dark below the middle of its three channels", () => {
+  assert.ok(isDark([18, 20, 28]) && isDark([0, 0, 0]) && isDark([127, 128, 128]))
+  assert.ok(!isDark([255, 255, 255]) && !isDark([128, 128, 128]))
+})
+
+test("only a change is told", () => {
+  const sent = []
+  const pen = { fillRect() {}, getImageData: () => ({ data: [18, 20, 28, 255] }) }
+  globalThis.getComputedStyle = () => ({ getPropertyValue: () => "#12141c" })
+  globalThis.document = { createElement: () => ({ getContext: () => pen }) }
+  const told = (...what) => sent.push(what)
+  for (const dark of [true, false])
+    theme.default({ data: { dark, wanted: {} }, parentElement: {}, setTriggerValue: told })
+  assert.deepEqual(sent, [["changed", true]])
+})
+
+test("a theme that is wanted is stored, and the page loaded again", () => {
+  const stored = {}
+  let loaded = 0
+  globalThis.localStorage = { setItem: (name, value) => { stored[name] = value } }
+  globalThis.location = { reload: () => { loaded += 1 } }
+  const wanted = { "stActiveTheme-/-v2": '"Dark"', "stActiveTheme-/shapes-v2": '"Dark"' }
+  theme.default({ data: { dark: false, wanted }, parentElement: {}, setTriggerValue: assert.fail })
+  assert.deepEqual([stored, loaded], [wanted, 1])
+})
+
+test("its part of the page is asked for each time that it is drawn", () => {
+  const sent = []
+  for (let n = 0; n < 2; n += 1) fragment.default({ setTriggerValue: (...what) => sent.push(what) })
+  assert.deepEqual(sent, [["drawn", true], ["drawn", true]])
 })

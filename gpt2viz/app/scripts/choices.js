@@ -1,0 +1,206 @@
+// What is chosen of a sentence: a token among its chips, matrices or lines, and the part that is
+// shown. Where the page's scripts draw what comes of that, the server isn't asked.
+
+import {
+  chooseHere, drawnHere, holds, leftToServer, offeredHere, sender, whenChosen,
+} from "./chosen.js"
+import { make } from "./make.js"
+import { inWords, parsed, spelled } from "./matrices.js"
+
+const CHIPS = '<div class="chips" role="radiogroup"></div>'
+
+// More chips than this stay in one line, which scrolls; fewer may take two.
+const ONE_LINE = 20
+
+// The width of the shade at an end of the line that hides something: see .before in style.css.
+const SHADE = 16
+
+// What the server is sent for no token: it hears of no null.
+const NONE = -1
+
+const CHIP_KEYS = {
+  ArrowLeft: (n) => n - 1, ArrowUp: (n) => n - 1, ArrowRight: (n) => n + 1,
+  ArrowDown: (n) => n + 1, Home: () => 0, End: () => Infinity,
+}
+
+// Which of so many chips a key leads to from the n-th; undefined for a key that leads nowhere.
+export const reached = (count, n, key) =>
+  Object.hasOwn(CHIP_KEYS, key) ? Math.min(Math.max(CHIP_KEYS[key](n), 0), count - 1) : undefined
+
+// How far a line has to be scrolled for a chip to be in sight, clear of the shades.
+export function away(line, chip) {
+  const before = chip.left - line.left - SHADE, after = chip.right - line.right + SHADE
+  return before < 0 ? before : Math.max(after, 0)
+}
+
+function focused(view) {
+  const { activeElement } = view.getRootNode()
+  return [...view.children].find((chip) => chip === activeElement)
+}
+
+// Tab leads to one chip, the keys from that to the others.
+function stop(view, at) {
+  for (const chip of view.children) chip.tabIndex = chip === at ? 0 : -1
+}
+
+function shade(view) {
+  const { scrollLeft, scrollWidth, clientWidth } = view
+  view.style.setProperty("--scrolled", `${scrollLeft}px`) // what is fixed doesn't go along
+  view.classList.toggle("before", scrollLeft > 1)
+  view.classList.toggle("after", scrollWidth - clientWidth - scrollLeft > 1)
+}
+
+function mark(view, query) {
+  const changes = query !== view.query, chips = [...view.children], at = focused(view)
+  view.query = query
+  for (const chip of chips) chip.setAttribute("aria-checked", chip.value === query)
+  const on = chips.find((chip) => chip.value === query)
+  stop(view, at ?? on ?? chips[0])
+  if (changes && on && (!at || at === on)) reveal(view, on)
+  shade(view)
+}
+
+function reveal(view, chip) {
+  view.scrollLeft += away(view.getBoundingClientRect(), chip.getBoundingClientRect())
+}
+
+// The strip is as wide as it will be only once the page is laid out.
+function resized(view) {
+  const on = [...view.children].find((chip) => chip.value === view.query)
+  if (on) reveal(view, on)
+  shade(view)
+}
+
+function chooseToken(view, place) {
+  const query = place === view.query ? null : place, changes = { query }
+  if (offeredHere(changes) && drawnHere("query")) return chooseHere(changes, { query: view.drawn })
+  mark(view, query)
+  view.send("query", query === null ? NONE : Number(query))
+}
+
+function walkChips(view, event) {
+  const chips = [...view.children], from = chips.indexOf(focused(view))
+  const to = reached(chips.length, from, event.key)
+  if (from < 0 || to === undefined || event.altKey || event.ctrlKey || event.metaKey) return
+  event.preventDefault()
+  chips[to].focus()
+}
+
+function fill(view, { first, labels, ids }) {
+  view.replaceChildren()
+  labels.forEach((label, n) => {
+    const chip = make("button", view), value = String(first + n)
+    const token = make("span", chip, `${label} `, "token")
+    make("span", token, `position ${value}, id ${ids[n]}`, "told")
+    Object.assign(chip, { type: "button", value, onclick: () => chooseToken(view, value) })
+    chip.setAttribute("role", "radio")
+  })
+  view.classList.toggle("few", labels.length <= ONE_LINE)
+  view.query = undefined
+}
+
+function begin(view) {
+  view.dataset.here = ""
+  view.onkeydown = (event) => walkChips(view, event)
+  view.addEventListener("focusin", ({ target }) => target !== view && stop(view, target))
+  view.onscroll = () => shade(view)
+  new ResizeObserver(() => resized(view)).observe(view)
+  whenChosen(view, (changes) => "query" in changes && mark(view, changes.query))
+}
+
+function drawChips({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".chips")
+  const { name, first, labels, ids, part, chosen, disabled } = data
+  const tokens = JSON.stringify([first, labels, ids]), drawn = chosen === null ? null : `${chosen}`
+  if (!view.tokens) begin(view)
+  if (view.tokens !== tokens) fill(view, data)
+  Object.assign(view, { tokens, drawn, send: sender(setTriggerValue) })
+  view.setAttribute("aria-label", name)
+  view.setAttribute("aria-disabled", disabled)
+  view.tabIndex = disabled ? 0 : -1 // many scroll: where none can be reached, the strip can
+  for (const chip of view.children) chip.disabled = disabled
+  leftToServer(view, part ? ["query"] : []) // which part is shown follows what is chosen
+  mark(view, holds("query", drawn))
+}
+
+const SWITCH = '<div class="switch" role="radiogroup" aria-label="Picture"></div>'
+
+const SWITCH_KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }
+
+// The choice that a key leads to from one of several; undefined for a key that leads nowhere.
+export const turned = (names, name, key) => key in SWITCH_KEYS
+  ? names[(names.indexOf(name) + SWITCH_KEYS[key] + names.length) % names.length] : undefined
+
+function choosePicture(view, name) {
+  if (name === view.chosen) return
+  const { drawn, send } = view, changes = { picture: name }
+  if (offeredHere(changes)) chooseHere(changes, { picture: drawn })
+  else send("picture", name)
+}
+
+function press(view, name) {
+  view.chosen = name
+  for (const button of view.children) {
+    const on = button.value === name
+    button.setAttribute("aria-checked", on)
+    button.tabIndex = on ? 0 : -1
+  }
+}
+
+function walkSwitch(view, event) {
+  const name = turned([...view.children].map(({ value }) => value), view.chosen, event.key)
+  if (!name) return
+  event.preventDefault()
+  choosePicture(view, name)
+  view.querySelector(`[value=${view.chosen}]`).focus()
+}
+
+function drawSwitch({ data, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".switch"), known = view.children.length
+  view.dataset.here = ""
+  Object.assign(view, { drawn: data.chosen, send: sender(setTriggerValue) })
+  if (!known) {
+    for (const [name, label] of Object.entries(data.names)) {
+      const button = make("button", view, label), onclick = () => choosePicture(view, name)
+      Object.assign(button, { type: "button", value: name, onclick })
+      button.setAttribute("role", "radio")
+    }
+    view.onkeydown = (event) => walkSwitch(view, event)
+    whenChosen(view, ({ picture }) => picture && press(view, picture))
+  }
+  for (const button of view.children) button.disabled = data.disabled
+  press(view, holds("picture", data.chosen))
+}
+
+const PART =
+  '<div class="part" hidden><span></span><button>Show the whole text</button></div>'
+
+function showPart(root, chosen) {
+  const { lead, of, end } = root.data, part = parsed(chosen, end)
+  root.hidden = !part
+  root.room?.toggleAttribute("data-shown", Boolean(part))
+  const [said] = root.children
+  said.replaceChildren(make("b", null, lead), part ? `: ${inWords(part)} ${of}` : "")
+}
+
+function showWhole(root) {
+  if (root.data.here && drawnHere("zoom")) chooseHere({ zoom: null })
+  else root.send("whole", true)
+}
+
+function drawPart({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".part"), known = root.data
+  root.data = data
+  root.send = sender(setTriggerValue)
+  if (!known) {
+    root.dataset.here = ""
+    root.room = parentElement.getRootNode().host?.closest(".st-key-part_note")
+    root.children[1].onclick = () => showWhole(root)
+    whenChosen(root, (changes) => "zoom" in changes && showPart(root, changes.zoom))
+  }
+  showPart(root, holds("zoom", spelled(data.part)))
+}
+
+export const tokens = { default: drawChips, html: CHIPS }
+export const picture = { default: drawSwitch, html: SWITCH }
+export const part = { default: drawPart, html: PART }
