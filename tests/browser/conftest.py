@@ -362,7 +362,8 @@ _WATCH = """
   window.busy = new Promise(done => {
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
     busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
-    window.gpt2viz_chosen?.scripts.addEventListener("chosen", () => setTimeout(done, 50))
+    window.gpt2viz_state?.parts.set({ isConnected: true }, {
+      offers: () => {}, changed: () => setTimeout(done, 50) })
     window.acted = () => {
       setTimeout(() => window.asked === before && done(), 500)
       setTimeout(done, 10_000)

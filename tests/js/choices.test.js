@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chooseHere, leftToServer, offerHere, untold } from "../../gpt2viz/app/scripts/chosen.js"
+import { choose, pending, takePart } from "../../gpt2viz/app/scripts/state.js"
 import { away, part, reached, tokens, turned } from "../../gpt2viz/app/scripts/choices.js"
 
 test("arrow keys lead to the chips beside, and no further than to the ends", () => {
@@ -83,7 +83,7 @@ test("the server is told of a chip, and of the same once more as of none", () =>
 test("where scripts draw it, the address says it and the server isn't told", () => {
   const { view, sent, again } = strip()
   const page = new Part("div")
-  offerHere(page, (changes) => Object.keys(changes).join() === "query")
+  takePart(page, { offers: (changes) => Object.keys(changes).join() === "query" })
   view.children[1].onclick()
   assert.equal(globalThis.location.search, "?query=1")
   assert.deepEqual(pressed(view), ["1"])
@@ -91,17 +91,17 @@ test("where scripts draw it, the address says it and the server isn't told", () 
   assert.deepEqual(pressed(view), ["1"], "what was chosen here holds")
   view.children[1].onclick()
   assert.deepEqual([globalThis.location.search, pressed(view)], ["", []])
-  chooseHere({ query: "2" })
+  choose({ query: "2" })
   assert.deepEqual(pressed(view), ["2"], "chosen elsewhere on the page")
-  chooseHere({ query: null })
+  choose({ query: null })
   assert.deepEqual(sent, [])
-  untold().clear()
+  pending().clear()
   page.isConnected = view.isConnected = false
 })
 
 test("a part of a long text counts from its first, and leaves it to the server", () => {
   const page = new Part("div")
-  offerHere(page, () => true)
+  takePart(page, { offers: () => true })
   const { view, sent } = strip({ first: 128, part: true, chosen: 300 })
   assert.deepEqual(pressed(view), [])
   view.children[1].onclick()
@@ -167,7 +167,7 @@ let sent
 // A line in a page, as much of both as it asks for.
 function line() {
   sent = []
-  delete globalThis.gpt2viz_chosen
+  delete globalThis.gpt2viz_state
   Object.assign(globalThis, {
     document: { createElement: () => ({}) }, location: { search: "", pathname: "/" },
     history: { pushState: (_state, _title, to) => {
@@ -175,6 +175,7 @@ function line() {
     } },
     PopStateEvent: Event, dispatchEvent: () => sent.push("told"),
   })
+  takePart({ isConnected: true }, { offers: () => true })
   const said = { replaceChildren: (bold, text) => { said.text = bold.textContent + text } }
   const root = { children: [said, {}], dataset: {}, isConnected: true, room: { shown: false } }
   const room = { toggleAttribute: (_name, shown) => { room.shown = shown } }
@@ -198,9 +199,9 @@ test("a part is named, with the way back; nothing is said of the whole", () => {
 test("a part that is chosen in the browser is named at once, and holds as the server draws", () => {
   const { root, said, show } = line()
   show({})
-  chooseHere({ zoom: "2,3,0,1" })
+  choose({ zoom: "2,3,0,1" })
   assert.equal(said.text, "Only a part is shown: queries 2, keys 0 of 10 tokens.")
-  chooseHere({ query: "1" })
+  choose({ query: "1" })
   show({})
   assert.deepEqual([root.hidden, sent], [false, []])
 })
@@ -218,7 +219,7 @@ test("the server is asked where only it can draw the whole", async () => {
     const { root, show, press } = line()
     sent = []
     show({ part: [2, 5, 0, 10], here: only !== "long" })
-    if (only === "lines") leftToServer({ isConnected: true }, ["zoom"])
+    if (only === "lines") takePart({ isConnected: true }, { offers: () => false })
     press()
     assert.deepEqual([root.hidden, sent], [false, [["whole", true]]])
   }

@@ -54,7 +54,10 @@ test("another part of the text is drawn and said", () => {
   assert.equal(b.data.chosen, 0)
 })
 
-test("the picture alone is chosen here", () => {
-  assert.ok(offers({ picture: "lines" }))
-  assert.ok(!offers({ picture: "lines", zoom: "0,1,0,1" }) && !offers({ head: "1" }))
+test("the other picture is drawn here of the same numbers, and a part where it is here", () => {
+  const of = (here, zooms) => (changes) => offers({ either: { here }, drags: true, zooms }, changes)
+  assert.deepEqual([true, false].map((here) => of(here)({ picture: "lines" })), [true, false])
+  assert.deepEqual([{}, undefined].map((zooms) => of(true, zooms)({ zoom: "0,1,0,1" })),
+    [true, false])
+  assert.equal(of(true)({ head: "1" }), undefined)
 })

@@ -2,25 +2,26 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asks, fragment, fresh, isDark, leadsTo, onward, round, theme,
+  asks, fragment, isDark, leadsTo, mergePending, theme, trapFocus, withCurrentState,
 } from "../../gpt2viz/app/scripts/page.js"
 
+const now = withCurrentState, merged = mergePending
 const PARTS = ["first", "middle", "last"]
 
 test("Tab goes from the end of a popover to its beginning, and back with Shift", () => {
-  assert.equal(round(PARTS, "last", false), "first")
-  assert.equal(round(PARTS, "first", true), "last")
+  assert.equal(trapFocus(PARTS, "last", false), "first")
+  assert.equal(trapFocus(PARTS, "first", true), "last")
 })
 
 test("between the ends the browser knows where Tab goes", () => {
-  assert.equal(round(PARTS, "middle", false), undefined)
-  assert.equal(round(PARTS, "first", false), undefined)
-  assert.equal(round(PARTS, "last", true), undefined)
+  assert.equal(trapFocus(PARTS, "middle", false), undefined)
+  assert.equal(trapFocus(PARTS, "first", false), undefined)
+  assert.equal(trapFocus(PARTS, "last", true), undefined)
 })
 
 test("Tab stays in a popover that has nothing to go to", () => {
-  assert.equal(round([], "body", false), null)
-  assert.equal(round(["one"], "one", true), "one")
+  assert.equal(trapFocus([], "body", false), null)
+  assert.equal(trapFocus(["one"], "one", true), "one")
 })
 
 test("a link leads to the page at its path, whatever it carries", () => {
@@ -31,17 +32,17 @@ test("a link leads to the page at its path, whatever it carries", () => {
 })
 
 test("a link leads on with what the address says now, and with what is its own", () => {
-  assert.equal(fresh("predict?text=a&head=1", "?text=a&head=2"), "predict?head=2&text=a")
-  assert.equal(fresh("predict?text=a&head=1&key=3", "?text=a"), "predict?text=a")
-  assert.equal(fresh("glossary?term=head&head=1", "?head=2"), "glossary?head=2&term=head")
-  assert.equal(fresh("./?head=1", "?head=2&text=a%20%26+b"), "./?head=2&text=a+%26+b")
-  assert.equal(fresh("added?added=one&head=1", "?added=a&head=2"), "added?added=one&head=2")
-  assert.equal(fresh("glossary?term=x", "?term=a&find_word=b&head=2"), "glossary?head=2&term=x")
+  assert.equal(now("predict?text=a&head=1", "?text=a&head=2"), "predict?head=2&text=a")
+  assert.equal(now("predict?text=a&head=1&key=3", "?text=a"), "predict?text=a")
+  assert.equal(now("glossary?term=head&head=1", "?head=2"), "glossary?head=2&term=head")
+  assert.equal(now("./?head=1", "?head=2&text=a%20%26+b"), "./?head=2&text=a+%26+b")
+  assert.equal(now("added?added=one&head=1", "?added=a&head=2"), "added?added=one&head=2")
+  assert.equal(now("glossary?term=x", "?term=a&find_word=b&head=2"), "glossary?head=2&term=x")
 })
 
 test("a link that carries all of it already is left as it is", () => {
-  assert.equal(fresh("predict?text=a%20b&head=1", "?head=1&text=a+b"), "predict?text=a%20b&head=1")
-  assert.equal(fresh("predict", ""), "predict")
+  assert.equal(now("predict?text=a%20b&head=1", "?head=1&text=a+b"), "predict?text=a%20b&head=1")
+  assert.equal(now("predict", ""), "predict")
 })
 
 const SINCE = new Map([
@@ -51,20 +52,20 @@ const SINCE = new Map([
 const SEARCH = "?text=a&head=5"
 
 test("a link to another page leads on with what was chosen here since it was drawn", () => {
-  assert.equal(onward("head?text=a&head=2&zoom=1%2C3%2C0%2C4", SEARCH, SINCE), "head?text=a&head=5")
-  assert.equal(onward("head?text=a", SEARCH, SINCE), "head?text=a&head=5")
+  assert.equal(merged("head?text=a&head=2&zoom=1%2C3%2C0%2C4", SEARCH, SINCE), "head?text=a&head=5")
+  assert.equal(merged("head?text=a", SEARCH, SINCE), "head?text=a&head=5")
 })
 
 test("what a link carries of its own stays", () => {
-  assert.equal(onward("head?text=a&head=3", SEARCH, SINCE), "head?text=a&head=3")
-  assert.equal(onward("head?text=b&head=2", SEARCH, SINCE), "head?text=b&head=2")
-  assert.equal(onward("head?text=a&model=b&head=2", SEARCH, SINCE), "head?text=a&model=b&head=2")
-  assert.equal(onward("head?text=a&head=2", SEARCH, new Map()), "head?text=a&head=2")
+  assert.equal(merged("head?text=a&head=3", SEARCH, SINCE), "head?text=a&head=3")
+  assert.equal(merged("head?text=b&head=2", SEARCH, SINCE), "head?text=b&head=2")
+  assert.equal(merged("head?text=a&model=b&head=2", SEARCH, SINCE), "head?text=a&model=b&head=2")
+  assert.equal(merged("head?text=a&head=2", SEARCH, new Map()), "head?text=a&head=2")
 })
 
 test("a link that leaves a part of the text out goes on doing so", () => {
   const since = new Map([["zoom", { said: "1,3,0,4", drawn: "1,3,0,4", now: "0,2,0,2" }]])
-  assert.equal(onward("head?text=a", "?text=a&zoom=0,2,0,2", since), "head?text=a")
+  assert.equal(merged("head?text=a", "?text=a&zoom=0,2,0,2", since), "head?text=a")
 })
 
 const part = (dataset = {}, page = false) => ({ dataset, matches: () => page })

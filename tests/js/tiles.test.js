@@ -1,8 +1,8 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { chooseHere, leftToServer } from "../../gpt2viz/app/scripts/chosen.js"
 import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
+import { choose, takePart } from "../../gpt2viz/app/scripts/state.js"
 import mount, {
   briefly, called, colorBar, dragged, every, fitting, painted, place, plan, reply, said, step,
   under, wrapped, written,
@@ -355,7 +355,7 @@ function page() {
     isConnected: true, classList: { toggle() {} }, matches: () => true, attributes,
     setAttribute: (name, value) => { attributes[name] = value },
     querySelector: (selector) => parts[selector] ??= part() }
-  delete globalThis.gpt2viz_chosen
+  delete globalThis.gpt2viz_state
   Object.assign(globalThis, {
     document: { createElement: part, fonts: { status: "loaded" } }, devicePixelRatio: 1,
     getComputedStyle: () => ({ color: "#000000", fontFamily: "f" }), ImageData: class {},
@@ -387,7 +387,7 @@ test("a part that is dragged out is shown at once, and the server isn't asked", 
   assert.deepEqual([zoom(), shown()], ["2,3,3,5", [13, 14]])
   over([.1, .1], [.4, .4]) // within one cell
   assert.equal(zoom(), "2,3,3,5")
-  chooseHere({ zoom: null })
+  choose({ zoom: null })
   assert.deepEqual([shown().length, view.attributes["aria-label"]], [25, "All that is told."])
   assert.deepEqual(sent, [])
 })
@@ -395,14 +395,14 @@ test("a part that is dragged out is shown at once, and the server isn't asked", 
 test("what was chosen here holds as the server draws anew, and its part once it is told", () => {
   const { view, draw, shown } = page()
   draw(square(null))
-  chooseHere({ zoom: "0,1,0,2" })
+  choose({ zoom: "0,1,0,2" })
   draw(square(null))
   assert.deepEqual(shown(), [0, 1])
   draw(square([0, 1, 0, 2]))
   assert.deepEqual([shown(), view.attributes["aria-label"]], [[0, 1], "All that is told."])
-  chooseHere({ zoom: null })
+  choose({ zoom: null })
   assert.deepEqual([shown().length, shown()[24]], [25, 24])
-  delete globalThis.gpt2viz_chosen // forgotten, as Back does
+  delete globalThis.gpt2viz_state // forgotten, as Back does
   draw(square([0, 1, 0, 2]))
   assert.deepEqual(shown(), [0, 1])
 })
@@ -412,7 +412,7 @@ test("a click on a cell waits until the server has drawn the part that it counts
   draw(square(null))
   over([1, 2], [1, 2])
   assert.deepEqual(sent.splice(0), [["cell", { panel: "one", row: 1, column: 2 }]])
-  chooseHere({ zoom: "3,5,0,2" })
+  choose({ zoom: "3,5,0,2" })
   over([1, 0], [1, 0])
   assert.deepEqual(sent.splice(0), ["told"])
   draw(square([3, 5, 0, 2]))
@@ -424,9 +424,9 @@ test("a click on a cell waits until the server has drawn the part that it counts
 test("a click is forgotten where another part is chosen meanwhile", () => {
   const { sent, draw, over } = page()
   draw(square(null))
-  chooseHere({ zoom: "3,5,0,2" })
+  choose({ zoom: "3,5,0,2" })
   over([1, 0], [1, 0])
-  chooseHere({ zoom: null })
+  choose({ zoom: null })
   draw(square(null))
   assert.deepEqual(sent, ["told"])
 })
@@ -439,7 +439,7 @@ test("a drag is the server's where it alone can draw a part", () => {
   assert.deepEqual(sent.splice(0), [part])
   assert.equal(globalThis.location.search, "")
   draw(square(null))
-  leftToServer({ isConnected: true }, ["zoom"]) // lines beside it
+  takePart({ isConnected: true }, { offers: () => false }) // lines beside it
   over([.8, 1.8], [2.2, 4.2])
   assert.deepEqual(sent, [part])
 })
@@ -448,7 +448,7 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
   const { view, sent, draw } = page()
   draw(square(null))
   view.onfocus()
-  chooseHere({ zoom: "3,5,0,2" })
+  choose({ zoom: "3,5,0,2" })
   assert.deepEqual(sent, [])
   view.onfocus()
   assert.deepEqual(sent, ["told"])

@@ -1,11 +1,9 @@
 // What is chosen of a sentence: a token among its chips, matrices or lines, and the part that is
 // shown. Where the page's scripts draw what comes of that, the server isn't asked.
 
-import {
-  chooseHere, drawnHere, holds, leftToServer, offeredHere, sender, whenChosen,
-} from "./chosen.js"
 import { make } from "./make.js"
 import { inWords, parsed, spelled } from "./matrices.js"
+import { choose, current, sender, takePart } from "./state.js"
 
 const CHIPS = '<div class="chips" role="radiogroup"></div>'
 
@@ -72,8 +70,8 @@ function resized(view) {
 }
 
 function chooseToken(view, place) {
-  const query = place === view.query ? null : place, changes = { query }
-  if (offeredHere(changes) && drawnHere("query")) return chooseHere(changes, { query: view.drawn })
+  const query = place === view.query ? null : place
+  if (choose({ query }, { query: view.drawn })) return
   mark(view, query)
   view.send("query", query === null ? NONE : Number(query))
 }
@@ -105,7 +103,6 @@ function begin(view) {
   view.addEventListener("focusin", ({ target }) => target !== view && stop(view, target))
   view.onscroll = () => shade(view)
   new ResizeObserver(() => resized(view)).observe(view)
-  whenChosen(view, (changes) => "query" in changes && mark(view, changes.query))
 }
 
 function drawChips({ data, parentElement, setTriggerValue }) {
@@ -119,8 +116,11 @@ function drawChips({ data, parentElement, setTriggerValue }) {
   view.setAttribute("aria-disabled", disabled)
   view.tabIndex = disabled ? 0 : -1 // many scroll: where none can be reached, the strip can
   for (const chip of view.children) chip.disabled = disabled
-  leftToServer(view, part ? ["query"] : []) // which part is shown follows what is chosen
-  mark(view, holds("query", drawn))
+  takePart(view, {
+    offers: (changes) => "query" in changes && part ? false : undefined, // the part follows it
+    changed: (changes) => "query" in changes && mark(view, changes.query),
+  })
+  mark(view, current("query", drawn))
 }
 
 const SWITCH = '<div class="switch" role="radiogroup" aria-label="Picture"></div>'
@@ -133,9 +133,8 @@ export const turned = (names, name, key) => key in SWITCH_KEYS
 
 function choosePicture(view, name) {
   if (name === view.chosen) return
-  const { drawn, send } = view, changes = { picture: name }
-  if (offeredHere(changes)) chooseHere(changes, { picture: drawn })
-  else send("picture", name)
+  const { drawn, send } = view
+  if (!choose({ picture: name }, { picture: drawn })) send("picture", name)
 }
 
 function press(view, name) {
@@ -166,10 +165,10 @@ function drawSwitch({ data, parentElement, setTriggerValue }) {
       button.setAttribute("role", "radio")
     }
     view.onkeydown = (event) => walkSwitch(view, event)
-    whenChosen(view, ({ picture }) => picture && press(view, picture))
   }
+  takePart(view, { changed: (changes) => changes.picture && press(view, changes.picture) })
   for (const button of view.children) button.disabled = data.disabled
-  press(view, holds("picture", data.chosen))
+  press(view, current("picture", data.chosen))
 }
 
 const PART =
@@ -184,8 +183,7 @@ function showPart(root, chosen) {
 }
 
 function showWhole(root) {
-  if (root.data.here && drawnHere("zoom")) chooseHere({ zoom: null })
-  else root.send("whole", true)
+  if (!root.data.here || !choose({ zoom: null })) root.send("whole", true)
 }
 
 function drawPart({ data, parentElement, setTriggerValue }) {
@@ -196,9 +194,9 @@ function drawPart({ data, parentElement, setTriggerValue }) {
     root.dataset.here = ""
     root.room = parentElement.getRootNode().host?.closest(".st-key-part_note")
     root.children[1].onclick = () => showWhole(root)
-    whenChosen(root, (changes) => "zoom" in changes && showPart(root, changes.zoom))
   }
-  showPart(root, holds("zoom", spelled(data.part)))
+  takePart(root, { changed: (changes) => "zoom" in changes && showPart(root, changes.zoom) })
+  showPart(root, current("zoom", spelled(data.part)))
 }
 
 export const tokens = { default: drawChips, html: CHIPS }

@@ -1,11 +1,11 @@
 // One head of a layer, as a matrix or as lines, and what it does in words. Another head is drawn
 // from the weights of all of them, where these are here.
 
-import { chooseHere, holds, offerHere, offeredHere, sender, whenChosen } from "./chosen.js"
 import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
 import { make } from "./make.js"
 import { cropped, opened, parsed, readMatrices } from "./matrices.js"
-import drawTiles, { html as tilesHtml } from "./tiles.js"
+import { choose, current, sender, takePart } from "./state.js"
+import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 
 export const html = `
 <div class="head" data-here="">
@@ -22,7 +22,7 @@ export const html = `
 const MOST = 3
 
 /** What is chosen: what the server has drawn, and what was chosen in the browser since. */
-export function chosen({ zooms, head: drawn }, held = holds) {
+export function chosen({ zooms, head: drawn }, held = current) {
   const heads = (text) => text ? text.split(",").map(Number) : []
   const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
   const more = heads(held("more", drawn.more.join(",")))
@@ -129,10 +129,9 @@ function draw(view) {
 
 // The token of a row is chosen: here, where all that it changes is drawn here.
 function pick(view, { panels: [{ rows }] }, row) {
-  const [query] = placeIn(rows[row]), drawn = view.p.head.query, changes = { query: `${query}` }
-  if (offeredHere(changes))
-    chooseHere(changes, { query: drawn === null ? null : `${drawn}` })
-  else view.send("query", query)
+  const [query] = placeIn(rows[row]), drawn = view.p.head.query
+  if (!choose({ query: `${query}` }, { query: drawn === null ? null : `${drawn}` }))
+    view.send("query", query)
   return true
 }
 
@@ -152,16 +151,14 @@ function offerMore(view, { head, more: all, beside, picture }) {
     const button = make("button", row, `${n}`), on = beside.includes(n)
     Object.assign(button, { type: "button", value: n, disabled: !on && beside.length === MOST })
     button.setAttribute("aria-pressed", on)
-    button.onclick = () => choose(view, on ? all.filter((one) => one !== n) : [...all, n])
+    button.onclick = () => chooseMore(view, on ? all.filter((one) => one !== n) : [...all, n])
     if (focused === `${n}`) button.focus()
   }
 }
 
-function choose(view, heads) {
-  const changes = { more: heads.join(",") || null }
-  if (offeredHere(changes))
-    chooseHere(changes, { more: view.p.head.more.join(",") || null })
-  else view.send("more", heads)
+function chooseMore(view, heads) {
+  const more = (some) => some.join(",") || null
+  if (!choose({ more: more(heads) }, { more: more(view.p.head.more) })) view.send("more", heads)
 }
 
 // What the head does here, and why it opened; in text nodes, tokens are anybody's text.
@@ -171,17 +168,19 @@ function words({ p, find }, state, weights) {
   find("does").replaceChildren()
   make("b", find("does"), `Head ${name}`)
   find("does").append(`: ${told}`)
-  const drawn = layer === p.head.layer && head === p.head.head && holds("head", null) === null
+  const drawn = layer === p.head.layer && head === p.head.head && current("head", null) === null
   find("opened").textContent = drawn ? p.head.opened : ""
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const view = parentElement.querySelector(".head"), known = view.p
+  const view = parentElement.querySelector(".head")
   Object.assign(view, { p: readMatrices(data), send: sender(setTriggerValue) })
   view.find = (name) => view.querySelector(`.${name}`)
-  if (!known) whenChosen(view, () => draw(view))
-  offerHere(view, (changes) =>
-    offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)))
+  takePart(view, {
+    offers: (changes) => "zoom" in changes ? offersPart(view.p, changes)
+      : offers(view.p, changes, chosen(view.p), weightsOf(view.p.head.numbers)) || undefined,
+    changed: () => draw(view),
+  })
   draw(view)
 }
 

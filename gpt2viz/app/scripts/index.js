@@ -20,7 +20,7 @@ function styled() {
 // The scripts of most pages and what they import, and the style: at once, not one round trip after
 // another.
 const EARLY = [
-  "page", "choices", "chosen", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
+  "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
 ]
 for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // whoever draws by it meets the
 if (globalThis.CSSStyleSheet) styled().catch(() => {}) // error

@@ -1,9 +1,9 @@
 // Matrices, or the same numbers as lines: as it is chosen, without asking the server.
 
-import { holds, leftToServer, offerHere, sender, tellServer, whenChosen } from "./chosen.js"
 import drawLines, { html as linesHtml, lineData } from "./lines.js"
 import { cropped, inWords, parsed, readMatrices, spelled } from "./matrices.js"
-import drawTiles, { html as tilesHtml } from "./tiles.js"
+import { current, sender, sendPending, takePart } from "./state.js"
+import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 
 export const html = `
 <div class="either" data-here="">
@@ -15,13 +15,13 @@ export const html = `
 `
 
 /** What lines are drawn of: the part of the text that is shown. */
-export function shown(p, held = holds) {
+export function shown(p, held = current) {
   const { zooms } = p
   return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p
 }
 
 /** Every picture of lines, in the order of their panels: its title, and what is drawn. */
-export function pictures(p, held = holds) {
+export function pictures(p, held = current) {
   const { lines, lined } = p.either, found = shown(p, held)
   const part = p.zooms && parsed(held("zoom", spelled(p.zooms.part)), p.zooms.end)
   const other = p.zooms && spelled(part) !== spelled(p.zooms.part)
@@ -39,8 +39,9 @@ export function pictures(p, held = holds) {
 const briefly = (names, part) =>
   `${names.join(", ")}, as lines, ${part ? inWords(part) : "the whole text"}.`
 
-/** Whether the picture alone changes, for which all is here. */
-export const offers = (changes) => Object.keys(changes).every((name) => name === "picture")
+/** Whether all is here for what changes: the picture, or the part of the text. */
+export const offers = (p, changes) =>
+  "picture" in changes ? p.either.here : offersPart(p, changes)
 
 // As many places for pictures of lines as there are to be.
 function places({ box }, count) {
@@ -52,7 +53,7 @@ function places({ box }, count) {
 
 function draw(view) {
   const { p } = view
-  view.lined = holds("picture", p.either.picture) === "lines"
+  view.lined = current("picture", p.either.picture) === "lines"
   view.classList.toggle("lined", view.lined)
   if (!view.lined) drawTiles({ data: p, parentElement: view, setTriggerValue: view.send })
   else {
@@ -69,13 +70,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".either"), known = view.p
   const p = readMatrices(data)
   Object.assign(view, { p, send: sender(setTriggerValue), box: view.querySelector(".as-lines") })
-  leftToServer(view, [...p.drags && !p.zooms ? ["zoom"] : [], ...p.either.here ? [] : ["picture"]])
-  if (!known) {
-    whenChosen(view, (changes) =>
-      ("picture" in changes || view.lined && "zoom" in changes) && draw(view))
-    view.box.addEventListener("focusin", ({ target }) =>
-      target.matches(":focus-visible") && tellServer())
-  }
-  offerHere(view, offers)
+  if (!known) view.box.addEventListener("focusin", ({ target }) =>
+    target.matches(":focus-visible") && sendPending())
+  takePart(view, {
+    offers: (changes) => offers(p, changes),
+    changed: (changes) =>
+      ("picture" in changes || view.lined && "zoom" in changes) && draw(view),
+  })
   draw(view)
 }

@@ -1,8 +1,8 @@
 // Every head of a model in its place: a token lights up in all of them, a click chooses a head.
 
-import { chooseHere, holds, offeredHere, sender, tellServer, whenChosen } from "./chosen.js"
 import { make } from "./make.js"
 import { imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within } from "./matrix.js"
+import { choose, current, sender, sendPending, takePart } from "./state.js"
 import { opened } from "./matrices.js"
 
 export const html = `
@@ -207,7 +207,7 @@ function list(view) {
     make("b", button, named(p, head))
     button.append(` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
     make("span", button, "; ")
-    button.onclick = () => choose(view, head)
+    button.onclick = () => chooseHead(view, head)
     button.onpointerenter = () => at(view, head, token)
     return button
   })
@@ -237,13 +237,10 @@ const texts = (place) =>
 
 // A head or a token is chosen here where all that it changes is drawn here. Marked at once: a busy
 // server may take a while to draw the rest.
-function choose(view, head, token = -1) {
-  const { p, drawn } = view, place = { ...placed(p, head), ...token < 0 ? {} : { query: token } }
-  const changes = texts(place), query = drawn.token < 0 ? null : `${drawn.token}`
-  if (offeredHere(changes)) {
-    chooseHere(changes, { ...texts(placed(p, drawn.chosen)), query })
-    return
-  }
+function chooseHead(view, head, token = -1) {
+  const { p, drawn } = view, query = drawn.token < 0 ? null : `${drawn.token}`
+  const changes = texts({ ...placed(p, head), ...token < 0 ? {} : { query: token } })
+  if (choose(changes, { ...texts(placed(p, drawn.chosen)), query })) return
   p.chosen = head
   if (token >= 0) p.token = token
   draw(view)
@@ -253,9 +250,9 @@ function choose(view, head, token = -1) {
 // The head and the token that are chosen, by their places in the map.
 function marked({ p, drawn }) {
   const place = placed(p, drawn.chosen)
-  const [layer, head] = ["layer", "head"].map((name) => Number(holds(name, place[name])))
+  const [layer, head] = ["layer", "head"].map((name) => Number(current(name, place[name])))
   const chosen = layer < p.layers && head < p.heads ? layer * p.heads + head : drawn.chosen
-  const token = Number(holds("query", drawn.token) ?? -1)
+  const token = Number(current("query", drawn.token) ?? -1)
   return { chosen, token: token < p.tokens.length ? token : drawn.token }
 }
 
@@ -264,7 +261,7 @@ function walk(view, event) {
   if (event.target !== view && !MOVES[event.key]) return
   if (event.ctrlKey || event.altKey || event.metaKey) return
   if (event.key === "Escape") at(view, -1, -1)
-  else if (event.key === "Enter" || event.key === " ") choose(view, head, view.token)
+  else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
   else if (event.key === "o") view.send("open", named(p, head))
   else if (MOVES[event.key])
     at(view, view.head < 0 ? head : step(p, head, event.key), view.token)
@@ -285,11 +282,11 @@ function listen(view) {
   canvas.onpointerleave = () => at(view, -1, -1)
   canvas.onclick = (event) => {
     const there = found(event)
-    if (there) choose(view, there.head)
+    if (there) chooseHead(view, there.head)
   }
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => at(view, -1, -1)
-  view.onfocus = () => view.matches(":focus-visible") && tellServer() // of its text alternative
+  view.onfocus = () => view.matches(":focus-visible") && sendPending() // for its text alternative
   const place = () => sized(view)
   new ResizeObserver(() => view.clientWidth !== view.wide && place()).observe(view)
   addEventListener("resize", place)
@@ -323,13 +320,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
     Object.assign(view, { head: -1, token: -1 })
     view.dataset.here = ""
     listen(view)
-    whenChosen(view, () => {
-      Object.assign(view.p, marked(view))
-      list(view)
-      sized(view)
-    })
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => sized(view))
   }
+  takePart(view, { changed: () => {
+    Object.assign(view.p, marked(view))
+    list(view)
+    sized(view)
+  } })
   const style = getComputedStyle(view)
   view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"

@@ -4,7 +4,7 @@
 // that is chosen. And the server is told what was chosen in the browser before anything else is
 // asked of it.
 
-import { forget, tellServer, untold } from "./chosen.js"
+import { dropPending, pending, sendPending } from "./state.js"
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
@@ -15,7 +15,7 @@ const reachable = (body) =>
 
 // Where Tab, or Shift and Tab, leads from the `active` part of a popover: at an end to the other
 // end, or nowhere where there is no part; undefined where the browser knows itself.
-export function round(parts, active, back) {
+export function trapFocus(parts, active, back) {
   const [end, other] = back ? [parts[0], parts.at(-1)] : [parts.at(-1), parts[0]]
   if (parts.length && active !== end) return undefined
   return other ?? null
@@ -30,7 +30,7 @@ const OWN = ["added", "find_word", "term"]
 
 // Where a link leads with what the address says now: a part of the page may have been drawn alone
 // since the link was.
-export function fresh(link, search) {
+export function withCurrentState(link, search) {
   const [path, carried] = link.split("?"), now = new URLSearchParams(search)
   const own = new URLSearchParams(carried)
   for (const name of OWN) {
@@ -45,7 +45,7 @@ export function fresh(link, search) {
 // Where another link leads with what was chosen in the browser since it was drawn: what it carries
 // as it was drawn then is carried as it is now, and what else it carries is its own. So is all that
 // a link to another text or model carries.
-export function onward(link, search, since) {
+export function mergePending(link, search, since) {
   const [path, carried] = link.split("?"), own = new URLSearchParams(carried)
   const now = new URLSearchParams(search)
   if (["text", "model"].some((name) => own.get(name) !== now.get(name))) return link
@@ -68,7 +68,8 @@ function follow(event) {
   const link = event.target.closest?.(`${PAGE}, a[href*="glossary?"]`)
   if (!link) return
   const drawn = link.getAttribute("href"), leadsOn = link.matches(`${MENU}, a[href*="glossary?"]`)
-  const to = leadsOn ? fresh(drawn, location.search) : onward(drawn, location.search, untold())
+  const to = leadsOn ? withCurrentState(drawn, location.search)
+    : mergePending(drawn, location.search, pending())
   if (to === drawn) return
   link.setAttribute("href", to)
   setTimeout(() => link.setAttribute("href", drawn))
@@ -86,8 +87,8 @@ function follow(event) {
 export const asks = (path) =>
   !path.some((part) => part.matches && ("here" in part.dataset || part.matches(PAGE)))
 
-const ask = (event) => asks(event.composedPath()) && tellServer()
-const back = () => forget()
+const ask = (event) => asks(event.composedPath()) && sendPending()
+const back = () => dropPending()
 
 function enter(body) {
   body.tabIndex = -1
@@ -95,7 +96,7 @@ function enter(body) {
   if (!inside) (reachable(body)[0] ?? body).focus({ preventScroll: true })
   body.addEventListener("keydown", (event) => {
     if (event.key !== "Tab") return
-    const next = round(reachable(body), document.activeElement, event.shiftKey)
+    const next = trapFocus(reachable(body), document.activeElement, event.shiftKey)
     if (next === undefined) return
     event.preventDefault()
     next?.focus()

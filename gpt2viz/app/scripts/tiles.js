@@ -1,15 +1,13 @@
 // Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
 // are dragged out.
 
-import {
-  chooseHere, drawnHere, hasRoom, holds, leftToServer, sender, tellServer, whenChosen,
-} from "./chosen.js"
 import { make } from "./make.js"
 import {
   codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, stateOf,
   upwards, within,
 } from "./matrix.js"
 import { cropped, inWords, parsed, readMatrices, spelled, taken } from "./matrices.js"
+import { choose, current, sender, sendPending, takePart } from "./state.js"
 
 export const html = `
 <div class="tiles" tabindex="0" role="application">
@@ -383,7 +381,7 @@ function answer(view, at, { shiftKey }) {
 function deliver(view, told) {
   if (view.p === view.drawn) return view.send(...told)
   view.waits = told
-  tellServer()
+  sendPending()
 }
 
 // Show what is chosen of the text: what the server drew, or another part made here.
@@ -408,12 +406,11 @@ export function briefly({ panels }, part) {
 
 // A part that is dragged out is shown at once where the scripts of the page can draw it everywhere.
 function enlarge(view, panel, rows, columns) {
-  const { drawn, shows, p } = view, { zooms } = drawn
-  const wanted = zooms && drawnHere("zoom") ? taken(drawn, shows, panel, rows, columns) : null
-  const zoom = spelled(wanted)
-  if (!zooms || !drawnHere("zoom") || !hasRoom(location.search, { zoom }))
+  const { drawn, shows, p } = view
+  const zoom = drawn.zooms && spelled(taken(drawn, shows, panel, rows, columns))
+  if (drawn.zooms && !zoom) return
+  if (!zoom || !choose({ zoom }))
     deliver(view, ["part", { panel: p.panels[panel].name, rows, columns }])
-  else if (wanted) chooseHere({ zoom })
 }
 
 // The first and the last of the cells whose middle was dragged over, from either side.
@@ -459,13 +456,18 @@ function listen(view) {
   canvas.onpointerleave = () => from || tell(view, null)
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => tell(view, null)
-  view.onfocus = () => view.matches(":focus-visible") && tellServer()
-  whenChosen(view, (changes) => {
-    if (!("zoom" in changes)) return
-    view.waits = null
-    if (view.drawn.zooms) show(view, changes.zoom)
-  })
+  view.onfocus = () => view.matches(":focus-visible") && sendPending()
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
+}
+
+/** Whether another part of the text can be drawn here: nothing where it changes nothing. */
+export const offersPart = ({ drags, zooms }, changes) =>
+  "zoom" in changes && drags ? Boolean(zooms) : undefined
+
+function change(view, changes) {
+  if (!("zoom" in changes)) return
+  view.waits = null
+  if (view.drawn.zooms) show(view, changes.zoom)
 }
 
 function sized(view) {
@@ -478,7 +480,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const known = view.p, p = view.drawn = data.panels ? data : readMatrices(data)
   view.send = data.panels ? setTriggerValue : sender(setTriggerValue)
   view.dataset.here = ""
-  leftToServer(view, p.drags && !p.zooms ? ["zoom"] : [])
+  takePart(view, { offers: (changes) => offersPart(p, changes),
+    changed: (changes) => change(view, changes) })
   view.classList.toggle("answers", p.chooses || p.drags || p.asks.some(Boolean))
   if (!known) {
     for (const name of ["canvas", "frame", "band", "tip"])
@@ -486,7 +489,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
-  show(view, holds("zoom", spelled(p.zooms?.part)))
+  show(view, current("zoom", spelled(p.zooms?.part)))
   const { waits } = view
   if (!waits || view.p !== p) return
   view.waits = null
