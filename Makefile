@@ -46,6 +46,7 @@ VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
+TSC := tests/js/node_modules/typescript/bin/tsc
 
 .PHONY: run test unit browser mutants fuzz soak size lint format check train survey package docs gallery licences lock versions audit bench clean
 
@@ -78,6 +79,7 @@ lint: $(DEV) $(ESLINT) size  ## style, types, and the tests of docs, licences, l
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/node $(ESLINT) --config tests/js/eslint.config.js gpt2viz tests/js
+	$(BIN)/node $(TSC) --project tests/js/tsconfig.json
 	$(BIN)/pytest $(WRITTEN) --numprocesses 2 --dist loadfile
 
 format: $(DEV)  ## rewrite files in the project's style

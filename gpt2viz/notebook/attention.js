@@ -211,7 +211,8 @@ function report(view, query, key = null) {
   port?.postMessage(view.told)
 }
 
-// A click on a cell lights its query in every head, a second one takes that back.
+/** A click on a cell lights its query in every head, a second one takes that back.
+ * @param {any} view @param {{row: number, column?: number}} cell */
 function pin(view, { row, column }) {
   const [token] = span(row, view.down), now = view.token
   report(view, token, column === undefined ? null : span(column, view.across)[0])

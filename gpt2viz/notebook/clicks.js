@@ -1,6 +1,7 @@
 // Beside a notebook's frames of one name: hears what is clicked in them, and tells Python.
 
-// A port of its own for a frame, so that nobody else hears it; see attention.js.
+/** A port of its own for a frame, so that nobody else hears it; see attention.js.
+ * @param {any} model @param {any} frame */
 export function hear(model, { contentWindow }) {
   const { port1, port2 } = new MessageChannel()
   port1.onmessage = ({ data }) => {

@@ -32,10 +32,12 @@ export const within = (point, largest) =>
 export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) * by))
 
 // Where a point stands, in hundredths of a plane from the left and from the top.
+/** @param {number[]} point @returns {[number, number]} */
 export const place = ([x, y], { low, high }) =>
   [100 * (x - low) / (high - low), 100 * (high - y) / (high - low)]
 
 // The point at a place.
+/** @param {number[]} at */
 export const point = ([left, top], { low, high }) =>
   [low + left / 100 * (high - low), high - top / 100 * (high - low)]
 

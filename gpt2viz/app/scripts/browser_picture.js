@@ -22,7 +22,7 @@ async function print(address, { filename, width, height }) {
 }
 
 export default function ({ data }) {
-  const done = (window.gpt2vizSaved ??= new Set())
+  const page = /** @type {any} */ (window), done = (page.gpt2vizSaved ??= new Set())
   if (!data.id || done.has(data.id)) return
   const save = (chart, camera) => {
     done.add(data.id)
@@ -46,7 +46,7 @@ export default function ({ data }) {
   }
   const look = () => {
     for (const chart of document.querySelectorAll(".js-plotly-plot")) {
-      const buttons = chart._fullLayout?._modeBar?.buttons?.flat() ?? []
+      const buttons = /** @type {any} */ (chart)._fullLayout?._modeBar?.buttons?.flat() ?? []
       const camera = buttons.find((button) => button.name === "toImage")
       if (camera) return save(chart, camera)
     }

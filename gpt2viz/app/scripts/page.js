@@ -131,7 +131,7 @@ function watchKeyboard() {
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
     landmarks()
     // A formula, or what has a table, that is wider than its column scrolls: Tab has to reach it.
-    for (const wide of document.querySelectorAll(WIDE))
+    for (const wide of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(WIDE)))
       if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0
       else wide.removeAttribute("tabindex")
   }
@@ -151,7 +151,8 @@ function watchKeyboard() {
   }
 }
 
-// Whether a background is dark: its red, green and blue, 0 to 255.
+/** Whether a background is dark: its red, green and blue, 0 to 255.
+ * @param {Iterable<number>} color */
 export const isDark = ([red, green, blue]) => red + green + blue < 3 * 128
 
 // Tells when the page turns dark or light: this runs again when the theme changes, the page's

@@ -9,7 +9,12 @@ const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: ne
 
 /** Let a part of the page take part for as long as it is there. `changed` draws what was chosen,
  * texts of the address by name, null for none. `offers` says of such changes whether the part draws
- * them: false if only the server can draw it anew, nothing if they don't concern it. */
+ * them: false if only the server can draw it anew, nothing if they don't concern it.
+ *
+ * @typedef {Record<string, string | null>} Changes
+ * @typedef {(changes: Changes) => boolean | void} Offers
+ * @typedef {{offers?: Offers, changed?: (changes: Changes) => unknown}} Ways
+ * @param {{isConnected: boolean}} part @param {Ways} ways */
 export function takePart(part, { offers = () => {}, changed = () => {} }, page = globalThis) {
   stateOf(page).parts.set(part, { offers, changed })
 }
