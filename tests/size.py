@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_698, 44_000),
-    "of them app/": (24_236, 17_500),
-    "lines of tests and benchmarks": (49_764, 37_000),
+    "product lines": (56_556, 44_000),
+    "of them app/": (24_093, 17_500),
+    "lines of tests and benchmarks": (49_723, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (79, 10),

@@ -2,7 +2,7 @@
 // with parts as the address has them, "" for the whole; as JSON, a message a part.
 import { readFileSync } from "node:fs"
 
-import { cropped, parsed, readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
+import { crop, parsePart, readMatrices } from "../../gpt2viz/app/scripts/matrices.js"
 
 const p = readMatrices(new Uint8Array(readFileSync(process.argv[2])))
 const bits = (values) => [...new Uint32Array(values.buffer, values.byteOffset, values.length)]
@@ -12,5 +12,5 @@ const written = ({ values, masked, ...drawn }) => {
   return { ...drawn, bits: bits(values), hidden: [...values].map((_, n) => masked(n)) }
 }
 const parts = JSON.parse(process.argv[3]).map((part) =>
-  part === null ? p : cropped(p, parsed(part, p.zooms.end)))
+  part === null ? p : crop(p, parsePart(part, p.zooms.end)))
 console.log(JSON.stringify(parts.map(written)))

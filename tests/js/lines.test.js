@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asLines, leftOut, line, lineData, middle, pitch, placeIn, step, strongest, told,
+  asLines, leftOut, line, lineData, middle, pitch, placeIn, step, strongest, describeToken,
 } from "../../gpt2viz/app/scripts/lines.js"
 
 const tokens = (n) => Array.from({ length: n }, (_, place) => [place + 10, `t${place}`])
@@ -50,14 +50,14 @@ test("the strongest of a token's lines comes first", () => {
 })
 
 test("what a token looks at is said with four numbers and how many more there are", () => {
-  assert.deepEqual(told(ONE, "q", 2), [
+  assert.deepEqual(describeToken(ONE, "q", 2), [
     "12 “t2” looks at",
     "11 “t1” 0.300, 13 “t3” 0.250, 14 “t4” 0.200, 10 “t0” 0.100 and 2 more",
   ])
-  assert.deepEqual(told(ONE, "k", 1), [
+  assert.deepEqual(describeToken(ONE, "k", 1), [
     "11 “t1” is looked at by", "11 “t1” 0.500, 12 “t2” 0.300",
   ])
-  assert.deepEqual(told(TWO, "q", 3), [
+  assert.deepEqual(describeToken(TWO, "q", 3), [
     "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0” 0.750",
   ])
 })

@@ -2,14 +2,14 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  cropped, inWords, opened, parsed, readMatrices, spelled, taken,
+  crop, partInWords, openMessage, parsePart, readMatrices, formatPart, draggedPart,
 } from "../../gpt2viz/app/scripts/matrices.js"
 import { bits, message as encode } from "../../gpt2viz/notebook/attention.js"
 
 const TWO_BY_THREE = { rows: ["a", "b"], columns: ["“ö”", "d", "e"] }
 
 test("a message has a header, and numbers from a multiple of four bytes on", () => {
-  const found = opened(encode({ name: "ö" }, Float32Array.of(1, 2)))
+  const found = openMessage(encode({ name: "ö" }, Float32Array.of(1, 2)))
   assert.deepEqual(found.head, { name: "ö" })
   assert.equal(found.at % 4, 0)
   assert.deepEqual([...new Float32Array(found.buffer, found.at)], [1, 2])
@@ -59,19 +59,19 @@ function message({ axis = {}, zooms = {}, ...more } = {}) {
 }
 
 test("a part is told from all of a text, and from what is none of its parts", () => {
-  assert.deepEqual(parsed("2,5,0,10", 10), [2, 5, 0, 10])
+  assert.deepEqual(parsePart("2,5,0,10", 10), [2, 5, 0, 10])
   const others = ["", "0,10,0,10", "2,5,0,11", "5,5,0,1", "a", "1,2", "1,2,3,4,5"]
-  for (const none of [null, undefined, ...others]) assert.equal(parsed(none, 10), null)
-  assert.deepEqual([spelled([2, 5, 0, 10]), spelled(null)], ["2,5,0,10", null])
+  for (const none of [null, undefined, ...others]) assert.equal(parsePart(none, 10), null)
+  assert.deepEqual([formatPart([2, 5, 0, 10]), formatPart(null)], ["2,5,0,10", null])
 })
 
 test("a part is named by its first tokens and its last, and one token alone", () => {
-  assert.equal(inWords([2, 5, 0, 10]), "queries 2 to 4, keys 0 to 9")
-  assert.equal(inWords([2, 3, 9, 10]), "queries 2, keys 9")
+  assert.equal(partInWords([2, 5, 0, 10]), "queries 2 to 4, keys 0 to 9")
+  assert.equal(partInWords([2, 3, 9, 10]), "queries 2, keys 9")
 })
 
 test("a part has its own cells, names, range and title", () => {
-  const p = cropped(message(), [4, 6, 3, 6]), [panel] = p.panels
+  const p = crop(message(), [4, 6, 3, 6]), [panel] = p.panels
   assert.deepEqual([...p.values], [43, 44, 45, 53, 54, 55])
   assert.deepEqual([0, 1, 2, 3, 4, 5].map(p.masked), [0, 0, 1, 0, 0, 0])
   assert.deepEqual([panel.rows, panel.columns], [["4 e", "5 f"], ["3 d", "4 e", "5 f"]])
@@ -81,29 +81,29 @@ test("a part has its own cells, names, range and title", () => {
 })
 
 test("more than eight names have their positions, where no neighbour has them for it", () => {
-  assert.deepEqual(cropped(message(), [0, 9, 0, 8]).panels[0].rowEnds.at(-1), "8 i")
+  assert.deepEqual(crop(message(), [0, 9, 0, 8]).panels[0].rowEnds.at(-1), "8 i")
   const bare = message()
   bare.grids[0].rowEnds = []
-  assert.deepEqual(cropped(bare, [4, 6, 3, 6]).panels[0].rowEnds, [])
+  assert.deepEqual(crop(bare, [4, 6, 3, 6]).panels[0].rowEnds, [])
 })
 
 test("the whole is had again from the whole ones that came with a part", () => {
-  const whole = message(), drawn = { ...cropped(whole, [4, 6, 3, 6]), whole }
-  const back = cropped(drawn, null)
+  const whole = message(), drawn = { ...crop(whole, [4, 6, 3, 6]), whole }
+  const back = crop(drawn, null)
   assert.deepEqual([back.values, back.panels[0].rows], [whole.values, whole.grids[0].rows])
   assert.deepEqual(back.panels[0].part, [])
-  assert.deepEqual([...cropped(drawn, [9, 10, 0, 2]).values], [90, 91])
+  assert.deepEqual([...crop(drawn, [9, 10, 0, 2]).values], [90, 91])
 })
 
 test("columns that are no keys stay", () => {
-  const p = cropped(message({ axis: { wide: "dimension" } }), [4, 6, 3, 6])
+  const p = crop(message({ axis: { wide: "dimension" } }), [4, 6, 3, 6])
   assert.deepEqual([p.values.length, p.panels[0].columns.length], [20, 10])
   assert.deepEqual(p.panels[0].part, ["tokens 4 to 5", "4–5"])
 })
 
 test("a word whose token is shown is shown as a whole", () => {
   const axis = { places: [0, 3, 7], short: ["un", "believ", "able"] }
-  const p = (part) => cropped(message({ axis }), part).panels[0]
+  const p = (part) => crop(message({ axis }), part).panels[0]
   assert.deepEqual(p([4, 5, 0, 10]).rows, ["3 believ"])
   assert.deepEqual(p([4, 8, 0, 3]).rows, ["3 believ", "7 able"])
   assert.deepEqual(p([4, 8, 0, 3]).columns, ["0 un"])
@@ -111,7 +111,7 @@ test("a word whose token is shown is shown as a whole", () => {
 
 test("the frame is round the row that is chosen, where that is shown", () => {
   const frame = (part, row, column = null) =>
-    cropped(message({ zooms: { row, column } }), part).panels[0].frame
+    crop(message({ zooms: { row, column } }), part).panels[0].frame
   assert.deepEqual(frame([4, 6, 3, 6], 5), [1, 1, 0, 2])
   assert.deepEqual(frame([4, 6, 3, 6], 5, 3), [1, 1, 0, 0])
   for (const row of [3, 6, 9]) assert.equal(frame([4, 6, 3, 6], row), null)
@@ -123,7 +123,7 @@ test("the frame is round the row that is chosen, where that is shown", () => {
 
 test("weights go from 0 to 1, amounts from 0, and rounding isn't shown as if it were much", () => {
   const range = (scale, least, part) => {
-    const [{ low, high }] = cropped(message({ zooms: { scale, least } }), part).panels
+    const [{ low, high }] = crop(message({ zooms: { scale, least } }), part).panels
     return [low, high]
   }
   assert.deepEqual(range("unit", 0, [4, 6, 3, 6]), [0, 1])
@@ -135,7 +135,7 @@ test("weights go from 0 to 1, amounts from 0, and rounding isn't shown as if it 
 test("the legend has the kinds of cells that are in sight", () => {
   const p = message()
   p.values.set([NaN, Infinity], 44)
-  const legend = (part) => cropped(p, part).legend.map(([name]) => name)
+  const legend = (part) => crop(p, part).legend.map(([name]) => name)
   assert.deepEqual(legend([6, 8, 0, 3]), [])
   assert.deepEqual(legend([4, 6, 4, 6]), ["later", "NaN"]) // what is masked is infinite for nobody
   p.masked = () => 0
@@ -145,26 +145,26 @@ test("the legend has the kinds of cells that are in sight", () => {
 })
 
 test("few rows need less height where the height grows with them", () => {
-  const tallest = (grows) => cropped(message({ zooms: { grows } }), [4, 6, 3, 6]).tallest
+  const tallest = (grows) => crop(message({ zooms: { grows } }), [4, 6, 3, 6]).tallest
   assert.deepEqual([tallest(null), tallest([40, 170]), tallest([100, 170])], [300, 80, 170])
 })
 
 test("a drag chooses the tokens of its cells, counted in the part that is shown", () => {
   const p = message()
-  assert.deepEqual(taken(p, null, 0, [2, 4], [0, 9]), [2, 5, 0, 10])
-  assert.deepEqual(taken(p, [4, 8, 3, 6], 0, [1, 2], [0, 1]), [5, 7, 3, 5])
-  assert.deepEqual(taken(p, [4, 8, 3, 6], 0, [-1, 9], [2, 5]), [4, 8, 5, 6])
-  assert.equal(taken(p, null, 0, [3, 2], [0, 9]), null)
-  assert.equal(taken(p, null, 0, [2, 3], [5, 4]), null)
+  assert.deepEqual(draggedPart(p, null, 0, [2, 4], [0, 9]), [2, 5, 0, 10])
+  assert.deepEqual(draggedPart(p, [4, 8, 3, 6], 0, [1, 2], [0, 1]), [5, 7, 3, 5])
+  assert.deepEqual(draggedPart(p, [4, 8, 3, 6], 0, [-1, 9], [2, 5]), [4, 8, 5, 6])
+  assert.equal(draggedPart(p, null, 0, [3, 2], [0, 9]), null)
+  assert.equal(draggedPart(p, null, 0, [2, 3], [5, 4]), null)
 })
 
 test("a drag over what has no keys leaves those that are shown", () => {
   const p = message({ axis: { wide: "dimension" } })
-  assert.deepEqual(taken(p, [0, 10, 3, 6], 0, [2, 4], [5, 4]), [2, 5, 3, 6])
+  assert.deepEqual(draggedPart(p, [0, 10, 3, 6], 0, [2, 4], [5, 4]), [2, 5, 3, 6])
 })
 
 test("a drag over words chooses all of their tokens", () => {
   const p = message({ axis: { places: [0, 3, 7], short: ["un", "believ", "able"] } })
-  assert.deepEqual(taken(p, null, 0, [0, 1], [2, 2]), [0, 7, 7, 10])
-  assert.deepEqual(taken(p, [4, 9, 0, 10], 0, [0, 1], [0, 0]), [3, 9, 0, 3])
+  assert.deepEqual(draggedPart(p, null, 0, [0, 1], [2, 2]), [0, 7, 7, 10])
+  assert.deepEqual(draggedPart(p, [4, 9, 0, 10], 0, [0, 1], [0, 0]), [3, 9, 0, 3])
 })

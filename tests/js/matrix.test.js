@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  codeOf, cut, ink, paletteOf, pixels, shade, showTip, stateOf,
+  codeOf, cut, ink, paletteOf, pixels, shade, showTip, cellState,
 } from "../../gpt2viz/app/scripts/matrix.js"
 
 test("a number in a cell can be read on its colour, whatever that is", () => {
@@ -19,7 +19,7 @@ test("a number in a cell can be read on its colour, whatever that is", () => {
 
 test("masked, NaN and infinite are told apart, and NaN is NaN where it is masked too", () => {
   const values = [1, NaN, Infinity, -Infinity, NaN, -Infinity]
-  assert.deepEqual(values.map((value, n) => stateOf(value, n > 3)), [0, 2, 3, 3, 2, 1])
+  assert.deepEqual(values.map((value, n) => cellState(value, n > 3)), [0, 2, 3, 3, 2, 1])
 })
 
 test("a colour lies between the stops on both sides of its number", () => {

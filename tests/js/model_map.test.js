@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  alike, fitting, headsOf, ofTheSame, plan, read, rowOf, step, tokenOf, turn, under, ways,
+  paintsAlike, fitting, headsOf, sameTokens, plan, read, rowOf, step, tokenOf, turn, under, ways,
 } from "../../gpt2viz/app/scripts/model_map.js"
 import { message as sent } from "../../gpt2viz/notebook/attention.js"
 
@@ -31,17 +31,17 @@ test("heads of fewer rows than columns have every cell in its place", () => {
 
 test("heads are painted anew where a cell, a colour or their number is another", () => {
   const p = read(message([2, 3, 1, 3, 4, 3, 5, 0])), same = read(message([...p.cells]))
-  assert.ok(alike(p, same))
-  assert.ok(!alike(p, read(message([2, 3, 1, 3, 4, 3, 5, 1]))))
-  assert.ok(!alike(p, { ...same, shades: ["#000000", "#102030", "#fffffe"] }))
-  assert.ok(!alike(p, { ...same, layers: 2, heads: 1 }))
+  assert.ok(paintsAlike(p, same))
+  assert.ok(!paintsAlike(p, read(message([2, 3, 1, 3, 4, 3, 5, 1]))))
+  assert.ok(!paintsAlike(p, { ...same, shades: ["#000000", "#102030", "#fffffe"] }))
+  assert.ok(!paintsAlike(p, { ...same, layers: 2, heads: 1 }))
 })
 
 test("what is pointed at is still there where heads and tokens are the same", () => {
   const p = { ...MODEL, tokens: ["0 a", "1 b"] }
-  assert.ok(ofTheSame(p, { ...p, tokens: [...p.tokens], token: 1 }))
-  assert.ok(!ofTheSame(p, { ...p, tokens: ["0 a", "1 c"] }))
-  assert.ok(!ofTheSame(p, { ...p, layers: 4 }))
+  assert.ok(sameTokens(p, { ...p, tokens: [...p.tokens], token: 1 }))
+  assert.ok(!sameTokens(p, { ...p, tokens: ["0 a", "1 c"] }))
+  assert.ok(!sameTokens(p, { ...p, layers: 4 }))
 })
 
 test("heads stand in their layers' rows, apart, and within the width and the height", () => {

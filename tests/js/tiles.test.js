@@ -4,8 +4,8 @@ import { test } from "node:test"
 import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
 import { choose, takePart } from "../../gpt2viz/app/scripts/state.js"
 import mount, {
-  briefly, called, colorBar, dragged, every, fitting, painted, place, plan, reply, said, step,
-  under, wrapped, written,
+  axisName, briefAlt, cellText, colorBar, dragged, fontFor, labelStep, messageFor, numberText,
+  painted, place, plan, step, under, wrapped,
 } from "../../gpt2viz/app/scripts/tiles.js"
 import { bits, message as encode } from "../../gpt2viz/notebook/attention.js"
 
@@ -58,7 +58,7 @@ test("a panel without any number is left to the page's own background", () => {
   const p = { ...read(message(Array(12).fill(NaN), [], { panels })), squares: 9, special: SPECIAL,
     scale: [[0, "#000000"], [1, "#ffffff"]] }
   assert.deepEqual(painted(p).map(({ bytes }) => bytes.length), [0, 24])
-  assert.equal(said(p, { panel: 0, row: 0, column: 0 }), "nothing")
+  assert.equal(cellText(p, { panel: 0, row: 0, column: 0 }), "nothing")
 })
 
 test("what is masked is a chessboard, of larger squares where there are many cells", () => {
@@ -196,32 +196,32 @@ test("above a matrix without a bar stand the ends of its scale", () => {
 
 test("numbers are written as large as their cells allow, or not at all", () => {
   const said12 = ["0.50", "0.25"] // 24 pixels wide at 12
-  assert.equal(fitting(said12, { cw: 40, ch: 40 }, letters), 12)
-  assert.equal(fitting(said12, { cw: 25, ch: 40 }, letters), 11.5)
-  assert.equal(fitting(said12, { cw: 40, ch: 14 }, letters), 11)
-  assert.equal(fitting(said12, { cw: 23, ch: 40 }, letters), 0)
-  assert.equal(fitting(said12, { cw: 40, ch: 13 }, letters), 0)
-  assert.equal(fitting([], { cw: 40, ch: 40 }, letters, true), 0)
+  assert.equal(fontFor(said12, { cw: 40, ch: 40 }, letters), 12)
+  assert.equal(fontFor(said12, { cw: 25, ch: 40 }, letters), 11.5)
+  assert.equal(fontFor(said12, { cw: 40, ch: 14 }, letters), 11)
+  assert.equal(fontFor(said12, { cw: 23, ch: 40 }, letters), 0)
+  assert.equal(fontFor(said12, { cw: 40, ch: 13 }, letters), 0)
+  assert.equal(fontFor([], { cw: 40, ch: 40 }, letters, true), 0)
 })
 
 test("words are cut where they are wider than their cells, not written smaller", () => {
-  assert.equal(fitting(["a long one"], { cw: 24, ch: 27 }, letters, true), 11)
-  assert.equal(fitting(["one"], { cw: 40, ch: 27 }, letters, true), 12)
+  assert.equal(fontFor(["a long one"], { cw: 24, ch: 27 }, letters, true), 11)
+  assert.equal(fontFor(["one"], { cw: 40, ch: 27 }, letters, true), 12)
 })
 
 test("a number in a cell has its sign where that says more", () => {
   const p = { ...read(message([0.126, -0.5, 0, NaN, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
     special: SPECIAL }
-  assert.deepEqual([0, 1, 3, 4].map((n) => written(p, n)), ["0.13", "−0.50", "NaN", "×"])
+  assert.deepEqual([0, 1, 3, 4].map((n) => numberText(p, n)), ["0.13", "−0.50", "NaN", "×"])
   const plus = { ...p, plus: true }
-  assert.deepEqual([0, 1, 2, 3].map((n) => written(plus, n)), ["+0.13", "−0.50", "+0.00", "NaN"])
+  assert.deepEqual([0, 1, 2, 3].map((n) => numberText(plus, n)), ["+0.13", "−0.50", "+0.00", "NaN"])
 })
 
 test("a number that rounds to 0 has no minus, but where a change is written", () => {
   const p = { ...read(message([-0.004, -0.006, -0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [4])), decimals: 2,
     special: SPECIAL }
-  assert.deepEqual([0, 1, 2].map((n) => written(p, n)), ["0.00", "−0.01", "0.00"])
-  assert.deepEqual([0, 1].map((n) => written({ ...p, plus: true }, n)), ["−0.00", "−0.01"])
+  assert.deepEqual([0, 1, 2].map((n) => numberText(p, n)), ["0.00", "−0.01", "0.00"])
+  assert.deepEqual([0, 1].map((n) => numberText({ ...p, plus: true }, n)), ["−0.00", "−0.01"])
 })
 
 test("a part is named in full where there is room, in short where there is none", () => {
@@ -232,14 +232,14 @@ test("a part is named in full where there is room, in short where there is none"
 
 test("rows are called by all of their name, or by its first part", () => {
   const measure = (text) => 6 * text.length
-  assert.equal(called("your sentence · layer", 126, measure), "your sentence · layer")
-  assert.equal(called("your sentence · layer", 125, measure), "your sentence")
-  assert.equal(called("query", 10, measure), "query")
+  assert.equal(axisName("your sentence · layer", 126, measure), "your sentence · layer")
+  assert.equal(axisName("your sentence · layer", 125, measure), "your sentence")
+  assert.equal(axisName("query", 10, measure), "query")
 })
 
 test("names stand as close as there is room for", () => {
-  assert.deepEqual([every(20, 13), every(7, 13), every(3, 13), every(0.5, 13)], [1, 2, 5, 50])
-  assert.deepEqual([every(0.01, 13), every(1, 0)], [200, 1])
+  assert.deepEqual([20, 7, 3, 0.5].map((cell) => labelStep(cell, 13)), [1, 2, 5, 50])
+  assert.deepEqual([labelStep(0.01, 13), labelStep(1, 0)], [200, 1])
 })
 
 test("keys go from cell to cell and stop at the ends", () => {
@@ -275,7 +275,7 @@ test("what stands in a cell is said in six digits, or in words", () => {
   const p = { ...read(message([0.12345678, 2e-9, NaN, 0, 5, 6, 7, 8, 9, 10, 11, 12.5], [3])),
     special: SPECIAL }
   for (const panel of p.panels) Object.assign(panel, { quantity: "weight", hidden: "a later key" })
-  const at = (panel, row, column) => said(p, { panel, row, column })
+  const at = (panel, row, column) => cellText(p, { panel, row, column })
   assert.equal(at(0, 0, 0), "weight 0.123457")
   assert.equal(at(0, 0, 1), "weight 2e−9")
   assert.equal(at(0, 0, 2), "NaN, not a number")
@@ -288,11 +288,12 @@ test("what stands in a cell is said in six digits, or in words", () => {
 test("with Shift a cell asks why, where its panel has an answer; else it is chosen", () => {
   const p = { panels: [{ name: "a" }, { name: "b" }], chooses: true, asks: [false, true] }
   const at = { panel: 1, row: 2, column: 3 }
-  assert.deepEqual(reply(p, at, true), ["ask", at])
-  assert.deepEqual(reply(p, at, false), ["cell", { panel: "b", row: 2, column: 3 }])
-  assert.deepEqual(reply(p, { ...at, panel: 0 }, true), ["cell", { panel: "a", row: 2, column: 3 }])
-  assert.equal(reply({ ...p, chooses: false }, at, false), null)
-  assert.deepEqual(reply({ ...p, chooses: false }, at, true), ["ask", at])
+  assert.deepEqual(messageFor(p, at, true), ["ask", at])
+  assert.deepEqual(messageFor(p, at, false), ["cell", { panel: "b", row: 2, column: 3 }])
+  const cell = { panel: "a", row: 2, column: 3 }
+  assert.deepEqual(messageFor(p, { ...at, panel: 0 }, true), ["cell", cell])
+  assert.equal(messageFor({ ...p, chooses: false }, at, false), null)
+  assert.deepEqual(messageFor({ ...p, chooses: false }, at, true), ["ask", at])
 })
 
 test("the numbers of the whole come after those of a part", () => {
@@ -313,8 +314,8 @@ test("the numbers of the whole come after those of a part", () => {
 
 test("pictures that the server has told nothing of are named by titles and part", () => {
   const panels = [{ title: "Layer 1" }, { title: "Layer 2" }, { title: "Layer 1" }]
-  assert.equal(briefly({ panels }, [2, 5, 0, 1]), "Layer 1; Layer 2, queries 2 to 4, keys 0.")
-  assert.equal(briefly({ panels: [{ title: "", quantity: "score" }] }, null),
+  assert.equal(briefAlt({ panels }, [2, 5, 0, 1]), "Layer 1; Layer 2, queries 2 to 4, keys 0.")
+  assert.equal(briefAlt({ panels: [{ title: "", quantity: "score" }] }, null),
     "score, the whole text.")
 })
 

@@ -69,13 +69,14 @@ export function arrow([x, y], [u, v]) {
 
 // Labels from the top down, each lowered where it would lie on one above it.
 export function apart(labels) {
-  const found = []
+  const lowered = []
   for (const label of [...labels].sort((a, b) => a.at[1] - b.at[1])) {
     const [x, y] = label.at
-    const above = found.filter(({ at }) => Math.abs(at[0] - x) < WIDE).map(({ at }) => at[1] + TALL)
-    found.push({ ...label, at: [x, Math.max(y, ...above)] })
+    const above = lowered.filter(({ at }) => Math.abs(at[0] - x) < WIDE)
+      .map(({ at }) => at[1] + TALL)
+    lowered.push({ ...label, at: [x, Math.max(y, ...above)] })
   }
-  return found
+  return lowered
 }
 
 // Multiples of a round number that lie in a plane.
@@ -99,7 +100,7 @@ const named = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.le
 
 const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "query"
 
-const spelled = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
+const coordinates = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
 
 // What a move led to, in words.
 export function told(data, n) {
@@ -107,8 +108,8 @@ export function told(data, n) {
   const all = data.words.map((word, m) => `${word} ${fixed(weights[m])}`).join(", ")
   const led = kind === "query" ? `Weights: ${all}`
     : kind === "key" ? `Score ${fixed(scores[n - 1])}, weight ${fixed(weights[n - 1])}`
-      : `New ${data.words[0]}: ${spelled(axes, ends[ends.length - 1].map(fixed))}`
-  return `${named(data, n)}: ${spelled(axes, words(points(data)[n]))}. ${led}.`
+      : `New ${data.words[0]}: ${coordinates(axes, ends[ends.length - 1].map(fixed))}`
+  return `${named(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${led}.`
 }
 
 function grid(svg, box, axes) {
@@ -321,7 +322,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   Object.assign(view, { data, sent: data.count })
   root.setAttribute("aria-label", data.alt)
   view.handles.forEach((handle, n) => {
-    const where = spelled(data.axes, words(points(data)[n]))
+    const where = coordinates(data.axes, words(points(data)[n]))
     handle.style.color = data.colors[role(data, n)]
     handle.setAttribute("aria-label", `${named(data, n)}: ${where}. Arrow keys move it.`)
   })

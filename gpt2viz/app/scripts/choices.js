@@ -2,7 +2,7 @@
 // shown. Where the page's scripts draw what comes of that, the server isn't asked.
 
 import { make } from "./make.js"
-import { inWords, parsed, spelled } from "./matrices.js"
+import { formatPart, parsePart, partInWords } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 
 const CHIPS = '<div class="chips" role="radiogroup"></div>'
@@ -175,11 +175,11 @@ const PART =
   '<div class="part" hidden><span></span><button>Show the whole text</button></div>'
 
 function showPart(root, chosen) {
-  const { lead, of, end } = root.data, part = parsed(chosen, end)
+  const { lead, of, end } = root.data, part = parsePart(chosen, end)
   root.hidden = !part
   root.room?.toggleAttribute("data-shown", Boolean(part))
   const [said] = root.children
-  said.replaceChildren(make("b", null, lead), part ? `: ${inWords(part)} ${of}` : "")
+  said.replaceChildren(make("b", null, lead), part ? `: ${partInWords(part)} ${of}` : "")
 }
 
 function showWhole(root) {
@@ -196,7 +196,7 @@ function drawPart({ data, parentElement, setTriggerValue }) {
     root.children[1].onclick = () => showWhole(root)
   }
   takePart(root, { changed: (changes) => "zoom" in changes && showPart(root, changes.zoom) })
-  showPart(root, current("zoom", spelled(data.part)))
+  showPart(root, current("zoom", formatPart(data.part)))
 }
 
 export const tokens = { default: drawChips, html: CHIPS }

@@ -26,11 +26,11 @@ export function moved(bars, set, n, value) {
   const others = bars.map((_, m) => m).filter((m) => m !== n)
   const kept = others.filter((m) => set.has(m)), free = others.filter((m) => !set.has(m))
   const left = WHOLE - value, room = left - sum(kept.map((m) => bars[m]))
-  const found = bars.map((bar, m) => m === n ? value : free.includes(m) ? 0 : bar)
+  const result = bars.map((bar, m) => m === n ? value : free.includes(m) ? 0 : bar)
   const [give, total] = free.length && room >= 0 ? [free, room] : [kept, left]
   const parts = give.map((m) => give === free ? 0 : bars[m])
-  shared(total, parts).forEach((share, place) => { found[give[place]] = share })
-  return found
+  shared(total, parts).forEach((share, place) => { result[give[place]] = share })
+  return result
 }
 
 const written = (hundredths) => (hundredths / WHOLE).toFixed(2)

@@ -3,7 +3,7 @@
 
 import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
 import { make } from "./make.js"
-import { cropped, opened, parsed, readMatrices } from "./matrices.js"
+import { crop, openMessage, parsePart, readMatrices } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 
@@ -26,7 +26,7 @@ export function chosen({ zooms, head: drawn }, held = current) {
   const heads = (text) => text ? text.split(",").map(Number) : []
   const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
   const more = heads(held("more", drawn.more.join(",")))
-  const part = zooms ? parsed(held("zoom", zooms.part?.join(",")), zooms.end) : null
+  const part = zooms ? parsePart(held("zoom", zooms.part?.join(",")), zooms.end) : null
   const query = held("query", drawn.query)
   return { layer, head, more, beside: more.filter((n) => n !== head).slice(0, MOST),
     picture: held("picture", drawn.picture), part, query: query === null ? null : Number(query) }
@@ -39,7 +39,7 @@ export function ofHeads({ ...p }, weights, state) {
   const { layer, part } = state, { n_head: n, between } = p.head
   if (!p.zooms) return p
   p.zooms = { ...p.zooms, row: state.query, part }
-  if (!weights) return cropped(p, part)
+  if (!weights) return crop(p, part)
   const sent = p.whole ?? p, [first] = sent.panels, heads = listed(state)
   const size = first.rows.length * first.columns.length
   const values = new Float32Array(heads.length * size)
@@ -51,7 +51,7 @@ export function ofHeads({ ...p }, weights, state) {
   const masked = (cell) => sent.masked(first.start + cell % size)
   const whole = { ...sent, panels, values, masked }
   const zooms = { ...p.zooms, masked: heads.map(() => p.zooms.masked[0]) }
-  return cropped({ ...p, whole, zooms, across: 1, asks: heads.map(() => p.asks[0]) }, part)
+  return crop({ ...p, whole, zooms, across: 1, asks: heads.map(() => p.asks[0]) }, part)
 }
 
 /** The same numbers for lines. */
@@ -110,20 +110,20 @@ export function offers({ head: drawn }, changes, state, weights) {
 
 function draw(view) {
   const { p, find } = view, state = view.state = chosen(p), weights = weightsOf(p.head.numbers)
-  const lined = state.picture === "lines", found = ofHeads(p, weights, state)
+  const lined = state.picture === "lines", shown = ofHeads(p, weights, state)
   view.classList.toggle("lined", lined)
   offerMore(view, state)
   words(view, state, weights)
   const same = asDrawn(p, state)
   if (lined) {
-    const data = forLines(found, state)
+    const data = forLines(shown, state)
     data.alt = same ? p.alt : `${data.alt}. ${COME}`
-    find("title").textContent = titled(found, state)
-    drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, found, row) })
+    find("title").textContent = titled(shown, state)
+    drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
-    const alt = same ? p.alt : `${named(found, state)}. ${COME}`
-    const takes = (what, { row }, shown) => what === "cell" && pick(view, shown, row)
-    drawTiles({ data: { ...found, alt, takes }, parentElement: view, setTriggerValue: view.send })
+    const alt = same ? p.alt : `${named(shown, state)}. ${COME}`
+    const takes = (what, { row }, there) => what === "cell" && pick(view, there, row)
+    drawTiles({ data: { ...shown, alt, takes }, parentElement: view, setTriggerValue: view.send })
   }
 }
 
@@ -192,7 +192,7 @@ let kept = { name: "", values: null }
 export const weightsOf = (name) => name && kept.name === name ? kept.values : null
 
 function keep({ data }) {
-  const { head, buffer, at } = opened(data)
+  const { head, buffer, at } = openMessage(data)
   kept = { name: head.name, values: new Float32Array(buffer, at) }
 }
 

@@ -1,6 +1,6 @@
 // The component that Streamlit knows: it draws by the script that a message names.
 
-import { opened } from "./matrices.js"
+import { openMessage } from "./matrices.js"
 
 // The style sheet that all parts of the page share.
 let sheet = null
@@ -32,7 +32,8 @@ async function load(name) {
 }
 
 /** The name of the script that draws a message. */
-export const scriptOf = (data) => (data instanceof Uint8Array ? opened(data).head : data).script
+export const scriptOf = (data) =>
+  (data instanceof Uint8Array ? openMessage(data).head : data).script
 
 // The element that a script draws in: it stays from one message to the next.
 function place(root, name, html) {

@@ -96,14 +96,14 @@ const across = (side) => side === "q" ? "k" : "q"
 const named = ([place, label]) => `${place} “${label}”`
 
 // What a token looks at, or what looks at it, in words: a line of them, and one a source.
-export function told(data, side, n) {
+export function describeToken(data, side, n) {
   const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
-    const found = strongest(source, side, n), most = found.slice(0, 4).map((m) =>
+    const matches = strongest(source, side, n), most = matches.slice(0, 4).map((m) =>
       `${named(data[others][source[across(side)][m]])} ${source.v[m].toFixed(data.decimals + 1)}`)
     return (data.sources.length > 1 ? `${source.name}: ` : "")
       + (most.join(", ") || "nothing that is drawn")
-      + (found.length > 4 ? ` and ${found.length - 4} more` : "")
+      + (matches.length > 4 ? ` and ${matches.length - 4} more` : "")
   })
   return [`${named(data[mine][n])} ${does}`, ...each]
 }
@@ -230,7 +230,7 @@ function point(view, side, n) {
     buttons[other][end].classList.add("there")
     rows.append(part)
   }
-  say.replaceChildren(...told(data, side, n).map((text) => make("div", null, text)))
+  say.replaceChildren(...describeToken(data, side, n).map((text) => make("div", null, text)))
 }
 
 // What is told when nothing is pointed at: of the token with the focus, or of the chosen one.

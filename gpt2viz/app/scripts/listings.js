@@ -7,8 +7,8 @@ export const html = '<div class="listings"></div>'
 
 // Which line of the first a line of the second leads to, of several the one after the chosen one.
 export function leads(beside, line, chosen) {
-  const found = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
-  return found[(found.indexOf(chosen) + 1) % found.length]
+  const matches = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
+  return matches[(matches.indexOf(chosen) + 1) % matches.length]
 }
 
 // How far a key leads in a list of so many lines, from the one at a place; undefined for no such.

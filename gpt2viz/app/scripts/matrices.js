@@ -2,7 +2,7 @@
 // the part of a text that the server would draw of it: `pictures/pooling.py` crops in the same way.
 
 /** A message's JSON header, the buffer, and where in it the numbers begin. */
-export function opened(bytes) {
+export function openMessage(bytes) {
   const { buffer } = bytes.slice()
   const length = new DataView(buffer).getUint32(0, true)
   const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)))
@@ -12,7 +12,7 @@ export function opened(bytes) {
 /** Matrices: the header, the numbers, and one bit a cell for what is masked. Panels that share
  * their names have one `grid`. Where they are a part of a text, the `whole` ones may come after. */
 export function readMatrices(bytes) {
-  const { head, buffer, at } = opened(bytes)
+  const { head, buffer, at } = openMessage(bytes)
   const { end, ...drawn } = matricesAt(head, buffer, at)
   const whole = head.wholes && { ...head.wholes, ...matricesAt(head.wholes, buffer, end) }
   return { ...head, ...drawn, whole }
@@ -43,25 +43,25 @@ const FEW = 8
 
 /** A part [first query, stop, first key, stop] as the address has it; null where that is all of a
  * text of `end` tokens, or none of its parts. */
-export function parsed(chosen, end) {
+export function parsePart(chosen, end) {
   const part = (chosen ?? "").split(",").map(Number), [a, b, c, d] = part
   const right = 0 <= a && a < b && b <= end && 0 <= c && c < d && d <= end && part.length === 4
   return right && !(b - a === end && d - c === end) ? part : null
 }
 
 /** A part as the address has it; null for the whole. */
-export const spelled = (part) => part ? part.join(",") : null
+export const formatPart = (part) => part ? part.join(",") : null
 
 const inTokens = (first, stop) => stop - first > 1 ? `${first} to ${stop - 1}` : `${first}`
 
 /** A part in words. */
-export const inWords = ([a, b, c, d]) => `queries ${inTokens(a, b)}, keys ${inTokens(c, d)}`
+export const partInWords = ([a, b, c, d]) => `queries ${inTokens(a, b)}, keys ${inTokens(c, d)}`
 
 // The same over a picture, in full and in short: of queries alone where its columns are no keys.
 function overPicture(part, ofKeys) {
   if (!part) return []
   const [a, b, c, d] = part
-  return ofKeys ? [inWords(part), `${a}–${b - 1} × ${c}–${d - 1}`]
+  return ofKeys ? [partInWords(part), `${a}–${b - 1} × ${c}–${d - 1}`]
     : [`tokens ${inTokens(a, b)}`, `${a}–${b - 1}`]
 }
 
@@ -77,8 +77,8 @@ function cellsWithin(places, first, stop) {
 function framedOn(places, [from, to], chosen) {
   if (chosen === null) return [0, to - from - 1]
   if (chosen < places[from] || to < places.length && chosen >= places[to]) return null
-  const found = places.slice(from, to).findLastIndex((place) => place <= chosen)
-  return [found, found]
+  const cell = places.slice(from, to).findLastIndex((place) => place <= chosen)
+  return [cell, cell]
 }
 
 function framedIn({ row, column }, down, across) {
@@ -106,7 +106,7 @@ function cellsOf({ panels, values, masked }, grids) {
   const shown = panels.map(({ grid }) => grids[grid].shown)
   const count = shown.reduce((sum, { rows, columns }) =>
     sum + (rows[1] - rows[0]) * (columns[1] - columns[0]), 0)
-  const found = new Float32Array(count), hidden = new Uint8Array(count), starts = []
+  const numbers = new Float32Array(count), hidden = new Uint8Array(count), starts = []
   let n = 0
   panels.forEach(({ start, columns: { length } }, panel) => {
     const { rows, columns } = shown[panel]
@@ -114,11 +114,11 @@ function cellsOf({ panels, values, masked }, grids) {
     for (let row = rows[0]; row < rows[1]; row++)
       for (let column = columns[0]; column < columns[1]; column++) {
         const cell = start + row * length + column
-        found[n] = values[cell]
+        numbers[n] = values[cell]
         hidden[n++] = masked(cell)
       }
   })
-  return { values: found, hidden, starts }
+  return { values: numbers, hidden, starts }
 }
 
 // The range that all panels share: `shared_range`.
@@ -134,7 +134,7 @@ const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(h
 
 // The kinds of cells that are in sight and have no colour on the scale, panel by panel.
 function legendOf({ zooms, special }, { values, hidden, starts }) {
-  const found = new Map()
+  const names = new Map()
   zooms.masked.forEach((name, panel) => {
     const seen = [false, false, false]
     for (let n = starts[panel]; n < (starts[panel + 1] ?? values.length); n++) {
@@ -143,9 +143,9 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
       seen[2] ||= !hidden[n] && Math.abs(values[n]) === Infinity
     }
     seen.forEach((there, kind) =>
-      there && found.set(kind ? special[kind].name : name, special[kind].color))
+      there && names.set(kind ? special[kind].name : name, special[kind].color))
   })
-  return [...found]
+  return [...names]
 }
 
 // Every grid once, and which of them each one is.
@@ -163,7 +163,7 @@ function onceEach(grids) {
 }
 
 /** What is drawn of a part, or of the whole for null, from a message that was read. */
-export function cropped(p, part) {
+export function crop(p, part) {
   const { zooms } = p, whole = p.whole ?? p
   const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))
   const [grids, numbers] = onceEach(cut.map(({ grid }) => grid))
@@ -189,7 +189,7 @@ function placesOf(places, [first, stop], cells) {
 
 /** The part of which the n-th panel shows the cells from a first to a last row and column, where it
  * shows a `part` now; null where they lie within one cell. Columns that are no keys choose none. */
-export function taken({ zooms, whole, panels }, part, n, rows, columns) {
+export function draggedPart({ zooms, whole, panels }, part, n, rows, columns) {
   const [a, b, c, d] = part ?? [0, zooms.end, 0, zooms.end]
   const { grid, wide } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]
   const queries = placesOf(axes.rows[0], [a, b], rows)

@@ -14,7 +14,7 @@ export function ink(color) {
 }
 
 /** The state of a cell: 0 a number on the scale, 1 masked, 2 NaN, 3 infinite. */
-export const stateOf = (value, masked) =>
+export const cellState = (value, masked) =>
   Number.isNaN(value) ? 2 : masked ? 1 : Number.isFinite(value) ? 0 : 3
 
 /** The colour between the two stops of a scale round a share from 0 to 1. */

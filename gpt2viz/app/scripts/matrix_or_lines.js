@@ -1,7 +1,7 @@
 // Matrices, or the same numbers as lines: as it is chosen, without asking the server.
 
 import drawLines, { html as linesHtml, lineData } from "./lines.js"
-import { cropped, inWords, parsed, readMatrices, spelled } from "./matrices.js"
+import { crop, partInWords, parsePart, readMatrices, formatPart } from "./matrices.js"
 import { current, sender, sendPending, takePart } from "./state.js"
 import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 
@@ -17,18 +17,18 @@ export const html = `
 /** What lines are drawn of: the part of the text that is shown. */
 export function shown(p, held = current) {
   const { zooms } = p
-  return zooms ? cropped(p, parsed(held("zoom", spelled(zooms.part)), zooms.end)) : p
+  return zooms ? crop(p, parsePart(held("zoom", formatPart(zooms.part)), zooms.end)) : p
 }
 
 /** Every picture of lines, in the order of their panels: its title, and what is drawn. */
 export function pictures(p, held = current) {
-  const { lines, lined } = p.either, found = shown(p, held)
-  const part = p.zooms && parsed(held("zoom", spelled(p.zooms.part)), p.zooms.end)
-  const other = p.zooms && spelled(part) !== spelled(p.zooms.part)
+  const { lines, lined } = p.either, matrices = shown(p, held)
+  const part = p.zooms && parsePart(held("zoom", formatPart(p.zooms.part)), p.zooms.end)
+  const other = p.zooms && formatPart(part) !== formatPart(p.zooms.part)
   let next = 0
   return lined.map(({ what, names, lit, alt }) => {
-    const numbers = names.map(() => next++), { title, part: [ofText] } = found.panels[numbers[0]]
-    const data = lineData(found, numbers, names, lines)
+    const numbers = names.map(() => next++), { title, part: [ofText] } = matrices.panels[numbers[0]]
+    const data = lineData(matrices, numbers, names, lines)
     return { title: [names.length > 1 ? "" : title, ofText].filter(Boolean).join(", "),
       data: { ...data, chosen: lit ? data.chosen : -1, shows: `${lines.shows}, ${what}`,
         alt: other ? briefly(names, part) : alt } }
@@ -37,7 +37,7 @@ export function pictures(p, held = current) {
 
 // Lines of which the server has told nothing yet, in words.
 const briefly = (names, part) =>
-  `${names.join(", ")}, as lines, ${part ? inWords(part) : "the whole text"}.`
+  `${names.join(", ")}, as lines, ${part ? partInWords(part) : "the whole text"}.`
 
 /** Whether all is here for what changes: the picture, or the part of the text. */
 export const offers = (p, changes) =>

@@ -3,7 +3,7 @@
 import { make } from "./make.js"
 import { imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within } from "./matrix.js"
 import { choose, current, sender, sendPending, takePart } from "./state.js"
-import { opened } from "./matrices.js"
+import { openMessage } from "./matrices.js"
 
 export const html = `
 <div class="map" tabindex="0" role="application">
@@ -17,7 +17,7 @@ const GAP = 6, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
 // A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
 export function read(bytes) {
-  const { head, buffer, at: start } = opened(bytes)
+  const { head, buffer, at: start } = openMessage(bytes)
   return { ...head, cells: new Uint8Array(buffer, start) }
 }
 
@@ -30,13 +30,13 @@ export function headsOf({ shades, special, layers, heads, rows, columns, cells }
 }
 
 // Whether two messages paint the same: a click on a head changes none of them.
-export function alike(a, b) {
+export function paintsAlike(a, b) {
   return a.layers === b.layers && a.heads === b.heads && a.cells.length === b.cells.length &&
     a.shades.join() === b.shades.join() && a.cells.every((cell, n) => cell === b.cells[n])
 }
 
 // Whether two messages are of the same heads and tokens, so that what is pointed at is still there.
-export function ofTheSame(a, b) {
+export function sameTokens(a, b) {
   return a.layers === b.layers && a.heads === b.heads &&
     JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
 }
@@ -105,7 +105,7 @@ const lit = ({ p, token }) => token < 0 ? p.token : token
 function draw(view) {
   const { p, look } = view, style = getComputedStyle(view)
   const pen = penOf(view.canvas, view.wide, look.height, style)
-  ends(view, pen)
+  axisLabels(view, pen)
   const token = lit(view), row = token < 0 ? -1 : rowOf(p.starts, token)
   look.boxes.forEach((box, n) => thumbnail(view, pen, n, row))
   mark(view, pen, p.chosen, view.accent, 3)
@@ -169,7 +169,7 @@ function mark({ look }, pen, head, color, width) {
 }
 
 // What goes in above and comes out below, the names of layers and heads, and the stream's arrow.
-function ends({ p, look, wide }, pen) {
+function axisLabels({ p, look, wide }, pen) {
   const { boxes, side, left, top, height } = look, room = wide - left
   const measure = (text) => pen.measureText(text).width
   pen.textBaseline = "middle"
@@ -202,21 +202,21 @@ function list(view) {
   const { p, looks } = view, token = lit(view)
   looks.hidden = !p.looks && !p.hint
   if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
-  const found = p.looks[token].map(([head, key, weight]) => {
+  const buttons = p.looks[token].map(([head, key, weight]) => {
     const button = make("button")
     make("b", button, named(p, head))
     button.append(` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
     make("span", button, "; ")
     button.onclick = () => chooseHead(view, head)
-    button.onpointerenter = () => at(view, head, token)
+    button.onpointerenter = () => pointAt(view, head, token)
     return button
   })
   looks.replaceChildren("Hardest looks from ", make("b", null, p.tokens[token]),
-    found.length ? ": " : p.none, ...found)
+    buttons.length ? ": " : p.none, ...buttons)
 }
 
 // The head and the token that are pointed at or reached by keys; −1 for none.
-function at(view, head, token) {
+function pointAt(view, head, token) {
   const same = lit(view) === (token < 0 ? view.p.token : token)
   if (view.head === head && same && view.token === token) return
   Object.assign(view, { head, token })
@@ -231,7 +231,7 @@ function at(view, head, token) {
   showTip(tip, view, { ...view.look.boxes[head], w: view.look.side })
 }
 
-const placed = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
+const layerAndHead = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
 const texts = (place) =>
   Object.fromEntries(Object.entries(place).map(([name, n]) => [name, `${n}`]))
 
@@ -239,17 +239,17 @@ const texts = (place) =>
 // server may take a while to draw the rest.
 function chooseHead(view, head, token = -1) {
   const { p, drawn } = view, query = drawn.token < 0 ? null : `${drawn.token}`
-  const changes = texts({ ...placed(p, head), ...token < 0 ? {} : { query: token } })
-  if (choose(changes, { ...texts(placed(p, drawn.chosen)), query })) return
+  const changes = texts({ ...layerAndHead(p, head), ...token < 0 ? {} : { query: token } })
+  if (choose(changes, { ...texts(layerAndHead(p, drawn.chosen)), query })) return
   p.chosen = head
   if (token >= 0) p.token = token
   draw(view)
-  view.send("head", { ...placed(p, head), token })
+  view.send("head", { ...layerAndHead(p, head), token })
 }
 
 // The head and the token that are chosen, by their places in the map.
-function marked({ p, drawn }) {
-  const place = placed(p, drawn.chosen)
+function chosenNow({ p, drawn }) {
+  const place = layerAndHead(p, drawn.chosen)
   const [layer, head] = ["layer", "head"].map((name) => Number(current(name, place[name])))
   const chosen = layer < p.layers && head < p.heads ? layer * p.heads + head : drawn.chosen
   const token = Number(current("query", drawn.token) ?? -1)
@@ -260,32 +260,32 @@ function walk(view, event) {
   const { p } = view, head = view.head < 0 ? p.chosen : view.head
   if (event.target !== view && !MOVES[event.key]) return
   if (event.ctrlKey || event.altKey || event.metaKey) return
-  if (event.key === "Escape") at(view, -1, -1)
+  if (event.key === "Escape") pointAt(view, -1, -1)
   else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
   else if (event.key === "o") view.send("open", named(p, head))
   else if (MOVES[event.key])
-    at(view, view.head < 0 ? head : step(p, head, event.key), view.token)
+    pointAt(view, view.head < 0 ? head : step(p, head, event.key), view.token)
   else if (event.key === "PageUp" || event.key === "PageDown")
-    at(view, head, turn(p, lit(view), event.key))
+    pointAt(view, head, turn(p, lit(view), event.key))
   else return
   event.preventDefault()
 }
 
 function listen(view) {
   const { canvas } = view
-  const found = ({ offsetX, offsetY }) => under(view.look, view.p.rows.length, offsetX, offsetY)
+  const headAt = ({ offsetX, offsetY }) => under(view.look, view.p.rows.length, offsetX, offsetY)
   canvas.onpointermove = (event) => {
-    const there = found(event)
+    const there = headAt(event)
     canvas.style.cursor = there ? "pointer" : "default"
-    at(view, there ? there.head : -1, there ? tokenOf(view.p, there.row) : -1)
+    pointAt(view, there ? there.head : -1, there ? tokenOf(view.p, there.row) : -1)
   }
-  canvas.onpointerleave = () => at(view, -1, -1)
+  canvas.onpointerleave = () => pointAt(view, -1, -1)
   canvas.onclick = (event) => {
-    const there = found(event)
+    const there = headAt(event)
     if (there) chooseHead(view, there.head)
   }
   view.onkeydown = (event) => walk(view, event)
-  view.onblur = () => at(view, -1, -1)
+  view.onblur = () => pointAt(view, -1, -1)
   view.onfocus = () => view.matches(":focus-visible") && sendPending() // for its text alternative
   const place = () => sized(view)
   new ResizeObserver(() => view.clientWidth !== view.wide && place()).observe(view)
@@ -310,8 +310,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".map")
   const known = view.p, p = view.p = data.cells ? data : read(data), { chosen, token } = p
   Object.assign(view, { send: sender(setTriggerValue), drawn: { chosen, token } })
-  Object.assign(p, marked(view))
-  if (!known || !alike(known, p))
+  Object.assign(p, chosenNow(view))
+  if (!known || !paintsAlike(known, p))
     view.images = headsOf(p).map((bytes) => imageOf(bytes, p.columns.length))
   view.setAttribute("aria-label", p.alt)
   if (!known) {
@@ -323,14 +323,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => sized(view))
   }
   takePart(view, { changed: () => {
-    Object.assign(view.p, marked(view))
+    Object.assign(view.p, chosenNow(view))
     list(view)
     sized(view)
   } })
   const style = getComputedStyle(view)
   view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
-  if (known && !ofTheSame(known, p)) {
+  if (known && !sameTokens(known, p)) {
     Object.assign(view, { head: -1, token: -1 })
     view.tip.style.display = "none"
   }

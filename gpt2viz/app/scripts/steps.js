@@ -1,7 +1,7 @@
 // A training to drag through: every head's weights, the chosen one large, what comes next, and how
 // losses and scores grew, at one of its points. All that is known is here; dragging asks nothing.
 
-import { codeOf, cut, line as stroke, penOf, stateOf } from "./matrix.js"
+import { codeOf, cut, line as stroke, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { html as mapHtml } from "./model_map.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
@@ -96,7 +96,7 @@ const NOTHING = 65535
 export function codes({ map, hidden }, tiles) {
   const { shades: { length: count }, rows } = map, size = rows.length ** 2
   return Uint16Array.from({ length: map.layers * map.heads * size }, (_, n) =>
-    tiles ? codeOf({ count }, tiles[n], stateOf(tiles[n], hidden[n % size] === "1")) : NOTHING)
+    tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NOTHING)
 }
 
 // The chosen head at this point, and in the model itself.

@@ -3,10 +3,10 @@
 
 import { make } from "./make.js"
 import {
-  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, stateOf,
+  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, cellState,
   upwards, within,
 } from "./matrix.js"
-import { cropped, inWords, parsed, readMatrices, spelled, taken } from "./matrices.js"
+import { crop, partInWords, parsePart, readMatrices, formatPart, draggedPart } from "./matrices.js"
 import { choose, current, sender, sendPending, takePart } from "./state.js"
 
 export const html = `
@@ -23,7 +23,7 @@ const GAP = 10, ROW = 13, READABLE = 11, BAR = 64, LARGEST = 110, NARROWEST = 64
 // Colours from one end of a scale to the other.
 const SHADES = 1024
 
-const stateIn = ({ values, masked }, n) => stateOf(values[n], masked(n))
+const stateIn = ({ values, masked }, n) => cellState(values[n], masked(n))
 
 function paletteIn({ scale, special }) {
   const shades = Array.from({ length: SHADES }, (_, n) => shade(scale, n / (SHADES - 1)))
@@ -133,7 +133,7 @@ function draw(view) {
   p.panels.forEach((panel, n) => {
     const box = look.boxes[n], { codes, image } = view.cells[n], texts = textsOf(p, panel)
     if (image) pen.drawImage(image, box.x, box.y, box.w, box.h)
-    const font = fitting(texts, box, (text) => pen.measureText(text).width, panel.words?.length > 0)
+    const font = fontFor(texts, box, (text) => pen.measureText(text).width, panel.words?.length > 0)
     pen.lineWidth = 1
     pen.strokeStyle = p.line
     if (font) {
@@ -145,29 +145,29 @@ function draw(view) {
     pen.fillStyle = style.color
     pen.strokeRect(box.x - .5, box.y - .5, box.w + 1, box.h + 1)
     titles(pen, panel, box)
-    ends(pen, panel, box)
+    axisLabels(pen, panel, box)
     marks(pen, p, panel, box, style.color)
   })
 }
 
 // The size at which these texts can be read in the cells of a box; 0 where they can't. Words can be
 // cut.
-export function fitting(found, { cw, ch }, measure, words = false) {
-  const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(found, measure))
+export function fontFor(texts, { cw, ch }, measure, words = false) {
+  const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(texts, measure))
   const font = Math.max(words ? READABLE : 0, Math.floor(fits * 2) / 2)
-  return found.length && font >= READABLE ? font : 0
+  return texts.length && font >= READABLE ? font : 0
 }
 
 // What is written into the cells of a panel, row by row: words, or numbers where they are few.
 function textsOf(p, { start, rows, columns, empty, words }) {
   if (words?.length) return words
   if (empty || columns.length > p.numbers) return []
-  return Array.from({ length: rows.length * columns.length }, (_, n) => written(p, start + n))
+  return Array.from({ length: rows.length * columns.length }, (_, n) => numberText(p, start + n))
 }
 
 // A number as it stands in its cell, or a sign for what is none. What rounds to 0 is no −0, but
 // where signs are all that it says.
-export function written(p, n) {
+export function numberText(p, n) {
   const state = stateIn(p, n), value = p.values[n]
   if (state) return p.special[state - 1].sign
   const text = value.toFixed(p.decimals), unsigned = !p.plus && Number(text) === 0
@@ -260,26 +260,26 @@ function legend(pen, p, { boxes, across, height }) {
 }
 
 // Every how manieth name there is room for: one takes `space` pixels.
-export const every = (cell, space) =>
+export const labelStep = (cell, space) =>
   [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
 
 // What the rows are called: "your sentence · layer", or its first part where all is too long.
-export const called = (down, room, measure) => measure(down) > room ? down.split(" · ")[0] : down
+export const axisName = (down, room, measure) => measure(down) > room ? down.split(" · ")[0] : down
 
 // The names on the left of a panel and below it.
-function ends(pen, { rowEnds, columnEnds, down, wide }, box) {
+function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
   const { x, y, w, h, cw, ch, upright, below } = box
   if (box.first && rowEnds.length) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
-    for (let n = 0; n < rowEnds.length; n += every(ch, ROW))
+    for (let n = 0; n < rowEnds.length; n += labelStep(ch, ROW))
       pen.fillText(rowEnds[n], x - 5, y + (n + .5) * ch)
     const room = h + ROW * (box.title.length + 1)
-    const name = called(down, room, (text) => pen.measureText(text).width)
+    const name = axisName(down, room, (text) => pen.measureText(text).width)
     upwards(pen, name, x - box.names + ROW / 2, y + h / 2, "center")
   }
   if (!box.last || !below) return
-  for (let n = 0; n < columnEnds.length; n += every(cw, upright ? ROW : box.by + 4)) {
+  for (let n = 0; n < columnEnds.length; n += labelStep(cw, upright ? ROW : box.by + 4)) {
     const middle = x + (n + .5) * cw
     if (upright) upwards(pen, columnEnds[n], middle, y + h + 5, "right")
     else {
@@ -309,7 +309,7 @@ export function place({ boxes }, x, y) {
 export const under = (at) => at &&
   { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
 
-function cover(view, element, panel, top, bottom, first, last) {
+function coverCells(view, element, panel, top, bottom, first, last) {
   const { x, y, cw, ch } = view.look.boxes[panel]
   Object.assign(element.style, {
     display: "block", left: `${x + first * cw}px`, top: `${y + top * ch}px`,
@@ -318,7 +318,7 @@ function cover(view, element, panel, top, bottom, first, last) {
 }
 
 // What stands in a cell, in words.
-export function said(p, { panel, row, column }) {
+export function cellText(p, { panel, row, column }) {
   const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
   const n = start + row * columns.length + column, state = stateIn(p, n)
   if (words?.length) return words[n - start]
@@ -328,7 +328,7 @@ export function said(p, { panel, row, column }) {
 }
 
 // A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
-function tell(view, at, press = "Shift + click") {
+function pointAt(view, at, press = "Shift + click") {
   const { p, tip, frame } = view
   view.at = at
   tip.style.display = frame.style.display = "none"
@@ -337,8 +337,8 @@ function tell(view, at, press = "Shift + click") {
   const ask = p.asks[at.panel] ? `\n${press}: why there?` : ""
   const [row, column] = [rows[at.row], columns[at.column]].map((name) => make("b", null, name))
   tip.replaceChildren(title && `${title}\n`, down && `${down} `, row, "\n", wide && `${wide} `,
-    column, `\n${said(p, at)}${ask}`)
-  cover(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
+    column, `\n${cellText(p, at)}${ask}`)
+  coverCells(view, frame, at.panel, at.row, at.row + 1, at.column, at.column + 1)
   const { offsetLeft: x, offsetTop: y, offsetWidth: w, offsetHeight: h } = frame
   showTip(tip, view, { x, y: y + h + 8, w })
 }
@@ -359,55 +359,55 @@ export function step({ panels }, at, key) {
 }
 
 function walk(view, event) {
-  if (event.key === "Escape") tell(view, null)
-  else if ((event.key === "Enter" || event.key === " ") && view.at) answer(view, view.at, event)
-  else if (MOVES[event.key]) tell(view, step(view.p, view.at, event.key), "Shift + Enter")
+  if (event.key === "Escape") pointAt(view, null)
+  else if ((event.key === "Enter" || event.key === " ") && view.at) chooseCell(view, view.at, event)
+  else if (MOVES[event.key]) pointAt(view, step(view.p, view.at, event.key), "Shift + Enter")
   else return
   event.preventDefault()
 }
 
 // What a click or Enter on a cell sends: with Shift a question, where the panel answers one.
-export function reply({ panels, chooses, asks }, { panel, row, column }, shift) {
+export function messageFor({ panels, chooses, asks }, { panel, row, column }, shift) {
   if (shift && asks[panel]) return ["ask", { panel, row, column }]
   return chooses ? ["cell", { panel: panels[panel].name, row, column }] : null
 }
 
-function answer(view, at, { shiftKey }) {
-  const told = reply(view.p, at, shiftKey)
-  if (told && !view.drawn.takes?.(...told, view.p)) deliver(view, told)
+function chooseCell(view, at, { shiftKey }) {
+  const message = messageFor(view.p, at, shiftKey)
+  if (message && !view.drawn.takes?.(...message, view.p)) deliver(view, message)
 }
 
 // Send what the server counts in the cells that it drew: once it has drawn those that are shown.
-function deliver(view, told) {
-  if (view.p === view.drawn) return view.send(...told)
-  view.waits = told
+function deliver(view, message) {
+  if (view.p === view.drawn) return view.send(...message)
+  view.waits = message
   sendPending()
 }
 
 // Show what is chosen of the text: what the server drew, or another part made here.
 function show(view, chosen) {
-  const { drawn } = view, { zooms } = drawn, part = zooms && parsed(chosen, zooms.end)
-  const other = zooms && spelled(part) !== spelled(zooms.part)
+  const { drawn } = view, { zooms } = drawn, part = zooms && parsePart(chosen, zooms.end)
+  const other = zooms && formatPart(part) !== formatPart(zooms.part)
   view.shows = part ?? null
-  view.p = other ? cropped(drawn, part) : drawn
+  view.p = other ? crop(drawn, part) : drawn
   view.palette = paletteIn(view.p)
   view.cells = painted(view.p, view.palette).map(({ codes, bytes }, n) => ({ codes,
     image: bytes.length ? imageOf(bytes, view.p.panels[n].columns.length) : null }))
-  view.setAttribute("aria-label", other ? briefly(view.p, part) : drawn.alt)
-  tell(view, null)
+  view.setAttribute("aria-label", other ? briefAlt(view.p, part) : drawn.alt)
+  pointAt(view, null)
   sized(view)
 }
 
 // Pictures of which the server has told nothing yet, in words.
-export function briefly({ panels }, part) {
+export function briefAlt({ panels }, part) {
   const what = panels.map(({ title, quantity }) => title || quantity)
-  return `${[...new Set(what)].join("; ")}, ${part ? inWords(part) : "the whole text"}.`
+  return `${[...new Set(what)].join("; ")}, ${part ? partInWords(part) : "the whole text"}.`
 }
 
 // A part that is dragged out is shown at once where the scripts of the page can draw it everywhere.
 function enlarge(view, panel, rows, columns) {
   const { drawn, shows, p } = view
-  const zoom = drawn.zooms && spelled(taken(drawn, shows, panel, rows, columns))
+  const zoom = drawn.zooms && formatPart(draggedPart(drawn, shows, panel, rows, columns))
   if (drawn.zooms && !zoom) return
   if (!zoom || !choose({ zoom }))
     deliver(view, ["part", { panel: p.panels[panel].name, rows, columns }])
@@ -435,27 +435,27 @@ function listen(view) {
   }
   canvas.onpointermove = (event) => {
     const to = end(event)
-    if (!to) return tell(view, under(place(view.look, event.offsetX, event.offsetY)))
-    tell(view, null)
+    if (!to) return pointAt(view, under(place(view.look, event.offsetX, event.offsetY)))
+    pointAt(view, null)
     const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
     const [first, last] = [from.column, to.column].sort((a, b) => a - b)
-    cover(view, band, from.panel, top + .5, bottom + .5, first + .5, last + .5)
+    coverCells(view, band, from.panel, top + .5, bottom + .5, first + .5, last + .5)
   }
   canvas.onpointerup = (event) => {
     const to = end(event), clicked = from && under(from)
     band.style.display = "none"
     if (to)
       enlarge(view, from.panel, dragged(from.row, to.row), dragged(from.column, to.column))
-    else if (clicked) answer(view, clicked, event)
+    else if (clicked) chooseCell(view, clicked, event)
     from = null
   }
   canvas.onpointercancel = () => {
     band.style.display = "none"
     from = null
   }
-  canvas.onpointerleave = () => from || tell(view, null)
+  canvas.onpointerleave = () => from || pointAt(view, null)
   view.onkeydown = (event) => walk(view, event)
-  view.onblur = () => tell(view, null)
+  view.onblur = () => pointAt(view, null)
   view.onfocus = () => view.matches(":focus-visible") && sendPending()
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
 }
@@ -489,7 +489,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     listen(view)
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
-  show(view, current("zoom", spelled(p.zooms?.part)))
+  show(view, current("zoom", formatPart(p.zooms?.part)))
   const { waits } = view
   if (!waits || view.p !== p) return
   view.waits = null
