@@ -18,12 +18,12 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_556, 44_000),
-    "of them app/": (24_093, 17_500),
+    "product lines": (56_547, 44_000),
+    "of them app/": (24_084, 17_500),
     "lines of tests and benchmarks": (49_723, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
-    "selectors of Streamlit's in theme.css": (79, 10),
+    "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (591, 0),
     "docstrings that ask": (214, 0),
 }

@@ -8,7 +8,7 @@ import { dropPending, pending, sendPending } from "./state.js"
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
-const WIDE = ".katex-display, [data-testid='stMarkdownContainer']:has(> table)"
+const WIDE = ".katex-display, div:has(> table)"
 
 const reachable = (body) =>
   [...body.querySelectorAll(REACHABLE)].filter((part) => part.offsetParent)
