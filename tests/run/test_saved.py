@@ -78,12 +78,6 @@ def test_a_patched_run_says_where_its_pieces_are_from(
     assert repr(again) == repr(fresh)
 
 
-def test_it_finds_the_model_by_its_name(tmp_path: Path) -> None:
-    run = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
-    again = gpt2viz.load_trace(export.save_trace(run, tmp_path / "run.npz"))
-    assert_array_equal(again.stage("weights", 3), run.stage("weights", 3))
-
-
 def test_a_model_without_files_is_known_by_its_numbers(
     model: gpt2viz.Model, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from gpt2viz.model import network as model_source
 from gpt2viz.model import tuning
 from gpt2viz.run.derived import Last
 from gpt2viz.run.edits import parse_edits
-from gpt2viz.run.stages import STAGES, axis_sizes
+from gpt2viz.run.stages import STAGE, STAGES, axis_sizes, graph_of
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -265,6 +265,14 @@ def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> N
     for text, error, message in cases:
         with subtests.test(text=text, error=error), pytest.raises(error, match=message):
             gpt2viz.trace(tiny, text)  # type: ignore[arg-type]
+
+
+def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2viz.Model) -> None:
+    lacking = {STAGE[key].path(0) for key in ("position_embedding", "scores", "scaled_scores")}
+    graph = graph_of(dict(tiny.network.named_modules()).keys() - lacking)
+    assert [key for key in STAGE if STAGE[key].path(0) not in lacking] == list(graph)
+    reads = [graph[key].reads for key in ("embedding", "masked_scores")]
+    assert reads == [("token_embedding",), ("q", "k")]
 
 
 def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:

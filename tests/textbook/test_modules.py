@@ -246,8 +246,7 @@ def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
     one_layer = {node.layer for node in nodes(tiny, run, layer=1)}
     assert one_layer == {None, 1}
     shapes = {node.name: node.made.shape for node in found if node.made}
-    n = len(run.tokens)
-    assert shapes["h.2.attn.attend.weights"] == (1, 4, n, n)
+    assert shapes["h.2.attn.attend.weights"] == (1, 4, len(run.tokens), len(run.tokens))
 
 
 def test_the_arrows_of_the_diagram_are_who_reads_what() -> None:
