@@ -381,6 +381,14 @@ def act(page: Page, action: Callable[[], object]) -> None:
     settle(page)
 
 
+def wait_until(page: Page, holds: Callable[[], bool]) -> None:
+    """Look again and again at what moves, fades or is drawn late, until it is as expected."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not holds():
+        assert time.monotonic() < end
+        page.wait_for_timeout(LOOK)
+
+
 def show_what_is_to_be_guessed(page: Page) -> None:
     """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet."""
     ask = page.get_by_role("button", name="Just show me")
@@ -404,13 +412,17 @@ def open_from_menu(page: Page, name: str) -> None:
     page.locator(".st-key-menu").get_by_role("link", name=name, exact=True).click()
 
 
-def seen_by_axe(page: Page, *rules: str) -> list[str]:
+def seen_by_axe(page: Page, *rules: str, contrast: bool = True) -> list[str]:
     """What axe-core finds serious on a page, by all of its rules or by some; it did look.
+
+    That of ``contrast`` looks at each word, which takes longer than all others together.
 
     It lists only what is broken: a list of all that is well, with each element's place in the page,
     takes it five times as long.
     """
-    only = {"runOnly": list(rules)} if rules else {}
+    only: dict[str, Any] = {"runOnly": list(rules)} if rules else {}
+    if not contrast:
+        only["rules"] = {"color-contrast": {"enabled": False}}
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
     looked_at, found = page.evaluate(_AXE, only)
@@ -423,12 +435,12 @@ def seen_by_axe(page: Page, *rules: str) -> list[str]:
     ]
 
 
-def found_at_rest(page: Page) -> list[str]:
+def found_at_rest(page: Page, *, contrast: bool = True) -> list[str]:
     """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
     takes a second or two for that."""
     for _ in range(4):
         page.wait_for_timeout(500)
-        if not (found := seen_by_axe(page)):
+        if not (found := seen_by_axe(page, contrast=contrast)):
             break
     return found
 

@@ -101,14 +101,6 @@ def test_typing_and_reloading(walk: Visit) -> None:
     expect(page.get_by_role("textbox", name="Sentence")).to_have_value("Once upon a time")
 
 
-def test_comparing_layers(walk: Visit) -> None:
-    page = walk("side_by_side", text="Man bites dog", layer=3, compare="mean")
-    act(page, page.get_by_test_id("stButtonGroup").filter(has_text="Layers").get_by_text("1").click)
-    shown = [panel["z"] for panel in drawn(page, "layer_charts")]
-    a, b, c = (weights("Man bites dog", layer).mean(axis=0) for layer in (0, 3, 1))
-    assert_allclose(shown, [a, b, c, b - a, c - a], atol=1e-6)
-
-
 def test_a_picture_of_the_strip_opens_its_head(walk: Visit) -> None:
     page = walk("side_by_side", text="Man bites dog", head=4)
     click_cell(page, "strip", row=1, column=0, panel=2)

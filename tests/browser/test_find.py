@@ -12,6 +12,8 @@ import gpt2viz
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
 
+#: Plotly has looked up what a click would be on.
+HOVERED = "document.querySelector('.st-key-wiring .js-plotly-plot')?._hoverdata?.length"
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
@@ -89,7 +91,7 @@ def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     assert letter
     x, y = letter["x"] + letter["width"] / 2, letter["y"] + letter["height"] / 2
     page.mouse.move(x, y)
-    page.wait_for_timeout(300)  # Plotly looks up what a click would be on
+    page.wait_for_function(HOVERED)
     page.mouse.click(x, y)
     page.wait_for_url("**edge=*")
     settle(page)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import act
+from tests.browser.conftest import act, wait_until
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture, weights
 from tests.bundled import HEADS, N_HEAD, N_LAYER
 
@@ -38,9 +38,11 @@ view => {
 
 
 def point(page: Page, head: int, row: int) -> None:
-    """Move the pointer to a head's row, onto the token itself."""
+    """Move the pointer to a head's row, onto the token itself, which lights up everywhere."""
     page.mouse.move(*picture(page, "heads").evaluate(PLACE, [head, row, row]))
-    page.wait_for_timeout(200)
+    wait_until(
+        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in looks(page)
+    )
 
 
 def lit(page: Page) -> list[list[int]]:
@@ -84,9 +86,7 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
     everything = [[0, 1, 2, 3]] * HEADS
     assert lit(page) == everything
     point(page, head=13, row=3)
-    rows = lit(page)
-    assert all(3 in found for found in rows)
-    assert rows != everything
+    wait_until(page, lambda: lit(page) != everything)
     largest: dict[float, str] = {}
     for layer in range(N_LAYER):
         for head, one in enumerate(weights("A crane ate fish", layer)):
@@ -97,8 +97,7 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
     places = [said.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert places == sorted(places)
     page.mouse.move(5, 5)
-    page.wait_for_timeout(200)
-    assert lit(page) == everything
+    wait_until(page, lambda: lit(page) == everything)
     assert not page.evaluate("window.sent")
 
 

@@ -27,7 +27,7 @@ def open_save(page: Page, tab: str) -> None:
 def saved(page: Page, button: str) -> tuple[str, Path]:
     """Press a button of the open tab: the file's name, and where it lies."""
     settle(page)
-    with page.expect_download(timeout=30_000) as found:
+    with page.expect_download() as found:
         page.get_by_role("tabpanel").get_by_role("button", name=button).locator(
             "visible=true"
         ).first.click()
@@ -86,7 +86,7 @@ def test_a_link_and_a_picture_for_a_slide(walk: Callable[..., Page]) -> None:
     for said in ("text=Dog+bites+man", "layer=1", "head=3", "query=1"):
         assert said in link
     settle(page)
-    with page.expect_download(timeout=30_000) as found:
+    with page.expect_download() as found:
         body.get_by_role("button", name="PNG").click()
     assert found.value.suggested_filename == f"{NAME}L1H3_card_causal.png"
     picture = Path(found.value.path()).read_bytes()

@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import act, settle
+from tests.browser.conftest import act, settle, wait_until
 from tests.browser.test_browser import PLACE, Visit, drawn, picture
 from tests.bundled import N_LAYER, TWICE, C, copiers_of, opening
 from tests.numpy_gpt2 import reference, softmax
@@ -59,11 +59,13 @@ class Person:
 
 def in_sight(part: Locator) -> None:
     """It is on the screen, whole, and the page wasn't scrolled."""
+
+    def whole() -> bool:
+        box = part.bounding_box()
+        return bool(box and box["y"] >= 0 and box["y"] + box["height"] <= WINDOW)
+
     expect(part).to_be_visible()
-    box = part.bounding_box()
-    assert box
-    assert box["y"] >= 0
-    assert box["y"] + box["height"] <= WINDOW
+    wait_until(part.page, whole)
     main = part.page.locator("[data-testid='stMain']")
     assert main.evaluate("page => page.scrollTop") == 0
 
@@ -170,7 +172,7 @@ def test_a_pdf_of_one_head(person: Person) -> None:
     person.press("Save")
     chosen = person.page.get_by_role("combobox", name="Picture")
     expect(chosen).to_have_value(f"Attention weights, layer {layer}, head {head}")
-    with person.page.expect_download(timeout=60_000) as download:
+    with person.page.expect_download() as download:
         person.press("PDF")
     assert person.actions == 2
     assert Path(download.value.path()).read_bytes().startswith(b"%PDF")

@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from socket import gethostname
@@ -165,15 +166,18 @@ def test_a_bar_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.openpty()
     with (
         open(reading, "rb", 0) as terminal,
-        open(writing, "w") as screen,
         monkeypatch.context() as patched,
     ):
-        patched.setattr("sys.stderr", screen)
-        with options.bar(False, "Scoring", 6000) as tell:
-            for done in range(0, 6001, 60):
-                tell(done)
-        screen.flush()
-        drawn = terminal.read(100_000).decode()
+        with open(writing, "w") as screen:
+            patched.setattr("sys.stderr", screen)
+            with options.bar(False, "Scoring", 6000) as tell:
+                for done in range(0, 6001, 60):
+                    tell(done)
+        pieces = []
+        with suppress(OSError):  # the other end is closed: that was all
+            while piece := terminal.read(100_000):
+                pieces.append(piece)
+        drawn = b"".join(pieces).decode()
     lines = [line for line in re.split(r"[\r\n]|\x1b\[[?0-9;]*[A-Za-z]", drawn) if line.strip()]
     assert len(lines) > 50
     assert "d " in max(lines, key=len)

@@ -527,17 +527,20 @@ def test_two_processes_give_the_same(
 @pytest.mark.filterwarnings("default")  # Ray's own
 @pytest.mark.slow
 def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
-    tiny_folder: Path, corpus: Path, tmp_path: Path
+    tiny_folder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ray, answered = pytest.importorskip("ray"), []
+    monkeypatch.setattr("gpt2viz.survey.engines.ANSWER", 60)  # seconds, on a busy machine
+    ray = pytest.importorskip("ray")
+    answered: list[Engine] = []
 
     def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         for done in on_ray(2, None)(tasks):
-            answered.append(on_ray(1, ray.get_runtime_context().gcs_address))  # else it raises
+            if not answered:
+                answered.append(on_ray(1, ray.get_runtime_context().gcs_address))  # else it raises
             yield done
 
     same_as_one_worker(engine, tiny_folder, corpus, tmp_path)
-    assert len(answered) == 4
+    assert answered
 
 
 def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
