@@ -175,7 +175,7 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write a file that somebody asked for, as a whole: what was there stays until all is there.
+    """Write a file as a whole: an old one stays until the new one is complete.
 
     A link is followed; a pipe or a device is written to as it is. Raises ``ExportError`` naming
     the file where it can't be written, as on a full disk.

@@ -93,7 +93,7 @@ def markup_safe(text: str) -> str:
 
 
 def bidi_isolate(text: str) -> str:
-    """The text, kept from changing the order of what stands beside it in a line.
+    """The text, kept from changing the order of its neighbours in a line.
 
     A number after a word that is written from right to left would be drawn before it (Unicode
     Standard Annex 9); an isolate prevents that. Text without such letters is returned as it is.

@@ -24,9 +24,9 @@ CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
 #: Names that may be fetched from the hub, with commas between; "*" for every name.
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
-#: Names the folder of what is kept between starts; empty, nothing is kept.
+#: Names the folder for results that are kept between starts; empty, none are kept.
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
-#: How many processes serve the pages; ``gpt2viz serve`` sets it for each of them.
+#: The number of processes that serve the pages; ``gpt2viz serve`` sets it for each of them.
 WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"

@@ -13,7 +13,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
-from gpt2viz.model import ahead
+from gpt2viz.model import preload
 from gpt2viz.model.memory import total_memory
 from gpt2viz.run.captured import Captured
 
@@ -98,8 +98,8 @@ def outgrow_the_memory(folder: Path) -> None:
 
 def load_ahead(monkeypatch: pytest.MonkeyPatch, folders: Mapping[str, Path]) -> None:
     """Load models ahead, by name, as a server does before it forks its workers."""
-    monkeypatch.setattr(ahead, "_loaded", {})
-    ahead.load(folders, 10**9)
+    monkeypatch.setattr(preload, "_loaded", {})
+    preload.load(folders, 10**9)
 
 
 def with_stages(

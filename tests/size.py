@@ -18,14 +18,14 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_547, 44_000),
+    "product lines": (56_546, 44_000),
     "of them app/": (24_084, 17_500),
     "lines of tests and benchmarks": (49_716, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
-    "names that say nothing": (591, 0),
-    "docstrings that ask": (214, 0),
+    "names that say nothing": (140, 0),
+    "docstrings that ask": (60, 0),
 }
 
 #: Participles and function words, which aren't nouns, and a word with too many meanings.

@@ -183,7 +183,7 @@ HOOKING = {
 
 def test_the_causal_mask_is_made_in_one_place() -> None:
     """Elsewhere a triangle is something else: what came before, every two heads, a lesson."""
-    triangle = re.compile(r"\b(?:triu|tril|tri)(?:_indices)?\(|places >|> places")
+    triangle = re.compile(r"\b(?:triu|tril|tri)(?:_indices)?\(|positions >|> positions\[")
     made = {named(path) for path in SOURCES if triangle.search(path.read_text(encoding="utf-8"))}
     assert made == {"gpt2viz/model/mask.py", *TRIANGLES}
 

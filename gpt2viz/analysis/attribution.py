@@ -28,8 +28,8 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     weights, v = _mixed(trace, layer)
     with np.errstate(over="ignore", invalid="ignore"):  # the page says so of the run itself
         lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
-    found: Array = weights * lengths[:, None, :]
-    return found
+    weighted: Array = weights * lengths[:, None, :]
+    return weighted
 
 
 def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
@@ -100,13 +100,13 @@ def rollout(trace: Trace, layer: int) -> Array:
     mixes nothing. Raises ``PlaceError`` for a layer that the model doesn't have.
     """
     trace.stage("q", layer)  # raises where there is no such layer
-    kept: Array = np.eye(len(trace.tokens), dtype=np.float32)
-    mixed = kept
-    for below in range(layer + 1):
-        weights = trace.stage("weights", below)[0]
-        used = head_scale_factors(trace.edits, below, len(weights)) != 0
-        if used.any() and not attention_is_off(trace.edits, below):
-            mixed = (weights[used].mean(axis=0) + kept) / 2 @ mixed
+    identity: Array = np.eye(len(trace.tokens), dtype=np.float32)
+    mixed = identity
+    for n in range(layer + 1):
+        weights = trace.stage("weights", n)[0]
+        used = head_scale_factors(trace.edits, n, len(weights)) != 0
+        if used.any() and not attention_is_off(trace.edits, n):
+            mixed = (weights[used].mean(axis=0) + identity) / 2 @ mixed
     return mixed
 
 

@@ -26,7 +26,7 @@ from gpt2viz.run.forward import TURN
 
 
 def batch_scores(
-    network: GPT2, texts: Mapping[Read, Tensor], wanted: Iterable[Score]
+    network: GPT2, texts: Mapping[Read, Tensor], scores: Iterable[Score]
 ) -> dict[str, list[Scores]]:
     """Scores of every head, each on the rows of token ids (B, T) that it is measured on.
 
@@ -40,7 +40,7 @@ def batch_scores(
             batch_score(score, layer, ids[score.measured_on])
             for layer in weights[score.measured_on]
         ]
-        for score in wanted
+        for score in scores
     }
 
 
@@ -49,11 +49,11 @@ def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores
 
     NaN where none has it.
     """
-    found = np.stack(
+    by_text = np.stack(
         [score.measure(w, row) for w, row in zip(weights, ids, strict=True)]
     )  # (B, nh)
     with np.errstate(invalid="ignore"):
-        mean: Scores = np.nansum(found, axis=0) / (~np.isnan(found)).sum(axis=0)
+        mean: Scores = np.nansum(by_text, axis=0) / (~np.isnan(by_text)).sum(axis=0)
     return mean
 
 
@@ -65,16 +65,16 @@ def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
 
 def attention_weights(network: GPT2, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
-    found: list[Array] = []
+    weights: list[Array] = []
     taps = [network.get_submodule(f"h.{n}.attn.attend.weights") for n in range(len(network.h))]
     with TURN, torch.inference_mode(), ExitStack() as hooks:
         for tap in taps:
             handle = tap.register_forward_hook(
-                lambda _module, _args, out: found.append(out.float().cpu().numpy())
+                lambda _module, _args, out: weights.append(out.float().cpu().numpy())
             )
             hooks.callback(handle.remove)
         network(ids, explicit=True, last_only=True)
-    return found
+    return weights
 
 
 def token_losses(network: GPT2, ids: Tensor) -> NDArray[np.float32]:
@@ -106,7 +106,7 @@ class Measured(NamedTuple):
     again: float
 
 
-class Birth(NamedTuple):
+class Emergence(NamedTuple):
     """The number of the point at which a head is born, None for one without the habit, and its
     score at the end."""
 
@@ -130,12 +130,12 @@ def measured(model: Model) -> Measured | None:
     return Measured(scores, first, float(losses[half:].mean()) if half > 1 else float("nan"))
 
 
-def birth(scores: Scores) -> Birth:
+def emergence(scores: Scores) -> Emergence:
     """When a head is born, by its scores (P,) at the points of a training, in order."""
     last = float(scores[-1])
     if not last >= LEAST:  # nor where it is NaN
-        return Birth(None, last)
-    return Birth(int(np.flatnonzero(scores >= last / 2)[0]), last)
+        return Emergence(None, last)
+    return Emergence(int(np.flatnonzero(scores >= last / 2)[0]), last)
 
 
 def main_habit(last: Mapping[str, Scores], layer: int, head: int) -> str:
@@ -154,5 +154,5 @@ def partner(last: Mapping[str, Scores], layer: int, head: int) -> tuple[int, int
     if not back and layer:
         scores[layer:] = -1.0
     scores[layer, head] = -2.0
-    found = divmod(int(scores.argmax()), scores.shape[1])
-    return int(found[0]), int(found[1])
+    position = divmod(int(scores.argmax()), scores.shape[1])
+    return int(position[0]), int(position[1])

@@ -41,13 +41,13 @@ def moved_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple
 
     It ends before the first cell whose token is gone.
     """
-    found: list[Step] = []
+    result: list[Step] = []
     for step in steps:
         query, key = to(step.query), to(step.key)
         if query is None or key is None:
             break
-        found.append(step._replace(query=query, key=key))
-    return tuple(found)
+        result.append(step._replace(query=query, key=key))
+    return tuple(result)
 
 
 Doubles = NDArray[np.float64]
@@ -106,7 +106,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         stage: Array = trace.stage(key, layer, head)
         return stage
 
-    q, k, v = (one.astype(np.float64) for one in (of("q"), of("k"), of("v")))  # (T, hs)
+    q, k, v = (x.astype(np.float64) for x in (of("q"), of("k"), of("v")))  # (T, hs)
     products = q[i] * k[j]
     score = float(products.sum())
     divisor = math.sqrt(q.shape[1]) * trace.config.layer_divisor(layer)

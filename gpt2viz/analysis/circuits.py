@@ -78,7 +78,7 @@ def check_head(model: Model, layer: int, head: int) -> None:
 
 Eigenvalues = NDArray[np.complex128]
 
-#: Numbers in double precision that are held at a time, of what is as long as a vocabulary.
+#: Numbers in double precision that are held at a time, of arrays as long as a vocabulary.
 BLOCK = 4_000_000
 
 
@@ -128,7 +128,7 @@ class Foretold(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadCircuit:
-    """One head's weights, folded, and what follows from them: this module says what is taken how.
+    """One head's weights, folded, and the numbers that follow from them, as this module says.
 
     ``W_Q``, ``W_K`` and ``W_V`` are (C, hs), ``W_O`` is (hs, C); ``q_bias`` and ``k_bias`` (hs,)
     are TransformerLens' ``b_Q`` and ``b_K``. ``divisor`` is what scores are divided by before the
@@ -209,16 +209,16 @@ class HeadCircuit:
             _less_row_mean(scores / self.divisor, hidden)
             for scores in (self.scores(trace.token_ids), run_scores)
         )
-        one, other = (scores[1:][~hidden[1:]] for scores in (mine, run))
-        told = len(trace.token_ids) > 2 and np.isfinite(other).all()
-        if not told or one.std() == 0 or other.std() == 0:
+        predicted, actual = (scores[1:][~hidden[1:]] for scores in (mine, run))
+        comparable = len(trace.token_ids) > 2 and np.isfinite(actual).all()
+        if not comparable or predicted.std() == 0 or actual.std() == 0:
             return Foretold(mine, run, float("nan"))
-        return Foretold(mine, run, float(np.corrcoef(one, other)[0, 1]))
+        return Foretold(mine, run, float(np.corrcoef(predicted, actual)[0, 1]))
 
     @cached_property
     def by_distance(self) -> ByDistance:
         """The scores that places alone give, in scores that softmax takes: see ``ByDistance``."""
-        n = len(self.ends.places)
+        n = len(self.ends.positions)
         sums, squares = np.zeros(n), np.zeros(n)
         for queries, scores in self._of_places():
             for query, row in zip(queries, scores, strict=True):
@@ -232,7 +232,7 @@ class HeadCircuit:
     @cached_property
     def place_weights(self) -> PlaceWeights:
         """The weights that places alone would give, with the mask on: see ``PlaceWeights``."""
-        n = len(self.ends.places)
+        n = len(self.ends.positions)
         by_distance, first = np.zeros(n), 0.0
         for queries, scores in self._of_places():
             hidden = hidden_pairs(np.arange(n), True, queries=slice(queries.start, queries.stop))
@@ -254,7 +254,7 @@ class HeadCircuit:
 
     def _of_places(self) -> Iterator[tuple[range, Numbers]]:
         """Scores of some queries with every place as a key, less the mean over these, in turn."""
-        x = self.ends.places  # (n_positions, C)
+        x = self.ends.positions  # (n_positions, C)
         k = x @ self.W_K / self.divisor
         k = k - k.mean(axis=0)
         for queries in _blocks(len(x), len(x)):
@@ -264,10 +264,10 @@ class HeadCircuit:
         return (
             f"HeadCircuit: layer {self.layer}, head {self.head}, copying "
             f"{self.copying_score:+.2f}, matching {self.matching_score:+.2f}, by places alone "
-            f"{self._places()}"
+            f"{self._offset_weight()}"
         )
 
-    def _places(self) -> str:
+    def _offset_weight(self) -> str:
         weight = self.place_weights.by_distance[self.offset]
         return f"{weight:.2f} on the key {pluralize(self.offset, 'tokens')} back"
 
@@ -303,13 +303,13 @@ class Ends:
     def __init__(self, model: Model) -> None:
         network = model.network
         self._embedding, self._unembedding = read_only(network.wte.weight), model.unembedding
-        self._positions = double(network.wpe.weight)  # (n_positions, C)
+        self._wpe = double(network.wpe.weight)  # (n_positions, C)
         self._gain = double(network.ln_f.weight)  # (C,)
         self._eps = model.config.layer_norm_epsilon
 
     def normed(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
         """Tokens as ln_1 leaves them before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
-        n_vocab, n_places, T = len(self._embedding), len(self._positions), len(token_ids)
+        n_vocab, n_places, T = len(self._embedding), len(self._wpe), len(token_ids)
         for token in token_ids:
             if not 0 <= token < n_vocab:
                 raise PlaceError(f"no token {token}: the vocabulary has 0 to {n_vocab - 1}")
@@ -317,18 +317,18 @@ class Ends:
         if placed:
             if T > n_places:
                 raise ContextError(T, n_places)
-            x += self._positions[:T]
+            x += self._wpe[:T]
         return self._norm(x)
 
     @cached_property
-    def places(self) -> Numbers:
+    def positions(self) -> Numbers:
         """The position embeddings alone as ln_1 leaves them: (n_positions, C)."""
-        return self._norm(self._positions)
+        return self._norm(self._wpe)
 
-    def as_keys(self, wanted: Numbers) -> Numbers:
+    def as_keys(self, direction: Numbers) -> Numbers:
         """Each token's share of a direction (C,), less their mean: (n_vocab,)."""
-        found = [self._norm(rows) @ wanted for rows in _doubled(self._embedding)]
-        return _centred(np.concatenate(found))
+        shares = [self._norm(rows) @ direction for rows in _doubled(self._embedding)]
+        return _centred(np.concatenate(shares))
 
     def logits(self, wrote: Numbers) -> Numbers:
         """The addition of an output (C,) to each logit, less their mean: (n_vocab,)."""
@@ -337,7 +337,7 @@ class Ends:
 
     @cached_property
     def to_logits(self) -> Numbers:
-        """From what is written to what is embedded, summed over the vocabulary: W_U W_E, (C, C)."""
+        """From the stream's end to its start, summed over the vocabulary: W_U W_E, (C, C)."""
         return self._gain[:, None] * _moments(self._unembedding, self._embedding)
 
     @cached_property
@@ -351,16 +351,16 @@ class Ends:
         return normed
 
 
-def _moments(one: Array, other: Array) -> Numbers:
+def _moments(left: Array, right: Array) -> Numbers:
     """Σ (a − mean a) bᵀ over the rows a, b of two matrices (n_vocab, C): (C, C)."""
-    C = one.shape[1]
+    C = left.shape[1]
     products, a_sum, b_sum = np.zeros((C, C)), np.zeros(C), np.zeros(C)
-    for a, b in zip(_doubled(one), _doubled(other), strict=True):
+    for a, b in zip(_doubled(left), _doubled(right), strict=True):
         products += a.T @ b
         a_sum += a.sum(axis=0)
         b_sum += b.sum(axis=0)
-    found: Numbers = products - np.outer(a_sum, b_sum) / len(one)
-    return found
+    moments: Numbers = products - np.outer(a_sum, b_sum) / len(left)
+    return moments
 
 
 def _doubled(matrix: Array) -> Iterator[Numbers]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, largest
 from gpt2viz.errors import ArgumentError
-from gpt2viz.run.stages import Place, StageName
+from gpt2viz.run.stages import Site, StageName
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
@@ -51,17 +51,17 @@ def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
     that words that changed places are found too.
     """
     left, right = list(range(len(a))), list(range(len(b)))
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     while True:
         pairs = align([a[n] for n in left], [b[n] for n in right])
         met = [
             (left[p.a], right[p.b]) for p in pairs if p.same and p.a is not None and p.b is not None
         ]
         if not met:
-            return tuple(sorted(found))
-        found += met
-        left = [n for n in left if n not in {one for one, _ in met}]
-        right = [n for n in right if n not in {other for _, other in met}]
+            return tuple(sorted(result))
+        result += met
+        left = [n for n in left if n not in {in_a for in_a, _ in met}]
+        right = [n for n in right if n not in {in_b for _, in_b in met}]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +73,12 @@ class Path:
     where they are the same to the last digit.
     """
 
-    places: tuple[Place, ...]
+    sites: tuple[Site, ...]
     cosine: Numbers
     difference: Numbers
 
 
-def stream_places(n_layer: int) -> tuple[Place, ...]:
+def stream_sites(n_layer: int) -> tuple[Site, ...]:
     """The places of the residual stream: at the start, then after every layer's two parts."""
     layers = range(n_layer)
     parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
@@ -86,13 +86,13 @@ def stream_places(n_layer: int) -> tuple[Place, ...]:
     return (("token_embedding", None), ("embedding", None), *after)
 
 
-def addition_places(n_layer: int) -> tuple[Place, ...]:
+def addition_sites(n_layer: int) -> tuple[Site, ...]:
     """The places of what every layer's attention and MLP add to the stream."""
     parts: tuple[StageName, ...] = ("attention_output", "mlp_output")
     return tuple((key, n) for n in range(n_layer) for key in parts)
 
 
-def path(a: Trace, b: Trace, at: tuple[int, int], places: Sequence[Place]) -> Path:
+def path(a: Trace, b: Trace, at: tuple[int, int], sites: Sequence[Site]) -> Path:
     """Compare token ``at[0]`` of one run with token ``at[1]`` of another, place by place.
 
     In double precision from the runs' float32. Raises ``PlaceError`` for a token that isn't
@@ -100,24 +100,24 @@ def path(a: Trace, b: Trace, at: tuple[int, int], places: Sequence[Place]) -> Pa
     """
     if a.config.n_embd != b.config.n_embd:
         raise ArgumentError(f"one run has {a.config.n_embd} channels, the other {b.config.n_embd}")
-    vectors = [(_vector(a, place, at[0]), _vector(b, place, at[1])) for place in places]
+    vectors = [(_vector(a, site, at[0]), _vector(b, site, at[1])) for site in sites]
     return Path(
-        tuple(places),
-        np.array([_cosine(one, other) for one, other in vectors]),
-        np.array([np.abs(one - other).max() for one, other in vectors]),
+        tuple(sites),
+        np.array([_cosine(x, y) for x, y in vectors]),
+        np.array([np.abs(x - y).max() for x, y in vectors]),
     )
 
 
-def _vector(trace: Trace, place: Place, position: int) -> Numbers:
-    vector: Numbers = trace.stage(*place)[0, position].astype(np.float64)
+def _vector(trace: Trace, site: Site, position: int) -> Numbers:
+    vector: Numbers = trace.stage(*site)[0, position].astype(np.float64)
     return vector
 
 
-def _cosine(one: Numbers, other: Numbers) -> float:
-    if np.array_equal(one, other):  # the same to the last digit: 1, without rounding
+def _cosine(x: Numbers, y: Numbers) -> float:
+    if np.array_equal(x, y):  # the same to the last digit: 1, without rounding
         return 1.0
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) / lengths if lengths else float("nan")
+    lengths = float(np.linalg.norm(x) * np.linalg.norm(y))
+    return float(x @ y) / lengths if lengths else float("nan")
 
 
 def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) -> Numbers:
@@ -129,12 +129,12 @@ def largest_differences(a: Trace, b: Trace, matches: Sequence[tuple[int, int]]) 
     n_layer = min(a.config.n_layer, b.config.n_layer)
     n_head = min(a.config.n_head, b.config.n_head)
     left, right = (np.ix_(side, side) for side in zip(*matches, strict=True))
-    found = np.empty((n_layer, n_head))
+    result = np.empty((n_layer, n_head))
     for layer in range(n_layer):
-        one, other = (run.stage("weights", layer)[0] for run in (a, b))
+        of_a, of_b = (run.stage("weights", layer)[0] for run in (a, b))
         for head in range(n_head):
-            found[layer, head] = np.abs(other[head][right] - one[head][left]).max()
-    return found
+            result[layer, head] = np.abs(of_b[head][right] - of_a[head][left]).max()
+    return result
 
 
 class Nearest(NamedTuple):
@@ -144,7 +144,7 @@ class Nearest(NamedTuple):
     cosine: Numbers
 
 
-def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> Nearest:
+def nearest(trace: Trace, position: int, sites: Sequence[Site], top: int) -> Nearest:
     """The tokens whose rows of the unembedding point most the way a token's vector does.
 
     At each place, by cosine similarity, best first; rows of zeros, as in a table that was only
@@ -153,7 +153,7 @@ def nearest(trace: Trace, position: int, places: Sequence[Place], top: int) -> N
     """
     lengths: Array = np.linalg.norm(trace.unembedding, axis=1)
     lengths[lengths == 0] = np.nan
-    vectors = np.stack([_vector(trace, place, position) for place in places])  # (S, C)
+    vectors = np.stack([_vector(trace, site, position) for site in sites])  # (S, C)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosine = vectors.astype(np.float32) @ trace.unembedding.T / lengths  # (S, n_vocab)
     ids = np.stack([largest(row, top) for row in cosine])

@@ -89,9 +89,9 @@ class Composition:
 
     def edge(self, sender: tuple[int, int], receiver: tuple[int, int], into: Into) -> Edge:
         """All numbers of one pair."""
-        place = (*sender, *receiver)
+        index = (*sender, *receiver)
         measures = (self.ratio, self.ratio_z, self.kernel, self.kernel_z)
-        return Edge(sender, receiver, into, *(float(one[into][place]) for one in measures))
+        return Edge(sender, receiver, into, *(float(measure[into][index]) for measure in measures))
 
     def strongest(
         self,
@@ -101,13 +101,13 @@ class Composition:
         into: Iterable[Into] = ("q", "k", "v"),
     ) -> tuple[Edge, ...]:
         """The ``n`` pairs furthest above chance by the kernel's z, of all or ``of`` one head."""
-        found: list[tuple[float, Edge]] = []
+        ranked: list[tuple[float, Edge]] = []
         for way in into:
             z = self.kernel_z[way]
             for a, b, c, d in np.argwhere(z > 0).tolist():
                 if of in (None, (a, b), (c, d)):
-                    found.append((-float(z[a, b, c, d]), self.edge((a, b), (c, d), way)))
-        return tuple(edge for _, edge in sorted(found)[:n])
+                    ranked.append((-float(z[a, b, c, d]), self.edge((a, b), (c, d), way)))
+        return tuple(edge for _, edge in sorted(ranked)[:n])
 
     def __repr__(self) -> str:
         pairs = int(np.isfinite(self.kernel["q"]).sum())
@@ -123,7 +123,7 @@ def composition(
     ``progress`` hears after each layer what share is done; an exception that it raises ends this.
     """
     n_layer, nh = model.config.n_layer, model.config.n_head
-    found = [
+    measures = [
         {way: np.full((n_layer, nh, n_layer, nh), np.nan) for way in get_args(Into)}
         for _measure in _Measured._fields
     ]
@@ -132,11 +132,11 @@ def composition(
         for way in get_args(Into) if layer else ():
             reads = _reads(model, layer, way)
             for n, sender in enumerate(wrote):
-                for measure, values in zip(found, _measured(sender, reads), strict=True):
+                for measure, values in zip(measures, _measured(sender, reads), strict=True):
                     measure[way][n, :, layer] = values
         wrote.append(_writes(model, layer))
         progress((layer + 1) ** 2 / n_layer**2)
-    return Composition(*found)
+    return Composition(*measures)
 
 
 class _Measured(NamedTuple):
@@ -160,10 +160,10 @@ class _Side:
     def overlap(self, other: _Side) -> Numbers:
         """‖Aᵀ B‖² of every two: (nh, nh)."""
         nh, C, hs = self.matrices.shape
-        one = self.matrices.transpose(0, 2, 1).reshape(nh * hs, C)
-        two = other.matrices.transpose(1, 0, 2).reshape(C, nh * hs)
-        found: Numbers = np.square(one @ two).reshape(nh, hs, nh, hs).sum(axis=(1, 3))
-        return found
+        rows = self.matrices.transpose(0, 2, 1).reshape(nh * hs, C)
+        columns = other.matrices.transpose(1, 0, 2).reshape(C, nh * hs)
+        overlap: Numbers = np.square(rows @ columns).reshape(nh, hs, nh, hs).sum(axis=(1, 3))
+        return overlap
 
     def z(self, other: _Side, overlap: Numbers) -> Numbers:
         """An overlap's distance from its mean over all rotations R of ‖Aᵀ R B‖², in standard
@@ -176,8 +176,8 @@ class _Side:
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.outer(self.total, other.total) / n
             variance = np.outer(self._uneven(n), other._uneven(n)) * 2 / ((n - 1) * (n + 2))
-            found: Numbers = (overlap - mean) / np.sqrt(variance)
-        return np.where(variance > 0, found, np.nan)
+            z: Numbers = (overlap - mean) / np.sqrt(variance)
+        return np.where(variance > 0, z, np.nan)
 
     def _uneven(self, n: int) -> Numbers:
         """tr S² − (tr S)²/n, 0 where S is the same in every direction: (nh,)."""
@@ -238,8 +238,8 @@ def _half(here: Numbers, beyond: Numbers) -> Numbers:
 def _basis(matrix: Numbers) -> Numbers:
     """An orthonormal basis of what the columns span (C, hs), filled up with zeros."""
     basis, sizes, _ = np.linalg.svd(matrix, full_matrices=False)
-    kept: Numbers = basis * (sizes > _TINY * sizes[0])
-    return kept
+    nonzero: Numbers = basis * (sizes > _TINY * sizes[0])
+    return nonzero
 
 
 #: How probable chance is to lift even one of a model's pairs above the limit, were z normal.
@@ -259,7 +259,7 @@ class EdgeName(NamedTuple):
 
 
 class Wired(NamedTuple):
-    """The edges above chance: the strongest ``edges`` of so many ``above``, the strongest first.
+    """The strongest ``edges`` above chance, the strongest first; ``above`` counts all of those.
 
     ``limit`` is the z that each exceeds, NaN where there are no pairs. ``pairs`` counts all that
     were compared: every two heads, thrice.
@@ -289,15 +289,15 @@ class Carried(NamedTuple):
 
 def parse_edge(text: str) -> EdgeName:
     """Read "0.0:1.4:k". Raises ``ValueError`` for what is none."""
-    found = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
-    if not found:
+    match = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
+    if not match:
         raise ValueError(text)
-    a, b, c, d = map(int, found.groups()[:4])
-    return EdgeName((a, b), (c, d), cast(Into, found[5]))
+    a, b, c, d = map(int, match.groups()[:4])
+    return EdgeName((a, b), (c, d), cast(Into, match[5]))
 
 
 def wired(
-    found: Composition,
+    composition: Composition,
     by: Measure = "kernel",
     into: Iterable[Into] = ("q", "k", "v"),
     most: int = 20,
@@ -307,22 +307,22 @@ def wired(
     The limit is Bonferroni's: a z that of all the pairs of a model not one exceeds by chance but
     with probability ``CHANCE``, if z is normal. It is the same whichever ways ``into`` are shown.
     """
-    every = found.kernel_z if by == "kernel" else found.ratio_z
+    every = composition.kernel_z if by == "kernel" else composition.ratio_z
     pairs = sum(int(np.isfinite(z).sum()) for z in every.values())
     if not pairs:
         return Wired((), 0, float("nan"), 0)
     limit = NormalDist().inv_cdf(1 - CHANCE / pairs)
     above = [
-        (-float(every[way][place]), place, way)
+        (-float(every[way][index]), index, way)
         for way in into
-        for place in map(tuple, np.argwhere(every[way] > limit).tolist())
+        for index in map(tuple, np.argwhere(every[way] > limit).tolist())
     ]
     strongest = sorted(above)[:most]
-    edges = tuple(found.edge((a, b), (c, d), way) for _, (a, b, c, d), way in strongest)
+    edges = tuple(composition.edge((a, b), (c, d), way) for _, (a, b, c, d), way in strongest)
     return Wired(edges, len(above), limit, pairs)
 
 
-def copying_edge(found: Composition, habits: Mapping[str, Scores]) -> Edge | None:
+def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge | None:
     """The edge that copying is made of: into the keys of the strongest induction head, from the
     strongest head of a lower layer that looks one token back (Elhage et al. 2021).
 
@@ -337,7 +337,7 @@ def copying_edge(found: Composition, habits: Mapping[str, Scores]) -> Edge | Non
     if not np.isfinite(lower).any():
         return None
     sender = np.unravel_index(np.nanargmax(lower), lower.shape)
-    return found.edge((int(sender[0]), int(sender[1])), (int(layer) + 1, int(head)), "k")
+    return composition.edge((int(sender[0]), int(sender[1])), (int(layer) + 1, int(head)), "k")
 
 
 def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) -> Carried:
@@ -415,8 +415,8 @@ class VirtualHead:
             trace.stage("weights", *head).astype(np.float64)
             for head in (self.sender, self.receiver)
         )
-        found: Numbers = second @ first
-        return found
+        pattern: Numbers = second @ first
+        return pattern
 
     def __repr__(self) -> str:
         (a, b), (c, d) = self.sender, self.receiver
@@ -429,11 +429,11 @@ def virtual_head(model: Model, sender: tuple[int, int], receiver: tuple[int, int
     Raises ``PlaceError`` for a head that isn't there, ``ArgumentError`` for a receiver whose layer
     isn't later.
     """
-    one, other = head_circuit(model, *sender), head_circuit(model, *receiver)
+    first, second = head_circuit(model, *sender), head_circuit(model, *receiver)
     if receiver[0] <= sender[0]:
         raise ArgumentError(
             f"head {receiver[0]}.{receiver[1]} reads before head {sender[0]}.{sender[1]} has "
             "written"
         )
-    both = replace(one, W_O=one.W_O @ other.W_V @ other.W_O)
+    both = replace(first, W_O=first.W_O @ second.W_V @ second.W_O)
     return VirtualHead(sender, receiver, both)

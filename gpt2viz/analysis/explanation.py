@@ -27,7 +27,7 @@ from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_f
 from gpt2viz.run.stages import stream_before
 from gpt2viz.run.trace import Trace, check_run
 
-Places = Sequence[int] | NDArray[np.int64]
+Positions = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
 PartKind = Literal["token", "position", "head", "bias", "mlp", "constant"]
 
@@ -89,10 +89,10 @@ class ScoreExplanation:
         edit switched off has zeros. Raises ``ArgumentError`` for a part that is no head, and for a
         head whose output is a mean, which it read from no token of this text.
         """
-        place = self.key if side == "key" else self.query
-        by_token = self._stream.opened(side, place, self._head_of(name))  # (T, hs)
-        found: Numbers = by_token @ (self._q if side == "key" else self._k).T
-        return found
+        position = self.key if side == "key" else self.query
+        by_token = self._stream.opened(side, position, self._head_of(name))  # (T, hs)
+        opened: Numbers = by_token @ (self._q if side == "key" else self._k).T
+        return opened
 
     def _head_of(self, name: str) -> tuple[int, int]:
         heads = [part for part in self.names if part.kind == "head"]
@@ -173,9 +173,9 @@ class RowExplanation:
         if query_part is None and key_part is None:
             raise ArgumentError("name a part of the query, of the key, or one of each")
         n = self.row_of(key)
-        asked = self._q.sum(axis=0) if query_part is None else self._q[self._place_of(query_part)]
-        place = None if key_part is None else self._place_of(key_part)
-        return float(self._softmax(self.scores - self._stream.along(self.keys, asked, place))[n])
+        query = self._q.sum(axis=0) if query_part is None else self._q[self._index_of(query_part)]
+        part = None if key_part is None else self._index_of(key_part)
+        return float(self._softmax(self.scores - self._stream.along(self.keys, query, part))[n])
 
     def ablated_part_weight(self, key: int, part: str) -> float:
         """The weight that ``key`` would have if a part had written nothing, LayerNorm's scale held.
@@ -183,10 +183,10 @@ class RowExplanation:
         The row's softmax without the part in the query and in every key. Raises what
         ``ablated_weight`` does.
         """
-        n, place = self.row_of(key), self._place_of(part)
-        of_query = self._stream.along(self.keys, self._q[place])  # (S,)
-        rest = self._q.sum(axis=0) - self._q[place]  # what both share is taken once
-        less = of_query + self._stream.along(self.keys, rest, place)
+        n, index = self.row_of(key), self._index_of(part)
+        of_query = self._stream.along(self.keys, self._q[index])  # (S,)
+        rest = self._q.sum(axis=0) - self._q[index]  # what both share is taken once
+        less = of_query + self._stream.along(self.keys, rest, index)
         return float(self._softmax(self.scores - less)[n])
 
     def by_token(
@@ -207,12 +207,12 @@ class RowExplanation:
 
     def row_of(self, key: int) -> int:
         """The place of a key among ``keys``. Raises ``PlaceError`` as ``table`` does."""
-        found = np.flatnonzero(self.keys == key)
-        if not found.size:
+        rows = np.flatnonzero(self.keys == key)
+        if not rows.size:
             raise PlaceError(f"query {self.query} doesn't see key {key}")
-        return int(found[0])
+        return int(rows[0])
 
-    def _place_of(self, part: str) -> int:
+    def _index_of(self, part: str) -> int:
         if part not in self.names:
             raise ArgumentError(f"there is no part {part!r}; there are: {' · '.join(self.names)}")
         return self.names.index(part)
@@ -264,12 +264,12 @@ class _Stream:
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
         self.names = _parts(layer, model.config.n_head)
 
-    def check(self, *places: int) -> None:
+    def check(self, *positions: int) -> None:
         """Raise ``PlaceError`` for a token that isn't there."""
         T = len(self.trace.token_ids)
-        for place in places:
-            if not 0 <= place < T:
-                raise PlaceError(f"no token {place}: this text has tokens 0 to {T - 1}")
+        for position in positions:
+            if not 0 <= position < T:
+                raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
 
     def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
         """A score, of a query whose parts ``q`` (n, hs) are known."""
@@ -279,11 +279,11 @@ class _Stream:
             self.layer, self.head, query, key, names, q @ k.T, score, self, q, k
         )
 
-    def mean_parts(self, side: Side, places: Places) -> Numbers:
+    def mean_parts(self, side: Side, positions: Positions) -> Numbers:
         """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
         reading, constant = self.reading(side)
         shares = np.zeros(len(self.trace.token_ids))
-        shares[places] = 1 / self.scale(places) / len(places)
+        shares[positions] = 1 / self.scale(positions) / len(positions)
         return np.vstack([self._mixed(shares) @ reading, constant])
 
     def _mixed(self, shares: Numbers) -> Numbers:
@@ -299,27 +299,27 @@ class _Stream:
         mixed.append(sum_of(trace.stage("position_embedding")))
         for n in range(self.layer):
             W_O, b_O = self._merging(n)
-            heads = trace.mixed_outputs(n, shares)  # (nh, hs)
+            heads = trace.weighted_head_outputs(n, shares)  # (nh, hs)
             mixed += [z @ merging for z, merging in zip(heads, W_O, strict=True)]
             mixed += [shares.sum() * b_O, sum_of(trace.stage("mlp_output", n)[0])]
         return np.array(mixed)
 
-    def along(self, places: Places, asked: Numbers, part: int | None = None) -> Numbers:
+    def along(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
         """A part's addition to q·k in the keys at some places, of a query's (hs,): (P,).
 
         The part is given by its place in ``names``; None is the run's whole key.
         """
         if part is None:
-            k = self.trace.stage("k", self.layer, self.head)[places]  # (P, hs)
-            whole: Numbers = k.astype(np.float64) @ asked
+            k = self.trace.stage("k", self.layer, self.head)[positions]  # (P, hs)
+            whole: Numbers = k.astype(np.float64) @ query
             return whole
         reading, constant = self.reading("key")
         if self.names[part].kind == "constant":
-            return np.full(len(places), constant @ asked)
-        added: Numbers = self._written(self.names[part], places, reading @ asked)
-        return added / self.scale(places)
+            return np.full(len(positions), constant @ query)
+        added: Numbers = self._written(self.names[part], positions, reading @ query)
+        return added / self.scale(positions)
 
-    def _written(self, part: Part, places: Places, direction: Numbers) -> Numbers:
+    def _written(self, part: Part, positions: Positions, direction: Numbers) -> Numbers:
         """The writing of a part at some places, along a direction of the stream (C,): (P,)."""
         trace = self.trace
         if part.kind == "head":
@@ -327,12 +327,12 @@ class _Stream:
             wrote = trace.stage("head_output", layer, head)
             direction = self._merging(layer)[0][head] @ direction  # (hs,)
         elif part.kind == "bias":
-            return np.full(len(places), self._merging(part.layer or 0)[1] @ direction)
+            return np.full(len(positions), self._merging(part.layer or 0)[1] @ direction)
         elif part.kind == "mlp":
             wrote = trace.stage("mlp_output", part.layer)[0]
         else:
             wrote = trace.stage(f"{part.kind}_embedding").reshape(len(trace.token_ids), -1)
-        along: Numbers = wrote[places].astype(np.float64) @ direction
+        along: Numbers = wrote[positions].astype(np.float64) @ direction
         return along
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
@@ -341,37 +341,37 @@ class _Stream:
         W_O, b_O = map(double, self.model.merging(layer))
         return on * W_O, on * b_O
 
-    def opened(self, side: Side, place: int, writer: tuple[int, int]) -> Numbers:
+    def opened(self, side: Side, position: int, writer: tuple[int, int]) -> Numbers:
         """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
         layer, head = writer
         trace, edits = self.trace, self.trace.edits
         factor = float(head_scale_factors(edits, layer, self.model.config.n_head)[head])
-        output = trace.stage("head_output", layer, head)[place]
+        output = trace.stage("head_output", layer, head)[position]
         if attention_is_off(edits, layer):
             factor = 0.0
         elif factor == 0 and output.any():
             raise ArgumentError(
                 f"head {layer}.{head} puts out a mean: it read no token of this text"
             )
-        weights = trace.weights_of_queries(layer, slice(place, place + 1))[head, 0]  # (T,)
+        weights = trace.weights_of_queries(layer, slice(position, position + 1))[head, 0]  # (T,)
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
         W_O = double(self.model.merging(layer)[0])[head]  # (hs, C)
-        by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([place])
+        by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([position])
         return by_token
 
-    def by_token(self, key: int, asked: Numbers, carried: Mapping[Part, Array]) -> Numbers:
+    def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for what a query asks (hs,)."""
-        wanted = self.reading("key")[0] @ asked / self.scale([key])[0]  # (C,)
-        along = np.zeros_like(wanted)
+        direction = self.reading("key")[0] @ query / self.scale([key])[0]  # (C,)
+        along = np.zeros_like(direction)
         for part, weights in carried.items():
             if part.kind == "token":
-                along += wanted
+                along += direction
                 continue
             layer, head = part.of_head
             shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
             factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
-            written = self._merging(layer)[0][head] @ wanted  # (hs,)
+            written = self._merging(layer)[0][head] @ direction  # (hs,)
             along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
         embedding = self.model.network.wte.weight.detach().cpu().numpy()  # (n_vocab, C)
         added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
@@ -381,9 +381,9 @@ class _Stream:
         """W_Q or W_K of the head, folded (C, hs), and what is read whatever was written (hs,)."""
         return reading(self.model, self.layer, self.head, "k" if side == "key" else "q")
 
-    def scale(self, places: Places) -> Numbers:
+    def scale(self, positions: Positions) -> Numbers:
         """The σ of ln_1 at some places of this run: (P,)."""
-        return self._scales[places]
+        return self._scales[positions]
 
     @cached_property
     def _scales(self) -> Numbers:

@@ -58,19 +58,19 @@ class FewestHeads:
 
     def words(self, share: float = 0.9) -> str:
         """Name the heads that keep a ``share`` of the answer, in a sentence; "" before the end."""
-        if (kept := self.keeping(share)) is None:
+        if (heads := self.keeping(share)) is None:
             return ""
-        left = 100 * self.faithfulness[self.n_heads - len(kept)]
+        left = 100 * self.faithfulness[self.n_heads - len(heads)]
         this = f"{left:.0f} % of what tells both texts apart"
-        if not kept:
+        if not heads:
             return f"Without any of its {self.n_heads} heads the model keeps {this}."
-        few = f"{pluralize(len(kept), 'heads')} of {self.n_heads} keep{'s' * (len(kept) == 1)}"
-        return f"{few} {this}: {', '.join(f'{layer}.{head}' for layer, head in kept)}."
+        few = f"{pluralize(len(heads), 'heads')} of {self.n_heads} keep{'s' * (len(heads) == 1)}"
+        return f"{few} {this}: {', '.join(f'{layer}.{head}' for layer, head in heads)}."
 
     def __repr__(self) -> str:
-        kept = self.keeping()
-        found = "not at its end" if kept is None else f"{len(kept)} keep 90 % of the answer"
-        return f"FewestHeads: {len(self.given_up)} of {self.n_heads} heads given up, {found}"
+        heads = self.keeping()
+        result = "not at its end" if heads is None else f"{len(heads)} keep 90 % of the answer"
+        return f"FewestHeads: {len(self.given_up)} of {self.n_heads} heads given up, {result}"
 
 
 def fewest_heads(
@@ -107,9 +107,9 @@ def fewest_heads(
         nonlocal tried
         tried += n
         if progress is not None:
-            progress(found(), 2 * tried / (n_heads * (n_heads + 1)))
+            progress(result(), 2 * tried / (n_heads * (n_heads + 1)))
 
-    def found() -> FewestHeads:
+    def result() -> FewestHeads:
         return FewestHeads(runs.answer, n_heads, tuple(given_up), np.array(faithfulness))
 
     while len(given_up) < n_heads:
@@ -117,7 +117,7 @@ def fewest_heads(
         circuit.gone[head] = True
         given_up.append(head)
         faithfulness.append(share)
-    return found()
+    return result()
 
 
 class _Circuit(NamedTuple):
@@ -132,28 +132,28 @@ class _Circuit(NamedTuple):
     whole: float
 
     def least_missed(self, tell: Callable[[int], None]) -> tuple[Head, float]:
-        """The head without which the faithfulness is nearest to 1, and what it is then.
+        """The head without which the faithfulness is nearest to 1, and that faithfulness.
 
         ``tell`` is called with the number of heads of each batch.
         """
-        streams, found = self._streams(), dict[Head, float]()
+        streams, faithfulness = self._streams(), dict[Head, float]()
         for layer, gone in enumerate(self.gone):
             left = [int(head) for head in torch.nonzero(~gone)]
             rows = max(1, AT_ONCE // (2 * streams[layer].shape[1]))
             for start in range(0, len(left), rows):
                 some = left[start : start + rows]
                 shares = self._without(layer, some, streams[layer])
-                found |= zip(((layer, head) for head in some), shares, strict=True)
+                faithfulness |= zip(((layer, head) for head in some), shares, strict=True)
                 tell(len(some))
-        least = min(found, key=lambda head: abs(found[head] - 1))
-        return least, found[least]
+        least = min(faithfulness, key=lambda head: abs(faithfulness[head] - 1))
+        return least, faithfulness[least]
 
     def _streams(self) -> list[Tensor]:
         """The streams of both texts before every layer: (2, T, C) each."""
-        found: list[Tensor] = []
+        streams: list[Tensor] = []
 
         def listen(made: Tensor) -> Tensor:
-            found.append(made)
+            streams.append(made)
             return made
 
         layers = range(len(self.means))
@@ -163,7 +163,7 @@ class _Circuit(NamedTuple):
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
         )
         self._run(0, first, [*self._changes(layers), *heard])
-        return [first, *found]
+        return [first, *streams]
 
     def _without(self, layer: int, heads: Sequence[int], streams: Tensor) -> list[float]:
         """The faithfulness where each of some heads of a layer is gone as well: one batch."""
@@ -176,12 +176,12 @@ class _Circuit(NamedTuple):
             streams.repeat(len(heads), 1, 1),
             [self._change(layer, both), *self._changes(later)],
         )
-        return [float(one) for one in apart(logits, self.runs.answer) / self.whole]
+        return [float(difference) for difference in apart(logits, self.runs.answer) / self.whole]
 
-    def _run(self, layer: int, streams: Tensor, wanted: Sequence[tuple[str, Change]]) -> Array:
+    def _run(self, layer: int, streams: Tensor, changes: Sequence[tuple[str, Change]]) -> Array:
         """The last logits (B, n_vocab) of runs that go on from streams before a layer."""
         into, model = self.runs.into, self.runs.model
-        return run_from(model, layer, streams, wanted, causal=into.causal, explicit=False)
+        return run_from(model, layer, streams, changes, causal=into.causal, explicit=False)
 
     def _changes(self, layers: Sequence[int]) -> list[tuple[str, Change]]:
         return [self._change(n, self.gone[n][None]) for n in layers if self.gone[n].any()]

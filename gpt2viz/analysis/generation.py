@@ -49,13 +49,13 @@ def draw(
     shares = sampling_distribution(
         trace.logits_at(-1), temperature=temperature, top_k=top_k, top_p=top_p
     )
-    place = np.random.default_rng([seed, len(trace.token_ids)]).random()
+    quantile = np.random.default_rng([seed, len(trace.token_ids)]).random()
     upto = shares.cumsum()
-    return int(np.searchsorted(upto, place * upto[-1], side="right"))
+    return int(np.searchsorted(upto, quantile * upto[-1], side="right"))
 
 
 def appraise(trace: Trace, token: int, position: int = -1) -> Choice:
-    """How probable the model found a token after the one at ``position``, by default the last."""
+    """The model's probability of a token after that at ``position``, by default the last."""
     logits = trace.logits_at(position)
     log_probability = log_softmax(logits)[token]
     rank = 1 + int((logits > logits[token]).sum())

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpt2viz.analysis.comparison import stream_places
+from gpt2viz.analysis.comparison import stream_sites
 from gpt2viz.analysis.sampling import CHUNK
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
@@ -34,14 +34,14 @@ Numbers = NDArray[np.float64]
 class LogitLens:
     """The model's predictions if the stream stopped at each of S places.
 
-    ``places`` are (stage key, layer): the embedding, then after attention and after the MLP of
+    ``sites`` are (stage key, layer): the embedding, then after attention and after the MLP of
     every layer. ``positions`` are the P tokens asked for. The arrays are (S, P): ``top`` the
     vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
     distribution in bits, and ``rank`` the place of ``answer`` (P,), the model's own token at the
     end of the stream unless others were asked for: 1 is first.
     """
 
-    places: tuple[tuple[str, int | None], ...]
+    sites: tuple[tuple[str, int | None], ...]
     positions: tuple[int, ...]
     top: NDArray[np.int64]
     probability: Numbers
@@ -73,31 +73,31 @@ def logit_lens(
     """
     check_run(trace, model)
     T = len(trace.token_ids)
-    asked = list(range(T) if positions is None else positions)
-    for position in asked:
-        _inside(position, -T, T, "position")
-    places = stream_places(model.config.n_layer)[1:]  # not the token without its position
-    shape = (len(places), len(asked))
+    chosen = list(range(T) if positions is None else positions)
+    for position in chosen:
+        _index(position, T)
+    sites = stream_sites(model.config.n_layer)[1:]  # not the token without its position
+    shape = (len(sites), len(chosen))
     top, rank = np.empty(shape, np.int64), np.empty(shape, np.int64)
     probability, entropy = np.empty(shape), np.empty(shape)
-    given = [0] * len(asked) if answers is None else [token_id(model, one) for one in answers]
+    given = [0] * len(chosen) if answers is None else [token_id(model, token) for token in answers]
     answer = np.array(given, np.int64)
-    if len(answer) != len(asked):
-        raise ArgumentError(f"{len(asked)} positions need as many answers, not {len(answer)}")
-    at_a_time = max(1, CHUNK // len(places))
-    for start in range(0, len(asked), at_a_time):
+    if len(answer) != len(chosen):
+        raise ArgumentError(f"{len(chosen)} positions need as many answers, not {len(answer)}")
+    at_a_time = max(1, CHUNK // len(sites))
+    for start in range(0, len(chosen), at_a_time):
         some = slice(start, start + at_a_time)
-        stream = np.stack([trace.stage(*place)[0, asked[some]] for place in places])  # (S, P, C)
+        stream = np.stack([trace.stage(*site)[0, chosen[some]] for site in sites])  # (S, P, C)
         logits = _read(model, stream)  # (S, P, n_vocab)
         if answers is None:
             answer[some] = logits[-1].argmax(dim=-1).numpy()
-        followed = torch.from_numpy(answer[some])[None, :, None].expand(len(places), -1, 1)
+        followed = torch.from_numpy(answer[some])[None, :, None].expand(len(sites), -1, 1)
         logs = logits.log_softmax(dim=-1)
         best = logs.max(dim=-1)
         top[:, some], probability[:, some] = best.indices.numpy(), best.values.exp().numpy()
         entropy[:, some] = torch.special.entr(logs.exp()).sum(dim=-1).numpy() / np.log(2)
         rank[:, some] = 1 + (logits > logits.gather(2, followed)).sum(dim=-1).numpy()
-    return LogitLens(places, tuple(asked), top, probability, entropy, rank, answer)
+    return LogitLens(sites, tuple(chosen), top, probability, entropy, rank, answer)
 
 
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
@@ -172,7 +172,7 @@ def contributions(
     token = token_id(model, token)
     versus = None if versus is None else token_id(model, versus)
     T, network = len(trace.token_ids), model.network
-    position = _inside(position, -T, T, "position") % T
+    position = _index(position, T)
     u = double(network.lm_head.weight[token])
     if versus is not None:
         u = u - double(network.lm_head.weight[versus])
@@ -213,7 +213,7 @@ def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
     return written
 
 
-def _inside(value: int, start: int, stop: int, what: str) -> int:
-    if not start <= value < stop:
-        raise PlaceError(f"{what} {value} is outside {start} to {stop - 1}")
-    return value
+def _index(position: int, T: int) -> int:
+    if not -T <= position < T:
+        raise PlaceError(f"position {position} is outside {-T} to {T - 1}")
+    return position % T

@@ -37,29 +37,29 @@ Arrays = Mapping[str, NDArray[np.float64]]
 Progress = Callable[[float], object]
 
 #: The files whose code decides the numbers.
-_CODE = [Path(getfile(one)) for one in (HeadCircuit, composition, weight_scores)]
+_CODE = [Path(getfile(x)) for x in (HeadCircuit, composition, weight_scores)]
 
 _WAYS: tuple[Into, ...] = get_args(Into)
 
 
-def kept_scores(model: Model, progress: Progress) -> dict[str, Scores]:
+def cached_scores(model: Model, progress: Progress) -> dict[str, Scores]:
     """``weight_scores``, worked out once for the same weights."""
-    return dict(kept(model, "scores", lambda: weight_scores(model, progress)))
+    return dict(cached(model, "scores", lambda: weight_scores(model, progress)))
 
 
-def kept_composition(model: Model, progress: Progress) -> Composition:
+def cached_composition(model: Model, progress: Progress) -> Composition:
     """``composition``, worked out once for the same weights."""
-    measures = [one.name for one in fields(Composition)]
+    names = [field.name for field in fields(Composition)]
 
     def make() -> Arrays:
-        found = composition(model, progress)
-        return {f"{one}.{way}": getattr(found, one)[way] for one in measures for way in _WAYS}
+        result = composition(model, progress)
+        return {f"{name}.{way}": getattr(result, name)[way] for name in names for way in _WAYS}
 
-    found = kept(model, "composition", make)
-    return Composition(**{one: {way: found[f"{one}.{way}"] for way in _WAYS} for one in measures})
+    arrays = cached(model, "composition", make)
+    return Composition(**{n: {way: arrays[f"{n}.{way}"] for way in _WAYS} for n in names})
 
 
-def kept(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
+def cached(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
     """The result of ``make``, now or before for the same weights; ``what`` names the numbers.
 
     A file that is broken is made again. Where nothing can be written, nothing is kept, and that is
@@ -68,11 +68,11 @@ def kept(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
     path = _path(model, what)
     if path is None:
         return make()
-    found = _read(path)
-    if found is None:
-        found = make()
-        _write(path, found)
-    return found
+    arrays = _read(path)
+    if arrays is None:
+        arrays = make()
+        _write(path, arrays)
+    return arrays
 
 
 def _path(model: Model, what: str) -> Path | None:
@@ -87,29 +87,29 @@ def _read(path: Path) -> Arrays | None:
     """Read a file and note that it was used; None where there is none, or it is broken."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            found = dict(stored)
+            arrays = dict(stored)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
     with suppress(OSError):
         os.utime(path)
-    return found
+    return arrays
 
 
-def _write(path: Path, found: Arrays) -> None:
-    if sum(one.nbytes for one in found.values()) > LARGEST:
+def _write(path: Path, arrays: Arrays) -> None:
+    if sum(array.nbytes for array in arrays.values()) > LARGEST:
         return
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as partial, partial.open("wb") as file:
-            np.savez(file, **found)  # type: ignore[arg-type]
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         _make_room(path)
 
 
 def _make_room(newest: Path) -> None:
-    """Let go of what was used longest ago, until all is within ``LARGEST``."""
+    """Delete the files used longest ago, until all are within ``LARGEST``."""
     others = [(path, path.stat()) for path in newest.parent.glob("*") if path != newest]
     room = LARGEST - newest.stat().st_size
-    for path, status in sorted(others, key=lambda one: one[1].st_mtime_ns, reverse=True):
+    for path, status in sorted(others, key=lambda entry: entry[1].st_mtime_ns, reverse=True):
         room -= status.st_size
         if room < 0:
             path.unlink(missing_ok=True)

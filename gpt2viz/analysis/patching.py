@@ -27,7 +27,7 @@ from gpt2viz.run.edits import Edits, read_edits, take_mean
 from gpt2viz.run.forward import gradients, run_from
 from gpt2viz.run.interventions import Change, activation, changes
 from gpt2viz.run.means import Reference
-from gpt2viz.run.pieces import check_as_long
+from gpt2viz.run.paired_texts import check_as_long
 from gpt2viz.run.stages import module_of
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
@@ -43,7 +43,7 @@ Metric = Literal["logit difference", "probability", "divergence"]
 class PairedRuns(NamedTuple):
     """A clean and a corrupted run, and how the answer to a patch is read.
 
-    ``answer`` is (right, wrong), ids of the vocabulary; ``wanted`` are the changes that both runs'
+    ``answer`` is (right, wrong), ids of the vocabulary; ``changes`` are those that both runs'
     edits make, as ``run_from`` takes them.
     """
 
@@ -53,7 +53,7 @@ class PairedRuns(NamedTuple):
     answer: tuple[int, int]
     direction: Direction
     metric: Metric
-    wanted: Sequence[tuple[str, Change]]
+    changes: Sequence[tuple[str, Change]]
 
     @property
     def source(self) -> Trace:
@@ -73,27 +73,27 @@ class PairedRuns(NamedTuple):
         self,
         layer: int,
         streams: Tensor,
-        wanted: Sequence[tuple[str, Change]],
+        changes: Sequence[tuple[str, Change]],
         *,
         edited: bool = True,
     ) -> Numbers:
         """The metric (B,) of runs that go on from streams (B, T, C) before a layer.
 
-        What is ``wanted`` there stands in for what the runs' edits had made of it; or, where it
-        isn't ``edited``, for what these act on.
+        ``changes`` replace outputs after the runs' own edits have acted; or, where they aren't
+        ``edited``, before.
         """
-        explicit = any(name.endswith(".weights") for name, _ in wanted)
-        own = [one for one in self.wanted if _layer_of(one[0]) >= layer]
+        explicit = any(name.endswith(".weights") for name, _ in changes)
+        own = [change for change in self.changes if _layer_of(change[0]) >= layer]
         logits = run_from(
             self.model,
             layer,
             streams,
-            [*own, *wanted] if edited else [*wanted, *own],
+            [*own, *changes] if edited else [*changes, *own],
             causal=self.into.causal,
             explicit=explicit,
             hidden=self.into.forbidden,
         )
-        return np.array([self.read(one) for one in logits])
+        return np.array([self.read(row) for row in logits])
 
 
 def share_restored(value: N, clean: float, corrupted: float) -> N:
@@ -141,11 +141,9 @@ def paired_runs(
     edits = read_edits(edits)
     if reference is None and take_mean(edits):
         reference = reference_run(model)
-    one, other = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
-    wanted = list(changes(edits, reference))
-    return PairedRuns(
-        model, one, other, _answer(model, one, other, answer), direction, metric, wanted
-    )
+    before, after = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
+    tokens, own = _answer(model, before, after, answer), list(changes(edits, reference))
+    return PairedRuns(model, before, after, tokens, direction, metric, own)
 
 
 def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
@@ -155,18 +153,18 @@ def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> 
     check_as_long(model, clean, corrupted)
 
 
-def _answer(model: Model, clean: Trace, corrupted: Trace, asked: Answer | None) -> tuple[int, int]:
+def _answer(model: Model, clean: Trace, corrupted: Trace, given: Answer | None) -> tuple[int, int]:
     """The right and the wrong next token; those of the runs where they aren't asked for."""
     own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
-    if asked is None:
-        asked = ()
-    given = [asked] if isinstance(asked, str) or not isinstance(asked, Iterable) else list(asked)
+    if given is None:
+        given = ()
+    named = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     try:
-        ids = [token_id(model, one) for one in given]
+        ids = [token_id(model, token) for token in named]
     except PlaceError:
         ids = []
-    if len(given) > 2 or len(ids) < len(given):
-        raise PatchError(f"The answer is one or two tokens of the vocabulary, not {asked!r:.40}.")
+    if len(named) > 2 or len(ids) < len(named):
+        raise PatchError(f"The answer is one or two tokens of the vocabulary, not {given!r:.40}.")
     right, wrong = [*ids, *own[len(ids) :]]
     if right == wrong:
         written = model.tokenizer.decode([right])
@@ -298,7 +296,7 @@ def patch_estimate(
         runs.into.token_ids,
         [module_of(stage, layer) for layer in range(model.config.n_layer)],
         lambda logits: logits[0, right] - logits[0, wrong],
-        wanted=runs.wanted,
+        changes=runs.changes,
         causal=causal,
         hidden=runs.into.forbidden,
     )
@@ -317,8 +315,9 @@ def patch_estimate(
 
 def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
     """The sweep with those values, beside both runs alone."""
-    one, other = (runs.read(run.logits_at(-1)) for run in (runs.clean, runs.corrupted))
-    return PatchSweep(stage, runs.answer, runs.direction, runs.metric, values, one, other, estimate)
+    clean, corrupted = (runs.read(run.logits_at(-1)) for run in (runs.clean, runs.corrupted))
+    measure = runs.direction, runs.metric
+    return PatchSweep(stage, runs.answer, *measure, values, clean, corrupted, estimate)
 
 
 def _check(stage: str) -> None:

@@ -46,12 +46,12 @@ def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bo
         "stripes": (query > key) & ((query - key) % max(n, 1) == 0),
         "empty": np.zeros((n_tokens, n_tokens), bool),
     }
-    wanted = pairs[kind].copy()
+    result = pairs[kind].copy()
     for cell in toggled:
         if max(cell) < n_tokens:
-            wanted[cell.query, cell.key] ^= True
+            result[cell.query, cell.key] ^= True
     seen: Pairs = ~hidden_pairs(np.arange(n_tokens), causal)
-    return wanted & seen
+    return result & seen
 
 
 def as_weights(pairs: Pairs) -> Array:
@@ -59,8 +59,8 @@ def as_weights(pairs: Pairs) -> Array:
 
     A row with wanted cells sums to 1, the others to 0.
     """
-    wanted = pairs.astype(np.float32)
-    weights: Array = wanted / np.maximum(wanted.sum(axis=1, keepdims=True), 1)
+    rows = pairs.astype(np.float32)
+    weights: Array = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     return weights
 
 
@@ -82,10 +82,10 @@ def likeness(weights: Array, head: Array) -> Scores:
     return _cosine(weights, head, np.arange(1, len(head)))
 
 
-def _cosine(weights: Array, wanted: Array, rows: NDArray[np.int64]) -> Scores:
+def _cosine(weights: Array, target: Array, rows: NDArray[np.int64]) -> Scores:
     if not rows.size:
         return np.full(weights.shape[:-2], np.nan)
-    theirs, ours = weights[..., rows, :], wanted[rows]
+    theirs, ours = weights[..., rows, :], target[rows]
     shared = np.einsum("...qk,qk->...", theirs, ours, dtype=np.float64)
     squares = np.einsum("...qk,...qk->...", theirs, theirs, dtype=np.float64)
     cosine: Scores = shared / np.sqrt(squares * (ours.astype(np.float64) ** 2).sum())

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 #: A rule holds from this share on, and a head has read a token to which it gave so much weight:
 #: more than all the rest together.
 HALF = 0.5
-#: A rule is told of a key with so many times the weight that it would have if all keys were alike.
+#: A rule is named for a key whose weight is this many times that of a row of equal weights.
 STANDS_OUT = 1.5
 #: A token counts as looked for where no more of the vocabulary's other tokens would have scored as
 #: high in its place: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never
 #: Be Zero"), which weights that know of no token pass in so small a share of cases.
 RARE = 0.01
-#: Pairs that are told of.
+#: Pairs that are named.
 LEADING = 3
 
 
@@ -73,7 +73,7 @@ class Pair:
         return self.query_part, self.key_part
 
     def __str__(self) -> str:
-        return f"{spoken(self.query_part, 'query')} × {spoken(self.key_part, 'key')}"
+        return f"{part_label(self.query_part, 'query')} × {part_label(self.key_part, 'key')}"
 
 
 class Strongest(NamedTuple):
@@ -84,7 +84,7 @@ class Strongest(NamedTuple):
     share: float
 
     def __str__(self) -> str:
-        return spoken(self.part, self.side)
+        return part_label(self.part, self.side)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class Reason:
         whole = self.raised if self.above else self.lowered
         sign = 1 if self.above else -1
         order = np.argsort(-sign * self.deviation, axis=None, kind="stable")[:LEADING]
-        places = zip(*np.unravel_index(order, self.deviation.shape), strict=True)
+        cells = zip(*np.unravel_index(order, self.deviation.shape), strict=True)
         return tuple(
-            self._pair(int(i), int(j), whole) for i, j in places if sign * self.deviation[i, j] > 0
+            self._pair(int(i), int(j), whole) for i, j in cells if sign * self.deviation[i, j] > 0
         )
 
     @cached_property
@@ -196,11 +196,11 @@ class Reason:
         The part "token" from the one that stands there; a head's where it gave them ``HALF`` of
         its weight or more.
         """
-        place = self.row.query if side == "query" else self.key
+        position = self.row.query if side == "query" else self.key
         reads = self._weights[side]
         return np.array(
             [
-                bool(tokens[place]) if name.kind == "token" else
+                bool(tokens[position]) if name.kind == "token" else
                 name in reads and float(reads[name][tokens].sum()) >= HALF
                 for name in self.row.names
             ]
@@ -236,17 +236,17 @@ class Reason:
         """The weights (T,) of every earlier head that passed on what it read, by part."""
         return {"query": self._weights_at(self.row.query), "key": self._weights_at(self.key)}
 
-    def _weights_at(self, place: int) -> dict[Part, Array]:
+    def _weights_at(self, position: int) -> dict[Part, Array]:
         trace, n_head = self.row.trace, self.row.trace.config.n_head
-        found = {}
+        result = {}
         for layer in range(self.row.layer):
             if attention_is_off(trace.edits, layer):
                 continue
-            rows = trace.weights_of_queries(layer, slice(place, place + 1))[:, 0]  # (nh, T)
+            rows = trace.weights_of_queries(layer, slice(position, position + 1))[:, 0]  # (nh, T)
             factors = head_scale_factors(trace.edits, layer, n_head)
             used = np.flatnonzero(factors).tolist()
-            found.update({Part("head", layer, n): rows[n] for n in used})
-        return found
+            result.update({Part("head", layer, n): rows[n] for n in used})
+        return result
 
     def source_of(self, side: Side, part: Part) -> Step | None:
         """The cell that a head among the parts had looked at most; None for any other part."""
@@ -332,7 +332,7 @@ def _same(case: Reason) -> float:
     return _alike(case) if case.key == case.row.query else 0.0
 
 
-def _places(case: Reason) -> float:
+def _positions(case: Reason) -> float:
     return case.share(case.part("position"), case.part("position"))
 
 
@@ -375,7 +375,7 @@ RULES = (
         "places",
         "So it goes by the places of the two.",
         "of what raises it pairs the query's position with the key's",
-        _places,
+        _positions,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     ),
     Rule(
@@ -397,44 +397,44 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
     )
     if len(row.keys) == 1:
         return [f"{where}. The query sees no other key, so the weight is 1 whatever the score."]
-    said = [
+    text = [
         f"{where}; if all keys were alike it would be {mean:.2f}.",
         f"The raw score is {_signed(case.raised + case.lowered)} from the row's mean: pairs of "
         f"parts that raise it add {_signed(case.raised)}, pairs that lower it "
         f"{_signed(case.lowered)}.",
     ]
     if not case.pairs:
-        return said
+        return text
     verb = "raises" if case.above else "lowers"
     shares = ", ".join(f"{_percent(pair.share)} is {pair}" for pair in case.pairs)
-    said.append(f"Of what {verb} it, {shares}.")
-    said += _reads(case, labels)
-    said.append(
+    text.append(f"Of what {verb} it, {shares}.")
+    text += _reads(case, labels)
+    text.append(
         "Without the first of these pairs, LayerNorm's scale held, the weight would be "
         f"{case.pairs[0].ablated_weight:.2f}."
     )
     if case.rule is not None:
         rule, share = case.rule
         author = rule.source.partition(",")[0]
-        said.append(f"{rule.says} {_percent(share)} {rule.measured} ({rule.name}: {author}).")
-    return said
+        text.append(f"{rule.says} {_percent(share)} {rule.measured} ({rule.name}: {author}).")
+    return text
 
 
 def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
     """Say what the heads among the leading pairs had read, a sentence a side."""
-    row, said = case.row, []
-    asked = [(pair.query_part, pair.query_read) for pair in case.pairs]
-    answered = [(pair.key_part, pair.key_read) for pair in case.pairs]
-    for side, place, reads in (("query", row.query, asked), ("key", case.key, answered)):
+    row, text = case.row, []
+    of_query = [(pair.query_part, pair.query_read) for pair in case.pairs]
+    of_key = [(pair.key_part, pair.key_read) for pair in case.pairs]
+    for side, position, reads in (("query", row.query, of_query), ("key", case.key, of_key)):
         parts = [
-            f"{part} had read {read.token} {labels[read.token]}{_apart(place - read.token)} "
+            f"{part} had read {read.token} {labels[read.token]}{_apart(position - read.token)} "
             f"(weight {read.weight:.2f})"
             for part, read in dict.fromkeys(reads)
             if read is not None
         ]
         if parts:
-            said.append(f"At the {side}, {' and '.join(parts)}.")
-    return said
+            text.append(f"At the {side}, {' and '.join(parts)}.")
+    return text
 
 
 def _apart(back: int) -> str:
@@ -453,8 +453,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def spoken(part: Part, side: Side) -> str:
-    """A part as it is said: "the key's token", "head 0.0 at the key", "layer 0's MLP …"."""
+def part_label(part: Part, side: Side) -> str:
+    """A part in words: "the key's token", "head 0.0 at the key", "layer 0's MLP …"."""
     if part.layer is None:
         return f"the {side}'s {part}"
     if part.kind == "head":

@@ -61,12 +61,12 @@ def sampling_distribution(
         order, probabilities = order[:1], np.ones(len(logits))
     else:
         probabilities = softmax(logits.astype(np.float64) / temperature)
-    kept = order[:top_k]
+    ids = order[:top_k]
     if top_p < 1:
-        shares = probabilities[kept] / probabilities[kept].sum()
-        kept = kept[: np.searchsorted(shares.cumsum(), top_p) + 1]
+        shares = probabilities[ids] / probabilities[ids].sum()
+        ids = ids[: np.searchsorted(shares.cumsum(), top_p) + 1]
     out = np.zeros(len(logits))
-    out[kept] = probabilities[kept] / probabilities[kept].sum()
+    out[ids] = probabilities[ids] / probabilities[ids].sum()
     return out
 
 

@@ -30,7 +30,7 @@ TokenIds = Sequence[int]
 #: What a model reads to be scored as it trains: any text, or random tokens said twice.
 Read = Literal["text", "probe"]
 
-#: The probe says so many random tokens twice, or as many as the model has positions for.
+#: Random tokens that the probe repeats, or as many as the model has positions for.
 PERIOD = 50
 #: What the probe's tokens are drawn with.
 SEED = 0
@@ -48,9 +48,9 @@ def same_token(ids: TokenIds) -> Pairs:
 
 def first_token(ids: TokenIds) -> Pairs:
     """(T, T): token 0, where idle heads rest."""
-    found = np.zeros((len(ids), len(ids)), bool)
-    found[:, 0] = True
-    return found
+    pairs = np.zeros((len(ids), len(ids)), bool)
+    pairs[:, 0] = True
+    return pairs
 
 
 def duplicate_token(ids: TokenIds) -> Pairs:
@@ -64,9 +64,9 @@ def induction(ids: TokenIds) -> Pairs:
 
     Where a token is said twice in a row, what followed the first is the query itself.
     """
-    found = np.zeros((len(ids), len(ids)), bool)
-    found[:, 1:] = duplicate_token(ids)[:, :-1]
-    return found
+    pairs = np.zeros((len(ids), len(ids)), bool)
+    pairs[:, 1:] = duplicate_token(ids)[:, :-1]
+    return pairs
 
 
 def weight_on(weights: Array, targets: Pairs) -> Scores:
@@ -102,8 +102,8 @@ def largest(weights: Array, _ids: TokenIds = ()) -> Scores:
     rows = weights[..., 1:, :]
     if not rows.shape[-2]:
         return np.full(weights.shape[:-2], np.nan)
-    found: Scores = rows.max(axis=(-2, -1)).astype(np.float64)
-    return found
+    result: Scores = rows.max(axis=(-2, -1)).astype(np.float64)
+    return result
 
 
 def _mean(by_query: Scores) -> Scores:
@@ -158,24 +158,24 @@ class Score:
         if not self.by:
             return self.of(weights, ids)
         with plugins.blamed(lambda error: self._failed(f"raised {error}")):
-            found = np.asarray(self.of(weights, ids), np.float64)
-        if found.shape != (heads := weights.shape[:-2]):
-            what = f"gave the shape {found.shape} where {heads}, a number a head, is due"
+            result = np.asarray(self.of(weights, ids), np.float64)
+        if result.shape != (heads := weights.shape[:-2]):
+            what = f"gave the shape {result.shape} where {heads}, a number a head, is due"
             raise PluginError(self._failed(what))
-        if np.isinf(found).any():
+        if np.isinf(result).any():
             raise PluginError(self._failed("gave ∞; a head without such a number has NaN"))
-        return found
+        return result
 
     def _failed(self, what: str) -> str:
-        said = f"The head score {self.name!r} of {self.by} {what}."
-        return f"{said} Mend it, or uninstall what adds it."
+        message = f"The head score {self.name!r} of {self.by} {what}."
+        return f"{message} Mend it, or uninstall what adds it."
 
     @property
     def words(self) -> str:
         """Its meaning and, in brackets, whom it is from; then who added it: Markdown."""
         authors = self.source.partition(",")[0]
-        said = f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
-        return f"{said} Added by {self.by}." if self.by else said
+        text = f"{self.meaning.removesuffix('.')} ({authors})." if authors else self.meaning
+        return f"{text} Added by {self.by}." if self.by else text
 
     @property
     def targets(self) -> Callable[[TokenIds], Pairs] | None:
@@ -295,20 +295,20 @@ def head_scores(
     """
     check_trace(trace)
     sizes = trace.config.n_layer, trace.config.n_head
-    found = {name: np.full(sizes, np.nan) for name in SCORES}
-    wanted = list(SCORES.values())
+    result = {name: np.full(sizes, np.nan) for name in SCORES}
+    scores = list(SCORES.values())
     for layer in range(trace.config.n_layer):
         weights = trace.stage("weights", layer)[0]
-        for score in tuple(wanted):
+        for score in tuple(scores):
             try:
-                found[score.name][layer] = score.measure(weights, trace.token_ids)
+                result[score.name][layer] = score.measure(weights, trace.token_ids)
             except PluginError as error:
                 if failed is None:
                     raise
                 failed(error)
-                found[score.name][:] = np.nan
-                wanted.remove(score)
-    return found
+                result[score.name][:] = np.nan
+                scores.remove(score)
+    return result
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:

@@ -31,9 +31,9 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     """
     ids, T = list(run.token_ids), len(run.token_ids)
     own = model.tokenizer.own(ids)
-    places = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
-    found = [text for t in reversed(places) if (text := _changed(model, run, t)) is not None]
-    tried = found[: max(1, _AT_ONCE // T)]
+    positions = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
+    texts = [text for t in reversed(positions) if (text := _changed(model, run, t)) is not None]
+    tried = texts[: max(1, _AT_ONCE // T)]
     if not tried:
         return None
     network = model.network
@@ -44,7 +44,7 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
         model, 0, streams, [], causal=run.causal, explicit=False, hidden=run.forbidden
     )
     before = run.logits_at(-1)
-    return tried[int(np.argmax([divergence(one, before) for one in logits]))]
+    return tried[int(np.argmax([divergence(changed, before) for changed in logits]))]
 
 
 def _changed(model: Model, run: Trace, t: int) -> list[int] | None:
@@ -73,22 +73,22 @@ def telling_answers(clean: Trace, corrupted: Trace) -> tuple[int, int]:
     return int(change.argmin()), int(change.argmax())
 
 
-#: Among so many of the tokens that are likeliest in a place a word's replacement is looked for.
+#: The number of the likeliest tokens at a position among which a word's replacement is sought.
 LIKELIEST = 30
-#: So many words are changed, each in a text of its own.
+#: The number of words that are changed, each in a text of its own.
 MOST = 4
 
 
 class Change(NamedTuple):
-    """The token at a ``place`` becomes ``token``, an id, which makes ``text`` of the sentence."""
+    """The token at a ``position`` becomes ``token``, an id; ``text`` is the sentence then."""
 
-    place: int
+    position: int
     token: int
     text: str
 
 
-def one_word_changes(trace: Trace, tokenizer: Tokenizer, most: int = MOST) -> tuple[Change, ...]:
-    """Up to ``most`` changes of one word each, by their place; none where no word can be changed.
+def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
+    """Up to ``MOST`` changes of one word each, in order; none where no word can be changed.
 
     Changed are words that are one token, first of all those that surprised the model most. Of the
     ``LIKELIEST`` tokens that it expects in such a place, a word becomes the one whose row of the
@@ -101,18 +101,18 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer, most: int = MOST) -> tu
     it was, and the changed text is cut into the same tokens but for that one.
     """
     own = range(len(trace.token_ids))[tokenizer.own(trace.token_ids)]
-    words = [place for place in _words(trace) if place in own]
+    words = [position for position in _words(trace) if position in own]
     bits = np.nan_to_num(surprise(trace), nan=-1)
     ends = 0, len(trace.token_ids) - 1
-    found: list[Change] = []
-    for place in sorted(words, key=lambda n: (n in ends, -bits[n], n)):
-        if found and place in ends:
+    result: list[Change] = []
+    for position in sorted(words, key=lambda n: (n in ends, -bits[n], n)):
+        if result and position in ends:
             break
-        change = next(_changes(trace, tokenizer, place), None)
-        found += [] if change is None else [change]
-        if len(found) == most:
+        change = next(_changes(trace, tokenizer, position), None)
+        result += [] if change is None else [change]
+        if len(result) == MOST:
             break
-    return tuple(sorted(found))
+    return tuple(sorted(result))
 
 
 def _words(trace: Trace) -> list[int]:
@@ -123,24 +123,24 @@ def _words(trace: Trace) -> list[int]:
     return [n for n in alone if _kind(trace.token_bytes[n])]
 
 
-def _changes(trace: Trace, tokenizer: Tokenizer, place: int) -> Iterator[Change]:
+def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Change]:
     """Changes of the word at a place, the nearest first."""
-    old, rows = trace.token_ids[place], trace.unembedding
-    kind, word = _kind(trace.token_bytes[place]), trace.token_bytes[place].decode().casefold()
+    old, rows = trace.token_ids[position], trace.unembedding
+    kind, word = _kind(trace.token_bytes[position]), trace.token_bytes[position].decode().casefold()
     likeliest = np.arange(len(rows))
-    if place:
-        logits = trace.logits_at(place - 1)
+    if position:
+        logits = trace.logits_at(position - 1)
         likeliest = np.argsort(-logits, kind="stable")[:LIKELIEST]
     lengths = np.linalg.norm(rows[likeliest], axis=1)
     near = rows[likeliest] @ rows[old] / np.where(lengths > 0, lengths, np.inf)
-    if not np.isfinite(near).all() or (place and not np.isfinite(logits).all()):
+    if not np.isfinite(near).all() or (position and not np.isfinite(logits).all()):
         return
     for token in likeliest[np.argsort(-near, kind="stable")]:
         new = tokenizer.token_bytes(int(token))
         if _kind(new) == kind and new.decode().casefold() != word:
-            ids = [*trace.token_ids[:place], int(token), *trace.token_ids[place + 1 :]]
+            ids = [*trace.token_ids[:position], int(token), *trace.token_ids[position + 1 :]]
             if (text := _written(ids, tokenizer)) is not None:
-                yield Change(place, int(token), text)
+                yield Change(position, int(token), text)
 
 
 def _kind(token: bytes) -> tuple[bool, ...]:

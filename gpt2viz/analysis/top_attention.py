@@ -48,9 +48,9 @@ class Looks:
         """
         return self._of_each(slice(query, query + 1), most)[0]
 
-    def hardest_of_each(self, most: int = 5) -> list[list[Look]]:
-        """The result of ``hardest`` from every token, the first one's first."""
-        return self._of_each(slice(None), most)
+    def hardest_of_each(self) -> list[list[Look]]:
+        """The five hardest looks from every token, the first one's first."""
+        return self._of_each(slice(None), 5)
 
     def _of_each(self, queries: slice, most: int) -> list[list[Look]]:
         n_head = self.weights.shape[1]
@@ -58,14 +58,14 @@ class Looks:
             of.reshape(-1, of.shape[-1])[:, queries].T for of in (self.keys, self.weights)
         )  # (queries, all heads)
         heads = np.argsort(-weights, axis=1, kind="stable")[:, :most]
-        found = (np.take_along_axis(of, heads, axis=1).tolist() for of in (keys, weights))
+        values = (np.take_along_axis(of, heads, axis=1).tolist() for of in (keys, weights))
         return [
             [
                 Look(n // n_head, n % n_head, key, weight)
                 for n, key, weight in zip(*row, strict=True)
                 if key >= 0
             ]
-            for row in zip(heads.tolist(), *found, strict=True)
+            for row in zip(heads.tolist(), *values, strict=True)
         ]
 
     def opening(self, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
@@ -90,13 +90,13 @@ def hardest_looks(weights: Array) -> tuple[NDArray[np.int64], Array]:
     """
     n_head, T, _ = weights.shape
     keys = np.empty((n_head, T), np.int64)
-    found = np.empty((n_head, T), np.float32)
+    hardest = np.empty((n_head, T), np.float32)
     for n, head in enumerate(weights):
         others = head.copy()
         np.fill_diagonal(others, 0)
         others[:, 0] = 0
         keys[n] = others.argmax(axis=1)
-        found[n] = others[np.arange(T), keys[n]]
-    none = ~(found > 0)
-    keys[none], found[none] = -1, 0
-    return keys, found
+        hardest[n] = others[np.arange(T), keys[n]]
+    none = ~(hardest > 0)
+    keys[none], hardest[none] = -1, 0
+    return keys, hardest

@@ -121,9 +121,9 @@ def weight_scores(
     ``progress`` hears after each head what share is done; an exception that it raises ends this.
     """
     sizes = model.config.n_layer, model.config.n_head
-    found = {name: np.full(sizes, np.nan) for name in WEIGHT_SCORES}
+    result = {name: np.full(sizes, np.nan) for name in WEIGHT_SCORES}
     for n, circuit in enumerate(every_circuit(model), start=1):
         for name, score in WEIGHT_SCORES.items():
-            found[name][circuit.layer, circuit.head] = score.of(circuit)
+            result[name][circuit.layer, circuit.head] = score.of(circuit)
         progress(n / (sizes[0] * sizes[1]))
-    return found
+    return result

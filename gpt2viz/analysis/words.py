@@ -45,9 +45,9 @@ def _beginnings(text: bytes) -> set[int]:
     """The places in the bytes of a text at which a word can begin."""
     chars = text.decode("utf-8", errors="surrogateescape")
     begins, offset, before = {0}, 0, ""
-    for place, char in enumerate(chars):
-        kind = _kind(char, before, following=chars[place + 1 : place + 2])
-        if kind == "space" or (kind != before and chars[place - 1 : place] != " "):
+    for n, char in enumerate(chars):
+        kind = _kind(char, before, following=chars[n + 1 : n + 2])
+        if kind == "space" or (kind != before and chars[n - 1 : n] != " "):
             begins.add(offset)
         offset, before = offset + len(char.encode("utf-8", errors="surrogateescape")), kind
     return begins

@@ -32,7 +32,7 @@ _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<language>\
 # Drawn, and not shown, by Streamlit: a diagram may load pictures.
 _DRAWN = ("mermaid",)
 _IMAGE = r"!\[[^\[\]]*\]\([^()]*\)"
-# In a line of prose: what is escaped already, code, an image or a link, and what would be markup.
+# In a line of prose: escaped signs, code, an image or a link, and signs that would be markup.
 _PARTS = re.compile(
     r"(?P<kept>\\[!-/:-@\[-`{-~])"
     r"|(?P<code>(?<!`)(?P<ticks>`+)(?!`)[^|]*?[^|`](?P=ticks)(?!`))"

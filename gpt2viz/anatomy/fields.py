@@ -61,7 +61,7 @@ class Field:
 
 
 def explained(config: GPT2Config, values: Mapping[str, Any]) -> list[Field]:
-    """Every field that counts. ``values`` is the file's content, ``config`` what was read of it."""
+    """Every field that counts. ``values`` is the file's content, ``config`` is made from it."""
     other = {name: also for also, name in ALSO.items()}
     result = []
     for name, (unit, meaning) in MEANING.items():

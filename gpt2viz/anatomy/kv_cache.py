@@ -23,7 +23,7 @@ from gpt2viz.run.prefix import start_of
 from gpt2viz.run.stages import masking
 from gpt2viz.run.trace import TensorRecord, Trace
 
-#: What a full cache lets go of: "keep all" nothing, "drop the oldest" what was read first, "keep
+#: The tokens that a full cache drops: "keep all" none, "drop the oldest" the first read, "keep
 #: the first" the oldest but for the text's beginning.
 POLICIES = ("keep all", "drop the oldest", "keep the first")
 
@@ -72,7 +72,7 @@ def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
     return dict(zip(POLICIES, ((), window[:1], window[1:]), strict=True))
 
 
-def n_cached(edits: Sequence[Edit], n_tokens: int) -> int:
+def kept(edits: Sequence[Edit], n_tokens: int) -> int:
     """The number of ``n_tokens`` that a cache holds: those that the last token sees."""
     hidden = hidden_pairs(np.arange(n_tokens), True, forbidden(edits, n_tokens), slice(-1, None))
     return int((~hidden).sum())

@@ -21,7 +21,7 @@ from gpt2viz.anatomy.training_record import read_record
 from gpt2viz.app import run_cache, server_config
 from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.arrays import Array, largest
-from gpt2viz.model import ahead
+from gpt2viz.model import preload
 from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
@@ -152,7 +152,7 @@ def _habits(model_name: str) -> dict[int, Measured | None]:
 
 def _model(model_name: str, step: int) -> gpt2viz.Model:
     folder = run_cache.model_folders()[model_name]
-    if (shared := ahead.find(model_name, folder, step)) is not None:
+    if (shared := preload.find(model_name, folder, step)) is not None:
         return shared
     found = steps(model_name)
     size = run_cache.load(model_name).nbytes

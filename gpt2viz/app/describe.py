@@ -52,7 +52,7 @@ def describe_head(
     """
     noun = "token" if shown.rows.positions is None else "word"
     said, why = _WORDS.get(shown.name, _WEIGHTS), ""
-    row = None if query is None else shown.rows.place(query)
+    row = None if query is None else shown.rows.row_at(query)
     if row is None:
         hardest = _hardest(shown.values)
         row = int(hardest.argmax())

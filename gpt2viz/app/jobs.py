@@ -23,7 +23,7 @@ from gpt2viz import (
     patch_sweep,
 )
 from gpt2viz.analysis.composition import Composition
-from gpt2viz.analysis.on_disk import kept_composition, kept_scores
+from gpt2viz.analysis.on_disk import cached_composition, cached_scores
 from gpt2viz.analysis.patching import Direction, Metric
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import prose, run_cache
@@ -195,9 +195,9 @@ class WeightReading(Job):
 
     def work(self, model: Model) -> None:
         """Read each head, then each pair of heads; either takes about half of the time."""
-        self.scores = kept_scores(model, lambda share: self.tell(share / 2))
+        self.scores = cached_scores(model, lambda share: self.tell(share / 2))
         self.tell(0.5)
-        self.wiring = kept_composition(model, lambda share: self.tell((1 + share) / 2))
+        self.wiring = cached_composition(model, lambda share: self.tell((1 + share) / 2))
 
 
 def read_weights(model: Model) -> WeightReading:

@@ -28,7 +28,7 @@ from gpt2viz.anatomy.training_record import TrainingRecord, read_record
 from gpt2viz.app import metrics, server_config
 from gpt2viz.arrays import Array
 from gpt2viz.labels import label
-from gpt2viz.model import ahead, hub
+from gpt2viz.model import hub, preload
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.pooling import thumbnails
@@ -185,7 +185,7 @@ def load(name: str) -> gpt2viz.Model:
 
 def shared(name: str) -> gpt2viz.Model | None:
     """The model of that name, where all workers share it: it takes none of this one's room."""
-    return ahead.find(name, model_folders()[name])
+    return preload.find(name, model_folders()[name])
 
 
 def in_memory(name: str) -> bool:
@@ -248,7 +248,7 @@ def _made(key: RunKey) -> gpt2viz.Trace:
             edits=key.edits,
             reference=kept,
             patch_from=source,
-            reuse=_runs().best(key.in_common) if not key.edits else None,
+            reuse=_runs().best(key.common_prefix_length) if not key.edits else None,
         )
 
 
@@ -340,7 +340,7 @@ def choice(key: RunKey, token: int) -> Choice:
     Told by any run in memory that has its numbers; so a text that was written token by token
     takes one run, and not one for each of them.
     """
-    found = _runs().find(key.begins)
+    found = _runs().find(key.is_prefix_of)
     return appraise(run(key) if found is None else found, token, len(key.token_ids) - 1)
 
 

@@ -25,7 +25,7 @@ def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable
 
 
 def in_pixels(_context: click.Context, _option: click.Parameter, length: str | None) -> int | None:
-    """A length such as 8.5cm in pixels. Raises ``click.BadParameter`` for what is no length."""
+    """A length such as 8.5cm in pixels. Raises ``click.BadParameter`` for anything else."""
     try:
         return None if length is None else pixels(length)
     except ExportError as error:

@@ -78,7 +78,7 @@ class Group(click.Group):
 
 
 def _interrupt(_number: int, _frame: object) -> None:
-    """End by SIGTERM as by Ctrl-C: what was begun is put away, and one line says so."""
+    """End by SIGTERM as by Ctrl-C: clean up, and say so in one line."""
     raise KeyboardInterrupt
 
 

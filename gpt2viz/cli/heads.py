@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpt2viz.analysis.batch_scores import HABITS, birth
+from gpt2viz.analysis.batch_scores import HABITS, emergence
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
 from gpt2viz.extras import needed
-from gpt2viz.model import places
+from gpt2viz.model import model_registry
 from gpt2viz.survey.documents import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey, survey_steps
@@ -101,14 +101,15 @@ def heads(
         zcat books.gz | gpt2viz heads --corpus -
     """
     where = _engine(engine, workers, address)  # says what is missing before any work is done
+    score = survey_steps if steps else survey
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or temporary
         texts = Corpus(_spooled(temporary, field) if str(corpus) == "-" else corpus, field)
         try:
+            checkpoint = model_registry.find(model)[1]
             with _Progress(quiet) as tell:
-                score = survey_steps if steps else survey
-                score(texts, places.find(model)[1], folder, tokens, device, where, about, tell)
+                score(texts, checkpoint, folder, tokens, device, where, about, tell)
         except OSError as error:  # a full disk, a folder that may not be written
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
         _print(folder / f"{STEPS if steps else HEADS}.csv", top, as_json)
@@ -165,7 +166,7 @@ def _last_with_emergence(scores: pd.DataFrame, top: int) -> pd.DataFrame:
 
 def _emergence(means: pd.Series) -> str:
     """The step by which a head was born, by its means by step; "-" where there is none."""
-    point = birth(means.to_numpy()).point if means.name[0] in HABITS else None
+    point = emergence(means.to_numpy()).point if means.name[0] in HABITS else None
     return "-" if point is None else f"{means.index[point]:,}"
 
 

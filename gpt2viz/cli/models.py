@@ -12,7 +12,7 @@ from gpt2viz.cli import options
 from gpt2viz.errors import HubError
 from gpt2viz.labels import escape_controls
 from gpt2viz.model import convert as conversion
-from gpt2viz.model import hub, places
+from gpt2viz.model import hub, model_registry
 from gpt2viz.model.checkpoint import read_config, weight_bytes
 from gpt2viz.model.memory import run_bytes, spell
 
@@ -38,7 +38,7 @@ def models(as_json: bool, quiet: bool) -> None:
     source = dict.fromkeys(settings.by_name(settings.folders()), "configured")
     source[settings.BUNDLED.name] = "bundled"
     rows = []
-    for name, folder in places.known().items():
+    for name, folder in model_registry.known().items():
         try:
             rows.append(_row(name, source.get(name, "hub cache"), folder))
         except CheckpointError as error:
@@ -169,4 +169,4 @@ def convert(
 
 def _vocabulary(name: str) -> Path:
     """The file of that name, or else the model's folder."""
-    return Path(name) if Path(name).is_file() else places.find(name)[1]
+    return Path(name) if Path(name).is_file() else model_registry.find(name)[1]

@@ -18,7 +18,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.errors import EditError, GPT2VizError, TextError
 from gpt2viz.labels import escape_controls
-from gpt2viz.model import places
+from gpt2viz.model import model_registry
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="No progress and no notes on stderr.")
@@ -200,7 +200,7 @@ def read(
 ) -> tuple[gpt2viz.Model, list[int]]:
     """Load the model and encode a text; "-" reads it from stdin."""
     written = _stdin() if given == "-" else given
-    name, folder = places.find(name)
+    name, folder = model_registry.find(name)
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
     if loaded.set_aside:

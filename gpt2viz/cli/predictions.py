@@ -64,7 +64,7 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
             "entropy": float(read.entropy[n, 0]),
             "rank_of_the_answer": int(read.rank[n, 0]),
         }
-        for n, (key, layer) in enumerate(read.places)
+        for n, (key, layer) in enumerate(read.sites)
     ]
     if as_json:
         reading = {"position": read.positions[0], "answer": int(read.answer[0]), "places": rows}

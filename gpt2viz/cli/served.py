@@ -12,7 +12,7 @@ import click
 from gpt2viz import settings
 from gpt2viz.errors import MissingExtraError
 from gpt2viz.extras import missing
-from gpt2viz.model import places
+from gpt2viz.model import model_registry
 
 models = click.option(
     "-m",
@@ -53,8 +53,8 @@ def installed(command: str) -> None:
 
 
 def checked(given: Sequence[str], device: str = "cpu") -> list[Path]:
-    """The models' folders. What can't be loaded is said here, and not on a page."""
-    folders = [places.find(model)[1] for model in given]
+    """The models' folders. One that can't be loaded is an error here, and not on a page."""
+    folders = [model_registry.find(model)[1] for model in given]
     for folder in folders:
         from gpt2viz.model.checkpoint import weight_bytes  # torch takes a second
 

@@ -1,4 +1,4 @@
-"""What a saved file says about itself: model, text, layer, head, mask, edits and version."""
+"""The origin of a saved file's numbers: model, text, layer, head, mask, edits and version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPTION = 90
 
 @dataclass(frozen=True)
 class About:
-    """Where numbers come from. ``what`` names them, such as "weights" or "All heads of layer 1".
+    """The origin of numbers. ``what`` names them, such as "weights" or "All heads of layer 1".
 
     ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
     ``sha256`` is the checksum of the model's weights, "" where it is not known; ``causal`` is None
@@ -43,7 +43,7 @@ class About:
     version: str = __version__
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The layer and head in words: "layer 1, head 0", or as much of it as there is."""
         parts = [("layer", self.layer), ("head", self.head)]
         return ", ".join(f"{name} {n}" for name, n in parts if n is not None)
@@ -55,8 +55,8 @@ class About:
 
     @property
     def title(self) -> str:
-        """What is in the file, in a few words."""
-        return f"{self.what}, {self.place}" if self.place else self.what
+        """The file's content, in a few words."""
+        return f"{self.what}, {self.location}" if self.location else self.what
 
     @property
     def source(self) -> str:
@@ -85,7 +85,7 @@ class About:
 
 
 def about(trace: Trace, what: str, layer: int | None = None, head: int | None = None) -> About:
-    """What is to be said about numbers of a trace. Reads the model's files for their checksum."""
+    """The origin of numbers of a trace. Reads the model's files for their checksum."""
     return About(
         what=what,
         model=trace.model_name,
@@ -124,7 +124,7 @@ def about_runs(traces: Sequence[Trace], what: str) -> About:
 
 
 def file_name(about: About, suffix: str) -> str:
-    """A name that says what is in the file: ``gpt2viz_stories_A-crane_L1H0_weights_causal.svg``.
+    """A name that describes the file: ``gpt2viz_stories_A-crane_L1H0_weights_causal.svg``.
 
     Only ASCII letters, digits, ``-``, ``_`` and ``.``, and at most 150 of them, so that every
     system takes it. A text without any of them is named by the beginning of its SHA-256.

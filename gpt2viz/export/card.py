@@ -22,7 +22,7 @@ _READ, _SAID = 7, 6
 
 @dataclass(frozen=True)
 class Card:
-    """What stands on a card, as plain text.
+    """The content of a card, as plain text.
 
     ``panel`` is the matrix of the head that ``title`` names. ``tokens`` are the labels of what was
     read, and ``chosen`` the place of the one that is marked, or None. ``says`` is what the head
@@ -73,7 +73,7 @@ def _write(sheet: Sheet, card: Card, left: float) -> None:
 
 
 def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
-    """Lines of what was read, each word with whether it is the chosen one.
+    """Lines of the tokens that were read, each word with True if it is the chosen one.
 
     Of a long text it is the part round that one.
     """
@@ -86,16 +86,16 @@ def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
         if card.chosen is None or card.chosen - first < n_shown - 1 or len(lines) <= _READ:
             break
         first += 10
-    place = first - bool(first)
+    position = first - bool(first)
     made = []
     for line in shown:
         words = line.split(" ")
-        ends = enumerate(words, place)
+        ends = enumerate(words, position)
         made.append([(word, n == card.chosen and word != "…") for n, word in ends])
-        place += len(words)
+        position += len(words)
     return made
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
-    """At most so many lines; what is left out is said by a last sign."""
+    """At most so many lines; an ellipsis ends the last where some are left out."""
     return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1]} …"]

@@ -28,12 +28,12 @@ _TURN = threading.Lock()
 
 
 def can_draw() -> bool:
-    """Whether this machine has what ``figure_bytes`` needs: kaleido, and Chromium or Chrome."""
+    """True if this machine can run ``figure_bytes``: it has kaleido, and Chromium or Chrome."""
     return not missing()
 
 
 def missing() -> str:
-    """What this machine lacks for ``figure_bytes``, and the commands that mend it; or ""."""
+    """The packages that ``figure_bytes`` lacks here, with commands to install them; or ""."""
     lacks = []
     if find_spec("kaleido") is None:
         lacks.append(f"kaleido (`{sys.executable} -m pip install 'gpt2viz[export]'`)")

@@ -122,22 +122,22 @@ def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
 
 
 def metadata(trace: Trace) -> dict[str, str]:
-    """What the run was, as names and texts: all of ``About``, and tokens and sizes as JSON.
+    """The run's description, as names and texts: all of ``About``, and tokens and sizes as JSON.
 
     ``token_bytes`` are each token's bytes in hex; ``left_out`` the stages that are not in the
     file because they follow from q, k and v, or from what was added to the stream.
     """
-    kept = {key for key, _ in trace.captured}
-    said = {
+    stages = {key for key, _ in trace.captured}
+    texts = {
         key: value if isinstance(value, str) else json.dumps(value)
         for key, value in asdict(about(trace, "trace")).items()
         if key not in ("layer", "head")
     }
-    return said | {
+    return texts | {
         "tokens": json.dumps(trace.tokens),
         "token_bytes": json.dumps([part.hex() for part in trace.token_bytes]),
         "config": json.dumps(asdict(trace.config)),
-        "left_out": json.dumps([n for n, s in trace.graph.items() if s.kept and n not in kept]),
+        "left_out": json.dumps([n for n, s in trace.graph.items() if s.kept and n not in stages]),
     }
 
 
@@ -170,11 +170,11 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
         return _parquet(flat, about)
     safe, changed = _without_formulas(flat)
     if about is not None and len(safe):
-        said = f"{about.title} · {about.source}"
+        header = f"{about.title} · {about.source}"
         if changed:
             cells = "1 cell begins" if changed == 1 else f"{changed} cells begin"
-            said += f" · {cells} with ' so that no spreadsheet runs it"
-        safe[ABOUT] = [_text_cell(said), *[None] * (len(safe) - 1)]
+            header += f" · {cells} with ' so that no spreadsheet runs it"
+        safe[ABOUT] = [_text_cell(header), *[None] * (len(safe) - 1)]
     written: str = safe.to_csv(index=False, lineterminator="\r\n")
     return written.encode("utf-8-sig")
 
@@ -209,7 +209,7 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """The table with an apostrophe before every text that could be run, and how many there are."""
+    """The table with an apostrophe before every text that could be run, and the number of these."""
     import pandas as pd
 
     changed = 0
@@ -240,10 +240,10 @@ def _parquet(table: pd.DataFrame, about: About | None) -> bytes:
     from pyarrow import parquet
 
     table.columns = pd.Index([str(name) for name in table.columns])
-    found = pa.Table.from_pandas(table, preserve_index=False)
+    columns = pa.Table.from_pandas(table, preserve_index=False)
     if about is not None:
-        said = {"gpt2viz": json.dumps(asdict(about), ensure_ascii=False)}
-        found = found.replace_schema_metadata({**(found.schema.metadata or {}), **said})
+        fields = {"gpt2viz": json.dumps(asdict(about), ensure_ascii=False)}
+        columns = columns.replace_schema_metadata({**(columns.schema.metadata or {}), **fields})
     file = io.BytesIO()
-    parquet.write_table(found, file)
+    parquet.write_table(columns, file)
     return file.getvalue()

@@ -97,7 +97,7 @@ def _facts(about: About) -> str:
         "Patched from": about.patch_from,
         "gpt2viz": about.version,
     }
-    rows = (f"<dt>{name}</dt><dd>{escape(said)}</dd>" for name, said in facts.items() if said)
+    rows = (f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in facts.items() if text)
     return f"<dl>{''.join(rows)}</dl>"
 
 

@@ -114,7 +114,7 @@ def on_white(figure: Picture | go.Figure) -> go.Figure:
 
 
 def shrunk(figure: go.Figure, width: int) -> float:
-    """How much smaller letters and margins become where a figure is drawn ``width`` pixels wide.
+    """The factor for letters and margins of a figure that is drawn ``width`` pixels wide.
 
     As much as the figure, but no letter smaller than ``LEAST``; on wider paper they stay.
     """
@@ -140,11 +140,11 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
     size = made.layout.font.size = max(LEAST, (figure.layout.font.size or _FONT) * ratio)
     for note in made.layout.annotations:  # titles of plots side by side
         if note.xref == "paper" and note.yanchor == "bottom":
-            sides = len({one.x for one in made.layout.annotations if one.yanchor == "bottom"})
+            sides = len({x.x for x in made.layout.annotations if x.yanchor == "bottom"})
             lines = wrapped(note.text, 0.7 * width / sides, note.font.size or size)
             note.text = "<br>".join(lines)
             made.layout.margin.t = max(made.layout.margin.t or 0, LINE * size * (len(lines) + 1))
-    n_rows = max((len(one.z) for one in figure.data if one.type == "heatmap"), default=0)
+    n_rows = max((len(x.z) for x in figure.data if x.type == "heatmap"), default=0)
     down = max((figure.layout.height or _HEIGHT) * ratio, LINE * size * (n_rows + 4))
     bar = made.layout.coloraxis.colorbar
     if bar.lenmode == "pixels":
@@ -156,7 +156,7 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
 def _smaller(part: Any, ratio: float, name: str = "") -> Any:
     """A part of a figure with all that is in pixels made smaller, letters not below ``LEAST``."""
     if isinstance(part, list | tuple):
-        return [_smaller(one, ratio, name) for one in part]
+        return [_smaller(item, ratio, name) for item in part]
     if not isinstance(part, dict):
         return part
     smaller = {key: _smaller(value, ratio, key) for key, value in part.items()}
@@ -164,10 +164,10 @@ def _smaller(part: Any, ratio: float, name: str = "") -> Any:
     if name.endswith("font"):
         lengths = ("size",)
     # Plotly keeps an axis' title 10 pixels from its names, however small these are.
-    kept = {"l": 10 * (1 - ratio), "b": 10 * (1 - ratio)}
+    margins = {"l": 10 * (1 - ratio), "b": 10 * (1 - ratio)}
     for key in lengths:
         in_pixels = key != "len" or smaller.get("lenmode") == "pixels"
         if in_pixels and isinstance(smaller.get(key), int | float):
-            made = smaller[key] * ratio + kept.get(key, 0)
+            made = smaller[key] * ratio + margins.get(key, 0)
             smaller[key] = max(made, LEAST) if key == "size" else made
     return smaller

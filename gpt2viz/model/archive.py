@@ -1,4 +1,4 @@
-"""Where the members of a zip archive lie, such as those that PyTorch and NumPy write.
+"""Offsets of the members of a zip archive, such as those that PyTorch and NumPy write.
 
 Neither compresses by itself. A compressed member can be a thousand times as large as its file, and
 members that share their bytes together as well: both are refused.
@@ -24,7 +24,7 @@ class Member(NamedTuple):
 
 
 class _Bounded:
-    """What ``zipfile`` needs of a file, which reads no more than a table of contents at once."""
+    """A file for ``zipfile`` that refuses to read more than a table of contents at once."""
 
     def __init__(self, opened: BinaryIO) -> None:
         self.seek, self.tell, self._opened = opened.seek, opened.tell, opened

@@ -15,7 +15,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
 from gpt2viz.labels import shorten
-from gpt2viz.model import devices, memory, places
+from gpt2viz.model import devices, memory, model_registry
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.fingerprint import WeightFiles
@@ -61,7 +61,7 @@ class Model:
         return sum(weight.nbytes for weight in self.network.parameters())
 
     def merging(self, layer: int) -> tuple[Tensor, Tensor]:
-        """What makes one vector of a layer's heads: W_O cut by head (nh, hs, C), and b_O (C,)."""
+        """The projection that merges a layer's heads: W_O by head (nh, hs, C), and b_O (C,)."""
         merge = self.network.get_submodule(f"h.{layer}.attn.c_proj")
         by_head = merge.weight.t().unflatten(0, (self.config.n_head, -1))  # type: ignore[operator]
         return by_head, merge.bias  # type: ignore[return-value]
@@ -71,32 +71,32 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files.
 
     A name is one that ``gpt2viz models`` lists, such as "gpt2" once ``gpt2viz fetch gpt2`` was
-    here; see ``places.find``.
+    here; see ``model_registry.find``.
 
-    Weights become float32, in memory of their own: what happens to the files afterwards doesn't
-    matter. ``device`` is where the model computes, such as "cuda" or "mps". Raises
-    ``CheckpointError`` that names the file, the tensor, what was found and what was expected (NaN
-    and infinity are refused too), ``TooLargeError`` before anything is read where the memory is
-    too small, or a GPU's is, and ``DeviceError`` for one that isn't here.
+    Weights become float32, in memory of their own, so the files may change afterwards. ``device``
+    is where the model computes, such as "cuda" or "mps". Raises ``CheckpointError`` that names the
+    file, the tensor, its value and the expected one (NaN and infinity are refused too),
+    ``TooLargeError`` before anything is read where the memory is too small, or a GPU's is, and
+    ``DeviceError`` for a device that isn't here.
     """
-    place = devices.find(device)
-    found, folder = places.find(folder)
-    return read_model(folder, name or found, place)
+    torch_device = devices.find(device)
+    own_name, folder = model_registry.find(folder)
+    return read_model(folder, name or own_name, torch_device)
 
 
 def read_model(
-    folder: Path, name: str, place: torch.device, tokenizer: Tokenizer | None = None
+    folder: Path, name: str, device: torch.device, tokenizer: Tokenizer | None = None
 ) -> Model:
     """The model in a folder, with its own tokenizer or the one that is given.
 
     Raises as ``load_model`` does.
     """
-    config, stored, aside = _survey(folder)
+    config, stored, aside = _checked_headers(folder)
     files = WeightFiles.of(weight_files(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     tokenizer.fit(config.vocab_size, str(folder))
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
-    model = assemble(name, config, read(stored), tokenizer, files, place)
+    model = assemble(name, config, read(stored), tokenizer, files, device)
     return replace(model, set_aside=aside)
 
 
@@ -106,12 +106,12 @@ def assemble(
     weights: dict[str, Tensor],
     tokenizer: Tokenizer,
     files: WeightFiles,
-    place: torch.device,
+    device: torch.device,
 ) -> Model:
     """A model of weights that were read from ``files``, as torch has them; ready to run.
 
     Raises ``CheckpointError`` where the files have changed meanwhile, or two ends that are tied
-    differ, and ``TooLargeError`` where ``place`` has no room.
+    differ, and ``TooLargeError`` where ``device`` has no room.
     """
     if files.have_changed():
         named = ", ".join(str(file) for file in files.files)
@@ -119,8 +119,8 @@ def assemble(
     if config.tie_word_embeddings:
         tie(weights)
     network = network_of(config, weights)
-    with devices.enough_memory(name, place):
-        network.to(place)
+    with devices.enough_memory(name, device):
+        network.to(device)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.wte.weight
     return Model(name, config, network, tokenizer, files)
@@ -134,9 +134,9 @@ def network_of(config: GPT2Config, weights: Mapping[str, Tensor]) -> GPT2:
     """
     with torch.device("meta"):
         network = GPT2(config)
-    for place, module in network.named_modules():
+    for module_name, module in network.named_modules():
         for name, _ in list(module.named_parameters(recurse=False)):
-            weight = weights[f"{place}.{name}"]
+            weight = weights[f"{module_name}.{name}"]
             setattr(module, name, nn.Parameter(weight, requires_grad=False))
     return network.eval()
 
@@ -146,23 +146,23 @@ def weight_bytes(folder: str | Path) -> int:
 
     Raises ``CheckpointError`` as ``load_model`` does.
     """
-    config, stored, _aside = _survey(Path(folder))
+    config, stored, _aside = _checked_headers(Path(folder))
     return _bytes(config, stored)
 
 
 def set_aside(folder: Path) -> tuple[str, ...]:
     """The tensors of other tasks' heads in a folder: see ``Model.set_aside``."""
-    return _survey(folder)[2]
+    return _checked_headers(folder)[2]
 
 
 def stored_numbers(folder: Path) -> dict[str, int]:
-    """How many numbers the weights' files hold of each format, such as {"F16": 1_407_168}.
+    """The count of numbers by format in the weights' files, such as {"F16": 1_407_168}.
 
     Those that are ``set_aside`` are counted too.
     """
     counts: dict[str, int] = {}
-    for found in headers(folder).values():
-        counts[found.dtype] = counts.get(found.dtype, 0) + math.prod(found.size)
+    for tensor in headers(folder).values():
+        counts[tensor.dtype] = counts.get(tensor.dtype, 0) + math.prod(tensor.size)
     return counts
 
 
@@ -181,10 +181,10 @@ def read_config(folder: Path) -> GPT2Config:
     return GPT2Config.from_dict(read_json(folder / "config.json"))
 
 
-def _survey(folder: Path) -> tuple[GPT2Config, dict[str, Stored], tuple[str, ...]]:
-    """What ``config.json`` asks for and the weights' files declare, compared; nothing is read.
+def _checked_headers(folder: Path) -> tuple[GPT2Config, dict[str, Stored], tuple[str, ...]]:
+    """The config, and the headers of the weights, checked against it; no weights are read.
 
-    And the names of what is set aside.
+    And the names of tensors that are set aside.
     """
     config = read_config(folder)
     stored = headers(folder)
@@ -229,24 +229,24 @@ def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> 
     names = set()
     for name, size in tensor_sizes(config):
         names.add(name)
-        found = stored.get(name)
-        if found is None and name == "lm_head.weight" and config.tie_word_embeddings:
+        tensor = stored.get(name)
+        if tensor is None and name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        if found is None:
+        if tensor is None:
             raise CheckpointError(
                 f"{folder}: {name} {size}, which config.json asks for, is missing from the weights"
             )
-        if found.size != size:
-            raise CheckpointError(f"{found} has size {found.size}, but config.json asks for {size}")
-        if found.dtype not in FLOATS:
-            raise CheckpointError(
-                f"{found} holds {found.dtype}; only {', '.join(FLOATS)} can be read"
-            )
-    for name, extra in stored.items():
-        if name not in names:
-            raise CheckpointError(
-                f"{extra} {extra.size} has no place in a GPT-2 of config.json's sizes"
-            )
+        problem = ""
+        if tensor.size != size:
+            problem = f"has size {tensor.size}, but config.json asks for {size}"
+        elif tensor.dtype not in FLOATS:
+            problem = f"holds {tensor.dtype}; only {', '.join(FLOATS)} can be read"
+        if problem:
+            raise CheckpointError(f"{tensor} {problem}")
+    for extra in (stored[name] for name in stored if name not in names):
+        raise CheckpointError(
+            f"{extra} {extra.size} has no place in a GPT-2 of config.json's sizes"
+        )
 
 
 def tie(weights: dict[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What is used of the hub's client beyond what its documentation promises; a test each.
+"""Undocumented parts of the hub's client that are used here; a test each.
 
 Read in huggingface_hub 0.30, 0.36, 1.31 and 2.4.
 """
@@ -30,7 +30,7 @@ def folder_of(name: str) -> str:
 
 
 def transport_error() -> type[Exception]:
-    """What the client lets through where there is no network, from the library that it speaks by.
+    """The HTTP library's exception that the client lets through where there is no network.
 
     That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
     """

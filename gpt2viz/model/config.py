@@ -27,7 +27,7 @@ FIXED: Mapping[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
 }
-# A size of so many digits is no slip, and a message could not spell it.
+# A size with more digits is no slip, and a message could not spell it.
 _ABSURD = 10**40
 # Names that Hugging Face's library reads as well.
 ALSO = {
@@ -92,7 +92,7 @@ class GPT2Config:
         return 4 * self.n_embd if self.n_inner is None else self.n_inner
 
     def layer_divisor(self, layer: int) -> int:
-        """What the scores of ``layer``, from 0, are divided by besides √hs: 1 in most models."""
+        """The divisor of the scores of ``layer``, from 0, besides √hs: 1 in most models."""
         return layer + 1 if self.scale_attn_by_inverse_layer_idx else 1
 
     @classmethod

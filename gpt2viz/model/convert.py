@@ -153,7 +153,7 @@ def _short(name: object) -> str:
 
 
 def _heads(saved: Mapping[str, Any]) -> int | None:
-    """How many heads the file says that a layer has: beside the weights, in the settings."""
+    """The number of heads in a layer, by the settings beside the weights; None if not there."""
     for key in _SETTINGS:
         settings = saved.get(key)
         n_head = settings.get("n_head") if isinstance(settings, dict | Object) else None
@@ -164,7 +164,7 @@ def _heads(saved: Mapping[str, Any]) -> int | None:
 
 def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """minGPT's names of 2020 as today's: query, key and value become one matrix."""
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if re.search(r"\.attn\.(key|value)\.", name):
             continue
@@ -177,10 +177,10 @@ def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
             name = name.replace("query", "c_attn")
         for old, new in _OF_2020.items():
             name = name.replace(old, new)
-        found[{"head.weight": "lm_head.weight", "pos_emb": "wpe.weight"}.get(name, name)] = weight
-    if "wpe.weight" in found:
-        found["wpe.weight"] = found["wpe.weight"].squeeze(0)  # (1, T, C) -> (T, C)
-    return found
+        result[{"head.weight": "lm_head.weight", "pos_emb": "wpe.weight"}.get(name, name)] = weight
+    if "wpe.weight" in result:
+        result["wpe.weight"] = result["wpe.weight"].squeeze(0)  # (1, T, C) -> (T, C)
+    return result
 
 
 def _config(
@@ -222,11 +222,11 @@ def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> di
             raise CheckpointError(
                 f"{file}: {name} has the size {tuple(weight.shape)}, which GPT-2's never has"
             )
-    found = {n: w.t() if n.endswith(CONV1D) else w for n, w in weights.items()}
+    result = {n: w.t() if n.endswith(CONV1D) else w for n, w in weights.items()}
     if config.tie_word_embeddings:
-        found.pop("lm_head.weight", None)
-    for name, weight in list(found.items()):
+        result.pop("lm_head.weight", None)
+    for name, weight in list(result.items()):
         bias = name.removesuffix("weight") + "bias"
-        if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in found:
-            found[bias] = weight.new_zeros(weight.shape[-1])
-    return {name: weight.contiguous() for name, weight in found.items()}
+        if name.startswith(("h.", "ln_f")) and name.endswith("weight") and bias not in result:
+            result[bias] = weight.new_zeros(weight.shape[-1])
+    return {name: weight.contiguous() for name, weight in result.items()}

@@ -1,4 +1,4 @@
-"""Where a model computes: this machine's processor, or a GPU that it has."""
+"""The device where a model computes: this machine's processor, or a GPU that it has."""
 
 from __future__ import annotations
 

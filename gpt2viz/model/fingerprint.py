@@ -1,4 +1,4 @@
-"""What tells files from all others: their checksum, as ``sha256sum`` gives it."""
+"""Checksums of files, as ``sha256sum`` gives them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class WeightFiles:
         return cls(tuple(file.absolute() for file in files), tuple(_stamp(file) for file in files))
 
     def same(self, other: WeightFiles) -> bool:
-        """Whether both hold the same: unchanged files of one place, or those of one checksum."""
+        """True if both hold the same: the same unchanged files, or files of one checksum."""
         return self == other or self.sha256 == other.sha256 != ""
 
     def have_changed(self) -> bool:
-        """Whether a file is another one than it was, or gone."""
+        """True if a file was changed, replaced or removed."""
         try:
             return tuple(_stamp(file) for file in self.files) != self.stamps
         except OSError:
@@ -46,7 +46,7 @@ class WeightFiles:
         Empty where a file was written to since the weights were read from it. One that is gone, or
         has another in its place, is still read: it is held open.
         """
-        return self._where_they_were() or self._held()
+        return self._where_they_were() or self._of_open_files()
 
     def _where_they_were(self) -> str:
         """The checksum of the files in their places; "" where one is gone or has changed."""
@@ -64,25 +64,25 @@ class WeightFiles:
                 opened.append(os.open(file, os.O_RDONLY | _BINARY | _NEVER_WAIT))
         object.__setattr__(self, "_opened", opened)
 
-    def _held(self) -> str:
+    def _of_open_files(self) -> str:
         """The checksum of the files that are held open; "" where one has changed."""
         opened: list[int] = vars(self)["_opened"]
-        with _TURN:  # two threads would share a place in a file
-            if tuple(_stamp_of(os.fstat(one)) for one in opened) != self.stamps:
+        with _TURN:  # two threads would share a file's offset
+            if tuple(_stamp_of(os.fstat(descriptor)) for descriptor in opened) != self.stamps:
                 return ""
             names = (file.name for file in self.files)
-            return _of_all(sorted(zip(names, map(_sha256_of_open, opened), strict=True)))
+            return _combined(sorted(zip(names, map(_sha256_of_open, opened), strict=True)))
 
 
 # Windows' and Unix' own: bytes as they are, and no waiting for who writes into a pipe.
 _BINARY, _NEVER_WAIT = getattr(os, "O_BINARY", 0), getattr(os, "O_NONBLOCK", 0)
-#: Who reads files that are held open.
+#: Held while files that are open are read.
 _TURN = Lock()
 
 
 def _close(opened: Sequence[int]) -> None:
-    for one in opened:
-        os.close(one)
+    for descriptor in opened:
+        os.close(descriptor)
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -98,26 +98,26 @@ def sha256_of(*files: Path) -> str:
 
     They are taken in the order of their paths, each under its own name.
     """
-    return _of_all([(file.name, _sha256(file)) for file in sorted(files)])
+    return _combined([(file.name, _sha256(file)) for file in sorted(files)])
 
 
 def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
-    """Which of some numbers have files that are equal byte by byte: groups of two or more.
+    """Groups, of two or more, of the numbers whose files are equal byte by byte.
 
-    Sizes are compared first, then some bytes in the middle, and checksums of what is left alone.
+    Sizes are compared first, then some bytes in the middle, and checksums only if those agree.
     """
     groups = [[number for number, some in files.items() if some]]
-    tells: tuple[Callable[[Sequence[Path]], Hashable], ...] = (
+    keys: tuple[Callable[[Sequence[Path]], Hashable], ...] = (
         lambda some: tuple(file.stat().st_size for file in some),
         lambda some: b"".join(map(_middle, some)),
         lambda some: sha256_of(*some),
     )
-    for tell in tells:
+    for key in keys:
         split: list[list[int]] = []
         for group in groups:
             alike: dict[Hashable, list[int]] = {}
             for number in group:
-                alike.setdefault(tell(files[number]), []).append(number)
+                alike.setdefault(key(files[number]), []).append(number)
             split += [some for some in alike.values() if len(some) > 1]
         groups = split
     return tuple(tuple(group) for group in groups)
@@ -129,11 +129,11 @@ def _middle(file: Path) -> bytes:
         return opened.read(4096)
 
 
-def _of_all(found: Sequence[tuple[str, str]]) -> str:
-    """What tells named checksums apart: the only one, or that of their list."""
-    if len(found) == 1:
-        return found[0][1]
-    listed = "".join(f"{digest}  {name}\n" for name, digest in found)
+def _combined(digests: Sequence[tuple[str, str]]) -> str:
+    """One checksum of several named ones: the only one, or that of their list."""
+    if len(digests) == 1:
+        return digests[0][1]
+    listed = "".join(f"{digest}  {name}\n" for name, digest in digests)
     return hashlib.sha256(listed.encode()).hexdigest()
 
 

@@ -62,26 +62,26 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     return Model(name, config, network, cut, set_aside=aside)
 
 
-def _weights(kind: str, found: dict[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+def _weights(kind: str, weights: dict[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
     """Parameters by our names, of a ``kind`` of model, in our shapes: views of the same memory."""
-    if config.tie_word_embeddings and "wte.weight" in found:
-        tie(found)
+    if config.tie_word_embeddings and "wte.weight" in weights:
+        tie(weights)
     sizes = dict(tensor_sizes(config))
-    if strange := sorted(found.keys() ^ sizes.keys()):
-        merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(found) else ""
+    if strange := sorted(weights.keys() ^ sizes.keys()):
+        merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(weights) else ""
         raise CheckpointError(
-            f"{kind} isn't a GPT2LMHeadModel as transformers makes it: "
-            f"{strange[0]} {'has no place in one' if strange[0] in found else 'is missing'}{merged}"
+            f"{kind} isn't a GPT2LMHeadModel as transformers makes it: {strange[0]} "
+            f"{'has no place in one' if strange[0] in weights else 'is missing'}{merged}"
         )
-    for key, weight in found.items():
+    for key, weight in weights.items():
         if tuple(weight.shape) != sizes[key] or weight.dtype != torch.float32:
             raise CheckpointError(
                 f"{key} is {tuple(weight.shape)} of {str(weight.dtype).removeprefix('torch.')}, "
                 f"not {sizes[key]} of float32; call .float() on the model"
             )
         check_numbers(weight, key)
-    return {key: w.t() if key.endswith(CONV1D) else w for key, w in found.items()}
+    return {key: w.t() if key.endswith(CONV1D) else w for key, w in weights.items()}
 
 
-def _has_adapters(found: dict[str, Tensor]) -> bool:
-    return any("lora" in key.lower() for key in found)
+def _has_adapters(weights: dict[str, Tensor]) -> bool:
+    return any("lora" in key.lower() for key in weights)

@@ -90,10 +90,10 @@ def look_up(name: str, revision: str | None = None) -> Offer:
         api = HfApi(endpoint=constants.ENDPOINT)
         info = api.model_info(name, revision=revision, files_metadata=True)
         files = {}
-        for found in info.siblings or ():
-            digest = found.lfs.sha256 if found.lfs else found.blob_id
+        for sibling in info.siblings or ():
+            digest = sibling.lfs.sha256 if sibling.lfs else sibling.blob_id
             if digest:
-                files[found.rfilename] = File(found.rfilename, found.size or 0, digest)
+                files[sibling.rfilename] = File(sibling.rfilename, sibling.size or 0, digest)
         offer = Offer(name, tuple(files[n] for n in _needed(name, files)), revision)
         config = hf_hub_download(name, "config.json", revision=revision)
         GPT2Config.from_dict(read_json(Path(config)))
@@ -132,24 +132,24 @@ def fetch(
 
 def cached() -> dict[str, Path]:
     """The GPT-2s that are whole in the hub's cache: name -> folder."""
-    found = {}
+    folders = {}
     for repository in sorted(Path(constants.HF_HUB_CACHE).glob("models--*")):
         name = repository.name.removeprefix("models--").replace("--", "/")
         try:
             config = try_to_load_from_cache(name, "config.json")
             if isinstance(config, str) and _is_gpt2(Path(config).parent):
-                found[name] = Path(config).parent
+                folders[name] = Path(config).parent
         except (OSError, ValueError):  # what is no repository, or can't be read
             continue
-    return dict(sorted(found.items()))
+    return dict(sorted(folders.items()))
 
 
 def _needed(name: str, files: Iterable[str]) -> list[str]:
     """The names of the files that the app reads, the weights last."""
     have = set(files)
     # Where there is a tokenizer.json, the vocabulary isn't read from other files.
-    spared = VOCABULARY if "tokenizer.json" in have else ()
-    words = [name for name in FILES if name in have and name not in spared]
+    unused = VOCABULARY if "tokenizer.json" in have else ()
+    words = [name for name in FILES if name in have and name not in unused]
     weights = [n for n in ("model.safetensors",) if n in have]
     index = "model.safetensors.index.json"
     if not weights and index in have:
@@ -233,10 +233,10 @@ def _is_gpt2(folder: Path) -> bool:
     try:
         GPT2Config.from_dict(read_json(folder / "config.json"))
         index = folder / "model.safetensors.index.json"
-        places = read_json(index)["weight_map"].values() if index.exists() else ()
+        shards = read_json(index)["weight_map"].values() if index.exists() else ()
     except (CheckpointError, KeyError, AttributeError):
         return False
-    weights = {str(name) for name in places} or {"model.safetensors"}
+    weights = {str(name) for name in shards} or {"model.safetensors"}
     return all((folder / name).exists() for name in weights)
 
 

@@ -35,21 +35,21 @@ _MARK = object()
 
 @dataclass(frozen=True, eq=False)
 class Name:
-    """What a pickle would import: "module.name"."""
+    """A name that a pickle would import: "module.name"."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a pickle would ask its reader for: an object that is stored elsewhere."""
+    """A persistent id: an object that is stored outside of the pickle."""
 
     to: Any
 
 
 @dataclass(eq=False, slots=True)
 class Object:
-    """What a pickle would make by a call of ``called``, with what it would be filled with."""
+    """An object that a pickle would make by calling ``called``, and the state it would set."""
 
     called: str
     arguments: tuple[Any, ...] = ()
@@ -82,7 +82,7 @@ def read_pickle(opened: BinaryIO, references: list[Reference] | None = None) -> 
 
 
 class _Machine:
-    """The stack, and what is remembered by numbers."""
+    """The stack, and the memo."""
 
     def __init__(self, references: list[Reference]) -> None:
         self.references = references

@@ -13,15 +13,15 @@ Kind = TypeVar("Kind", "NDArray[Any]", "Tensor")
 
 
 def hidden_pairs(
-    places: Kind,
+    positions: Kind,
     causal: bool,
     forbidden: Kind | None = None,
     queries: slice | NDArray[Any] = slice(None),
 ) -> Kind:
     """True where a query (row) may not see a key (column): (T, T), or (r, T) for r ``queries``.
 
-    ``places`` (T,) are 0 to T−1; the mask is made of the same kind, on the same device. With
+    ``positions`` (T,) are 0 to T−1; the mask is made of the same kind, on the same device. With
     ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, as edits do.
     """
-    mask = (places > places[queries, None]) & causal  # (r, T)
+    mask = (positions > positions[queries, None]) & causal  # (r, T)
     return mask if forbidden is None else mask | forbidden[queries]

@@ -1,4 +1,4 @@
-"""How much memory a model needs and how much is free, in bytes, before anything is loaded."""
+"""The memory that a model needs, and that is free, in bytes, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _FLOAT32 = 4
 
 
 def run_bytes(config: GPT2Config) -> int:
-    """What the longest text takes: what its trace keeps, and what one layer needs meanwhile.
+    """Bytes of a run of the longest text: those of its trace, and what one layer needs meanwhile.
 
     Of each layer Q, K, V and the additions of attention and MLP are kept, (T, C) each. As much
     again as two more was measured to be taken meanwhile: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
     """
     C, F = config.n_embd, config.mlp_dim
-    kept = 7 * C * config.n_layer + 3 * C
+    stored = 7 * C * config.n_layer + 3 * C
     meanwhile = 6 * C + 2 * F
-    return _FLOAT32 * (config.n_positions * (kept + meanwhile) + 3 * config.vocab_size)
+    return _FLOAT32 * (config.n_positions * (stored + meanwhile) + 3 * config.vocab_size)
 
 
 def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
@@ -65,7 +65,7 @@ def spell(n_bytes: int) -> str:
 
 
 def _given_back(stat: Path) -> int:
-    """Bytes of files in memory that a container lets go when it needs room; 0 where unknown."""
+    """Bytes of cached files that a container frees when it needs room; 0 where unknown."""
     try:
         lines = stat.read_text(encoding="ascii").splitlines()
     except OSError:

@@ -18,7 +18,7 @@ _LARGEST = 1_000_000
 
 
 def tokens_of(file: Path) -> list[Any]:
-    """What ``itos`` of a ``meta.pkl`` has for the ids 0, 1, …
+    """The tokens in ``itos`` of a ``meta.pkl``, for the ids 0, 1, …
 
     Raises ``CheckpointError`` naming the file where it can't be read, or has no ``itos`` with an
     entry for each id.

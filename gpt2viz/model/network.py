@@ -25,9 +25,9 @@ from gpt2viz.model.mask import hidden_pairs
 
 
 class Past(NamedTuple):
-    """What a layer's heads made of P tokens before those that are given: (B, nh, P, hs).
+    """Queries, keys and values of the P tokens before the given ones: (B, nh, P, hs).
 
-    ``q`` is None where the scores of these queries aren't wanted.
+    ``q`` is None where the scores of these queries aren't needed.
     """
 
     q: Tensor | None
@@ -233,11 +233,11 @@ class GPT2(nn.Module):
         n_positions = self.config.n_positions
         if T > n_positions:
             raise ContextError(T, n_positions)
-        places = torch.arange(T, device=ids.device)  # (P + T,)
+        position_ids = torch.arange(T, device=ids.device)  # (P + T,)
         asking = T if past and past[0].q is not None else T - first
-        mask = Mask.of(asking, places, causal, explicit, forbidden)
+        mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
         tokens = self.wte(ids)  # (B, T, C)
-        positions = self.wpe(places[first:])  # (T, C)
+        positions = self.wpe(position_ids[first:])  # (T, C)
         x = self.drop(tokens + positions)  # (B, T, C)
         for n, block in enumerate(self.h):
             x = block(x, mask, past[n] if past else None)  # (B, T, C)

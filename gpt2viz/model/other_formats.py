@@ -64,7 +64,7 @@ INSTEAD: Mapping[str, str] = {
 
 
 def way_out(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
-    """What weights a folder holds that can't be used, and the way from there; "" for none."""
+    """A sentence on weights that a folder holds in an unusable form, and the remedy; "" if none."""
     path = os.path.abspath(folder)
     for pattern, way in ways.items():
         if names := _matching(pattern, _names(folder)):

@@ -64,7 +64,7 @@ def write_packed(weights: Mapping[str, Tensor], file: Path, bits: int = BITS) ->
 
 
 def _rounded(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """The step of each row (rows,), and how many of them each number is: int8 (rows, columns)."""
+    """The step of each row (rows,), and each number as a multiple of it: int8 (rows, columns)."""
     spread = weight.std(dim=1, unbiased=False) / 2 ** (bits - 2)
     steps = torch.maximum(spread, weight.abs().amax(dim=1) / _MOST)
     rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-_MOST, _MOST)
@@ -76,7 +76,7 @@ def read_packed(file: Path, config: GPT2Config) -> dict[str, Tensor]:
 
     Raises ``CheckpointError`` naming the file where it isn't such a file of a model of these sizes.
     """
-    declared = {found.key: found for found in header(file)}
+    declared = {tensor.key: tensor for tensor in header(file)}
     sizes = dict(weight_sizes(config))
     names = {key for name, size in sizes.items() for key in _keys(name, size)}
     if odd := sorted(names ^ declared.keys()):
@@ -100,15 +100,15 @@ def _keys(name: str, size: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _compare(declared: Mapping[str, Stored], name: str, size: tuple[int, ...]) -> None:
-    """Refuse what is declared in another way, before anything of that size is made."""
-    found, plain = declared[name], declared[_keys(name, size)[-1]]
+    """Refuse another declaration, before anything of that size is made."""
+    tensor, plain = declared[name], declared[_keys(name, size)[-1]]
     if (plain.dtype, plain.size) != ("F32", size[:1]):
-        raise broken(found.file, f"{plain.key} is {plain.size} of {plain.dtype}, not {size[:1]}")
+        raise broken(tensor.file, f"{plain.key} is {plain.size} of {plain.dtype}, not {size[:1]}")
     # What can't be made smaller grows by five bytes in each 16 kB.
     most = math.prod(size) * 1.01 + 64
-    length = found.end - found.start
-    if len(size) == 2 and ((found.dtype, found.size) != ("U8", (length,)) or length > most):
-        raise broken(found.file, f"{name} is {found.size} of {found.dtype}")
+    length = tensor.end - tensor.start
+    if len(size) == 2 and ((tensor.dtype, tensor.size) != ("U8", (length,)) or length > most):
+        raise broken(tensor.file, f"{name} is {tensor.size} of {tensor.dtype}")
 
 
 def _weight(

@@ -22,7 +22,7 @@ import torch
 
 from gpt2viz.errors import CheckpointError, StageError
 from gpt2viz.files import is_there, own_file, read_json, read_text, steps_in
-from gpt2viz.model import devices, memory, places
+from gpt2viz.model import devices, memory, model_registry
 from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.fingerprint import WeightFiles, equal_files
@@ -43,18 +43,18 @@ class Steps(Mapping[int, Model]):
     used. All have the sizes and share the tokenizer of the model that they led to.
     """
 
-    def __init__(self, name: str, folder: Path, found: Mapping[int, Path], place: torch.device):
+    def __init__(self, name: str, folder: Path, paths: Mapping[int, Path], device: torch.device):
         self.name, self.folder = name, folder
-        self._found, self._place = dict(sorted(found.items())), place
+        self._paths, self._device = dict(sorted(paths.items())), device
 
     def __repr__(self) -> str:
         return f"<Steps {', '.join(map(str, self))} of {self.name}>"
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._found)
+        return iter(self._paths)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._paths)
 
     def __getitem__(self, step: int) -> Model:
         """The model after so many steps, called "name, step 500".
@@ -62,10 +62,10 @@ class Steps(Mapping[int, Model]):
         Raises ``StageError``, a ``KeyError``, for a step that isn't there, and what ``load_model``
         raises.
         """
-        if step not in self._found:
+        if step not in self._paths:
             there = ", ".join(map(str, self)) or "none"
             raise StageError(f"no step {step} of {self.name}; it has {there}")
-        path, name = self._found[step], f"{self.name}, step {step:,}"
+        path, name = self._paths[step], f"{self.name}, step {step:,}"
         if path.suffix == ".safetensors":
             return self._packed(path, name)
         if _of_a_run(read_config(path)) != _of_a_run(self.config):
@@ -73,10 +73,10 @@ class Steps(Mapping[int, Model]):
                 f"{path}: another config.json than that of {self.name}; the checkpoints of a "
                 "training have the same sizes"
             )
-        return read_model(path, name, self._place, self.tokenizer)
+        return read_model(path, name, self._device, self.tokenizer)
 
     @cached_property
-    def alike(self) -> tuple[tuple[int, ...], ...]:
+    def duplicates(self) -> tuple[tuple[int, ...], ...]:
         """The steps whose files hold the same weights, byte by byte; none as it should be.
 
         Of such steps all but one were stored under a wrong number, so that nothing can be said of
@@ -84,7 +84,7 @@ class Steps(Mapping[int, Model]):
         """
         files = {
             step: [path] if path.suffix == ".safetensors" else sorted(path.glob("*.safetensors"))
-            for step, path in self._found.items()
+            for step, path in self._paths.items()
         }
         try:
             return equal_files(files)
@@ -93,12 +93,12 @@ class Steps(Mapping[int, Model]):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What ``alike`` means for whoever looks at the training: some sentences a group."""
+        """A warning about each group of ``duplicates``, in some sentences."""
         return tuple(
             f"{self.name}: steps {', '.join(f'{step:,}' for step in same)} have the same weights. "
             "All but one of them are stored under a wrong number: what changed between them can't "
             "be told, nor when a head was born there."
-            for same in self.alike
+            for same in self.duplicates
         )
 
     @cached_property
@@ -108,7 +108,7 @@ class Steps(Mapping[int, Model]):
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """What cuts texts for every one of them."""
+        """The tokenizer that all of them share."""
         return load_tokenizer(self.folder)
 
     def _packed(self, file: Path, name: str) -> Model:
@@ -116,11 +116,11 @@ class Steps(Mapping[int, Model]):
         nbytes = 4 * sum(math.prod(size) for _, size in weight_sizes(config))
         memory.check(name, nbytes, config, memory.free_memory())
         weights = read_packed(file, config)
-        return assemble(name, config, weights, self.tokenizer, files, self._place)
+        return assemble(name, config, weights, self.tokenizer, files, self._device)
 
 
 def _of_a_run(config: GPT2Config) -> GPT2Config:
-    """All that decides a run: what is dropped in training may differ."""
+    """All that decides a run; dropout in training may differ."""
     return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)
 
 
@@ -129,33 +129,33 @@ def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: st
 
     ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
     nothing but checkpoints. Of a folder that is itself a checkpoint, those beside it. There may be
-    none. Warns where some have the same weights (``Steps.alike``). Raises ``CheckpointError``
+    none. Warns where some have the same weights (``Steps.duplicates``). Raises ``CheckpointError``
     where two have one number, or where ``steps.json`` can't be read, and ``DeviceError`` for a
     device that isn't here.
     """
-    place = devices.find(device)
-    called, folder = places.find(folder)
-    at = next((one for one in _around(folder) if steps_in(one)), folder)
-    found: dict[int, Path] = {}
+    torch_device = devices.find(device)
+    own_name, folder = model_registry.find(folder)
+    at = next((path for path in _around(folder) if steps_in(path)), folder)
+    paths: dict[int, Path] = {}
     for step, path in steps_in(at) or _revisions(folder):
-        if step in found:
-            raise CheckpointError(f"{at}: {found[step].name} and {path.name} are one step")
-        found[step] = path
-    if found and at == folder / FOLDER and is_there(at / INDEX):
+        if step in paths:
+            raise CheckpointError(f"{at}: {paths[step].name} and {path.name} are one step")
+        paths[step] = path
+    if paths and at == folder / FOLDER and is_there(at / INDEX):
         last = read_json(at / INDEX).get("model")
-        if type(last) is not int or last <= max(found):
+        if type(last) is not int or last <= max(paths):
             raise CheckpointError(
-                f"{INDEX}: the model's own step must come after step {max(found)}, not {last!r:.40}"
+                f"{INDEX}: the model's own step must come after step {max(paths)}, not {last!r:.40}"
             )
-        found[last] = folder
-    steps = Steps(name or called, folder, found, place)
+        paths[last] = folder
+    steps = Steps(name or own_name, folder, paths, torch_device)
     for doubt in steps.doubts:
         warnings.warn(doubt, stacklevel=2)
     return steps
 
 
 def _around(folder: Path) -> Iterator[Path]:
-    """Where the checkpoints of a model's training may lie, the nearest first."""
+    """Folders that may hold the checkpoints of a model's training, the nearest first."""
     yield from (folder / FOLDER, folder)
     beside = folder.absolute().parent
     if any(path.name == folder.name for _, path in steps_in(beside)):
@@ -175,8 +175,8 @@ def _revisions(folder: Path) -> list[tuple[int, Path]]:
         refs = [
             (_REVISION.fullmatch(ref.name), ref) for ref in (snapshots.parent / "refs").iterdir()
         ]
-        found = [(int(match[1]), read_text(ref).strip()) for match, ref in refs if match]
+        commits = [(int(match[1]), read_text(ref).strip()) for match, ref in refs if match]
     except (OSError, ValueError):
         return []
     here = {path.name: path for path in snapshots.iterdir() if any(path.glob("*.safetensors"))}
-    return sorted((step, here[commit]) for step, commit in found if commit in here)
+    return sorted((step, here[commit]) for step, commit in commits if commit in here)

@@ -98,7 +98,7 @@ class Tokenizer:
         self._ids("", special=False)  # makes the engine now, not with the first text
 
     def _engine(self, *, special: bool) -> tokenizers.Tokenizer:
-        """What cuts texts, and reads the names of ``special`` tokens in them as these."""
+        """The engine; with ``special`` it reads names of special tokens as these tokens."""
         vocab = {to_letters(self._bytes[i]): i for i in self._ordinary}
         vocab |= {token: i for token, (i, _) in self._added.items()}
         pairs = sorted(self.merges, key=self.merges.__getitem__)
@@ -121,7 +121,7 @@ class Tokenizer:
         return self._engine(special=True)
 
     def __getstate__(self) -> dict[str, object]:
-        """All but the engines, which are made again: ids with gaps don't survive their own way."""
+        """All but the engines, which are made again: pickled, they would lose gaps between ids."""
         return {k: v for k, v in vars(self).items() if k not in ("_as_text", "_as_tokens")}
 
     @property
@@ -150,9 +150,9 @@ class Tokenizer:
         }
 
     def cuts_like(self, other: Tokenizer) -> bool:
-        """Whether both cut every text into the same tokens, with the same ids.
+        """True if both cut every text into the same tokens, with the same ids.
 
-        Special tokens that no text is cut into may be missing from one of them.
+        Either may lack special tokens that no text is cut into.
         """
         both = self._bytes.keys() & other._bytes.keys()
         return self._cutting == other._cutting and all(
@@ -161,7 +161,7 @@ class Tokenizer:
 
     @property
     def _cutting(self) -> tuple[object, ...]:
-        """What decides how a text is cut, but for the names of the ids."""
+        """All that decides a text's token ids."""
         added = {(i, repr(token)) for i, token in self._added.values() if not token.special}
         return self._ordinary, added, self.merges, self.prefix_space, self.first, self.last
 
@@ -182,7 +182,7 @@ class Tokenizer:
         return self.first if there else (*self.first, self.end_of_text)
 
     def own(self, ids: Sequence[int]) -> slice:
-        """Where a text's own ids stand among those of ``encode``, without what was put around."""
+        """The slice of a text's own ids among those of ``encode``, without the added ones."""
         start = len(self.first) if tuple(ids[: len(self.first)]) == self.first else 0
         if self.end_of_text not in self.first and tuple(ids[start:][:1]) == (self.end_of_text,):
             start += 1
@@ -211,10 +211,10 @@ class Tokenizer:
 
         Raises ``TextError`` as ``encode`` does.
         """
-        for place, char in enumerate(text):
+        for n, char in enumerate(text):
             if "\ud800" <= char <= "\udfff":
                 raise TextError(
-                    f"Character {place + 1} of the text (U+{ord(char):04X}) is half of a surrogate "
+                    f"Character {n + 1} of the text (U+{ord(char):04X}) is half of a surrogate "
                     "pair and stands for no character. Delete it and try again."
                 )
         return self._ids(text, special)
@@ -301,9 +301,9 @@ class TokenList(Tokenizer):
 
     def _listed_ids(self, text: str) -> Iterator[int]:
         whole = text.split() if self._separated else [text]
-        found = [(part, token) for part in whole for token in self._tokens(part)]
+        tokens = [(part, token) for part in whole for token in self._tokens(part)]
         unknown = (
-            part if self.apart else token for part, token in found if token not in self._id_of
+            part if self.apart else token for part, token in tokens if token not in self._id_of
         )
         if names := list(dict.fromkeys(unknown)):
             sort = "words" if self.apart else "characters"
@@ -313,16 +313,17 @@ class TokenList(Tokenizer):
                 f"{', '.join(map(short, list(self._id_of)[:_NAMED]))}"
                 f"{' and others' if len(self._id_of) > _NAMED else ''}."
             )
-        yield from (self._id_of[token] for _, token in found)
+        yield from (self._id_of[token] for _, token in tokens)
 
     def _tokens(self, text: str) -> Iterator[str]:
         """The longest token at each place, or a character that begins none."""
-        place = 0
-        while place < len(text):
-            ends = range(min(len(text), place + self._longest), place, -1)
-            token = next((t for end in ends if (t := text[place:end]) in self._id_of), text[place])
+        position = 0
+        while position < len(text):
+            ends = range(min(len(text), position + self._longest), position, -1)
+            whole = (t for end in ends if (t := text[position:end]) in self._id_of)
+            token = next(whole, text[position])
             yield token
-            place += len(token)
+            position += len(token)
 
 
 def several(token_ids: Iterable[int]) -> Iterable[int]:

@@ -1,4 +1,4 @@
-"""What a tokenizer's files say: vocabulary, merges, added tokens, and what is put round a text.
+"""The files of a tokenizer: vocabulary, merges, added tokens, and the ids put round a text.
 
 Everything in ``tokenizer.json`` and ``tokenizer_config.json`` that changes ids is read as
 transformers 5 reads it, or refused by its name. ``tokenizers`` could load the first file by itself,
@@ -46,7 +46,7 @@ _TEXT = 2**32 - 1
 
 
 class Vocabulary(NamedTuple):
-    """What ``gpt2viz.model.tokenizer.Tokenizer`` is made of, by the names that it has there."""
+    """The arguments of ``gpt2viz.model.tokenizer.Tokenizer``."""
 
     vocab: Mapping[str, int]
     merges: list[tuple[str, str]]
@@ -67,7 +67,7 @@ class _Added(NamedTuple):
 
 
 def read_vocabulary(folder: Path) -> Vocabulary | None:
-    """What a folder's byte-level vocabulary is; None where it has none.
+    """A folder's byte-level vocabulary; None where it has none.
 
     Raises ``CheckpointError`` naming the file where it is another kind of tokenizer.
     """
@@ -129,7 +129,7 @@ def _around_id(
 ) -> tuple[int, ...]:
     """The id of the token that goes before or after every text, by the ``key`` that names it."""
     name = names[key].content if key in names else END_OF_TEXT.decode()
-    ids = {**vocab, **{one.token.content: one.id for one in added}}
+    ids = {**vocab, **{token.token.content: token.id for token in added}}
     if name not in ids:
         raise CheckpointError(
             f"{_CONFIG}: add_{key} is true, but the vocabulary has no {short(name)}, the {key}"
@@ -153,25 +153,25 @@ def _from_tokenizer_json(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
     vocab = dict(model["vocab"])
     first, last = _around(values.get("post_processor"), {*vocab.values(), *(t.id for t in listed)})
     if _class(folder, config) in ("", "GPT2Tokenizer"):
-        prefix_space = _asked_prefix_space(config, prefix_space)
+        prefix_space = _configured_prefix_space(config, prefix_space)
     merges, names = pairs_of(model["merges"], file), _special_names(folder, config)
     added = [*listed, *_of_config(config)]
     return _whole(vocab, merges, added, names, (file, file), first, last, prefix_space)
 
 
-def _asked_prefix_space(config: Mapping[str, Any], in_file: bool) -> bool:
-    """Whether a space goes first: what ``tokenizer_config.json`` says counts for ``GPT2Tokenizer``.
+def _configured_prefix_space(config: Mapping[str, Any], in_file: bool) -> bool:
+    """True if a space goes first; for ``GPT2Tokenizer``, ``tokenizer_config.json`` decides.
 
     Raises ``CheckpointError`` where only ``tokenizer.json`` has that space: transformers leaves it
     out for this class, and ``tokenizers``, with which such a file is made, does not.
     """
-    asked = config.get("add_prefix_space")
-    if in_file and asked is None:
+    configured = config.get("add_prefix_space")
+    if in_file and configured is None:
         raise CheckpointError(
             "tokenizer.json: add_prefix_space is true, which transformers' GPT2Tokenizer leaves "
             f"out unless {_CONFIG} says so too. Say add_prefix_space there, true or false"
         )
-    return bool(asked)
+    return bool(configured)
 
 
 def _flat(step: Any, inside: str = "normalizers") -> Iterator[dict[str, Any]]:
@@ -186,7 +186,7 @@ def _flat(step: Any, inside: str = "normalizers") -> Iterator[dict[str, Any]]:
 
 
 def _prefix_space(steps: list[dict[str, Any]]) -> bool | None:
-    """Whether what cuts a text puts a space before it; None where it doesn't cut as GPT-2 does."""
+    """True if the steps put a space before a text; None where they don't cut it as GPT-2 does."""
     if not steps or steps[-1]["type"] != "ByteLevel":
         return None
     *before, level = steps
@@ -303,6 +303,6 @@ def _whole(
             )
         known = tokens.setdefault(token.content, token)
         known.special = True
-    kept = {token: i for token, i in numbers.items() if token not in unnumbered}
+    numbered = {token: i for token, i in numbers.items() if token not in unnumbered}
     listed = list(tokens.values())
-    return Vocabulary(kept, merges, listed, files, first, last, prefix_space, unnumbered)
+    return Vocabulary(numbered, merges, listed, files, first, last, prefix_space, unnumbered)

@@ -57,7 +57,7 @@ _PARAMETERS = (
 
 @dataclass(frozen=True)
 class TorchFile:
-    """What a file holds: ``value`` with ``Object`` where a tensor is, and where storages lie."""
+    """A file's content: ``value`` with ``Object`` for each tensor, and members with storages."""
 
     file: Path
     value: Any
@@ -111,7 +111,7 @@ class _View:
 
     @property
     def last(self) -> int:
-        """How many numbers lie from the first to the last, both included."""
+        """The count of numbers from the first to the last, both included."""
         if 0 in self.size:
             return 0
         return 1 + sum((n - 1) * step for n, step in zip(self.size, self.strides, strict=True))
@@ -132,12 +132,12 @@ class _View:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value of a pickle describes a tensor of any kind, a sparse one too."""
+    """True if a value of a pickle describes a tensor of any kind, a sparse one too."""
     return isinstance(value, Object) and value.called.startswith(_REBUILT)
 
 
 def read_torch_file(file: Path) -> TorchFile:
-    """What ``torch.save`` wrote into a file; no tensor is read yet.
+    """The content of a file of ``torch.save``; no tensor is read yet.
 
     Raises ``CheckpointError`` naming the file where it is none of these.
     """

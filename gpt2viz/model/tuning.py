@@ -1,9 +1,8 @@
-"""What a program of its own sets for its whole process, and a library must not.
+"""Settings of a whole process, which a program of its own may make and a library must not.
 
-How processor threads wait for each other, and how many a run or a product takes; how large pages
-are, and how much of what was let go the C library keeps. ``import gpt2viz`` and a trace leave all
-of it as it is: whoever owns the process asks for it by ``tune_process``, as the app and the
-commands do.
+They say how threads wait for each other and how many a run or a product takes, how large memory
+pages are, and how much freed memory the C library keeps. ``import gpt2viz`` and a trace change
+none of them: the owner of the process calls ``tune_process``, as the app and the commands do.
 
 Measured with GPT-2 small's sizes, 64 tokens, two cores that other programs kept busy: threads that
 wait by spinning, as they do by default, took 1.8 s a run and 3.8 s at worst; bound to their cores
@@ -27,18 +26,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-#: What is set where the owner has set nothing; torch reads both when it is loaded, and never again.
+#: Settings where the owner has made none; torch reads both when it is loaded, and never again.
 SLEEP = ("OMP_WAIT_POLICY", "PASSIVE")
 LARGE_PAGES = ("THP_MEM_ALLOC_ENABLE", "1")
 
-#: Where glibc is told the number of its arenas before a program starts.
+#: The variable with glibc's number of arenas, read when a program starts.
 ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
 #: Arenas for all threads. By default glibc makes one for each, up to eight a core.
 ARENAS = 2
-#: Where glibc is told how much it keeps of what was let go at the heap's end; that holds, too.
+#: The variable with the bytes that glibc keeps free at the heap's end; that holds, too.
 TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
 
-#: Where OpenBLAS is told the number of its threads before it is loaded.
+#: The variable with OpenBLAS's number of threads, read when it is loaded.
 PRODUCTS_VARIABLE = "OPENBLAS_NUM_THREADS"
 #: What its builds call the function that tells it later: NumPy's wheels, and others.
 _SET_THREADS = tuple(
@@ -47,7 +46,7 @@ _SET_THREADS = tuple(
     for suffix in ("64_", "")
 )
 
-#: Runs whose (T, C) tensors take this many bytes, or more, have glibc keep what they let go.
+#: Runs whose (T, C) tensors take this many bytes, or more, have glibc keep the memory they free.
 LARGE = 2**20
 #: Up to this many multiplications a run stays on one thread: to wake a second one would take
 #: longer than a small model computes.
@@ -59,7 +58,7 @@ _LARGEST_IN_HEAP, _KEPT_FREE = 32 * 2**20, 256 * 2**20
 
 
 class Tuning(NamedTuple):
-    """What ``tune_process`` could do here.
+    """The settings that ``tune_process`` could make here.
 
     ``threads_sleep``: threads sleep while they wait for each other. ``large_pages``: large tensors
     come in pages of 2 MB. Both are False where torch was loaded before. ``shared_arenas``: all
@@ -142,7 +141,7 @@ def threads(n_multiplications: int) -> Iterator[None]:
 
 @contextmanager
 def used_again(nbytes: int) -> Iterator[None]:
-    """Keep what a run lets go for its next layer, where its tensors of ``nbytes`` are ``LARGE``.
+    """Keep freed memory for a run's next layer, if its tensors of ``nbytes`` are ``LARGE``.
 
     Else every layer asks the system for new pages: with GPT-2 small and 1,024 tokens that took a
     tenth of the time. Afterwards up to 256 MB are kept for the next run, and more is given back.
@@ -162,8 +161,8 @@ def used_again(nbytes: int) -> Iterator[None]:
 
 def _mallopt(what: int, value: int) -> bool:
     """Set one of glibc's knobs; False where the C library is another one."""
-    found = _glibc()
-    return found is not None and bool(found(what, value))
+    library = _glibc()
+    return library is not None and bool(library(what, value))
 
 
 @lru_cache(maxsize=1)

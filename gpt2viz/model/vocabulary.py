@@ -1,4 +1,4 @@
-"""What a vocabulary and its merges must be, before a tokenizer is made of them."""
+"""Checks of a vocabulary and its merges, before a tokenizer is made of them."""
 
 from __future__ import annotations
 

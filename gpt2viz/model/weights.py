@@ -38,7 +38,7 @@ FLOATS = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
-#: What is wrong with a file that isn't what its format says.
+#: The complaint about a file that breaks its format.
 BROKEN = "not a whole safetensors file"
 # Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
 _LARGEST_HEADER = 4_000_000
@@ -72,20 +72,20 @@ def plain_name(key: str) -> str:
 
 
 def is_of_task_head(name: str) -> bool:
-    """Whether a tensor belongs to a head that another task put on a GPT-2, such as a classifier."""
+    """True if a tensor belongs to the head of another task on a GPT-2, such as a classifier."""
     return bool(_TASK_HEAD.match(name))
 
 
 def headers(folder: Path) -> dict[str, Stored]:
-    """What the files hold, by the model's names."""
+    """The headers of all tensors in the files, by the model's names."""
     stored: dict[str, Stored] = {}
     for file in weight_files(folder):
-        for found in header(file):
-            name = plain_name(found.key)
+        for tensor in header(file):
+            name = plain_name(tensor.key)
             if name in stored:
-                raise CheckpointError(f"{found} is there already as {stored[name]}")
+                raise CheckpointError(f"{tensor} is there already as {stored[name]}")
             if not name.endswith(_IGNORED):
-                stored[name] = found
+                stored[name] = tensor
     return stored
 
 
@@ -95,10 +95,10 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / "model.safetensors"]
     index = folder / "model.safetensors.index.json"
     if is_there(index):
-        places = read_json(index).get("weight_map")
-        if not isinstance(places, dict) or not places:
+        weight_map = read_json(index).get("weight_map")
+        if not isinstance(weight_map, dict) or not weight_map:
             raise CheckpointError(f"{index.name}: weight_map, from tensor to file, is missing")
-        names = sorted({str(name) for name in places.values()})
+        names = sorted({str(name) for name in weight_map.values()})
         for name in names:
             if name in ("", "..") or Path(name).name != name or not is_there(folder / name):
                 raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
@@ -116,7 +116,7 @@ def header(file: Path) -> list[Stored]:
 
 
 def declared(file: Path, opened: BinaryIO) -> tuple[list[Stored], Any]:
-    """What the header of an opened file says: its tensors, and its metadata as they are there.
+    """The header of an opened file: its tensors, and its metadata unchanged.
 
     Raises ``CheckpointError`` where the tensors don't fill the file, and other errors for what is
     no header.
@@ -128,15 +128,15 @@ def declared(file: Path, opened: BinaryIO) -> tuple[list[Stored], Any]:
     if not isinstance(entries, dict):
         raise ValueError("a header that isn't a JSON object")
     metadata = entries.pop("__metadata__", None)
-    found = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+    tensors = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
     size, end = os.fstat(opened.fileno()).st_size, 8 + length
-    for tensor in sorted(found, key=lambda tensor: (tensor.start, tensor.end)):
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
             raise broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
         end = tensor.end
     if end != size:
         raise broken(file, f"its tensors end at byte {end}, the file at {size}")
-    return found, metadata
+    return tensors, metadata
 
 
 def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
@@ -145,10 +145,10 @@ def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
     Raises ``ValueError`` or ``AttributeError`` for what is no entry.
     """
     key.encode("utf-8")  # JSON can spell half a character
-    dtype, size, place = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if not (isinstance(dtype, str) and _are_counts(size) and _are_counts(place)):
+    dtype, size, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
+    if not (isinstance(dtype, str) and _are_counts(size) and _are_counts(offsets)):
         raise ValueError(f"{key}: no dtype, shape and data_offsets")
-    start, end = place  # a ValueError unless there are two
+    start, end = offsets  # a ValueError unless there are two
     if end < start or (dtype in FLOATS and end - start != FLOATS[dtype].itemsize * math.prod(size)):
         raise ValueError(f"{key}: {end - start} bytes for {tuple(size)} of {dtype}")
     return Stored(file, key, tuple(size), dtype, after + start, after + end)
@@ -159,47 +159,47 @@ def _are_counts(values: Any) -> bool:
 
 
 def broken(file: Path, why: object) -> CheckpointError:
-    """What to raise for a file that isn't what its format says."""
+    """The error for a file that breaks its format."""
     return CheckpointError(f"{file.name}: {BROKEN} ({why!s:.300})")
 
 
 def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
     """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
     weights: dict[str, Tensor] = {}
-    for file in {found.file for found in stored.values()}:
+    for file in {tensor_header.file for tensor_header in stored.values()}:
         with reading(file.name, BROKEN), own_file(file).open("rb") as opened:
-            for name, found in stored.items():
-                if found.file == file:
-                    tensor = numbers(opened, found)
+            for name, tensor_header in stored.items():
+                if tensor_header.file == file:
+                    tensor = numbers(opened, tensor_header)
                     weights[name] = tensor.t() if name.endswith(CONV1D) else tensor
     return weights
 
 
-def numbers(opened: BinaryIO, found: Stored) -> Tensor:
+def numbers(opened: BinaryIO, tensor_header: Stored) -> Tensor:
     """One tensor in float32, from the file that it is stored in: all of them are finite."""
-    content = content_of(opened, found)
-    tensor = content.view(FLOATS[found.dtype]).view(found.size).to(torch.float32)
-    check_numbers(tensor, found)
+    content = content_of(opened, tensor_header)
+    tensor = content.view(FLOATS[tensor_header.dtype]).view(tensor_header.size).to(torch.float32)
+    check_numbers(tensor, tensor_header)
     return tensor
 
 
-def content_of(opened: BinaryIO, found: Stored) -> Tensor:
+def content_of(opened: BinaryIO, stored: Stored) -> Tensor:
     """The bytes of one tensor, from the file that it is stored in."""
-    content = torch.empty(found.end - found.start, dtype=torch.uint8)
-    opened.seek(found.start)
+    content = torch.empty(stored.end - stored.start, dtype=torch.uint8)
+    opened.seek(stored.start)
     if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
-        raise broken(found.file, f"it ends within {found.key}")
+        raise broken(stored.file, f"it ends within {stored.key}")
     return content
 
 
-def check_numbers(tensor: Tensor, found: object) -> None:
-    """Refuse NaN, infinity and what is nearly that. Reading all of it takes a fifth of a second
-    a GB, once a model; the first run would read nearly all of it anyway."""
+def check_numbers(tensor: Tensor, name: object) -> None:
+    """Refuse NaN, infinity and what is nearly that. It takes a fifth of a second a GB, once a
+    model, for weights that the first run would read anyway."""
     low, high = torch.aminmax(tensor)
     if not -_LARGEST_WEIGHT <= low <= high <= _LARGEST_WEIGHT:  # NaN is neither
         wrong = ~(tensor.abs() <= _LARGEST_WEIGHT)
-        place = wrong.nonzero()[0].tolist()
+        index = wrong.nonzero()[0].tolist()
         raise CheckpointError(
-            f"{found} holds {tensor[wrong][0].item():.3g} at {place}; weights are finite, and no "
+            f"{name} holds {tensor[wrong][0].item():.3g} at {index}; weights are finite, and no "
             f"larger than {_LARGEST_WEIGHT:.0e}"
         )

@@ -1,4 +1,4 @@
-"""What is clicked in a notebook's frame, in Python: a widget of anywidget, which draws nothing.
+"""Clicks in a notebook's frame, in Python: a widget of anywidget, which draws nothing.
 
 The frame may do no more than run its scripts, so ``clicks.js`` beside it hands it a port, and what
 comes through that is the widget's state. anywidget is by Trevor Manz: https://anywidget.dev
@@ -14,7 +14,7 @@ from traitlets import Int, Tuple, Unicode
 
 
 class Clicks(AnyWidget):
-    """The frames called ``frame``, and what was ``clicked`` in one of them last.
+    """The frames called ``frame``, and the last cell or head that was ``clicked`` in one of them.
 
     That is a layer, a head, and a query and a key or None for each; None before the first click.
     """
@@ -35,5 +35,5 @@ class Clicks(AnyWidget):
 
 
 def kernel_runs() -> bool:
-    """Whether this is a notebook's kernel, which a page can answer."""
+    """True in a notebook's kernel, which a page can answer."""
     return getattr(get_ipython(), "kernel", None) is not None

@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 
 def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -> Given:
-    """What ``gpt2viz.show`` was given. Raises ``AttentionError`` where it doesn't fit together."""
+    """The arguments of ``gpt2viz.show``, checked. Raises ``AttentionError`` if they don't fit."""
     if stage not in PAIR_STAGES:
         raise AttentionError(
             f"Stage {stage!r} has no number for each query and key; these have: "
@@ -57,15 +57,15 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
     filled = masked and any(_fills(_one_text(read(), text)).any() for read in layers)
 
     def layer(n: int) -> Array:
-        found = _one_text(layers[n](), text)
+        numbers = _one_text(layers[n](), text)
         if filled:
-            found = np.where(_fills(found), -np.inf, found)
-        if found.shape != shape:
+            numbers = np.where(_fills(numbers), -np.inf, numbers)
+        if numbers.shape != shape:
             raise AttentionError(
-                f"Layer {n} is of {_size(found.shape)}, but layer 0 of {_size(shape)}: show layers "
-                "of one size together."
+                f"Layer {n} is of {_size(numbers.shape)}, but layer 0 of {_size(shape)}: show "
+                "layers of one size together."
             )
-        return found
+        return numbers
 
     model = attention.model_name if isinstance(attention, Trace) else ""
     if isinstance(attention, Trace) and tokens is None:
@@ -100,11 +100,11 @@ def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable
         attention = _from_names(attention, stage)
     if isinstance(attention, list | tuple) and attention and all(map(_nested, attention)):
         return _steps(attention), True
-    if not (isinstance(attention, list | tuple) and all(_is_array(one) for one in attention)):
+    if not (isinstance(attention, list | tuple) and all(_is_array(layer) for layer in attention)):
         attention = _split(attention, text)
     if not attention:
         raise AttentionError("Attention has 0 layers: give at least one.")
-    return [partial(_as_array, one) for one in attention], False
+    return [partial(_as_array, layer) for layer in attention], False
 
 
 def _is_array(value: Any) -> bool:
@@ -116,7 +116,7 @@ def _split(attention: Any, text: int | None) -> list[Any]:
 
     So are four axes where the first are texts.
     """
-    if isinstance(attention, list | tuple) and any(one is None for one in attention):
+    if isinstance(attention, list | tuple) and any(layer is None for layer in attention):
         raise AttentionError(_NO_ATTENTION)
     whole = attention if _is_array(attention) else _as_array(attention)
     return list(whole) if len(whole.shape) > 3 + (text is not None) else [whole]
@@ -164,9 +164,9 @@ _NO_ATTENTION = (
 )
 
 
-def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
+def _from_names(output: Mapping[str, Any], stage: str) -> list[Any]:
     """The layers of an output of transformers, or of a cache with TransformerLens' names."""
-    names = [str(name) for name in found.keys()]  # noqa: SIM118 (a cache iterates otherwise)
+    names = [str(name) for name in output.keys()]  # noqa: SIM118 (a cache iterates otherwise)
     hooks = {
         int(hook[1]): hook[0]
         for hook in map(_HOOK.fullmatch, names)
@@ -179,13 +179,13 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
                 f"The cache has {pluralize(len(hooks), 'layers')}, {layers}, and not all from 0 "
                 "on: pass a list of those that you want to see."
             )
-        return [found[hooks[n]] for n in sorted(hooks)]
-    if "beam_indices" in names and found["beam_indices"] is not None:
+        return [output[hooks[n]] for n in sorted(hooks)]
+    if "beam_indices" in names and output["beam_indices"] is not None:
         raise AttentionError(
             "Beam search changes from text to text between its steps: generate with num_beams=1."
         )
     ends = (name for name in names if name.endswith("attentions"))
-    kinds = [name for name in ends if found[name] is not None and len(found[name])]
+    kinds = [name for name in ends if output[name] is not None and len(output[name])]
     if len(kinds) > 1:
         choices = " or ".join(f"output.{name}" for name in kinds)
         raise AttentionError(
@@ -193,15 +193,15 @@ def _from_names(found: Mapping[str, Any], stage: str) -> list[Any]:
             "its queries and keys."
         )
     if kinds:
-        return list(found[kinds[0]])
+        return list(output[kinds[0]])
     if any("hook_" in name for name in names):
-        if wanted := STAGE[stage].in_transformer_lens(0):
-            raise AttentionError(f"The cache has no {wanted}: stage {stage!r} is not in it.")
+        if hook_name := STAGE[stage].in_transformer_lens(0):
+            raise AttentionError(f"The cache has no {hook_name}: stage {stage!r} is not in it.")
         there = " ".join(key for key in PAIR_STAGES if STAGE[key].hook)
         raise AttentionError(
             f"TransformerLens keeps nothing of stage {stage!r}. Of these it does: {there}."
         )
-    if type(found) is dict and names:
+    if type(output) is dict and names:
         raise AttentionError(
             f"This dictionary has no 'attentions' but {names[0]!r:.60}"
             f"{' and others' if len(names) > 1 else ''}: pass its arrays in the order of the "
@@ -215,9 +215,9 @@ def _as_array(values: Any) -> Array:
     try:
         if hasattr(values, "detach"):
             values = values.detach().cpu().float()  # NumPy knows no bfloat16
-        found = np.asarray(values)
-        if found.dtype.kind not in "cO":
-            return found.astype(np.float32, copy=False)
+        array = np.asarray(values)
+        if array.dtype.kind not in "cO":
+            return array.astype(np.float32, copy=False)
     except (TypeError, ValueError):
         pass
     raise AttentionError(
@@ -281,10 +281,10 @@ def _of_encoding(encoding: Any, text: int) -> list[str]:
 
 def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[str]:
     """The texts of ids: one text's, or those of one ``text`` among several."""
-    found = ids["input_ids"] if hasattr(ids, "keys") else getattr(ids, "ids", ids)
-    found = found.detach().cpu() if hasattr(found, "detach") else found
+    values = ids["input_ids"] if hasattr(ids, "keys") else getattr(ids, "ids", ids)
+    values = values.detach().cpu() if hasattr(values, "detach") else values
     try:
-        rows = np.asarray(found)
+        rows = np.asarray(values)
         row = rows[text or 0] if rows.ndim == 2 else rows
     except (TypeError, ValueError, IndexError):
         row = np.zeros(())
@@ -324,7 +324,7 @@ def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Se
         raise AttentionError(
             f"The tokens are {type(tokens).__name__}: pass a list of texts, one a position."
         ) from None
-    if len(sides) != 2 or not all(isinstance(one, list | tuple | np.ndarray) for one in sides):
+    if len(sides) != 2 or not all(isinstance(side, list | tuple | np.ndarray) for side in sides):
         if n_queries != n_keys:
             raise AttentionError(
                 f"Attention has {n_queries:,} queries and {n_keys:,} keys, but one list of "
@@ -337,7 +337,7 @@ def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Se
                 f"Attention has {size:,} {what}, but {pluralize(len(names), 'tokens')} were given: "
                 "pass one a position, special tokens such as [CLS] among them."
             )
-    queries, keys = ([_label(one) for one in side] for side in sides)
+    queries, keys = ([_label(name) for name in side] for side in sides)
     return queries, keys
 
 

@@ -53,7 +53,7 @@ _LOOKS = ", and the heads that look hardest from it stand here"
 
 
 class _Facts(NamedTuple):
-    """What all layers have in common.
+    """Facts about all layers together.
 
     Finite numbers lie between ``low`` and ``high``; ``weights`` says that they are attention
     weights. Colours end at ``peak``, above which a share of ``beyond`` lies. ``hidden`` (T, S) are
@@ -73,25 +73,25 @@ class _Facts(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Between which the steps of numbers are."""
+        """The lowest and the highest step."""
         return (0.0, 1.0) if self.weights else (self.low, self.high)
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are: as many as can be seen of what is below the ``peak``."""
+        """The number of steps: as many as can be told apart below the ``peak``."""
         low, high = self.ends
         return min(MOST_STEPS, max(STEPS, ceil(SHADES * (high - low) / self.peak)))
 
     @property
     def of_block(self) -> str:
-        """What a cell shows that stands for many."""
+        """The number that a cell shows where it stands for many."""
         most = f"largest {self.quantity}", f"{self.quantity} farthest from 0"
         return most[self.scale == "signed"]
 
     def shares(self, tiles: Array) -> Array:
         """Numbers as places on the scale of colours, from 0 to 1."""
-        found: Array = tiles / np.float32(self.peak)
-        return (found + np.float32(1)) / np.float32(2) if self.scale == "signed" else found
+        shares: Array = tiles / np.float32(self.peak)
+        return (shares + np.float32(1)) / np.float32(2) if self.scale == "signed" else shares
 
 
 def show(
@@ -128,64 +128,64 @@ def show(
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
-    found = given(attention, tokens, ids, stage, text)
-    asked = sorted(set(layers))
-    if wrong := [n for n in asked if not 0 <= n < found.n_layer]:
-        raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {found.n_layer - 1}.")
-    facts = _facts(found, stage, vmax)
-    read = _read(found, facts, asked)
+    data = given(attention, tokens, ids, stage, text)
+    exact = sorted(set(layers))
+    if wrong := [n for n in exact if not 0 <= n < data.n_layer]:
+        raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {data.n_layer - 1}.")
+    facts = _facts(data, stage, vmax)
+    read = _layers(data, facts, exact)
     run = attention if isinstance(attention, Trace) else None
     return AttentionView(
-        _title(found, facts, read) if title is None else title,
-        tuple(_said(found, facts, read)),
+        _title(data, facts, read) if title is None else title,
+        tuple(_notes(data, facts, read)),
         tuple(read.layers),
-        _about(found, facts, read) | _chosen(found, read, asked, opened, head),
+        _about(data, facts, read) | _chosen(data, read, exact, opened, head),
         read.parts,
         partial(session_of, run.key, run.text, run.weights) if run else None,
     )
 
 
-def _title(found: Given, facts: _Facts, read: _Read) -> str:
-    n_layer, n_head = found.n_layer, read.tiles.shape[1]
+def _title(data: Given, facts: _Facts, read: _Layers) -> str:
+    n_layer, n_head = data.n_layer, read.tiles.shape[1]
     what = f"{facts.quantity}s of {pluralize(n_layer, 'layers')} of {pluralize(n_head, 'heads')}"
-    return " · ".join(filter(None, [found.model, what[0].upper() + what[1:]]))
+    return " · ".join(filter(None, [data.model, what[0].upper() + what[1:]]))
 
 
-def _about(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
-    """What the page's script has to know beside the numbers."""
+def _about(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
+    """The data of the page's script, beside the numbers."""
     return {
-        "map": _map(found, facts, read),
+        "map": _map(data, facts, read),
         "large": _large(facts, LIGHT),
         "lines": _lines(facts),
         "schemes": {"light": _scheme(facts, LIGHT), "dark": _scheme(facts, DARK)},
-        "layers": [one._replace(text="")._asdict() for one in read.layers],
-        "queries": Axis("query", found.queries).plain_names(),
-        "keys": Axis("key", found.keys).plain_names(),
+        "layers": [layer._replace(text="")._asdict() for layer in read.layers],
+        "queries": Axis("query", data.queries).plain_names(),
+        "keys": Axis("key", data.keys).plain_names(),
         "ofBlock": facts.of_block,
     }
 
 
 def _chosen(
-    found: Given,
-    read: _Read,
-    asked: list[int],
+    data: Given,
+    read: _Layers,
+    exact: list[int],
     opened: Session | None,
     given_head: str | Sequence[int] | None,
 ) -> dict[str, int]:
     """The head that is large at first, by its place among all, and the token whose row is lit.
 
     The one that was given, or those of a session that was opened, where it names some; else a head
-    that looks hard, in the first layer that was ``asked`` for, and no token, -1.
+    that looks hard, in the first of the ``exact`` layers, and no token, -1.
     """
     n_head = read.tiles.shape[1]
-    layer, head = read.looks.opening(asked[0] if asked else None) if read.looks else (0, 0)
+    layer, head = read.looks.opening(exact[0] if exact else None) if read.looks else (0, 0)
     token = -1
     if opened:
-        token = _number(opened, "query", len(found.queries))
-        named = _number(opened, "layer", found.n_layer), _number(opened, "head", n_head)
+        token = _number(opened, "query", len(data.queries))
+        named = _number(opened, "layer", data.n_layer), _number(opened, "head", n_head)
         layer, head = named if min(named) >= 0 else (layer, head)
     if given_head is not None:
-        layer, head = _head(given_head, found.n_layer, n_head)
+        layer, head = _head(given_head, data.n_layer, n_head)
     return {"chosen": layer * n_head + head, "token": token}
 
 
@@ -204,16 +204,16 @@ def _head(given_head: Any, n_layer: int, n_head: int) -> tuple[int, int]:
 
 
 def _number(session: Session, name: str, end: int) -> int:
-    """What a session has chosen out of 0 to ``end`` - 1; -1 where it hasn't."""
+    """A session's choice out of 0 to ``end`` - 1; -1 where it has none."""
     raw = session.parameters.get(name, "")
     return int(raw) if raw in map(str, range(end)) else -1
 
 
-def _facts(found: Given, stage: PairStageName, vmax: float | None) -> _Facts:
+def _facts(data: Given, stage: PairStageName, vmax: float | None) -> _Facts:
     low, high, sums, most = np.inf, -np.inf, [], []
-    T, S = len(found.queries), len(found.keys)
+    T, S = len(data.queries), len(data.keys)
     zero, minus = np.ones((T, S), bool), np.ones((T, S), bool)
-    for heads in map(found.layer, range(found.n_layer)):
+    for heads in map(data.layer, range(data.n_layer)):
         finite = np.isfinite(heads)
         low = min(low, float(heads.min(where=finite, initial=np.inf)))
         high = max(high, float(heads.max(where=finite, initial=-np.inf)))
@@ -231,22 +231,22 @@ def _facts(found: Given, stage: PairStageName, vmax: float | None) -> _Facts:
     peak = _peak(vmax, 1.0 if weights else max(-low, high), most if weights else ())
     full = weights and peak == 1
     scale: Scale = "unit" if full else "signed" if low < 0 else "amount"
-    beyond = 0.0 if full or max(-low, high) <= peak else _beyond(found, peak)
+    beyond = 0.0 if full or max(-low, high) <= peak else _beyond(data, peak)
     return _Facts(
         low, high, weights, peak, beyond, scale, quantity, hidden, nothing, np.concatenate(sums)
     )
 
 
-def _beyond(found: Given, peak: float) -> float:
+def _beyond(data: Given, peak: float) -> float:
     """The share of all numbers that are farther from 0 than the colours reach."""
-    shares = [(np.abs(found.layer(n)) > peak).mean() for n in range(found.n_layer)]
+    shares = [(np.abs(data.layer(n)) > peak).mean() for n in range(data.n_layer)]
     return float(np.mean(shares))
 
 
 def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
-    """Where the colours end: at ``vmax``, or at the end of the ``whole`` scale.
+    """The number where the colours end: ``vmax``, or the end of the ``whole`` scale.
 
-    Or nearer, where half of the rows' largest weights, ``most``, would hardly be seen on it.
+    Or less, where half of the rows' largest weights, ``most``, would hardly be seen on it.
     """
     if vmax is not None:
         if not (isinstance(vmax, int | float) and 0 < vmax < np.inf):
@@ -259,8 +259,8 @@ def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
     return float(f"{ceil(typical / unit * (1 - 1e-4)) * unit:.1g}")
 
 
-class _Read(NamedTuple):
-    """What a page holds of the layers.
+class _Layers(NamedTuple):
+    """The layers as a page holds them.
 
     ``whole`` are those of which all numbers are kept, ``side`` is how many blocks along a side
     there are of the others. ``tiles`` (L, H, rows, columns) is each head small; ``looks`` are None
@@ -275,22 +275,22 @@ class _Read(NamedTuple):
     parts: dict[str, str]
 
 
-def _read(found: Given, facts: _Facts, asked: list[int]) -> _Read:
+def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
     T, S = facts.hidden.shape
-    n_head = len(found.layer(0))
-    every = found.n_layer * n_head
+    n_head = len(data.layer(0))
+    every = data.n_layer * n_head
     side = min(SIDE, isqrt(WHOLE // every)) or 1
-    whole = asked if every * T * S > WHOLE else list(range(found.n_layer))
-    others = found.n_layer - len(whole)
+    whole = exact if every * T * S > WHOLE else list(range(data.n_layer))
+    others = data.n_layer - len(whole)
     n_kept = n_head * (len(whole) * T * S + others * min(T, side) * min(S, side))
     ends = None if n_kept <= EXACT else facts.ends
     layers, tiles, looks = [], [], []
-    for n in range(found.n_layer):
-        heads = found.layer(n)
+    for n in range(data.n_layer):
+        heads = data.layer(n)
         tiles.append(pooled(heads, facts.hidden, THUMBNAIL))
         looks.append(_looks(heads))
-        kept = heads if n in whole else pooled(heads, facts.hidden, side)
-        layers.append(stored(kept, ends, facts.n_steps))
+        numbers = heads if n in whole else pooled(heads, facts.hidden, side)
+        layers.append(stored(numbers, ends, facts.n_steps))
     small = np.stack(tiles)
     shares = canvas.quantize(facts.shares(small), pooled_mask(facts.hidden, THUMBNAIL))
     parts = {"map": deflated(shares.tobytes())}
@@ -298,7 +298,8 @@ def _read(found: Given, facts: _Facts, asked: list[int]) -> _Read:
         parts["whole"] = _bits(facts.hidden)
         parts["blocks"] = _bits(pooled_mask(facts.hidden, side))
     keys, weights = map(np.stack, zip(*looks, strict=True))
-    return _Read(layers, whole, side, small, Looks(keys, weights) if facts.weights else None, parts)
+    hardest = Looks(keys, weights) if facts.weights else None
+    return _Layers(layers, whole, side, small, hardest, parts)
 
 
 def _looks(heads: Array) -> tuple[NDArray[np.int64], Array]:
@@ -319,21 +320,21 @@ def _bits(truths: Mask) -> str:
     return deflated(np.packbits(truths, bitorder="little").tobytes())
 
 
-def _map(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
-    """What the map says beside its cells."""
+def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
+    """The map's data, but for its cells."""
     n_layer, n_head, rows, columns = read.tiles.shape
-    query, key = Axis("query", found.queries), Axis("key", found.keys)
-    starts = block_starts(len(found.queries), rows)
-    same = len(found.queries) == len(found.keys)
+    query, key = Axis("query", data.queries), Axis("key", data.keys)
+    starts = block_starts(len(data.queries), rows)
+    same = len(data.queries) == len(data.keys)
     digits = decimals(facts.peak)
     only = " (at another token that isn't the first)" if same else ""
     looks = read.looks and [
-        [(one.layer * n_head + one.head, one.key, f"{one.weight:.{digits}f}") for one in of_token]
+        [(at.layer * n_head + at.head, at.key, f"{at.weight:.{digits}f}") for at in of_token]
         for of_token in read.looks.hardest_of_each()
     ]
     return {
         "rows": query.part(starts, None).plain_names(),
-        "columns": key.part(block_starts(len(found.keys), columns), None).plain_names(),
+        "columns": key.part(block_starts(len(data.keys), columns), None).plain_names(),
         "layers": n_layer,
         "heads": n_head,
         "tokens": query.plain_names(),
@@ -349,7 +350,7 @@ def _map(found: Given, facts: _Facts, read: _Read) -> dict[str, Any]:
 
 
 def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
-    """What the large picture says beside its numbers, as of one cell: a script fills it in."""
+    """The large picture's data without its numbers, as of one cell: a script fills it in."""
     cell = Panel(
         "",
         np.full((1, 1), facts.peak, np.float32),
@@ -361,16 +362,16 @@ def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
         masked_name=f"{facts.nothing} in every head",
     )
     picture = Heatmaps("", [cell], facts.scale, numbers=NUMBERS_FIT_LARGE, bar=facts.quantity)
-    said = {"alt": f"One head, large. {_CELL_KEYS}", "chooses": True, "drags": True, "asks": []}
-    return canvas.header(picture, colors) | said
+    fields = {"alt": f"One head, large. {_CELL_KEYS}", "chooses": True, "drags": True, "asks": []}
+    return canvas.header(picture, colors) | fields
 
 
 def _lines(facts: _Facts) -> dict[str, Any] | None:
-    """What the same head says as lines; None where numbers below 0 have no width."""
+    """The same head's data as lines; None where numbers below 0 have no width."""
     if facts.scale == "signed":
         return None
-    said = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
-    return said | {"peak": facts.peak, "decimals": decimals(facts.peak)} | lines.LEFT_OUT
+    fields = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
+    return fields | {"peak": facts.peak, "decimals": decimals(facts.peak)} | lines.LEFT_OUT
 
 
 def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
@@ -390,56 +391,56 @@ def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
     }
 
 
-def _said(found: Given, facts: _Facts, read: _Read) -> list[str]:
-    """What has to be known of the numbers, a sentence each."""
+def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
+    """Notes on the numbers, a sentence each."""
     T, S = facts.hidden.shape
-    said = [f"Queries down: {T:,}. Keys across: {S:,}."]
+    notes = [f"Queries down: {T:,}. Keys across: {S:,}."]
     if not facts.weights:
         colors = f"{ABOVE} above 0, {BELOW} below" if facts.scale == "signed" else "from 0 up"
-        said.append(
+        notes.append(
             f"The numbers lie between {facts.low:.4g} and {facts.high:.4g}: not attention weights. "
             f"Colours: {colors}."
         )
     if facts.beyond:
-        said.append(
+        notes.append(
             f"Colours end at {facts.peak:.3g}, and {facts.beyond:.2%} of the numbers are larger: "
             "these have the last colour."
         )
     elif facts.weights and facts.peak != 1:
-        said.append(f"Colours end at {facts.peak:.3g}.")
+        notes.append(f"Colours end at {facts.peak:.3g}.")
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]
     if facts.weights and len(off):
         of, finite = f"{len(off):,} of {pluralize(len(facts.sums), 'rows')}", off[np.isfinite(off)]
         sums = f"{finite.min():.3g} to {finite.max():.3g}" if len(finite) else "not finite"
-        said.append(f"{of} don't sum to 1: their sums are {sums}.")
+        notes.append(f"{of} don't sum to 1: their sums are {sums}.")
     if facts.hidden.any():
-        said.append(f"Grey: {facts.nothing} in every head of every layer.")
-    if found.filled:
-        said.append(f"Scores of {FILL:,} or less are a mask's fill, and shown as −∞.")
-    return [*said, *_kept(found, facts, read)]
+        notes.append(f"Grey: {facts.nothing} in every head of every layer.")
+    if data.filled:
+        notes.append(f"Scores of {FILL:,} or less are a mask's fill, and shown as −∞.")
+    return [*notes, *_storage_notes(data, facts, read)]
 
 
-def _kept(found: Given, facts: _Facts, read: _Read) -> list[str]:
-    """How the numbers are kept, and which of them."""
+def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
+    """Notes on the precision of the numbers in the file, and on those left out."""
     T, S = facts.hidden.shape
     side, step = read.side, read.layers[0].step
-    kept = ["The numbers are in this file as float32."]
+    notes = ["The numbers are in this file as float32."]
     if step:
-        error = _rounded_up(max(one.error for one in read.layers))
-        kept = [f"The numbers are in this file in steps of {step:.3g}, at most {error} off."]
-    if len(read.whole) < found.n_layer and max(T, S) > side:
+        error = _rounded_up(max(layer.error for layer in read.layers))
+        notes = [f"The numbers are in this file in steps of {step:.3g}, at most {error} off."]
+    if len(read.whole) < data.n_layer and max(T, S) > side:
         size = f"{-(-T // min(T, side))} × {-(-S // min(S, side))}"
         names = ", ".join(map(str, read.whole))
-        kept.append(
+        notes.append(
             f"Of {f'every layer but {names}' if names else 'every layer'} it keeps the "
             f"{facts.of_block} of each block of up to {size} cells; layers=[…] keeps every number."
         )
     if max(T, S) > THUMBNAIL:
-        kept.append(
+        notes.append(
             f"A small picture has at most {THUMBNAIL} × {THUMBNAIL} cells, each the "
             f"{facts.of_block} of a block."
         )
-    return kept
+    return notes
 
 
 def _rounded_up(error: float) -> str:

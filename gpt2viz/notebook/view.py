@@ -34,7 +34,7 @@ _HEIGHT = 760
 
 
 class Selected(NamedTuple):
-    """What was clicked: a head, or a cell of one. All count from 0.
+    """The head that was clicked, or the cell of one. All count from 0.
 
     ``query`` is None where a head was clicked, unless its token was chosen by keys, and ``key``
     where no cell was. Where a cell stands for a block, they are the block's first ones.
@@ -50,13 +50,13 @@ class Selected(NamedTuple):
 class AttentionView:
     """Attention that shows itself in a notebook, and as one file that needs no network.
 
-    ``said`` are the sentences below the pictures: how the numbers are kept and how far off they
-    are, what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are what the
-    page's script reads; the arrays that were given are let go. ``session`` makes that of a run.
+    ``notes`` are the sentences below the pictures: how the numbers are kept and how far off they
+    are, what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are the data
+    of the page's script; the arrays that were given are let go. ``session`` makes that of a run.
     """
 
     title: str
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
     layers: tuple[Stored, ...]
     about: Mapping[str, Any]
     parts: Mapping[str, str]
@@ -83,18 +83,19 @@ class AttentionView:
         query = self.about["token"]
         if clicked := "clicks" in vars(self) and self.clicks.clicked:
             layer, head, query, _ = clicked
-        found = self.session()
+        session = self.session()
         chosen = {"layer": str(layer), "head": str(head)}
         chosen |= {} if query in (None, -1) else {"query": str(query)}
-        return replace(found, parameters={**found.parameters, **chosen})
+        return replace(session, parameters={**session.parameters, **chosen})
 
     def html(self) -> str:
         """The page: pictures that answer to pointer and keys, numbers, and the scripts for them.
 
         It forbids itself any request; all texts are escaped.
         """
-        numbers = [_kept(f'data-part="{name}"', text) for name, text in self.parts.items()]
-        numbers += [_kept(f'data-layer="{n}"', one.text) for n, one in enumerate(self.layers)]
+        numbers = [_data_script(f'data-part="{name}"', text) for name, text in self.parts.items()]
+        texts = enumerate(layer.text for layer in self.layers)
+        numbers += [_data_script(f'data-layer="{n}"', text) for n, text in texts]
         about = json.dumps(self.about, allow_nan=False, separators=(",", ":"))
         components = {name: f"{_SCRIPTS}/{script}" for name, script in _DRAWN_BY.items()}
         elements = {
@@ -105,7 +106,7 @@ class AttentionView:
             version=__version__,
             title=escape(self.title),
             style=_read("notebook/attention.css") + _read(f"{_SCRIPTS}/style.css"),
-            said="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.said),
+            notes="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.notes),
             about=about.replace("<", "\\u003c"),
             numbers="\n".join(numbers),
             script=_module("notebook/attention.js"),
@@ -115,7 +116,7 @@ class AttentionView:
 
     @property
     def selected(self) -> Selected | None:
-        """What was last clicked in the notebook, or chosen by keys; None before that.
+        """The last head or cell that was clicked, or chosen by keys; None before that.
 
         Read it in a later cell than the one that shows this. Raises ``MissingExtraError`` where
         anywidget isn't installed.
@@ -125,7 +126,7 @@ class AttentionView:
 
     @cached_property
     def clicks(self) -> Clicks:
-        """The widget beside the frame that hears what is clicked there.
+        """The widget beside the frame that hears its clicks.
 
         In marimo, ``picked = marimo.ui.anywidget(view.clicks)`` has the cells that read ``picked``
         run again after each click. Raises ``MissingExtraError`` where anywidget isn't installed.
@@ -136,16 +137,16 @@ class AttentionView:
         return Clicks(frame=f"gpt2viz-{uuid4().hex}")
 
     def _ipython_display_(self) -> None:
-        """Show the frame, and where a kernel runs what hears its clicks."""
+        """Show the frame, and where a kernel runs the widget that hears its clicks."""
         from IPython.display import display
 
-        clicks = self._heard_by()
+        clicks = self._listener()
         display(self._bundle(clicks.frame if clicks else ""), raw=True)  # type: ignore[no-untyped-call]
         if clicks:
             display(clicks)  # type: ignore[no-untyped-call]
 
-    def _heard_by(self) -> Clicks | None:
-        """What hears the frame's clicks; None without a notebook's kernel, or without anywidget."""
+    def _listener(self) -> Clicks | None:
+        """The widget for the frame's clicks; None without a notebook's kernel or anywidget."""
         try:
             clicks = self.clicks
         except MissingExtraError:
@@ -155,7 +156,7 @@ class AttentionView:
         return clicks if kernel_runs() else None
 
     def _display_(self) -> Any:
-        """The same for marimo, whose protocol this is: what is given back is shown."""
+        """The same for marimo, whose protocol this is: it shows the returned object."""
         marimo = sys.modules["marimo"]  # nobody else asks
         try:
             clicks = self.clicks
@@ -165,7 +166,7 @@ class AttentionView:
         return marimo.vstack([frame, marimo.ui.anywidget(clicks)])
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """What a notebook shows: the page in a frame that may run its scripts and nothing else."""
+        """The page in a frame that may run its scripts and nothing else, for a notebook."""
         return self._bundle()
 
     def _bundle(self, name: str = "") -> dict[str, str]:
@@ -178,7 +179,7 @@ class AttentionView:
         return {"text/plain": repr(self), "text/html": frame}
 
     def __repr__(self) -> str:
-        return "\n".join([self.title, *self.said])
+        return "\n".join([self.title, *self.notes])
 
 
 def _read(path: str) -> str:
@@ -191,5 +192,5 @@ def _module(path: str) -> str:
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)
 
 
-def _kept(name: str, text: str) -> str:
+def _data_script(name: str, text: str) -> str:
     return f'<script type="text/plain" {name}>{text}</script>'

@@ -10,42 +10,43 @@ from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
 
-#: Of so many matrices or curves each is described; of more, only what stands out.
+#: Up to this many matrices or curves are each described; of more, only the extremes.
 FEW = 4
 
 
 def alt_text(picture: Picture) -> str:
-    """What stands out in a picture's numbers, as plain text; "" where it draws none.
+    """A picture's extremes in plain text; "" where it draws no numbers.
 
     Of matrices: the largest number and where it is, and the smallest where it is below 0; of rows
     with one number left, such as a first token's weight of 1, only where there are no others. Of
     bars and edges the highest, of curves the first and the last point, of points the outermost.
     """
-    bars = [(one.name, one.x, one.y) for one in picture.series if one.kind == "bar"]
+    bars = [(bar.name, bar.x, bar.y) for bar in picture.series if bar.kind == "bar"]
     if len(bars) > FEW:
-        bars = [("", [x for one in bars for x in one[1]], [y for one in bars for y in one[2]])]
-    points = [one for one in picture.series if one.kind == "point"]
-    curves = [(one.name, one.x, one.y) for one in picture.series if one.kind == "curve"]
-    said = [_stand_out(picture.matrices), *(_sentence(_bars(*one)) for one in bars)]
-    edges = [one for one in picture.series if one.kind == "edge"]
-    said += [_sentence(_bars(one.name, one.x, one.y, "edges")) for one in edges]
-    said += [_scattered(points)] if points else []
+        bars = [("", [n for _, x, _ in bars for n in x], [n for _, _, y in bars for n in y])]
+    points = [point for point in picture.series if point.kind == "point"]
+    curves = [curve for curve in picture.series if curve.kind == "curve"]
+    sentences = [_stand_out(picture.matrices), *(_sentence(_bars(*bar)) for bar in bars)]
+    edges = [edge for edge in picture.series if edge.kind == "edge"]
+    sentences += [_sentence(_bars(edge.name, edge.x, edge.y, "edges")) for edge in edges]
+    sentences += [_scattered(points)] if points else []
     if len(curves) > FEW:
-        return " ".join(filter(None, [*said, f"{len(curves)} curves."]))
-    return " ".join(filter(None, [*said, *(_sentence(_curve(*one)) for one in curves)]))
+        return " ".join(filter(None, [*sentences, f"{len(curves)} curves."]))
+    sentences += [_sentence(_curve(curve.name, curve.x, curve.y)) for curve in curves]
+    return " ".join(filter(None, sentences))
 
 
-def _stand_out(found: Sequence[Panel]) -> str:
-    """What stands out in matrices, as plain text."""
-    if len(found) > FEW:
-        peaks = [np.nanmax(_free(one.values), initial=-np.inf) for one in found]
-        best = found[int(np.argmax(peaks))]
-        return f"{len(found)} matrices; of all of them {_extremes(best, named=True)}."
-    return " ".join(_sentence(_extremes(one, named=len(found) > 1)) for one in found)
+def _stand_out(panels: Sequence[Panel]) -> str:
+    """The extremes of matrices, as plain text."""
+    if len(panels) > FEW:
+        peaks = [np.nanmax(_free(panel.values), initial=-np.inf) for panel in panels]
+        best = panels[int(np.argmax(peaks))]
+        return f"{len(panels)} matrices; of all of them {_extremes(best, named=True)}."
+    return " ".join(_sentence(_extremes(panel, named=len(panels) > 1)) for panel in panels)
 
 
-def _sentence(said: str) -> str:
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _free(values: np.ndarray) -> np.ndarray:
@@ -65,18 +66,18 @@ def _extremes(panel: Panel, named: bool) -> str:
         return f"{over}no finite number"
     if not np.nanmax(np.abs(values)):
         return f"{over}all are 0"
-    said = f"{over}{_size(panel)}, largest {_at(panel, int(np.nanargmax(values)))}"
+    text = f"{over}{_size(panel)}, largest {_at(panel, int(np.nanargmax(values)))}"
     if np.nanmin(values) < 0:
-        said += f", smallest {_at(panel, int(np.nanargmin(values)))}"
-    return said
+        text += f", smallest {_at(panel, int(np.nanargmin(values)))}"
+    return text
 
 
 def _size(panel: Panel) -> str:
     return " × ".join(map(str, panel.values.shape))
 
 
-def _at(panel: Panel, place: int) -> str:
-    row, column = divmod(place, panel.values.shape[1])
+def _at(panel: Panel, index: int) -> str:
+    row, column = divmod(index, panel.values.shape[1])
     ends = (panel.rows, row), (panel.columns, column)
     return f"{panel.values[row, column]:.3g} at {', '.join(_end(*end) for end in ends)}"
 
@@ -98,8 +99,8 @@ def _bars(name: str, x: Sequence[object], y: Sequence[object], called: str = "ba
     points = [point for point in _points(x, y) if np.isfinite(point[0])]
     if not points:
         return ""
-    size, place = max(points)
-    return f"{_named(name)}{pluralize(len(points), called)}, highest {_number(size)} at {place}"
+    size, where = max(points)
+    return f"{_named(name)}{pluralize(len(points), called)}, highest {_number(size)} at {where}"
 
 
 def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
@@ -114,8 +115,8 @@ def _scattered(points: Sequence[Series]) -> str:
     """The points at the ends of each axis, by name."""
     ends = []
     for axis, side in (("across", "x"), ("up", "y")):
-        found = [(float(getattr(one, side)[0]), bidi_isolate(one.name)) for one in points]
-        (least, first), (most, last) = min(found), max(found)
+        values = [(float(getattr(point, side)[0]), bidi_isolate(point.name)) for point in points]
+        (least, first), (most, last) = min(values), max(values)
         ends.append(f"{axis} from {_number(least)} ({first}) to {_number(most)} ({last})")
     return f"{pluralize(len(points), 'points')}, {', '.join(ends)}."
 

@@ -10,7 +10,7 @@ from gpt2viz.pictures.panel import Axis, Matrix, Panel
 from gpt2viz.pictures.picture import Bars, Case, Role
 from gpt2viz.pictures.pooling import block_starts, farthest_from_0
 
-#: So many similarities are held at once before they are shrunk.
+#: The number of similarities that are held at once before they are shrunk.
 _CELLS = 2**22
 
 _ROLE: dict[str, Role] = {
@@ -37,7 +37,7 @@ def part_bars(
                 values=[float(values[n]) for n in own],
                 role=_ROLE[group],
                 written=[_share(values[n] / whole) for n in own],
-                said=[f"{names[n]}\n{values[n]:,} {quantity}" for n in own],
+                hover=[f"{names[n]}\n{values[n]:,} {quantity}" for n in own],
             )
         )
     return Bars(what, names, cases, quantity, across=True)

@@ -27,7 +27,7 @@ Matrices = Heatmaps | HeadMaps
 
 
 class Shown(NamedTuple):
-    """What of a text of ``n_tokens`` pictures show: its ``part`` from a first query to a stop and
+    """The ``part`` of a text of ``n_tokens`` that pictures show, from a first query to a stop and
     from a first key to a stop; () for all of it.
     """
 
@@ -44,7 +44,7 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
     laid = as_heatmaps(picture)
     panels = laid.panels
     kinds = [specials(panel, colors) for panel in panels]
-    legend = {one.name: one.color for kind in kinds for one in kind if one.cells.any()}
+    legend = {s.name: s.color for kind in kinds for s in kind if s.cells.any()}
     low, high = shared_range(panels, laid.scale)
     ranges = laid.ranges or [(low, high)] * len(panels)
     grids, numbers = _grids(laid)
@@ -59,8 +59,7 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
         "decimals": decimals(high),
         "scale": colors.signed if laid.scale == "signed" else colors.unit,
         "special": [
-            {"name": one.name, "color": one.color, "other": one.other, "sign": one.sign}
-            for one in kinds[0]
+            {"name": s.name, "color": s.color, "other": s.other, "sign": s.sign} for s in kinds[0]
         ],
         "legend": list(legend.items()) if laid.legend else [],
         "squares": SQUARES,
@@ -78,18 +77,18 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
 
 
 def _can_be_cut(picture: Heatmaps, shown: Shown) -> bool:
-    """Whether every number of every part is there: no cell stands for several, in the whole text
+    """True if every number of every part is there: no cell stands for several, in the whole text
     either."""
     panels = picture.panels
     return not any(panel.blocks or (shown.part and panel.whole is None) for panel in panels)
 
 
 def _zooms(picture: Heatmaps, shown: Shown) -> dict[str, Any]:
-    """What another part of the text is cut by; and the whole panels, where only a part is drawn."""
+    """The data for cutting out another part of the text; and whole panels, where one is a part."""
     panels = [panel.whole or panel for panel in picture.panels]
     grids, numbers = _grids(whole := replace(picture, panels=panels))
     of_grid = dict(zip(numbers, panels, strict=True))
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "zooms": {
             "part": shown.part or None,
             "end": shown.n_tokens,
@@ -107,17 +106,17 @@ def _zooms(picture: Heatmaps, shown: Shown) -> dict[str, Any]:
         ends = shared_range(panels, whole.scale)
         listed = zip(panels, numbers, strict=True)
         drawn = [_panel(panel, grid, ends, empty=False) for panel, grid in listed]
-        said["wholes"] = {"panels": drawn, "grids": grids}
-    return said
+        fields["wholes"] = {"panels": drawn, "grids": grids}
+    return fields
 
 
 def _axes(panel: Panel) -> dict[str, Any]:
-    """Where the rows and columns begin in the text, and what few of them are called."""
+    """The positions in the text of rows and columns, and their short names."""
 
-    def axis(one: Axis) -> list[Any]:
-        return [[one.position(n) for n in range(len(one.labels))], one.short()]
+    def ends(axis: Axis) -> list[Any]:
+        return [[axis.position(n) for n in range(len(axis.labels))], axis.short()]
 
-    return {"rows": axis(panel.rows), "columns": axis(panel.columns)}
+    return {"rows": ends(panel.rows), "columns": ends(panel.columns)}
 
 
 def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
@@ -135,7 +134,7 @@ def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -> dict[str, Any]:
-    """What a panel has of its own, and the number of its ``grid``."""
+    """A panel's own fields, and the number of its ``grid``."""
     return {
         "name": panel.name,
         "title": panel.title,
@@ -147,7 +146,7 @@ def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -
         "high": ends[1],
         "grid": grid,
         "words": [word for row in panel.words for word in row],
-        "said": [said for row in panel.said for said in row],
+        "said": [text for row in panel.hover for text in row],
     }
 
 
@@ -166,15 +165,15 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
     }
 
 
-def encode(said: dict[str, Any], panels: Sequence[Panel]) -> bytes:
-    """A ``message`` of matrices in little-endian float32, and a bit a cell for what is masked.
+def encode(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
+    """A ``message`` of matrices in little-endian float32, and a bit for each cell, 1 if masked.
 
     Then the same of the whole ones, where it says that they come too, from a multiple of four on.
     """
     numbers = _numbers(panels)
-    if "wholes" in said:
-        numbers += bytes(-len(numbers) % 4) + _numbers([one.whole or one for one in panels])
-    return message(said, numbers)
+    if "wholes" in header:
+        numbers += bytes(-len(numbers) % 4) + _numbers([panel.whole or panel for panel in panels])
+    return message(header, numbers)
 
 
 def _numbers(panels: Sequence[Panel]) -> bytes:
@@ -189,13 +188,13 @@ def _numbers(panels: Sequence[Panel]) -> bytes:
     return values.tobytes() + bits.tobytes()
 
 
-def message(said: dict[str, Any], numbers: bytes) -> bytes:
-    """What a canvas is sent: what is ``said`` as JSON, then the ``numbers``.
+def message(header: dict[str, Any], numbers: bytes) -> bytes:
+    """The message for a canvas: the ``header`` as JSON, then the ``numbers``.
 
     The JSON's length in bytes comes first, as 32 bits, little-endian, and its end is filled up
     with spaces so that the numbers begin at a multiple of four.
     """
-    head = json.dumps(said, allow_nan=False).encode()
+    head = json.dumps(header, allow_nan=False).encode()
     head += b" " * (-len(head) % 4)
     return struct.pack("<I", len(head)) + head + numbers
 
@@ -211,10 +210,10 @@ def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
     Its number among the shades from 0 to 1, then ``hidden`` (rows, columns), NaN and infinite
     cells.
     """
-    found = np.nan_to_num(tiles).clip(0, 1) * np.float32(_SHADES - 1)
-    found = np.where(np.isinf(tiles), _INFINITE, found.round())
-    found = np.where(hidden, _MASKED, found)
-    return np.where(np.isnan(tiles), _NAN, found).astype(np.uint8)
+    shades = np.nan_to_num(tiles).clip(0, 1) * np.float32(_SHADES - 1)
+    shades = np.where(np.isinf(tiles), _INFINITE, shades.round())
+    shades = np.where(hidden, _MASKED, shades)
+    return np.where(np.isnan(tiles), _NAN, shades).astype(np.uint8)
 
 
 def quantized_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 FARTHEST = 64
 
 
-def foretold_panels(found: Foretold, labels: Sequence[str]) -> list[Panel]:
+def foretold_panels(foretold: Foretold, labels: Sequence[str]) -> list[Panel]:
     """The scores by the weights alone, and those of the run."""
-    masked = np.isnan(found.by_weights)
+    masked = np.isnan(foretold.by_weights)
     with np.errstate(over="ignore"):  # what float32 can't hold is drawn as infinite
         by_weights, in_run = (
             np.where(masked, 0, scores).astype(np.float32)
-            for scores in (found.by_weights, found.in_run)
+            for scores in (foretold.by_weights, foretold.in_run)
         )
     titles = {"weights": "by its weights alone", "run": "in this run"}
     return [
@@ -51,19 +51,19 @@ def foretold_panels(found: Foretold, labels: Sequence[str]) -> list[Panel]:
     ]
 
 
-def place_curve(what: str, found: ByDistance) -> Curves:
+def place_curve(what: str, distances: ByDistance) -> Curves:
     """The mean score by places alone at each distance, and one standard deviation either way."""
-    n = min(len(found.mean), FARTHEST + 1)
+    n = min(len(distances.mean), FARTHEST + 1)
     far = list(range(n))
     drawn: dict[str, tuple[Numbers, Role, str]] = {
-        "mean": (found.mean, "accent", "solid"),
-        "mean + σ": (found.mean + found.spread, "second", "dot"),
-        "mean − σ": (found.mean - found.spread, "second", "dash"),
+        "mean": (distances.mean, "accent", "solid"),
+        "mean + σ": (distances.mean + distances.spread, "second", "dot"),
+        "mean − σ": (distances.mean - distances.spread, "second", "dash"),
     }
     curves = []
     for name, (values, role, dash) in drawn.items():
-        said = [f"{back} back\n{name}: {values[back]:.2f}" for back in far]
-        curves.append(Curve(name, far, values[:n].tolist(), role, said, dash))
+        hover = [f"{back} back\n{name}: {values[back]:.2f}" for back in far]
+        curves.append(Curve(name, far, values[:n].tolist(), role, hover, dash))
     return Curves(what, curves, "tokens back", "score", height=200)
 
 
@@ -113,11 +113,11 @@ def edge_table(edges: Sequence[Edge]) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Wire:
-    """An edge that is drawn, as wide as its ``z``; ``said`` is what the pointer says of it."""
+    """An edge that is drawn, as wide as its ``z``; ``hover`` is the text for the pointer."""
 
     edge: Edge
     z: float
-    said: str
+    hover: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,21 +134,21 @@ class Wiring(Picture):
     chosen: Edge | None = None
 
     def stands_out(self, edge: Edge) -> bool:
-        """Whether it is the chosen one, whatever its numbers: NaN is no other."""
+        """True for the chosen one, whatever its numbers: NaN is no other."""
         return self.chosen is not None and edge[:3] == self.chosen[:3]
 
     @property
     def series(self) -> tuple[Series, ...]:
         """The z of the edges into queries, keys and values, as far as there are some."""
-        found = {into: [one for one in self.wires if one.edge.into == into] for into in READS}
+        by_use = {into: [wire for wire in self.wires if wire.edge.into == into] for into in READS}
         return tuple(
             Series(
                 f"z, into {READS[into]}",
                 "edge",
-                [named(one.edge) for one in some],
-                [one.z for one in some],
+                [named(wire.edge) for wire in some],
+                [wire.z for wire in some],
             )
-            for into, some in found.items()
+            for into, some in by_use.items()
             if some
         )
 
@@ -167,16 +167,16 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
             "into its": [edge.into.upper() for edge in edges],
             "z": [edge.z(by) for edge in edges],
             by: [edge.kernel if by == "kernel" else edge.ratio for edge in edges],
-            "carries here (%)": [100 * one.share for one in carried],
+            "carries here (%)": [100 * edge.share for edge in carried],
         }
     )
 
 
-def joint_pattern(found: VirtualHead, trace: Trace, labels: Sequence[str]) -> Panel:
+def joint_pattern(heads: VirtualHead, trace: Trace, labels: Sequence[str]) -> Panel:
     """The pattern of two heads as one on a text: (T, T), queries down and keys across."""
-    (a, b), (c, d) = found.sender, found.receiver
+    (a, b), (c, d) = heads.sender, heads.receiver
     panel = stage_panel(trace, labels, "weights", c, d, f"{c}.{d} of what {a}.{b} took")
-    values = found.pattern(trace).astype(np.float32)
+    values = heads.pattern(trace).astype(np.float32)
     return replace(
         panel, values=values, name="joint", quantity="weight through both heads", head=None
     )

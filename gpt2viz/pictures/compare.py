@@ -21,20 +21,20 @@ from gpt2viz.pictures.from_trace import (
 from gpt2viz.pictures.palette import POINTS
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves
-from gpt2viz.run.stages import Place
+from gpt2viz.run.stages import Site
 from gpt2viz.run.trace import Trace
 
 
-def short_name(place: Place) -> str:
-    """Where in the model a vector is read, as short as an axis needs it: "2 · MLP"."""
-    key, layer = place
+def short_name(site: Site) -> str:
+    """The site where a vector is read, as short as an axis needs it: "2 · MLP"."""
+    key, layer = site
     if layer is None:
         return {"token_embedding": "token", "embedding": "+ position"}[key]
     return f"{layer} · {'attention' if key in ('residual_mid', 'attention_output') else 'MLP'}"
 
 
 def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
-    """The cosine similarity of two vectors at every place, by name of what was run.
+    """The cosine similarity of two vectors at every site, by the name of the run.
 
     Each name has the path of the stream, drawn through, and that of what the layers' parts add
     to it, dotted, where they add it. Up to two names.
@@ -42,10 +42,10 @@ def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
     curves = [
         Curve(
             name=f"{name}: {part}",
-            x=[short_name(place) for place in path.places],
+            x=[short_name(site) for site in path.sites],
             y=path.cosine.tolist(),
             role=n,
-            said=_said(path),
+            hover=_hover_texts(path),
             dash=dash,
             point=POINTS[n],
         )
@@ -66,11 +66,11 @@ def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
     )
 
 
-def _said(path: Path) -> list[str]:
+def _hover_texts(path: Path) -> list[str]:
     return [
-        f"layer · part: {short_name(place)}\ncosine similarity {cosine:.6f}\n"
+        f"layer · part: {short_name(site)}\ncosine similarity {cosine:.6f}\n"
         f"largest difference of a number {apart:.3g}"
-        for place, cosine, apart in zip(path.places, path.cosine, path.difference, strict=True)
+        for site, cosine, apart in zip(path.sites, path.cosine, path.difference, strict=True)
     ]
 
 
@@ -87,13 +87,13 @@ def aligned_bars(
     """
     cases = []
     for side, name in enumerate(names):
-        places = [pair[side] for pair in pairs]
-        weights = [float("nan") if n is None else float(rows[side][n]) for n in places]
-        said = [
+        positions = [pair[side] for pair in pairs]
+        weights = [float("nan") if n is None else float(rows[side][n]) for n in positions]
+        hover = [
             f"{'none' if n is None else f'{n} {labels[side][n]}'}: weight {weight:.6f}"
-            for n, weight in zip(places, weights, strict=True)
+            for n, weight in zip(positions, weights, strict=True)
         ]
-        cases.append(Case(name, range(len(pairs)), weights, side, (), said))
+        cases.append(Case(name, range(len(pairs)), weights, side, (), hover))
     return Bars(what, [_name(pair, labels) for pair in pairs], cases, "attention weight")
 
 
@@ -140,18 +140,18 @@ def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Pa
 
 
 def nearest_table(
-    found: Mapping[str, Nearest], places: Sequence[Place], vocabulary: Sequence[str]
+    by_name: Mapping[str, Nearest], sites: Sequence[Site], vocabulary: Sequence[str]
 ) -> pd.DataFrame:
     """The nearest tokens at every place, best first, each with its cosine similarity.
 
-    A column for each name in ``found``.
+    A column for each name in ``by_name``.
     """
     columns = {
         name: [
             "  ".join(f"{vocabulary[n]} {c:.2f}" for n, c in zip(ids, cosines, strict=True))
             for ids, cosines in zip(nearest.ids, nearest.cosine, strict=True)
         ]
-        for name, nearest in found.items()
+        for name, nearest in by_name.items()
     }
-    rows = pd.Index([short_name(place) for place in places], name="layer · part")
+    rows = pd.Index([short_name(site) for site in sites], name="layer · part")
     return pd.DataFrame(columns, index=rows)

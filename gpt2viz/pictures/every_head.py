@@ -59,7 +59,7 @@ class Thumbnails(Picture):
         """The share of each arrow, by its ends."""
         if not self.arrows:
             return ()
-        ends, shares = [one.ends for one in self.arrows], [one.share for one in self.arrows]
+        ends, shares = [arrow.ends for arrow in self.arrows], [arrow.share for arrow in self.arrows]
         return (Series("share of the arrow", "bar", ends, shares),)
 
     @property
@@ -75,7 +75,7 @@ class Thumbnails(Picture):
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
-        """Queries and keys of every head: a block has the name of what it begins with."""
+        """Queries and keys of every head: a block has the name of its first token."""
         whole = (Axis(title, self.labels, self.positions) for title in ("query", "key"))
         query, key = (axis.part(self.starts, None) for axis in whole)
         return query, key

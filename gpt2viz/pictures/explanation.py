@@ -25,7 +25,7 @@ OTHERS, SUM = "all others", "sum"
 
 
 def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
-    """What every pair of parts adds to a key's score beyond the row's mean; ``raw``, to q·k."""
+    """Every pair of parts' addition to a key's score beyond the row's mean; ``raw``, to q·k."""
     row = case.row
     what = f"Score of query {row.query} and key {case.key} in layer {row.layer}, head {row.head}"
     if raw:
@@ -96,8 +96,8 @@ def path_map(hops: Sequence[Hop], tiles: Array, masked: Mask, labels: Sequence[s
         share = f"{100 * hop.by.share:.0f} %"
         to = hop.step.layer, hop.step.head
         if n + 1 < len(hops):
-            below = hops[n + 1].step
-            arrows.append(Arrow((below.layer, below.head), to, hop.by.share, share))
+            step = hops[n + 1].step
+            arrows.append(Arrow((step.layer, step.head), to, hop.by.share, share))
         elif hop.by.part.kind in ("token", "position"):
             arrows.append(Arrow(None, to, hop.by.share, f"{hop.by.part} {share}"))
     return Thumbnails(

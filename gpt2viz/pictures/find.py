@@ -23,7 +23,7 @@ from gpt2viz.run.trace import Trace
 
 #: Cells along one side of a head's picture beside the ranking; a longer text is pooled.
 SMALL = 64
-#: What stands beside the maps of what weights alone say.
+#: The note beside the maps of scores by weights alone.
 WEIGHTS_ALONE = "weights alone"
 
 
@@ -57,17 +57,17 @@ def _weights_row(scores: Mapping[str, Scores]) -> MapRow:
         WEIGHTS_ALONE,
         [
             replace(
-                head_map(scores[one.name], one.name),
-                title=f"{one.name}, {WEIGHTS_ALONE}",
+                head_map(scores[score.name], score.name),
+                title=f"{score.name}, {WEIGHTS_ALONE}",
                 masked_text="nothing to\nmeasure",
             )
-            for one in known
+            for score in known
         ],
         [
-            (one.lowest, one.highest or float(np.nanmax(scores[one.name], initial=1)))
-            for one in known
+            (score.lowest, score.highest or float(np.nanmax(scores[score.name], initial=1)))
+            for score in known
         ],
-        [one.unit for one in known],
+        [score.unit for score in known],
     )
 
 
@@ -83,8 +83,8 @@ def _map(text: str, scores: Mapping[str, Scores], name: str) -> Panel:
 def _highest(name: str, texts: Mapping[str, Mapping[str, Scores]]) -> float:
     if SCORES[name].scale == "unit":
         return 1.0
-    found = [scores[name] for scores in texts.values() if name in scores]
-    peak = max((float(np.nanmax(values, initial=0)) for values in found), default=0)
+    known = [scores[name] for scores in texts.values() if name in scores]
+    peak = max((float(np.nanmax(values, initial=0)) for values in known), default=0)
     return peak or 1.0
 
 
@@ -101,11 +101,11 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
     )
 
 
-def drawn_pattern(wanted: Mask, labels: Sequence[str], trace: Trace) -> Panel:
+def drawn_pattern(pattern: Mask, labels: Sequence[str], trace: Trace) -> Panel:
     """A drawn pattern (T, T) as the weights that a head would have which does just that."""
     panel = Panel(
         title="The pattern to look for",
-        values=as_weights(wanted),
+        values=as_weights(pattern),
         rows=Axis("query", labels),
         columns=Axis("key", labels),
         name="pattern",
@@ -143,13 +143,13 @@ def best_heads(
 
     A click carries "layer.head".
     """
-    found = []
+    result = []
     for row in table.to_dict("records"):
         layer, head = int(row["layer"]), int(row["head"])
         title = f"Layer {layer} · Head {head}: {row[by]:.3f}"
         panel = stage_panel(trace, labels, "weights", layer, head, title)
-        found.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
-    return found
+        result.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
+    return result
 
 
 Numbers = NDArray[np.float64]
@@ -161,7 +161,7 @@ WELL_ORDERED = 256
 
 
 def tree(similarities: Numbers) -> Numbers:
-    """How (H, H) similar heads come together one by one: SciPy's linkage, (H − 1, 4).
+    """The merges by which (H, H) similar heads come together: SciPy's linkage, (H − 1, 4).
 
     Average linkage (Sokal & Michener 1958) of 1 − similarity: the two groups whose heads are most
     alike on average come together first. The branches of up to ``WELL_ORDERED`` heads are turned
@@ -192,14 +192,14 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
     if not len(joined):
         return []
     of = fcluster(joined, 1 - at_least, criterion="distance")
-    found: dict[int, list[int]] = {}
+    result: dict[int, list[int]] = {}
     for head in in_order(joined):
-        found.setdefault(int(of[head]), []).append(head)
-    return [group for group in found.values() if len(group) > 1]
+        result.setdefault(int(of[head]), []).append(head)
+    return [group for group in result.values() if len(group) > 1]
 
 
 def group_table(
-    similarities: Numbers, found: Sequence[Sequence[int]], names: Sequence[str]
+    similarities: Numbers, grouped: Sequence[Sequence[int]], names: Sequence[str]
 ) -> pd.DataFrame:
     """One row a group, the largest first: its heads, and how alike its least alike two are."""
     rows = [
@@ -208,7 +208,7 @@ def group_table(
             "layer.head": "  ".join(names[n] for n in sorted(group)),
             "least alike": similarities[np.ix_(group, group)].min(),
         }
-        for group in sorted(found, key=len, reverse=True)
+        for group in sorted(grouped, key=len, reverse=True)
     ]
     return pd.DataFrame(rows, columns=["heads", "layer.head", "least alike"])
 
@@ -217,7 +217,7 @@ def similarity_map(
     what: str,
     similarities: Numbers,
     order: Sequence[int],
-    found: Sequence[Sequence[int]],
+    grouped: Sequence[Sequence[int]],
     names: Sequence[str],
 ) -> Heatmaps:
     """The similarities (H, H) with the heads in an ``order``, and a frame round every group.
@@ -236,11 +236,11 @@ def similarity_map(
         name="similarity",
         quantity=f"{several}cosine similarity",
     )
-    place = {head: n for n, head in enumerate(order)}
+    index = {head: n for n, head in enumerate(order)}
     cell = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
     frames = []
-    for group in found:
-        ends = [place[n] for n in group]
+    for group in grouped:
+        ends = [index[n] for n in group]
         side = int(cell[min(ends)]), int(cell[max(ends)])
         frames.append((side, side))
     bar = "cosine similarity"

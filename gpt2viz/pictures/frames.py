@@ -64,7 +64,7 @@ def _steps(scale: tuple[tuple[float, str], ...]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One state: its ``marks``, what it is in words, and the numbers that are drawn."""
+    """One state: its ``marks``, its caption, and the numbers that are drawn."""
 
     caption: str
     marks: tuple[Mark, ...]
@@ -105,8 +105,8 @@ class Frames:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a token's vector is on its way: what was ``added`` last and how long it is now.
+class Stop:
+    """A stop on a token's way: the length ``added`` last, and that of the vector now.
 
     Lengths, and cosines: ``turned`` with the vector before, if any, ``alike`` with the ``nearest``
     tokens, which are (id, as it is written).
@@ -127,8 +127,8 @@ def closing_mask(
 
     ``words`` are the T tokens, ``captions`` what each frame says.
     """
-    pairs = [(np.asarray(one, np.float64), np.asarray(two, np.float64)) for one, two in states]
-    peak = max(np.abs(one[np.isfinite(one)]).max(initial=0) for one, _ in pairs) or 1.0
+    pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in states]
+    peak = max(np.abs(x[np.isfinite(x)]).max(initial=0) for x, _ in pairs) or 1.0
     wide = (1 - _NAMES - 0.04) / (2 * len(words))
     second = _NAMES + 0.04 + wide * len(words)
     frames = []
@@ -140,7 +140,7 @@ def closing_mask(
             *_cells("weights", weights, hidden, second, wide, "unit", 1),
         ]
         both = ("scores", scores, "score"), ("weights", weights, "attention weight")
-        matrices = tuple(_panel(*one, words, hidden) for one in both)
+        matrices = tuple(_panel(*matrix, words, hidden) for matrix in both)
         frames.append(Frame(caption, tuple(marks), matrices))
     what = "Scores and weights, while the mask closes row by row"
     return Frames(what, 2 + _CELL * len(words), tuple(frames))
@@ -160,7 +160,7 @@ def _panel(
 
 
 def _names(words: Sequence[str], wide: float, second: float) -> Iterator[Mark]:
-    """What stands around both matrices."""
+    """The names around both matrices."""
     for title, left in (("scores", _NAMES), ("weights", second)):
         yield Mark(f"{title} title", left, 0, wide * len(words), text=title)
         for n, word in enumerate(words):
@@ -241,7 +241,7 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
 
 
 def _by_head(array: NDArray[np.int_], hs: int) -> bool:
-    """Whether the first axis is the heads': the next row begins hs numbers on."""
+    """True if the first axis is the heads': the next row begins hs numbers on."""
     return len(array) == 1 or int(array[1, 0, 0]) == hs
 
 
@@ -254,32 +254,32 @@ def _tokens(T: int, lines: int) -> Iterator[Mark]:
             )
 
 
-def way_through(places: Sequence[Place]) -> Frames:
+def way_through(stops: Sequence[Stop]) -> Frames:
     """A token's way through the residual stream: lengths and cosines as bars, a frame a place."""
-    sizes = [size for one in places for size in (one.added, one.length) if isfinite(size)]
+    sizes = [size for stop in stops for size in (stop.added, stop.length) if isfinite(size)]
     longest = max(sizes, default=0) or 1.0
-    frames = [Frame(one.caption, tuple(_bars(one, longest)), series=_sizes(one)) for one in places]
-    lines = 4 + max(len(one.nearest) for one in places)
+    frames = [Frame(stop.caption, (*_bars(stop, longest),), series=_sizes(stop)) for stop in stops]
+    lines = 4 + max(len(stop.nearest) for stop in stops)
     return Frames("A token's way through the residual stream", lines, tuple(frames))
 
 
-def _sizes(one: Place) -> tuple[Series, Series]:
+def _sizes(stop: Stop) -> tuple[Series, Series]:
     """The numbers at one place: two lengths, and cosines by what the stream is compared with."""
-    before = [] if one.turned is None else [(one.turned, "before")]
-    tokens = zip(one.alike, (text for _, text in one.nearest), strict=True)
+    before = [] if stop.turned is None else [(stop.turned, "before")]
+    tokens = zip(stop.alike, (text for _, text in stop.nearest), strict=True)
     numbers, names = zip(*before, *tokens, strict=True)
-    lengths = Series("length", "bar", (one.added, one.length), ("added", "stream"))
+    lengths = Series("length", "bar", (stop.added, stop.length), ("added", "stream"))
     return lengths, Series("cosine", "bar", numbers, names)
 
 
-def _bars(one: Place, longest: float) -> Iterator[Mark]:
-    yield from _bar("added", 0, "added: length", one.added, longest, "second")
-    yield from _bar("length", 1, "stream: length", one.length, longest, "accent")
-    if one.turned is not None:
-        yield from _bar("turned", 2, "cosine to before", one.turned, 1, 3)
+def _bars(stop: Stop, longest: float) -> Iterator[Mark]:
+    yield from _bar("added", 0, "added: length", stop.added, longest, "second")
+    yield from _bar("length", 1, "stream: length", stop.length, longest, "accent")
+    if stop.turned is not None:
+        yield from _bar("turned", 2, "cosine to before", stop.turned, 1, 3)
     title = "cosine to the nearest rows of the token table"
     yield Mark("title", 0, 3, 1, text=title, left=True)
-    for n, ((id, text), alike) in enumerate(zip(one.nearest, one.alike, strict=True)):
+    for n, ((id, text), alike) in enumerate(zip(stop.nearest, stop.alike, strict=True)):
         yield from _bar(f"token {id}", 4 + n, shorten(text), alike, 1, "value")
 
 

@@ -25,19 +25,19 @@ _LOW, _HIGH, _ROW = 320, 900, 28
 
 
 class Hidden(NamedTuple):
-    """What hides keys from queries in some runs, to be put into words."""
+    """The causes that hide keys from queries in some runs, to be put into words."""
 
     later: bool
     edited: bool
 
     @property
     def name(self) -> str:
-        """What the legend calls a masked cell."""
+        """The legend's name for a masked cell."""
         kinds = ["a later key"] * self.later + ["hidden by an edit"] * self.edited
         return f"masked ({', or '.join(kinds)})" if kinds else "masked"
 
     def text(self, key: str = "weights") -> str:
-        """What the pointer says of a masked cell of the stage ``key``."""
+        """The pointer's text for a masked cell of the stage ``key``."""
         return f"masked: {STAGE[key].masked}, because {self.why}"
 
     @property
@@ -48,7 +48,7 @@ class Hidden(NamedTuple):
 
 
 def hidden_in(*runs: Trace) -> Hidden:
-    """What hides keys in any of these runs: the causal mask, their edits, or both."""
+    """The causes that hide keys in any of these runs: the causal mask, their edits, or both."""
     return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs))
 
 
@@ -148,7 +148,7 @@ def difference(first: Panel, second: Panel, title: str) -> Panel:
 
 
 def difference_in_words(title: str, first: str, second: str, quantity: str = "weight") -> str:
-    """What the colours of a ``difference`` say, as Markdown; ``first`` and ``second`` name both."""
+    """The meaning of a ``difference``'s colours, as Markdown; ``first``, ``second`` name both."""
     return (
         f"**{title}**: {ABOVE} where {second} has the larger {quantity}, {BELOW} where {first} "
         f"has. The scale reaches as far as the largest difference, at least to {LEAST_DIFFERENCE}."

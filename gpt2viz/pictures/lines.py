@@ -16,13 +16,13 @@ from gpt2viz.pictures.picture import Picture
 if TYPE_CHECKING:  # a notebook draws lines without it
     import pandas as pd
 
-#: So many tokens can be told apart on one side of the picture.
+#: The most tokens that can be told apart on one side of the picture.
 MOST_TOKENS = 256
-#: So many matrices can be told apart, each with a colour and a dash of its own.
+#: The most matrices that can be told apart, each by a colour and a dash of its own.
 MOST_SOURCES = 4
-#: So many lines are drawn while no token is pointed at …
+#: The most lines that are drawn while no token is pointed at …
 AT_REST = 300
-#: … and so many are kept for the tokens that are.
+#: … and that are kept for the tokens that are.
 MOST_LINES = 20_000
 
 #: How lines answer to a pointer.
@@ -53,14 +53,14 @@ class Lines(Picture):
     """Lines of up to four matrices over the same tokens.
 
     ``panels`` are the matrices, ``sources`` what is drawn of them. ``peak`` is the widest that a
-    line could be, ``kept`` the smallest number that still is a line, ``at_rest`` the smallest that
-    is drawn while no token is pointed at, and ``lost`` the share of all that was left out.
+    line could be, ``threshold`` the smallest number that still is a line, ``at_rest`` the smallest
+    that is drawn while no token is pointed at, and ``lost`` the share of all that was left out.
     """
 
     panels: Sequence[Panel]
     sources: tuple[Source, ...]
     peak: float
-    kept: float
+    threshold: float
     at_rest: float
     lost: float
 
@@ -81,7 +81,7 @@ class Lines(Picture):
 
     @property
     def quantity(self) -> str:
-        """What a line's width is."""
+        """The quantity that a line's width shows."""
         return self.panels[0].quantity
 
     def table(self) -> pd.DataFrame:
@@ -116,18 +116,18 @@ def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool =
         raise ValueError(f"{len(panels)} matrices of {shape}: at most 4 of 256 tokens")
     numbers = np.stack([_drawable(panel) for panel in panels])
     peak = 1.0 if unit else float(numbers.max(initial=0.0)) or 1.0
-    kept = _threshold(numbers, peak, MOST_LINES)
-    drawn = numbers >= kept
+    threshold = _threshold(numbers, peak, MOST_LINES)
+    drawn = numbers >= threshold
     total = float(numbers.sum(dtype=np.float64))
     return Lines(
         what,
         panels=tuple(panels),
         sources=tuple(
-            Source(name, np.nonzero(here)[0], np.nonzero(here)[1], found[here])
-            for name, found, here in zip(names, numbers, drawn, strict=True)
+            Source(name, np.nonzero(here)[0], np.nonzero(here)[1], sums[here])
+            for name, sums, here in zip(names, numbers, drawn, strict=True)
         ),
         peak=peak,
-        kept=kept,
+        threshold=threshold,
         at_rest=_threshold(numbers, peak, AT_REST),
         lost=float(numbers[~drawn].sum(dtype=np.float64)) / total if total else 0.0,
     )
@@ -136,8 +136,8 @@ def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool =
 def _drawable(panel: Panel) -> Matrix:
     """The panel's numbers, 0 where there is none to draw."""
     hidden = np.zeros(panel.values.shape, bool) if panel.masked is None else panel.masked
-    found: Matrix = np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
-    return found
+    drawable: Matrix = np.where(hidden | ~np.isfinite(panel.values), np.float32(0), panel.values)
+    return drawable
 
 
 def _threshold(numbers: Matrix, peak: float, most: int) -> float:

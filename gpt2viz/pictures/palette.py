@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 ColorScale = list[tuple[float, str]]
 
-#: What is written on a colour. Of black and white one has a contrast of 4.5:1 with each colour
+#: Text on a colour. Of black and white one has a contrast of 4.5:1 with each colour
 #: (WCAG 2.2, 1.4.3); with anything softer there are some on which neither can be read.
 BLACK, WHITE = "#000000", "#ffffff"
 
-#: Lines of one picture are told apart by these too, in the order of their colours.
+#: Dashes that tell lines of one picture apart, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-#: Cases of one picture are told apart by these too: what fills their bars; of two, their points.
+#: Patterns that tell cases of one picture apart, in their bars; and the points of two.
 FILLS = ("", "\\", "x")
 POINTS = ("circle", "diamond-open")
 #: What the upper and the lower half of the signed scale are called, on a light and a dark page.
@@ -127,7 +127,7 @@ DARK = Palette(
 
 
 def filled(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
-    """How bars look: full, or hatched within an edge, so that a thin one is still seen."""
+    """The look of bars: full, or hatched within an edge, so that a thin one is still seen."""
     pattern = {"shape": fill, "size": 6, "solidity": 0.35}
     return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
 
@@ -146,8 +146,8 @@ def shades(scale: ColorScale, count: int) -> list[str]:
     stops, colors = zip(*scale, strict=True)
     channels = [[int(color[n : n + 2], 16) for color in colors] for n in (1, 3, 5)]
     at = np.linspace(0, 1, count)
-    found = np.stack([np.interp(at, stops, one) for one in channels], axis=-1).round()
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in found.astype(int)]
+    rgb = np.stack([np.interp(at, stops, channel) for channel in channels], axis=-1).round()
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb.astype(int)]
 
 
 def luminance(color: str) -> float:

@@ -36,7 +36,7 @@ class Axis:
     numbered: bool = True
 
     def __deepcopy__(self, _memo: dict[int, object]) -> Axis:
-        """Itself: what is copied for its numbers' sake can share its names."""
+        """Itself: a copy of a panel for its numbers can share its names."""
         return self
 
     def names(self) -> list[str]:
@@ -47,35 +47,36 @@ class Axis:
         """The names for pictures that read no markup."""
         if not self.numbered:
             return list(self.labels)
-        places = self.positions or range(len(self.labels))
-        return [t if t == str(n) else f"{n} {t}" for n, t in zip(places, self.short(), strict=True)]
+        positions = self.positions or range(len(self.labels))
+        numbered = zip(positions, self.short(), strict=True)
+        return [name if name == str(n) else f"{n} {name}" for n, name in numbered]
 
     def longest(self) -> str:
         """The longest of the names that may stand at the axis, as plain text."""
         return max(self.plain_ends(), key=len)
 
     def plain_ends(self) -> list[str]:
-        """What may stand at the axis, as plain text: a short side's labels have no position."""
+        """The names that may stand at the axis, as plain text: on a short side without position."""
         return self.plain_names() if len(self.labels) > FEW else self.short()
 
-    def place(self, position: int) -> int | None:
-        """The row or column that holds the token at a position of the text, if one does."""
-        places = self.positions or range(len(self.labels))
-        if position < places[0] or (self.stop is not None and position >= self.stop):
+    def row_at(self, position: int) -> int | None:
+        """The row or column with the token at a position of the text, if there is one."""
+        positions = self.positions or range(len(self.labels))
+        if position < positions[0] or (self.stop is not None and position >= self.stop):
             return None
-        return bisect_right(places, position) - 1
+        return bisect_right(positions, position) - 1
 
     def within(self, window: range) -> range:
         """The rows that hold the tokens at these places, whole words and blocks taken whole."""
-        places = self.positions or range(len(self.labels))
-        first = max(0, bisect_right(places, window.start) - 1)
-        return range(first, max(first + 1, bisect_left(places, window.stop)))
+        positions = self.positions or range(len(self.labels))
+        first = max(0, bisect_right(positions, window.start) - 1)
+        return range(first, max(first + 1, bisect_left(positions, window.stop)))
 
     def part(self, rows: Sequence[int], stop: int | None) -> Axis:
         """Some of the rows, each standing for those up to the next one or ``stop``."""
-        places = [self.position(n) for n in rows]
+        positions = [self.position(n) for n in rows]
         labels = [self.labels[n] for n in rows]
-        return Axis(self.title, labels, places, stop, self.numbered)
+        return Axis(self.title, labels, positions, stop, self.numbered)
 
     def position(self, row: int) -> int:
         """The place in the text of the token that a row or column stands for or begins with."""
@@ -93,7 +94,7 @@ class Axis:
         return [shorten(text) for text in self.labels]
 
 
-class Part(NamedTuple):
+class Viewport(NamedTuple):
     """The tokens that a part of a matrix shows; every column where ``keys`` is None."""
 
     queries: range
@@ -131,8 +132,8 @@ class Panel:
     travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
     numbers reaches at least to ``least``, so that rounding isn't shown as if it were much.
     ``part`` says which tokens are shown where that isn't all of them, below the title. Cells that
-    have ``words`` (rows, columns) show these in place of their number, and ``said`` (rows, columns)
-    is what the pointer says of each. ``head`` is whose cells they are, where each is one query and
+    have ``words`` (rows, columns) show these in place of their number, and ``hover`` has the text
+    for the pointer over each. ``head`` is whose cells they are, where each is one query and
     one key of one head. ``blocks`` tells that a cell stands for several of the run's. ``whole`` is
     what a part was cut out of; a picture that is kept has only what it shows.
     """
@@ -147,20 +148,20 @@ class Panel:
     masked_text: str = "masked"
     masked_name: str = "masked"
     least: float = 0.0
-    part: Part | None = None
+    part: Viewport | None = None
     words: Sequence[Sequence[str]] = ()
-    said: Sequence[Sequence[str]] = ()
+    hover: Sequence[Sequence[str]] = ()
     head: HeadOfRun | None = None
     blocks: bool = False
     whole: Panel | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: all but the ``whole``."""
+        """The state to pickle: all but the ``whole``."""
         return vars(self) | {"whole": None}
 
     @property
     def of_pairs(self) -> bool:
-        """Whether rows and columns are things of one kind, so that a cell is a square."""
+        """True if rows and columns are of one kind, so that a cell is a square."""
         down, across = self.rows.title, self.columns.title
         return bool(down) and across in (down, "key")
 

@@ -28,7 +28,7 @@ QUANTITY = "share of the answer"
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """How far every patch of a stage moves the metric, from the run that is patched to the other.
+    """The share by which every patch of a stage moves the metric to the other run's.
 
     ``values`` is (layers, T) for the stream and (layers, n_head) for heads: 0 leaves the answer as
     it is, 1 makes it the other run's. Layers of which nothing is known yet are left out. ``exact``
@@ -41,14 +41,14 @@ class Shares:
 
     @property
     def title(self) -> str:
-        """What is drawn, and what of it is an estimate."""
+        """The name of the stage, and of the part that is an estimate."""
         name, layers = target_label(self.stage), len(self.values)
         if self.exact == layers:
             return name
         return f"{name}: first-order estimate{f' from layer {self.exact} on' * bool(self.exact)}"
 
 
-def brought(sweep: PatchSweep | PathSweep) -> NDArray[np.float64]:
+def patched_shares(sweep: PatchSweep | PathSweep) -> NDArray[np.float64]:
     """The share of the way from the run that is patched to the one that the piece is from."""
     shares: NDArray[np.float64]
     shares = sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored
@@ -56,13 +56,13 @@ def brought(sweep: PatchSweep | PathSweep) -> NDArray[np.float64]:
 
 
 def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) -> Shares | None:
-    """What is known of a stage: the layers that were run, then their estimates; None for nothing.
+    """A stage's shares: of the layers that were run, then estimates; None if none is known.
 
     Of a ``sweep`` that isn't at its end the whole layers count.
     """
     done = 0 if sweep is None else int(np.isfinite(sweep.values).all(axis=1).cumprod().sum())
-    parts = [] if sweep is None else [brought(sweep)[:done]]
-    parts += [] if estimate is None else [brought(estimate)[done:]]
+    parts = [] if sweep is None else [patched_shares(sweep)[:done]]
+    parts += [] if estimate is None else [patched_shares(estimate)[done:]]
     values = np.concatenate(parts) if parts else np.empty((0, 0))
     return Shares(stage, values, done) if len(values) else None
 
@@ -70,8 +70,8 @@ def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) ->
 def pair_labels(clean: Sequence[str], corrupted: Sequence[str]) -> list[str]:
     """The tokens of two texts: once where they are the same, else both."""
     return [
-        one if one == other else f"{shorten(one, 9)} / {shorten(other, 9)}"
-        for one, other in zip(clean, corrupted, strict=True)
+        a if a == b else f"{shorten(a, 9)} / {shorten(b, 9)}"
+        for a, b in zip(clean, corrupted, strict=True)
     ]
 
 
@@ -92,18 +92,18 @@ def share_maps(
     of_tokens = known[0].stage in STREAMS
     panels = [
         Panel(
-            title=one.title,
-            values=one.values.astype(np.float32),
-            rows=Axis("layer", [str(n) for n in range(len(one.values))]),
+            title=share.title,
+            values=share.values.astype(np.float32),
+            rows=Axis("layer", [str(n) for n in range(len(share.values))]),
             columns=Axis("token" if of_tokens else "head", labels),
-            name=one.stage,
+            name=share.stage,
             quantity=QUANTITY,
             least=least,
         )
-        for one in known
+        for share in known
     ]
-    found = [one.stage for one in known]
-    chosen = at if at is not None and at.stage in found else None
+    stages = [share.stage for share in known]
+    chosen = at if at is not None and at.stage in stages else None
     return Heatmaps(
         what,
         panels,
@@ -121,16 +121,16 @@ def share_maps(
 
 def peak(known: Sequence[Shares]) -> float:
     """The largest share, whatever its sign; 1 where none is larger."""
-    found = [float(np.abs(one.values).max(initial=0).astype(np.float32)) for one in known]
-    return max([1.0, *found])
+    largest = [float(np.abs(share.values).max(initial=0).astype(np.float32)) for share in known]
+    return max([1.0, *largest])
 
 
-def path_maps(what: str, found: NDArray[np.float64], *, height: int) -> Heatmaps:
+def path_maps(what: str, restored: NDArray[np.float64], *, height: int) -> Heatmaps:
     """Shares (3, layers, n_head) of paths into a head's q, k and v, from every earlier head.
 
     A click carries the earlier head's layer as row and its number as column.
     """
-    heads = [str(n) for n in range(found.shape[2])]
+    heads = [str(n) for n in range(restored.shape[2])]
     panels = [
         Panel(
             title=f"Through its {reads}",
@@ -140,7 +140,7 @@ def path_maps(what: str, found: NDArray[np.float64], *, height: int) -> Heatmaps
             name=name,
             quantity=QUANTITY,
         )
-        for (name, reads), values in zip(READS.items(), found, strict=True)
+        for (name, reads), values in zip(READS.items(), restored, strict=True)
     ]
     return Heatmaps(
         what, panels, scale="signed", n_columns=len(panels), height=height, numbers=6, bar=QUANTITY,
@@ -148,14 +148,14 @@ def path_maps(what: str, found: NDArray[np.float64], *, height: int) -> Heatmaps
     )  # fmt: skip
 
 
-def faithfulness_curve(what: str, found: FewestHeads) -> Curves:
-    """How much of an answer is kept, over how many heads are left."""
-    left = [found.n_heads - n for n in range(len(found.faithfulness))]
-    gone = ["", *(f"\nwithout {layer}.{head}" for layer, head in found.given_up)]
-    said = [
+def faithfulness_curve(what: str, result: FewestHeads) -> Curves:
+    """The share of an answer that is kept, over the number of heads that are left."""
+    left = [result.n_heads - n for n in range(len(result.faithfulness))]
+    gone = ["", *(f"\nwithout {layer}.{head}" for layer, head in result.given_up)]
+    hover = [
         f"{pluralize(n, 'heads')} left: {signed(100 * share, '.1f')} %{last}"
-        for n, share, last in zip(left, found.faithfulness, gone, strict=True)
+        for n, share, last in zip(left, result.faithfulness, gone, strict=True)
     ]
-    kept = Curve("", left, found.faithfulness.tolist(), "accent", said, point="circle")
-    lowest = 0 if found.faithfulness.min() >= 0 else None
-    return Curves(what, [kept], "heads left", "share of the answer", height=240, lowest=lowest)
+    curve = Curve("", left, result.faithfulness.tolist(), "accent", hover, point="circle")
+    lowest = 0 if result.faithfulness.min() >= 0 else None
+    return Curves(what, [curve], "heads left", "share of the answer", height=240, lowest=lowest)

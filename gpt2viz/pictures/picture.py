@@ -1,4 +1,4 @@
-"""Pictures as values: what is drawn and how it is said, without a colour and without a renderer.
+"""Pictures as values: the drawing and its words, without a colour and without a renderer.
 
 ``pictures.plotly``, the canvas and the view of lines draw them; words for those who can't see them,
 tables and files read the same values. A colour is a role here, whose shade is the palette's.
@@ -33,7 +33,7 @@ Role = Literal["ink", "accent", "second", "query", "key", "value", "nan"] | int
 
 
 class Fixed:
-    """A dataclass whose lists nobody can change, not even whoever made it."""
+    """A dataclass whose lists can't be changed."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ class Series(Fixed):
 
 @dataclass(frozen=True, eq=False)
 class Picture(Fixed):
-    """What every picture has; ``what`` says in a line what is drawn: "Weights of layer 1, head 0".
+    """The base of every picture; ``what`` names it in a line: "Weights of layer 1, head 0".
 
     Its numbers are ``matrices``, ``series`` or both. Texts are plain, "\\n" ends a line.
     """
@@ -89,8 +89,8 @@ class Picture(Fixed):
 
         parts = [_cells(panel) for panel in self.matrices]
         parts += [
-            pd.DataFrame({"series": one.name or self.what, "x": list(one.x), "y": list(one.y)})
-            for one in self.series
+            pd.DataFrame({"series": part.name or self.what, "x": list(part.x), "y": list(part.y)})
+            for part in self.series
         ]
         parts = [part for part in parts if len(part)]
         if not parts:
@@ -176,10 +176,10 @@ class Heatmaps(Picture):
             return None
         ends = []
         for axis, chosen in ((panel.rows, self.row), (panel.columns, self.column)):
-            place = None if chosen is None else axis.place(chosen)
-            if chosen is not None and place is None:
+            row = None if chosen is None else axis.row_at(chosen)
+            if chosen is not None and row is None:
                 return None
-            ends.append((0, len(axis.labels) - 1) if place is None else (place, place))
+            ends.append((0, len(axis.labels) - 1) if row is None else (row, row))
         return ends[0], ends[1]
 
 
@@ -187,7 +187,7 @@ class Heatmaps(Picture):
 class Case(Fixed):
     """Bars ``at`` some of a picture's places, a number each.
 
-    ``written`` stands at a bar's end, ``said`` is what the pointer says of it. ``rest`` tells that
+    ``written`` stands at a bar's end, ``hover`` is the text for the pointer. ``rest`` tells that
     the last one stands for many things together.
     """
 
@@ -196,19 +196,19 @@ class Case(Fixed):
     values: Sequence[float]
     role: Role
     written: Sequence[str]
-    said: Sequence[str]
+    hover: Sequence[str]
     rest: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Bars(Picture):
-    """A number at each of the ``places``, of one case or of several side by side.
+    """A number at each of the ``names``, of one case or of several side by side.
 
-    ``places`` are their names, ``ticks`` what is written at the axis where that is less.
+    ``ticks`` is what is written at the axis where that is less.
     ``quantity`` names the numbers. Bars stand, or lie ``across`` the page from the top down.
     """
 
-    places: Sequence[str]
+    names: Sequence[str]
     cases: Sequence[Case]
     quantity: str
     across: bool = False
@@ -217,16 +217,16 @@ class Bars(Picture):
     @property
     def series(self) -> tuple[Series, ...]:
         """One row of bars a case: its places' names and its numbers."""
-        found = []
+        result = []
         for case in self.cases:
-            ends = [self.places[n].replace("\n", " ") for n in case.at], list(case.values)
-            found.append(Series(case.name, "bar", *(ends[::-1] if self.across else ends)))
-        return tuple(found)
+            ends = [self.names[n].replace("\n", " ") for n in case.at], list(case.values)
+            result.append(Series(case.name, "bar", *(ends[::-1] if self.across else ends)))
+        return tuple(result)
 
 
 @dataclass(frozen=True, eq=False)
 class Curve(Fixed):
-    """Points (n,) that belong together; ``said`` is what the pointer says of each.
+    """Points (n,) that belong together; ``hover`` has the pointer's text for each.
 
     Several are told apart by ``dash`` and, where points are marked, by ``point`` too.
     """
@@ -235,7 +235,7 @@ class Curve(Fixed):
     x: Sequence[object]
     y: Sequence[float]
     role: Role
-    said: Sequence[str]
+    hover: Sequence[str]
     dash: str = "solid"
     point: str = ""
 
@@ -259,7 +259,7 @@ class Curves(Picture):
     @property
     def series(self) -> tuple[Series, ...]:
         """The curves."""
-        return tuple(Series(one.name, "curve", one.x, one.y) for one in self.curves)
+        return tuple(Series(curve.name, "curve", curve.x, curve.y) for curve in self.curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,13 +281,13 @@ class Points(Picture):
     @property
     def series(self) -> tuple[Series, ...]:
         """One a point, under its name."""
-        found = zip(self.names, self.x, self.y, strict=True)
-        return tuple(Series(name, "point", [x], [y]) for name, x, y in found)
+        points = zip(self.names, self.x, self.y, strict=True)
+        return tuple(Series(name, "point", [x], [y]) for name, x, y in points)
 
 
 @dataclass(frozen=True, eq=False)
 class Reading(Fixed):
-    """How one run's answer fares at every place of the stream: its rank, and the entropy."""
+    """One run's answer at every step of the stream: its rank, and the entropy."""
 
     name: str
     rank: Sequence[int]
@@ -323,11 +323,11 @@ class Lens(Picture):
     @property
     def series(self) -> tuple[Series, ...]:
         """Rank and entropy of each reading, down the rows."""
-        places = self.panel.rows.plain_names()
+        steps = self.panel.rows.plain_names()
         return tuple(
-            Series(": ".join(filter(None, [one.name, what])), "curve", values, places)
-            for one in self.readings
-            for what, values in ((RANK, one.rank), (ENTROPY, one.entropy))
+            Series(": ".join(filter(None, [reading.name, what])), "curve", values, steps)
+            for reading in self.readings
+            for what, values in ((RANK, reading.rank), (ENTROPY, reading.entropy))
         )
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from gpt2viz.arrays import Array
-from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Part
+from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Viewport
 
 #: Cells along one side of a large picture; a longer text is pooled to this many …
 GRID = 256
@@ -22,7 +22,7 @@ Numbers = TypeVar("Numbers", Matrix, Mask)
 
 
 def block_starts(n_tokens: int, size: int) -> list[int]:
-    """Where each of ``size`` blocks begins; every token is one where all fit."""
+    """The starts of ``size`` blocks; every token is one where all fit."""
     if size >= n_tokens:
         return list(range(n_tokens))
     return [n * n_tokens // size for n in range(size)]
@@ -52,8 +52,8 @@ def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
     Rows block by block: down a column ``np.maximum.reduceat`` takes many times as long.
     """
     bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
-    found: Numbers = np.maximum.reduceat(bands, columns, axis=1)
-    return found
+    largest: Numbers = np.maximum.reduceat(bands, columns, axis=1)
+    return largest
 
 
 def pool_panel(panel: Panel, size: int) -> Panel:
@@ -102,10 +102,10 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
     def cut(axis: Axis, window: range | None) -> tuple[slice, Axis]:
         if window is None:
             return slice(None), axis
-        kept = axis.within(window)
-        goes_on = kept.stop < len(axis.labels)
-        stop = axis.position(kept.stop) if goes_on else axis.stop
-        return slice(kept.start, kept.stop), axis.part(kept, stop)
+        part = axis.within(window)
+        goes_on = part.stop < len(axis.labels)
+        stop = axis.position(part.stop) if goes_on else axis.stop
+        return slice(part.start, part.stop), axis.part(part, stop)
 
     (down, queries), (across, keys) = cut(panel.rows, rows), cut(panel.columns, columns)
     return dataclasses.replace(
@@ -114,6 +114,6 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
         rows=queries,
         columns=keys,
         masked=None if panel.masked is None else panel.masked[down, across],
-        part=Part(rows, columns),
+        part=Viewport(rows, columns),
         whole=panel.whole or panel,
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.lens import Contributions, LogitLens
 
 
-#: Over so many bars no numbers are written, and over so many points of a curve none is marked.
+#: The most bars with numbers written at them, and the most points of a curve that are marked.
 _WRITTEN = 30
 
 
@@ -43,7 +43,7 @@ def probability_bars(
                 values=list(values),
                 role=n,
                 written=[f"{value:.2f} %" for value in values],
-                said=[f"{t}: {value:.4f} %" for t, value in zip(names, values, strict=True)],
+                hover=[f"{t}: {value:.4f} %" for t, value in zip(names, values, strict=True)],
                 rest=rest,
             )
             for n, (name, values) in enumerate(cases.items())
@@ -66,7 +66,7 @@ def token_bars(
         values=values.tolist(),
         role=0,
         written=[_short(v) if np.isfinite(v) else "" for v in values] if few else (),
-        said=[f"{name}\n{v:.5g} {unit}".rstrip() for name, v in zip(names, values, strict=True)],
+        hover=[f"{name}\n{v:.5g} {unit}".rstrip() for name, v in zip(names, values, strict=True)],
     )
     return Bars(what, names, [only], title, ticks=axis.plain_ends())
 
@@ -98,7 +98,7 @@ def surprise_curves(
 
 
 def contribution_map(what: str, parts: Contributions) -> Heatmaps:
-    """What every head, bias and MLP added to a logit: layers down, parts across, signed.
+    """The addition of every head, bias and MLP to a logit: layers down, parts across, signed.
 
     A click on a head's cell carries its layer as row and its number as column.
     """
@@ -125,9 +125,9 @@ def contribution_map(what: str, parts: Contributions) -> Heatmaps:
     )
 
 
-def place_name(place: tuple[str, int | None]) -> str:
-    """Where on the stream a row of the lens is: "layer 2, after MLP"."""
-    key, layer = place
+def site_name(site: tuple[str, int | None]) -> str:
+    """The site on the stream of a row of the lens: "layer 2, after MLP"."""
+    key, layer = site
     if layer is None:
         return "embeddings"
     return f"layer {layer}, after {'attention' if key == 'residual_mid' else 'MLP'}"
@@ -171,7 +171,7 @@ def _lens(
     chosen: int | None = None,
 ) -> Lens:
     """The tokens of a reading a column: a lens and the number of one of its positions."""
-    rows = [place_name(place) for place in columns[0][0].places]
+    rows = [site_name(site) for site in columns[0][0].sites]
     steps = range(len(rows))
     probabilities = [lens.probability[:, at] for lens, at in columns]
     panel = Panel(
@@ -182,7 +182,7 @@ def _lens(
         name="lens",
         quantity="probability",
         words=[[shorten(vocabulary[lens.top[s, at]], 8) for lens, at in columns] for s in steps],
-        said=[[_said(lens, s, at, vocabulary) for lens, at in columns] for s in steps],
+        hover=[[_hover_text(lens, s, at, vocabulary) for lens, at in columns] for s in steps],
     )
     return Lens(what, panel, readings, chosen)
 
@@ -193,7 +193,7 @@ def _reading(
     return Reading(name, lens.rank[:, at].tolist(), lens.entropy[:, at].tolist(), roles, point)
 
 
-def _said(lens: LogitLens, step: int, at: int, vocabulary: Sequence[str]) -> str:
+def _hover_text(lens: LogitLens, step: int, at: int, vocabulary: Sequence[str]) -> str:
     top, answer = (vocabulary[n] for n in (lens.top[step, at], lens.answer[at]))
     return (
         f"{top} {100 * lens.probability[step, at]:.3f} %\n"

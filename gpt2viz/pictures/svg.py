@@ -286,13 +286,13 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     each = room / n_columns
     titles = [_titles(sheet, picture, n, each, over) for n in range(len(panels))]
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
-    kinds = [one for p in panels for one in specials(p, colors) if one.cells.any()]
-    legend = {one.name: one.color for one in kinds} if picture.legend else {}
+    kinds = [special for p in panels for special in specials(p, colors) if special.cells.any()]
+    legend = {special.name: special.color for special in kinds} if picture.legend else {}
     top = _FREE + LINE * size * bool(legend)
-    above = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
-    below = [_below(picture, row, each, size) for row in rows]
+    tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
+    bottoms = [_names_height(picture, row, each, size) for row in rows]
     gap = 2 * _APART if len(rows) > 1 else 0
-    fixed = top + sum(above) + sum(below) + gap * (len(rows) - 1)
+    fixed = top + sum(tops) + sum(bottoms) + gap * (len(rows) - 1)
     if most is not None and any(panel.of_pairs for panel in panels):
         tallest = sum(max(_ratio(panels[n]) for n in row) for row in rows) * each
         shrunk = max(0.3, min(1.0, (most - fixed) / tallest))
@@ -300,7 +300,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
         each *= shrunk
     sheet.height = top
     _legend(sheet, legend, size)
-    for row, down_above, down_below in zip(rows, above, below, strict=True):
+    for row, down_above, down_below in zip(rows, tops, bottoms, strict=True):
         tall = {n: _tall(picture, panels[n], each, most, fixed, len(rows), size) for n in row}
         x, y = _FREE + 0.0, sheet.height + down_above
         for column, n in enumerate(row):
@@ -319,7 +319,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
 
 
 class _Box(NamedTuple):
-    """Where a matrix is drawn."""
+    """The rectangle in which a matrix is drawn."""
 
     x: float
     y: float
@@ -349,7 +349,7 @@ def _tall(
 
 
 def _names_itself(picture: Heatmaps, n: int, down: bool) -> bool:
-    """Whether a panel has names at a side of its own: its neighbour's aren't the same."""
+    """True if a panel has names at a side of its own: its neighbour's aren't the same."""
     panels = picture.panels
     n_columns = min(picture.n_columns, len(panels))
     if down:
@@ -370,7 +370,7 @@ def _lead(picture: Heatmaps, column: int, size: float) -> float:
     return max(named, default=-6) + 6
 
 
-def _below(picture: Heatmaps, row: Iterable[int], wide: float, size: float) -> float:
+def _names_height(picture: Heatmaps, row: Iterable[int], wide: float, size: float) -> float:
     """Pixels below a row of matrices, for the names of their columns."""
     tall = [0.0]
     for n in row:
@@ -402,7 +402,7 @@ def _panel(
     scale: ColorScale,
     digits: int,
 ) -> None:
-    """One matrix with what is written in its cells, its names, frames and rules."""
+    """One matrix with its cells' text, names, frames and rules."""
     panel, colors = picture.panels[n], sheet.colors
     cells = painted(panel, ends, scale, colors)
     n_rows, n_columns = panel.values.shape
@@ -421,7 +421,7 @@ def _panel(
     framed = None if empty else picture.framed(panel)
     thick = 2.5 if max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE else 1
     frames = [(framed, thick)] if framed else []
-    for (rows, columns), width in [*frames, *((one, 2) for one in picture.frames)]:
+    for (rows, columns), width in [*frames, *((frame, 2) for frame in picture.frames)]:
         x, y = box.x + columns[0] * wide, box.y + rows[0] * tall
         size = (columns[1] - columns[0] + 1) * wide, (rows[1] - rows[0] + 1) * tall
         sheet.rect(x, y, *size, line=colors.second, width=width * sheet.ratio)
@@ -463,7 +463,7 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
 def _numbers(
     sheet: Sheet, picture: Heatmaps, panel: Panel, box: _Box, cells: NDArray[np.uint8], digits: int
 ) -> None:
-    """What stands in the cells, as large as fits, or nothing where ``LEAST`` doesn't."""
+    """The cells' numbers, as large as fits, or none where ``LEAST`` doesn't."""
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     form = f"{'+' if picture.plus else ''}.{digits}f"
@@ -543,7 +543,7 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
     middle = left + (n_head * step) / 2
     sheet.text(middle, _FREE + size, "head", size, "middle")
     sheet.text(_FREE + size, top + n_layer * step / 2, "layer", size, "middle", turned=True)
-    row = None if picture.row is None else picture.axes[0].place(picture.row)
+    row = None if picture.row is None else picture.axes[0].row_at(picture.row)
     for n, panel in enumerate(picture.matrices):
         layer, head = divmod(n, n_head)
         x, y = left + head * step, top + layer * step
@@ -599,8 +599,8 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
         )
         sheet.text(x + 30, _FREE + size * 1.35, source.name, size)
         x += 30 + across(source.name, size) + _APART
-    said = f"lines from {picture.at_rest:.2g} up"
-    sheet.text((x0 + x1) / 2, top - 2 * size, said, size, "middle")
+    scale = f"lines from {picture.at_rest:.2g} up"
+    sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
     sheet.text(_FREE, top - 2 * size, "query: who looks", size)
     sheet.text(sheet.width - _FREE, top - 2 * size, "key: what it looks at", size, "end")
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
@@ -660,7 +660,7 @@ def across(text: str, size: float) -> float:
 
 
 def _letter(char: str) -> float:
-    """What a letter takes across, of its size."""
+    """A letter's width as a share of its size."""
     if unicodedata.east_asian_width(char) in "WF" or char in "mwMW@%…":
         return 1.0
     if char in " \u00a0ijlftrI.,:;·'|!()[]-":

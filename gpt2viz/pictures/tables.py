@@ -29,14 +29,14 @@ def shape_table(trace: Trace) -> pd.DataFrame:
 
 def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
     """The rows that have ``text`` in any column, whatever the case; all rows for no text."""
-    wanted = text.strip().casefold()
+    text = text.strip().casefold()
     cells = table.astype(str).apply(lambda column: column.str.casefold())
-    found = cells.apply(lambda column: column.str.contains(wanted, regex=False)).any(axis=1)
-    return table[found]
+    matches = cells.apply(lambda column: column.str.contains(text, regex=False)).any(axis=1)
+    return table[matches]
 
 
 def axis_table(trace: Trace) -> list[tuple[str, str]]:
-    """Every axis: its letter, and how many of what it has in this run, such as "4 tokens"."""
+    """Every axis: its letter, and its size in this run, such as "4 tokens"."""
     sizes = axis_sizes(trace.config, len(trace.tokens))
     return [(axis, pluralize(sizes[axis], meaning)) for axis, meaning in AXES.items()]
 
@@ -55,16 +55,16 @@ def panel_table(panel: Panel) -> pd.DataFrame:
 
 def shown_table(panel: Panel) -> pd.DataFrame:
     """The same with masked cells missing (``pandas.NA``): no 0, and no NaN of the run either."""
-    found = panel_table(panel)
-    hidden = np.zeros(found.shape, bool) if panel.masked is None else panel.masked
-    for n, name in enumerate(found.columns):
-        found[name] = pd.arrays.FloatingArray(panel.values[:, n].copy(), hidden[:, n].copy())
-    return found
+    result = panel_table(panel)
+    hidden = np.zeros(result.shape, bool) if panel.masked is None else panel.masked
+    for n, name in enumerate(result.columns):
+        result[name] = pd.arrays.FloatingArray(panel.values[:, n].copy(), hidden[:, n].copy())
+    return result
 
 
 def _named(axis: Axis) -> list[str]:
-    places = ((axis.position(n), text) for n, text in enumerate(axis.labels))
-    return [text if text == str(n) else f"{n} {text}" for n, text in places]
+    names = ((axis.position(n), text) for n, text in enumerate(axis.labels))
+    return [text if text == str(n) else f"{n} {text}" for n, text in names]
 
 
 def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:

@@ -25,11 +25,11 @@ def loss_curves(what: str, record: TrainingRecord) -> Curves:
     dashes = ("solid", "dot", "dash")
     tokens = record.tokens.tolist()
     for (name, values), role, dash in zip(losses.items(), roles, dashes, strict=True):
-        said = [
+        hover = [
             f"{count:,.0f} tokens read\n{nats:.3f} nats"
             for count, nats in zip(tokens, values, strict=True)
         ]
-        curves.append(Curve(name, tokens, values.tolist(), role, said, dash, point="circle"))
+        curves.append(Curve(name, tokens, values.tolist(), role, hover, dash, point="circle"))
     axes = "tokens read", "loss (nats per token)"
     return Curves(what, curves, *axes, height=400, log=True, lowest=0)
 
@@ -66,12 +66,12 @@ def losses_at_steps(
     """Losses in nats a token by training step: on a sentence, and on random tokens as they come the
     first time and again.
     """
-    found: list[tuple[str, Role, str, dict[int, float]]] = [
+    losses: list[tuple[str, Role, str, dict[int, float]]] = [
         ("your sentence", "accent", "solid", dict(sentence)),
         ("random tokens", "second", "dot", {n: first for n, (first, _) in repeated.items()}),
         ("said again", "second", "dash", {n: again for n, (_, again) in repeated.items()}),
     ]
-    curves = [_at_steps(*one, unit=" nats") for one in found]
+    curves = [_at_steps(*loss, unit=" nats") for loss in losses]
     curves = [curve for curve in curves if curve.x]
     return Curves(what, curves, "training steps", "loss (nats per token)", log=_all_above(curves))
 
@@ -94,11 +94,11 @@ def scores_at_steps(
         "induction": (3, "longdash"),
     }
     curves = [
-        _at_steps(name, *look, {step: float(one[name][head]) for step, one in scores.items()})
+        _at_steps(name, *look, {step: float(score[name][head]) for step, score in scores.items()})
         for name, look in looks.items()
     ]
     named = f"{beside[0]}.{beside[1]} {habit}"
-    others = {step: float(one[habit][beside]) for step, one in scores.items()}
+    others = {step: float(score[habit][beside]) for step, score in scores.items()}
     curves.append(_at_steps(named, "ink", "longdashdot", others))
     curves = [curve for curve in curves if curve.x]
     axes = "training steps", "score"
@@ -109,8 +109,8 @@ def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Cu
     """The held-out loss of some models, in nats a letter, by training step; none at step 0."""
     roles: tuple[Role, ...] = ("ink", "query", "key", "value")
     curves = [
-        _at_steps(name, role, dash, {n: nats for n, nats in found.items() if n}, " nats")
-        for (name, found), role, dash in zip(losses.items(), roles, DASHES, strict=False)
+        _at_steps(name, role, dash, {n: nats for n, nats in values.items() if n}, " nats")
+        for (name, values), role, dash in zip(losses.items(), roles, DASHES, strict=False)
     ]
     return Curves(what, curves, "training steps", "loss (nats per letter)", log=True)
 
@@ -120,12 +120,12 @@ def _at_steps(
 ) -> Curve:
     """A curve over the steps that have a number."""
     steps = [step for step in sorted(values) if np.isfinite(values[step])]
-    said = [f"step {step:,}\n{values[step]:.3f}{unit}" for step in steps]
-    return Curve(name, steps, [values[step] for step in steps], role, said, dash)
+    hover = [f"step {step:,}\n{values[step]:.3f}{unit}" for step in steps]
+    return Curve(name, steps, [values[step] for step in steps], role, hover, dash)
 
 
 def _all_above(curves: list[Curve]) -> bool:
-    """Whether every place has a logarithm."""
+    """True if every number has a logarithm."""
     return all(step > 0 for curve in curves for step in curve.x)  # type: ignore[operator]
 
 
@@ -141,10 +141,10 @@ def curves_at(
     what: str, x: ArrayLike, curves: Mapping[str, ArrayLike], x_title: str, y_title: str
 ) -> Curves:
     """One line a curve over the same x."""
-    places = np.asarray(x).tolist()
+    positions = np.asarray(x).tolist()
     drawn = []
     for (name, y), role, dash in zip(curves.items(), _ROLES, DASHES, strict=False):
         heights = np.asarray(y).tolist()
-        said = [f"{x_title} {a:.4g}\n{b:.4f}" for a, b in zip(places, heights, strict=True)]
-        drawn.append(Curve(name, places, heights, role, said, dash))
+        hover = [f"{x_title} {a:.4g}\n{b:.4f}" for a, b in zip(positions, heights, strict=True)]
+        drawn.append(Curve(name, positions, heights, role, hover, dash))
     return Curves(what, drawn, x_title, y_title)

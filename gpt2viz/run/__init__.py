@@ -1,1 +1,1 @@
-"""One forward of a model, what it left behind, and what can be changed in it."""
+"""One forward of a model, the trace it leaves, and the edits that change it."""

@@ -1,4 +1,4 @@
-"""What the hooks of a run kept, seen as arrays."""
+"""The tensors that a run kept, as arrays."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.model.devices import read_only
 
-Place = tuple[str, int | None]
+Site = tuple[str, int | None]
 #: A stage's rows by token, from one run after the other.
 Parts = tuple[Tensor, ...]
 
 
-def array_name(place: Place) -> str:
-    """What a stage is called in a file: ``weights.3`` is layer 3's, ``embedding`` has none."""
-    key, layer = place
+def array_name(site: Site) -> str:
+    """A stage's name in a file: ``weights.3`` is layer 3's, ``embedding`` has none."""
+    key, layer = site
     return key if layer is None else f"{key}.{layer}"
 
 
-class Captured(Mapping[Place, Array]):
+class Captured(Mapping[Site, Array]):
     """Stages by key and layer. Tensors stay on the device where the run made them.
 
     A GPU's come to the CPU one by one, each time that they are looked at: one of GPT-2 small's
@@ -30,41 +30,42 @@ class Captured(Mapping[Place, Array]):
     until it is first looked at.
     """
 
-    def __init__(self, kept: Mapping[Place, Tensor | Parts]) -> None:
-        self._kept = dict(kept)
+    def __init__(self, tensors: Mapping[Site, Tensor | Parts]) -> None:
+        self._tensors = dict(tensors)
 
-    def __getitem__(self, place: Place) -> Array:
+    def __getitem__(self, site: Site) -> Array:
         """A stage as a float32 array that can't be written to; ``KeyError`` for an unknown one."""
-        return read_only(self._whole(place))
+        return read_only(self._whole(site))
 
-    def first(self, place: Place, n: int) -> Parts:
+    def first(self, site: Site, n: int) -> Parts:
         """The rows of the first ``n`` tokens where runs made them, not to be written to.
 
         Raises ``KeyError`` for an unknown place.
         """
-        parts = self._kept[place]
+        parts = self._tensors[site]
         if isinstance(parts, tuple) and sum(part.shape[-2] for part in parts) == n:
             return parts
-        return (self._whole(place)[..., :n, :],)
+        return (self._whole(site)[..., :n, :],)
 
-    def _whole(self, place: Place) -> Tensor:
-        found = self._kept[place]
-        if isinstance(found, tuple):
+    def _whole(self, site: Site) -> Tensor:
+        tensor = self._tensors[site]
+        if isinstance(tensor, tuple):
             with torch.inference_mode():
-                self._kept[place] = found = torch.cat(found, dim=-2)
-        return found
+                self._tensors[site] = tensor = torch.cat(tensor, dim=-2)
+        return tensor
 
     @property
     def nbytes(self) -> int:
         """Bytes of all stages; what several runs share counts for each of them."""
-        every = (kept if isinstance(kept, tuple) else (kept,) for kept in self._kept.values())
-        return sum(part.nbytes for parts in every for part in parts)
+        every = self._tensors.values()
+        parts = (part for x in every for part in (x if isinstance(x, tuple) else (x,)))
+        return sum(part.nbytes for part in parts)
 
-    def __contains__(self, place: object) -> bool:
-        return place in self._kept  # Mapping's own would look at it
+    def __contains__(self, site: object) -> bool:
+        return site in self._tensors  # Mapping's own would copy it
 
-    def __iter__(self) -> Iterator[Place]:
-        return iter(self._kept)
+    def __iter__(self) -> Iterator[Site]:
+        return iter(self._tensors)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._tensors)

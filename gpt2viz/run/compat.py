@@ -1,4 +1,4 @@
-"""What is used of PyTorch and Python beyond what their documentation promises; a test each.
+"""Undocumented parts of PyTorch and Python that are used here; a test each.
 
 Read in torch 2.4 and 2.13, Python 3.11.
 """
@@ -34,9 +34,9 @@ def unhook(module: nn.Module) -> None:
     module._forward_hooks.pop(_OURS, None)
 
 
-def share_memory(one: Tensor, other: Tensor) -> bool:
-    """Whether both are views of one storage: not by address, as not every device tells one."""
-    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """True if both are views of one storage; addresses don't do, as some devices give none."""
+    return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
 
 
 def frame_of_model() -> FrameType | None:

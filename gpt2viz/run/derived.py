@@ -1,4 +1,4 @@
-"""What a long run leaves out, made again from what it kept: by the model's own attention."""
+"""Stages that a long run leaves out, made again from those it kept by the model's own attention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpt2viz.model.devices import read_only
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import Attend
 from gpt2viz.model.tuning import threads
-from gpt2viz.run.captured import Place
+from gpt2viz.run.captured import Site
 from gpt2viz.run.stages import STAGES
 
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
@@ -33,7 +33,7 @@ _BLOCK = 128
 class Last(NamedTuple):
     """Stages of a (layer, head), or of all heads where that is None."""
 
-    place: tuple[int, int | None]
+    layer_and_head: tuple[int, int | None]
     stages: Mapping[str, Array]
 
 
@@ -63,7 +63,7 @@ class Derived:
 
     def __init__(
         self,
-        captured: Mapping[Place, Array],
+        captured: Mapping[Site, Array],
         config: GPT2Config,
         n_tokens: int,
         causal: bool,
@@ -75,8 +75,8 @@ class Derived:
 
     def hidden(self, queries: slice = slice(None)) -> Pairs:
         """True where a query (row) may not see a key (column): (T, T), or some queries' rows."""
-        places = np.arange(self._n_tokens)
-        return hidden_pairs(places, self._causal, self._forbidden, queries)
+        positions = np.arange(self._n_tokens)
+        return hidden_pairs(positions, self._causal, self._forbidden, queries)
 
     def _hidden(self, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
         """``hidden`` of some queries, and of the keys from ``first`` on, 0 where edits hide any."""
@@ -93,11 +93,11 @@ class Derived:
         """Some queries' weights over all keys, in every head: (nh, r, T). None of it is kept."""
         q, k, v = (self._captured[name, layer] for name in "qkv")
         hidden, divisor = self.hidden(queries), self._config.layer_divisor(layer)
-        found = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
-        weights: Array = found["weights"][0]
+        stages = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
+        weights: Array = stages["weights"][0]
         return weights
 
-    def mixed_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
         """Every head's outputs, summed over the queries with these shares (T,): (nh, hs).
 
         shares · (weights · V) = (shares · weights) · V, which needs no output of any query.
@@ -112,8 +112,8 @@ class Derived:
                 for head in range(len(v)):
                     weights = block.weights(some[head], keys[head])
                     mixed[head, : block.seen] += few[block.queries] @ weights
-            found: NDArray[np.float64] = (mixed[:, None] @ torch.tensor(v))[:, 0].double().numpy()
-        return found
+            outputs: NDArray[np.float64] = (mixed[:, None] @ torch.tensor(v))[:, 0].double().numpy()
+        return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
         """Every head's weights (T, T), one after the other, each in the place of the one before."""
@@ -134,22 +134,22 @@ class Derived:
 
     def _blocks(self, asking: NDArray[np.int64]) -> list[_Block]:
         """The queries of these tokens, a block at a time, each with the keys that it may see."""
-        found = []
+        blocks = []
         for start in range(0, len(asking), _BLOCK):
             queries = slice(start, start + _BLOCK)
             first, last = (int(asking[queries][end]) for end in (0, -1))
             seen = last + 1 if self._causal else self._n_tokens
             before = first if self._causal and self._forbidden is None else 0
             hidden = torch.from_numpy(self._hidden(asking[queries], before, seen))
-            found.append(_Block(queries, before, seen, hidden))
-        return found
+            blocks.append(_Block(queries, before, seen, hidden))
+        return blocks
 
     def _from_heads(self, key: str, layer: int, head: int | None) -> Array:
         """One stage of all heads, or all stages of one."""
         keys = FROM_HEADS if head is not None else (key,)
         heads = slice(None) if head is None else slice(head, head + 1)
         last = self._last.get(keys)
-        if last is None or last.place != (layer, head):
+        if last is None or last.layer_and_head != (layer, head):
             qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
             divisor = self._config.layer_divisor(layer)
             stages = attended(qkv, divisor, self.hidden(), keys)
@@ -168,7 +168,7 @@ class Derived:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is remembered now."""
+        """Bytes of the stages that are remembered now."""
         looked_at = list(self._last.values())  # another thread may look at a stage meanwhile
         stages = [array for last in looked_at for array in last.stages.values()]
         return sum(array.nbytes for array in stages)
@@ -186,21 +186,21 @@ def attended(
     """
     q, k, v = qkv
     if "head_output" not in keys:
-        v = v[..., :0]  # where nobody asks for the output, there is nothing to mix
+        v = v[..., :0]  # without the output there is nothing to mix
     n_head, n_queries, hs = q.shape[1:]
-    attend, made, found = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
+    attend, made, result = Attend(divisor).eval(), dict[str, Tensor](), dict[str, Tensor]()
     for key in keys:
         attend.get_submodule(key).register_forward_hook(_keep(made, key))
     with torch.inference_mode(), threads(2 * n_head * n_queries * k.shape[2] * hs):
         mask = torch.from_numpy(hidden)
         for head in range(n_head):
-            one = (torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v))
-            attend(*one, mask)
+            qkv_of_head = (torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v))
+            attend(*qkv_of_head, mask)
             for key, output in made.items():
                 if head == 0:
-                    found[key] = torch.empty(*q.shape[:2], *output.shape[2:])
-                found[key][:, head] = output[:, 0]
-    return {key: read_only(tensor) for key, tensor in found.items()}
+                    result[key] = torch.empty(*q.shape[:2], *output.shape[2:])
+                result[key][:, head] = output[:, 0]
+    return {key: read_only(tensor) for key, tensor in result.items()}
 
 
 def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:

@@ -94,7 +94,7 @@ class Edit:
         if self.kind == "patch" and self.stage not in PATCH_TARGETS:
             known = ", ".join(PATCH_TARGETS)
             raise EditError(f"patch: {self.stage!r:.40} can't be patched. These can: {known}.")
-        for name in (one.name for one in fields(self) if one.name not in ("kind", "own")):
+        for name in (own.name for own in fields(self) if own.name not in ("kind", "own")):
             value, needed = getattr(self, name), name in self._fields()
             if needed != (value is not None) and not (needed and name in OPTIONAL):
                 of = self.kind if self.stage is None else f"{self.kind}:{self.stage}"
@@ -142,7 +142,7 @@ _READ: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def read_edits(given: Edits) -> tuple[Edit, ...]:
-    """Edits as they were given. Raises ``EditError`` for what is none."""
+    """Edits as they were given. Raises ``EditError`` for anything else."""
     if isinstance(given, str):
         return parse_edits(given)
     parts = list(given) if isinstance(given, Iterable) else [given]
@@ -207,13 +207,13 @@ def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit,
 
     An edit of a token that is gone is left out.
     """
-    found = []
+    result = []
     for edit in edits:
-        places = {name: getattr(edit, name) for name in ("query", "key", "position")}
-        now: dict[str, Any] = {n: to(place) for n, place in places.items() if place is not None}
+        positions = ((name, getattr(edit, name)) for name in ("query", "key", "position"))
+        now: dict[str, Any] = {name: to(n) for name, n in positions if n is not None}
         if None not in now.values():
-            found.append(replace(edit, **now))
-    return tuple(found)
+            result.append(replace(edit, **now))
+    return tuple(result)
 
 
 def forbidden(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:

@@ -24,7 +24,7 @@ from gpt2viz.run.interventions import Change
 
 
 class Turn:
-    """A lock that tells who holds it already from who has to wait."""
+    """A lock that refuses a thread that holds it already."""
 
     def __init__(self) -> None:
         self._lock, self._owner = threading.Lock(), 0
@@ -41,7 +41,7 @@ class Turn:
         self._lock.release()
 
 
-#: Held by whoever runs a network or hooks it. Hooks belong to the module, not to the thread: two
+#: Held while a network is run or hooked. Hooks belong to the module, not to the thread: two
 #: runs of one model at a time would each write into the other's trace, without any error.
 TURN = Turn()
 
@@ -52,17 +52,17 @@ def run_texts(
     causal: bool,
     explicit: bool,
     hidden: Pairs | None,
-    wanted: Sequence[tuple[str, Change]],
+    changes: Sequence[tuple[str, Change]],
     past: Sequence[Past] | None = None,
 ) -> tuple[Tensor, Recording]:
-    """Run texts of one length: logits (B, 1, n_vocab) and what was recorded of all.
+    """Run texts of one length: logits (B, 1, n_vocab) and the recording of all.
 
-    ``past`` is what the layers made of tokens that stand before ``ids``.
+    ``past`` has each layer's keys and values of the tokens before ``ids``.
     """
     device, n_tokens = network.wte.weight.device, len(ids) * len(ids[0])
     n_whole = n_tokens + (past[0].k.shape[2] if past else 0)
-    left_out = () if explicit else (*FROM_STREAM, *(() if wanted else FROM_HEADS))
-    if any(name.endswith(FROM_STREAM) for name, _ in wanted):
+    left_out = () if explicit else (*FROM_STREAM, *(() if changes else FROM_HEADS))
+    if any(name.endswith(FROM_STREAM) for name, _ in changes):
         left_out = ()  # the stream no longer follows from what was added to it
     with (
         devices.enough_memory(f"{n_whole:,} tokens", device),
@@ -70,7 +70,7 @@ def run_texts(
         torch.inference_mode(),
         tuning.used_again(4 * n_whole * network.config.n_embd),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
-        _changing(network, wanted),  # before the recording: what is recorded is what went on
+        _changing(network, changes),  # before the recording: what is recorded is what went on
         recording(network, left_out) as seen,
     ):
         batch = torch.tensor(ids).to(device)  # (B, T)
@@ -90,7 +90,7 @@ def run_from(
     model: Model,
     layer: int,
     streams: Tensor,
-    wanted: Sequence[tuple[str, Change]],
+    changes: Sequence[tuple[str, Change]],
     *,
     causal: bool,
     explicit: bool,
@@ -98,7 +98,7 @@ def run_from(
 ) -> Array:
     """Run a model on from a layer: streams (B, T, C) before it -> last logits (B, n_vocab).
 
-    ``wanted`` are the changes of what modules of this and later layers put out, (B, …) each, and
+    ``changes`` are the changes of what modules of this and later layers put out, (B, …) each, and
     ``hidden`` (T, T) is what edits hide. Nothing is kept of the run.
     """
     network, (B, T, C) = model.network, streams.shape
@@ -108,10 +108,10 @@ def run_from(
         TURN,
         torch.inference_mode(),
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
-        _changing(network, wanted),
+        _changing(network, changes),
     ):
-        x, places = streams, torch.arange(T, device=streams.device)
-        mask = Mask.of(T, places, causal, explicit, pairs)
+        x, positions = streams, torch.arange(T, device=streams.device)
+        mask = Mask.of(T, positions, causal, explicit, pairs)
         for block in network.h[layer:]:
             x = block(x, mask)  # (B, T, C)
         logits: Tensor = network.lm_head(network.ln_f(x[:, -1]))  # (B, n_vocab)
@@ -121,17 +121,17 @@ def run_from(
 def gradients(
     model: Model,
     ids: Sequence[int],
-    places: Sequence[str],
+    module_names: Sequence[str],
     metric: Callable[[Tensor], Tensor],
-    wanted: Sequence[tuple[str, Change]],
+    changes: Sequence[tuple[str, Change]],
     *,
     causal: bool,
     hidden: Pairs | None = None,
 ) -> list[NDArray[np.float64]]:
-    """How a number changes with what modules put out: ∂metric/∂output, a text's batch axis gone.
+    """The gradient of a number by the outputs of modules: ∂metric/∂output, without the batch axis.
 
-    ``places`` are the modules' names and ``metric`` makes one number of the logits (B, n_vocab)
-    after the last token. The other arguments are as for ``run_from``.
+    ``metric`` makes one number of the logits (B, n_vocab) after the last token. The other arguments
+    are as for ``run_from``.
     """
     network, made = model.network, dict[str, Tensor]()
     device = network.wte.weight.device
@@ -142,30 +142,30 @@ def gradients(
         made[name] = output if output.requires_grad else output.detach().requires_grad_()
         return made[name]
 
-    first = ("drop",) if "drop" not in places else ()
-    listening = [(name, partial(keep, name)) for name in (*first, *places)]
+    first = ("drop",) if "drop" not in module_names else ()
+    listening = [(name, partial(keep, name)) for name in (*first, *module_names)]
     with (
         devices.enough_memory(f"gradients of {len(ids):,} tokens", device),
         TURN,
         torch.inference_mode(False),
         torch.enable_grad(),
-        _changing(network, [*wanted, *listening]),
+        _changing(network, [*changes, *listening]),
     ):
         batch = torch.tensor([list(ids)]).to(device)  # (B, T)
         logits = network(batch, causal=causal, explicit=True, last_only=True, forbidden=pairs)
         slopes = torch.autograd.grad(
             metric(logits[:, -1]),
-            [made[name] for name in places],
+            [made[name] for name in module_names],
             materialize_grads=True,  # 0 for what a change left without effect
         )
     return [devices.double(slope[0]) for slope in slopes]
 
 
 @contextmanager
-def _changing(network: GPT2, wanted: Iterable[tuple[str, Change]]) -> Iterator[None]:
+def _changing(network: GPT2, changes: Iterable[tuple[str, Change]]) -> Iterator[None]:
     """Let every change act on its module's output for the time of one run."""
     with ExitStack() as hooks:
-        for name, change in wanted:
+        for name, change in changes:
             handle = network.get_submodule(name).register_forward_hook(
                 lambda _module, _inputs, output, change=change: change(output)
             )

@@ -78,16 +78,16 @@ class Hook(Edit):
         """
         given = self.function(made.detach().cpu().numpy().copy())
         try:
-            found = np.asarray(given, np.float32)
+            result = np.asarray(given, np.float32)
         except (TypeError, ValueError, RuntimeError):
-            found = None
-        if found is None or given is None or found.shape != tuple(made.shape):
-            got = "" if found is None or given is None else f" {found.shape}"
+            result = None
+        if result is None or given is None or result.shape != tuple(made.shape):
+            got = "" if result is None or given is None else f" {result.shape}"
             raise EditError(
                 f"{self} gave back {type(given).__name__}{got}, and must give back the array, "
                 f"{tuple(made.shape)}."
             )
-        return torch.from_numpy(found.copy()).to(made)
+        return torch.from_numpy(result.copy()).to(made)
 
 
 def read_hooks(hooks: Hooks, n_layer: int) -> tuple[Hook, ...]:
@@ -101,10 +101,10 @@ def read_hooks(hooks: Hooks, n_layer: int) -> tuple[Hook, ...]:
             "Hooks are a dictionary from stages to functions, such as "
             f"{{'residual_mid.2': function}}, not {type(hooks).__name__}."
         )
-    found = []
+    result = []
     for name, function in hooks.items():
         stage, layer = place_of(str(name), n_layer)
         if not callable(function):
             raise EditError(f"The hook of {name} is a function of an array, not {function!r:.40}.")
-        found.append(Hook("hook", layer, stage=stage.key, function=function))
-    return tuple(found)
+        result.append(Hook("hook", layer, stage=stage.key, function=function))
+    return tuple(result)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from gpt2viz.model.network import GPT2
-from gpt2viz.run.captured import Place
+from gpt2viz.run.captured import Site
 from gpt2viz.run.compat import hook, share_memory, unhook
 from gpt2viz.run.provenance import code_of, line_of_model, operation
 from gpt2viz.run.stages import STAGE, Stage, formula, graph_of, module_names
@@ -20,7 +20,7 @@ from gpt2viz.run.trace import TensorRecord
 
 
 class Tap(NamedTuple):
-    """A declared tensor of one model: what is known of it before any run.
+    """A declared tensor of one model, as it is known before any run.
 
     ``parameters`` are the ids and sizes of the weights of the module that makes it.
     """
@@ -41,20 +41,20 @@ Made = tuple[Tap, torch.Size, torch.dtype, int, bool]
 class Recording:
     """The stages that are kept, by key and layer, and all that was made, in the run's order."""
 
-    kept: dict[Place, Tensor] = field(default_factory=dict)
+    tensors: dict[Site, Tensor] = field(default_factory=dict)
     made: list[Made] = field(default_factory=list)
 
     def of_text(self, row: int) -> Recording:
-        """What a batch's run recorded of one text: views of the same memory."""
-        kept = {
+        """The part of a batch's recording that belongs to one text: views of the same memory."""
+        tensors = {
             (key, layer): tensor[row : row + 1] if "B" in STAGE[key].axes else tensor
-            for (key, layer), tensor in self.kept.items()
+            for (key, layer), tensor in self.tensors.items()
         }
         made: list[Made] = []
         for tap, shape, dtype, line, shared in self.made:
             own = torch.Size([1, *shape[1:]]) if "B" in tap.stage.axes else shape
             made.append((tap, own, dtype, line, shared))
-        return Recording(kept, made)
+        return Recording(tensors, made)
 
 
 @contextmanager
@@ -63,8 +63,8 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
 
     Of the stages ``left_out`` only the shape is noted.
     """
-    found, taps = Recording(), _taps(network)
-    kept, made = found.kept, found.made
+    result, taps = Recording(), _taps(network)
+    tensors, made = result.tensors, result.made
     keys = {stage.key for stage in STAGE.values() if stage.kept}.difference(left_out)
 
     # The tensor made before, held so that no other can have got its memory since: a view shares
@@ -79,12 +79,12 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
         made.append((tap, output.shape, output.dtype, line_of_model(), shared))
         last = output
         if tap.stage.key in keys:
-            kept[tap.stage.key, tap.layer] = output
+            tensors[tap.stage.key, tap.layer] = output
 
     try:
         for module in taps:
             hook(module, note)
-        yield found
+        yield result
     finally:
         for module in taps:
             unhook(module)

@@ -17,7 +17,7 @@ from gpt2viz.run.edit_kinds import OtherRuns
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.hooked import Hook
 from gpt2viz.run.means import Reference, mean_output
-from gpt2viz.run.stages import Place, module_of, stream_before
+from gpt2viz.run.stages import Site, module_of, stream_before
 from gpt2viz.run.trace import Trace
 
 #: From what the module made to what goes on in its place, of the same shape.
@@ -59,6 +59,6 @@ def _changed(edit: Edit, others: OtherRuns, made: Tensor) -> Tensor:
 def activation(run: Trace, target: str, layer: int) -> Array:
     """A patch target in one layer of a run: (T, C) or (nh, T, ·)."""
     place = stream_before(layer) if target == "residual_in" else (target, layer)
-    stage = run.stage(*cast("Place", place))
+    stage = run.stage(*cast("Site", place))
     own: Array = stage[0].copy()  # torch warns of arrays that nobody may write to
     return own

@@ -1,4 +1,4 @@
-"""Who a run is."""
+"""The identity of a run."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class RunKey:
     patch_from: tuple[int, ...] = ()
     mean_over: str = ""
 
-    def begins(self, longer: RunKey) -> bool:
-        """Whether the first tokens of a ``longer`` run, or the same, have this run's numbers.
+    def is_prefix_of(self, longer: RunKey) -> bool:
+        """True if the first tokens of a ``longer`` run, or the same, have this run's numbers.
 
-        With the causal mask on they do: what comes later changes nothing (though sums over other
+        With the causal mask on they do: later tokens change nothing (though sums over other
         lengths may be rounded otherwise). Without it they don't.
         """
         first = longer.token_ids[: len(self.token_ids)]
         return self.causal and replace(longer, token_ids=first) == self
 
-    def in_common(self, other: RunKey) -> int:
-        """How many tokens both begin with that have the same numbers in both: none without mask."""
-        n = alike(self.token_ids, other.token_ids) if self.causal else 0
-        # Last: it takes longest, and of the many runs that are asked few begin alike.
+    def common_prefix_length(self, other: RunKey) -> int:
+        """The number of first tokens that have the same numbers in both: none without mask."""
+        n = common_prefix_length(self.token_ids, other.token_ids) if self.causal else 0
+        # Last, as it takes longest and few of many runs begin alike.
         return n if n and replace(other, token_ids=self.token_ids) == self else 0
 
 
-def alike(one: Iterable[int], other: Iterable[int]) -> int:
-    """How many of the first are the same in both."""
-    pairs = zip(one, other, strict=False)
+def common_prefix_length(a: Iterable[int], b: Iterable[int]) -> int:
+    """The number of first items that are the same in both."""
+    pairs = zip(a, b, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""What stands in for a head that an edit replaces by its mean: means of other runs."""
+"""Mean outputs of heads in other runs, for edits that replace a head by its mean."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_reference(given: Reference, model: Model) -> None:
 
 
 def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> Array:
-    """What stands in for a head: (hs,) for every token, or (T, hs).
+    """The mean that stands in for a head: (hs,) for every token, or (T, hs).
 
     Raises ``EditError`` where the texts of a ``MeanReference`` are shorter than ``n_tokens``.
     """
@@ -69,7 +69,7 @@ def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> A
 
 
 def over(reference: Reference, own: tuple[int, ...]) -> str:
-    """Which texts the means are over, in a few words that no others have; "" for our ``own``."""
+    """A short description, unique to the texts that the means are over; "" for our ``own``."""
     if isinstance(reference, Trace):
         key = reference.key
         if key == RunKey(reference.model_name, own):
@@ -81,5 +81,5 @@ def over(reference: Reference, own: tuple[int, ...]) -> str:
 
 
 def fingerprint(texts: list[RunKey]) -> str:
-    """The checksum of what was run."""
+    """The checksum of some runs."""
     return hashlib.sha256(repr(texts).encode()).hexdigest()

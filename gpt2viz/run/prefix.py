@@ -18,9 +18,9 @@ from torch import Tensor
 from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.network import Past
-from gpt2viz.run.captured import Captured, Parts, Place
+from gpt2viz.run.captured import Captured, Parts, Site
 from gpt2viz.run.edits import Edit
-from gpt2viz.run.key import alike
+from gpt2viz.run.key import common_prefix_length
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 
@@ -37,7 +37,7 @@ class Start:
     n: int
 
     def past(self, device: torch.device, explicit: bool) -> list[Past]:
-        """What every layer's heads made of these tokens: queries where their scores are wanted."""
+        """Keys and values of these tokens in every layer; queries too, where scores are needed."""
         made = []
         for layer in range(self.earlier.config.n_layer):
             k, v = (_joined(self._rows((key, layer), device)) for key in "kv")
@@ -45,23 +45,23 @@ class Start:
             made.append(Past(q, k, v))
         return made
 
-    def captured(self, after: Mapping[Place, Tensor], n_tokens: int) -> Captured:
-        """What a run of all ``n_tokens`` would have kept; ``after`` is what the rest's run did."""
-        kept = dict[Place, Tensor | Parts]()
+    def captured(self, after: Mapping[Site, Tensor], n_tokens: int) -> Captured:
+        """The stages of all ``n_tokens``, with those of the other tokens from ``after``."""
+        result = dict[Site, Tensor | Parts]()
         copied = self.n < _MOST * len(self.earlier.token_ids)
-        for place, new in after.items():
-            kept[place] = new  # whole already: k, v, and what lies between all pairs of tokens
+        for site, new in after.items():
+            result[site] = new  # whole already: k, v, and what lies between all pairs of tokens
             if new.shape[-2] < n_tokens:
-                rows = (*self._rows(place, new.device), new)
-                kept[place] = _joined(rows) if copied else rows
-        return Captured(kept)
+                rows = (*self._rows(site, new.device), new)
+                result[site] = _joined(rows) if copied else rows
+        return Captured(result)
 
-    def _rows(self, place: Place, device: torch.device) -> Parts:
+    def _rows(self, site: Site, device: torch.device) -> Parts:
         """These tokens' rows of a stage: (…, n, C) or (…, n, hs)."""
         captured = self.earlier.captured
-        if place in captured:
-            return tuple(part.to(device) for part in captured.first(place, self.n))
-        key, layer = cast("StageName", place[0]), place[1]
+        if site in captured:
+            return tuple(part.to(device) for part in captured.first(site, self.n))
+        key, layer = cast("StageName", site[0]), site[1]
         rows = self.earlier.stage(key, layer)[..., : self.n, :]  # a long run's streams are sums
         return (torch.tensor(rows, device=device),)
 
@@ -89,5 +89,5 @@ def start_of(
         )
     if edits or earlier.edits:
         raise ArgumentError("A run with edits can't reuse another, nor be reused.")
-    n = min(alike(ids, earlier.token_ids), len(ids) - 1)
+    n = min(common_prefix_length(ids, earlier.token_ids), len(ids) - 1)
     return Start(earlier, n) if n else None

@@ -1,4 +1,4 @@
-"""How a tensor was made: by which operation, on which line of ``network.py``."""
+"""The origin of a tensor: the operation that made it, and the line of ``network.py``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCE = model_source.__file__
 
 
 def operation(module: nn.Module, formula: str) -> str:
-    """What the module does, from the module itself; a tap or a container is its ``formula``."""
+    """The module's operation, from the module itself; a tap or a container is its ``formula``."""
     if isinstance(module, nn.Linear):
         return f"Linear {module.in_features} → {module.out_features}"
     if isinstance(module, nn.Embedding):

@@ -19,7 +19,7 @@ from gpt2viz.files import LARGEST_TEXT, ordinary, reading
 from gpt2viz.model.archive import Member, members
 from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.model.weights import Stored, declared
-from gpt2viz.run.captured import Captured, Place, array_name
+from gpt2viz.run.captured import Captured, Site, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
 from gpt2viz.run.hooks import network_graph
@@ -50,12 +50,12 @@ def load_trace(path: str | Path, model: Model | None = None) -> Trace:
 
 
 _NO_TRACE = "no file of a trace"
-#: What NumPy calls the numbers that a header names so.
+#: NumPy's names of a header's types.
 _NUMBERS = {"F32": "float32", "I64": "int64", "BOOL": "bool"}
 
 
 class _UnfitError(ExportError):
-    """What a file says, held against the model and itself."""
+    """A file that contradicts the model or itself."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _array(tensor: Stored) -> _Array:
 
 
 def _texts(about: Any) -> dict[str, str]:
-    """What the run was, by names."""
+    """The run's description: texts by name."""
     if not isinstance(about, dict) or not all(isinstance(text, str) for text in about.values()):
         raise ValueError("what the run was isn't a list of texts by their names")
     return about
@@ -154,9 +154,9 @@ def _again(file: _File, model: Model) -> Trace:
     check(edits, config, T, causal, explicit)
     patched = "patch_from" in file.arrays
     patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
-    kept = dict(_kept(file, model, T))
-    _check_weights(about, model, kept["token_embedding", None][0], ids)
-    captured, hidden = Captured(kept), forbidden(edits, T)
+    stages = dict(_stages(file, model, T))
+    _check_weights(about, model, stages["token_embedding", None][0], ids)
+    captured, hidden = Captured(stages), forbidden(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     probabilities = file.read("next_token_probabilities", (1, config.vocab_size), "float32")
     probabilities.flags.writeable = False
@@ -201,7 +201,7 @@ def _edits(text: str) -> tuple[Edit, ...]:
     return parse_edits(text)
 
 
-def _kept(file: _File, model: Model, T: int) -> Iterator[tuple[Place, torch.Tensor]]:
+def _stages(file: _File, model: Model, T: int) -> Iterator[tuple[Site, torch.Tensor]]:
     """The stages that the run kept, of T tokens: all but those that a long one leaves out."""
     sizes = axis_sizes(model.config, T)
     there = {name.partition(".")[0] for name in file.arrays}

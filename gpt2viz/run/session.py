@@ -12,7 +12,7 @@ from pathlib import Path
 from gpt2viz import __version__
 from gpt2viz.errors import CheckpointError, ExportError, TextError
 from gpt2viz.files import ordinary, reading
-from gpt2viz.model import places
+from gpt2viz.model import model_registry
 from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.fingerprint import WeightFiles
@@ -49,7 +49,7 @@ class Session:
         return json.dumps({"gpt2viz_session": FORM, **asdict(self)}, ensure_ascii=False, indent=1)
 
     def is_of(self, weights: WeightFiles | None) -> bool:
-        """Whether it was saved with these weights, as far as both checksums are known."""
+        """True if it was saved with these weights, as far as both checksums are known."""
         here = weights.sha256 if weights else ""
         return not self.sha256 or here in ("", self.sha256)
 
@@ -64,15 +64,15 @@ def read_session(content: bytes) -> Session:
     if len(content) > LARGEST:
         raise ExportError(f"This file is too large for a session (over {LARGEST:,} bytes).")
     try:
-        found = json.loads(content.decode("utf-8-sig"))
+        session = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ExportError("This file isn't a session: it isn't JSON.") from None
-    if not isinstance(found, dict) or "gpt2viz_session" not in found:
+    if not isinstance(session, dict) or "gpt2viz_session" not in session:
         raise ExportError("This file is JSON, but not a session that gpt2viz saved.")
-    if found["gpt2viz_session"] != FORM:
+    if session["gpt2viz_session"] != FORM:
         raise ExportError("This session was saved by a newer gpt2viz. Update to open it.")
-    texts = {key: found.get(key, "") for key in ("page", "sha256", "version")}
-    parameters = found.get("parameters")
+    texts = {key: session.get(key, "") for key in ("page", "sha256", "version")}
+    parameters = session.get("parameters")
     if (
         not isinstance(parameters, dict)
         or not all(isinstance(text, str) for text in texts.values())
@@ -104,10 +104,10 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
         raise ExportError(f"A run with patches, or means over texts of its own, {_NO_SESSION}")
     if any(edit.by == THIS_PROGRAM for edit in key.edits):
         raise ExportError(f"A run with edits of this program alone {_NO_SESSION}")
-    found = _cut(key, text)
-    if found is None:
+    part = _cut(key, text)
+    if part is None:
         raise ExportError(f"A run of tokens that its text isn't cut into {_NO_SESSION}")
-    text, first = found
+    text, first = part
     parameters = {"text": text, "model": key.model, "causal": str(key.causal).lower()}
     parameters |= {"endoftext": "true"} if first else {}
     parameters |= {"edits": ",".join(map(str, key.edits))} if key.edits else {}
@@ -123,7 +123,7 @@ def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
     rest = text.removeprefix(END_OF_TEXT.decode())
     whole, after = (text, False), (rest, True)
     try:
-        tokenizer = load_tokenizer(places.find(key.model)[1])
+        tokenizer = load_tokenizer(model_registry.find(key.model)[1])
     except CheckpointError:  # none of that name is here, so the text is all that is known
         return whole if rest == text else after
     ids = list(key.token_ids)
@@ -143,15 +143,15 @@ def run_of(session: Session, model: Model | None = None) -> Trace:
     ``model`` is by default the one that goes by its name here. Raises what ``load_model`` and
     ``trace`` raise, and ``ExportError`` for other weights than the session's.
     """
-    asked = session.parameters
+    parameters = session.parameters
     if model is None:
-        model = load_model(asked["model"]) if "model" in asked else load_model()
+        model = load_model(parameters["model"]) if "model" in parameters else load_model()
     if not session.is_of(model.weights):
         raise ExportError(f"The model {model.name} here has other weights than this session's.")
-    first = asked.get("endoftext") == "true"
-    ids = model.tokenizer.encode(asked.get("text", ""), end_of_text_first=first)
-    edits = parse_edits(asked.get("edits", "")) if session.page == "What if" else ()
-    return trace(model, ids, asked.get("causal") != "false", edits=edits)
+    first = parameters.get("endoftext") == "true"
+    ids = model.tokenizer.encode(parameters.get("text", ""), end_of_text_first=first)
+    edits = parse_edits(parameters.get("edits", "")) if session.page == "What if" else ()
+    return trace(model, ids, parameters.get("causal") != "false", edits=edits)
 
 
 def _fits(name: str, value: object) -> bool:

@@ -50,7 +50,7 @@ StageName = Literal[
 ]
 
 #: A stage and the layer that made it, None outside the layers.
-Place = tuple[StageName, int | None]
+Site = tuple[StageName, int | None]
 
 #: What the letters of the axes mean.
 AXES: Mapping[str, str] = MappingProxyType(
@@ -307,7 +307,7 @@ TRANSFORMER_LENS: Mapping[str, StageName] = MappingProxyType(
 _IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
 
 
-def from_transformer_lens(name: str, n_layer: int) -> Place:
+def from_transformer_lens(name: str, n_layer: int) -> Site:
     """Stage and layer of one of TransformerLens' names, such as "blocks.0.attn.hook_pattern".
 
     Raises ``StageError`` for what isn't one of ``TRANSFORMER_LENS``, and ``PlaceError`` for a layer
@@ -351,7 +351,7 @@ def check_layer(stage: Stage, layer: int | None, n_layer: int) -> None:
         raise PlaceError(f"no layer {layer}: this model has layers 0 to {n_layer - 1}")
 
 
-def stream_before(layer: int) -> Place:
+def stream_before(layer: int) -> Site:
     """The stage that is the residual stream before a layer."""
     return ("residual_out", layer - 1) if layer else ("embedding", None)
 

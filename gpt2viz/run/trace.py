@@ -1,4 +1,4 @@
-"""What one run of the model left behind: plain arrays and names, nothing that can run again."""
+"""The record of one run of the model: plain arrays and names, nothing that can run again."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Trace:
 
     @property
     def key(self) -> RunKey:
-        """Who this run is: what it is remembered by."""
+        """The identity of this run, by which it is cached."""
         return RunKey(
             self.model_name,
             self.token_ids,
@@ -231,8 +231,8 @@ class Trace:
         else:
             yield from self.derived.weights_of_heads(layer)
 
-    def mixed_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What every head of a layer put out, summed over the tokens with a share of each.
+    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Every head's output in a layer, summed over the tokens with a share of each.
 
         ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
         run kept none and makes none again: its weights are mixed before they meet the values,
@@ -242,7 +242,7 @@ class Trace:
             outputs = self.captured["head_output", layer][0].astype(np.float64)  # (nh, T, hs)
             mixed: NDArray[np.float64] = shares @ outputs
             return mixed
-        return self.derived.mixed_outputs(layer, shares)
+        return self.derived.weighted_head_outputs(layer, shares)
 
     @cached_property
     def tensors(self) -> tuple[TensorRecord, ...]:
@@ -253,7 +253,7 @@ class Trace:
         return self.describe()
 
     def record(self, key: str, layer: int | None = None) -> TensorRecord | None:
-        """How the run made a stage; None where it was derived later and not made in the run."""
+        """The record of how the run made a stage; None where it was derived later."""
         made = (r for r in self.tensors if r.key == key and r.layer == layer)
         return next(made, None)
 
@@ -351,7 +351,7 @@ def check_run(given: Trace, model: Model) -> None:
 
 
 def check_trace(given: Trace) -> None:
-    """Raise ``ArgumentError`` for what is no trace."""
+    """Raise ``ArgumentError`` for anything but a trace."""
     if not isinstance(given, Trace):
         raise ArgumentError(
             f"A trace is needed, not {type(given).__name__}: gpt2viz.trace(model, text) makes one."

@@ -35,7 +35,7 @@ from gpt2viz.run.hooked import Hook, Hooks, read_hooks
 from gpt2viz.run.hooks import Recording, network_graph, shape_table, whole_table
 from gpt2viz.run.interventions import Change, changes
 from gpt2viz.run.means import MeanReference, Reference, check_reference, fingerprint, over
-from gpt2viz.run.pieces import check_as_long
+from gpt2viz.run.paired_texts import check_as_long
 from gpt2viz.run.prefix import Start, start_of
 from gpt2viz.run.stages import axis_sizes, masking
 from gpt2viz.run.trace import Trace, readable
@@ -85,10 +85,10 @@ def trace(
     check(edits, model.config, len(ids), causal, explicit)
     reference = _reference(model, edits, reference)
     source = _source(model, ids, causal, edits, hooks, reference, patch_from)
-    hidden, wanted = forbidden(edits, len(ids)), list(changes(edits, reference, source))
+    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, reference, source))
     start = start_of(reuse, model, ids, causal, edits)
     return replace(
-        _run(model, ids, causal, explicit, hidden, wanted, start),
+        _run(model, ids, causal, explicit, hidden, edited, start),
         text=text if isinstance(text, str) else model.tokenizer.decode(ids),
         edits=edits,
         mean_over=over(reference, reference_ids(model)) if reference else "",
@@ -103,19 +103,19 @@ def _run(
     causal: bool,
     explicit: bool,
     hidden: Pairs | None,
-    wanted: Sequence[tuple[str, Change]],
+    edited: Sequence[tuple[str, Change]],
     start: Start | None,
 ) -> Trace:
     """One text's run, of the tokens after ``start`` alone."""
     network, rest, past = model.network, ids, None
     if start is not None:
         rest, past = ids[start.n :], start.past(network.wte.weight.device, explicit)
-    logits, seen = run_texts(network, [rest], causal, explicit, hidden, wanted, past)
+    logits, seen = run_texts(network, [rest], causal, explicit, hidden, edited, past)
     if start is None:
         made = _trace(model, ids, causal, explicit, hidden, logits, seen)
-        changed = any(name == "lm_head" for name, _ in wanted)
+        changed = any(name == "lm_head" for name, _ in edited)
         return replace(made, last_logits=read_only(logits[:, -1])) if changed else made
-    captured, sizes = start.captured(seen.kept, len(ids)), axis_sizes(model.config, len(ids))
+    captured, sizes = start.captured(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
         _trace(model, ids, causal, explicit, hidden, logits, seen, captured),
         describe=partial(whole_table, seen.made, masking(causal, edited=False), sizes),
@@ -152,38 +152,38 @@ def trace_many(
         check(edits, model.config, len(ids), causal, _explicit(model, ids, explicit))
     reference = _reference(model, edits, reference)
     own = over(reference, reference_ids(model)) if reference else ""
-    wanted, found = list(changes(edits, reference)), dict[int, Trace]()
-    for length, places in lengths.items():
-        as_asked, hidden = _explicit(model, read[places[0]], explicit), forbidden(edits, length)
-        for batch in _batches(model, length, places, as_asked):
+    edited, traces = list(changes(edits, reference)), dict[int, Trace]()
+    for length, rows in lengths.items():
+        as_asked, hidden = _explicit(model, read[rows[0]], explicit), forbidden(edits, length)
+        for batch in _batches(model, length, rows, as_asked):
             together = [read[n] for n in batch]
-            logits, seen = run_texts(model.network, together, causal, as_asked, hidden, wanted)
+            logits, seen = run_texts(model.network, together, causal, as_asked, hidden, edited)
             for row, n in enumerate(batch):
                 alone, after = seen.of_text(row), logits[row : row + 1]
                 made = _trace(model, read[n], causal, as_asked, hidden, after, alone)
                 text = given[n]
-                found[n] = replace(
+                traces[n] = replace(
                     made,
                     text=text if isinstance(text, str) else made.text,
                     edits=edits,
                     mean_over=own,
                 )
-    return [found[n] for n in range(len(given))]
+    return [traces[n] for n in range(len(given))]
 
 
-def _explicit(model: Model, ids: Sequence[int], asked: bool | None) -> bool:
-    return _fits(model, len(ids)) if asked is None else asked
+def _explicit(model: Model, ids: Sequence[int], requested: bool | None) -> bool:
+    return _fits(model, len(ids)) if requested is None else requested
 
 
 def _batches(
-    model: Model, length: int, places: Sequence[int], explicit: bool
+    model: Model, length: int, rows: Sequence[int], explicit: bool
 ) -> Iterator[Sequence[int]]:
-    """Texts of one length that run together: so many that their matrices don't fill the memory."""
+    """Batches of texts of one length, small enough for their matrices to fit into memory."""
     most = TOGETHER // length
     if explicit:
         most = min(most, EXPLICIT_BYTES // _pair_bytes(model, length))
     step = max(1, most)
-    yield from (places[start : start + step] for start in range(0, len(places), step))
+    yield from (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _trace(
@@ -196,8 +196,8 @@ def _trace(
     seen: Recording,
     captured: Captured | None = None,
 ) -> Trace:
-    """What a run left, but for what was asked for; ``captured`` where that is more than it saw."""
-    captured = Captured(seen.kept) if captured is None else captured
+    """The trace of a run; ``captured`` has its stages where they are more than it recorded."""
+    captured = Captured(seen.tensors) if captured is None else captured
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
         model_name=model.name,
@@ -278,7 +278,7 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
 
 
 def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> Reference | None:
-    """What means are taken from; None where none is."""
+    """The run or reference that means are taken from; None where none is."""
     if not take_mean(edits):
         return None
     if given is None:
@@ -297,11 +297,11 @@ def _source(
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
     """The run that patches take their pieces from; None where nothing is patched."""
-    wanted, others = patches(edits), without_patches(edits)
-    if not wanted:
+    patched, others = patches(edits), without_patches(edits)
+    if not patched:
         return None
     if patch_from is None:
-        raise EditError(f"{wanted[0]} needs a second text, to take its piece from.")
+        raise EditError(f"{patched[0]} needs a second text, to take its piece from.")
     if not isinstance(patch_from, Trace):
         second = token_ids(model, patch_from)
         check_as_long(model, ids, second)
@@ -315,7 +315,7 @@ def _source(
 
 
 def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
-    """What the model is given for a text, or for token ids.
+    """The token ids that the model gets for a text, or for token ids.
 
     Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
     """
@@ -367,12 +367,12 @@ def token_id(model: Model, token: int | str) -> int:
             raise TextError(f"{token!r:.80} is {len(ids)} tokens of this model; give one")
         return ids[0]
     try:
-        found = operator.index(token)
+        id = operator.index(token)
     except TypeError:
         raise TextError(f"A token is its id or its text, not {token!r:.80}") from None
-    if not 0 <= found < model.config.vocab_size:
-        raise PlaceError(f"token id {found} is outside 0 to {model.config.vocab_size - 1}")
-    return found
+    if not 0 <= id < model.config.vocab_size:
+        raise PlaceError(f"token id {id} is outside 0 to {model.config.vocab_size - 1}")
+    return id
 
 
 def _fits(model: Model, n_tokens: int) -> bool:

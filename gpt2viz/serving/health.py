@@ -112,7 +112,7 @@ def listen_for_ever(health: Health, silence: MutableSequence[float]) -> None:
 
 
 def serve(host: str, port: int, health: Health) -> None:
-    """Answer whoever asks, for ever."""
+    """Answer requests for ever."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -124,7 +124,7 @@ def serve(host: str, port: int, health: Health) -> None:
             self.wfile.write(body.encode())
 
         def log_message(self, *_: object) -> None:
-            """Nobody's requests are logged."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -44,7 +44,7 @@ def streamlit_settings(host: str, port: int, answers: Sequence[str]) -> dict[str
 
 def answers(host: str, names: Sequence[str]) -> list[str]:
     """The names by which browsers may call a server at ``host``, whose owner allows ``names``."""
-    # Of a server for others, nobody knows all names that its machine has.
+    # The names of a machine that serves others can't all be known.
     return [*settings.LOCAL, *names] if names or host in settings.LOCAL else ["*"]
 
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from gpt2viz.app.pages import ADDED, PAGES
 from gpt2viz.errors import ServeError
 
-#: What a browser is told by: which worker is its own.
+#: The cookie that names a browser's worker.
 COOKIE = "gpt2viz_worker"
-#: Connections to one worker at a time; whoever comes then, waits.
+#: Connections to one worker at a time; further ones wait.
 CONNECTIONS = 800
 #: What a worker answers besides pages: Streamlit's own scripts, pictures, files and messages.
 _PARTS = ("/static/*", "/media/*", "/component/*", "/app/static/*", "/_stcore/*")

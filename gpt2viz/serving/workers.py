@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from gpt2viz import settings
-from gpt2viz.model import ahead
+from gpt2viz.model import preload
 from gpt2viz.model.memory import total_memory
 from gpt2viz.serving import health, logs, pages, proxy, supervisor
 from gpt2viz.serving.supervisor import Process
@@ -57,7 +57,7 @@ def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
     threads = max(1, torch.get_num_threads() // server.workers)
     for name in (*pages.HEAVY, *_SHARED):
         import_module(name)
-    ahead.load(server.folders, total_memory() // 2)
+    preload.load(server.folders, total_memory() // 2)
     # A garbage collection would copy the shared memory into each worker.
     gc.collect()
     gc.freeze()
@@ -107,7 +107,7 @@ def _attend(
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses now."""
+    """Free ports of this machine."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:

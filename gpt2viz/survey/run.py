@@ -1,4 +1,4 @@
-"""A survey, from texts to tables; what is done is kept, so that one cut off can go on."""
+"""A survey, from texts to tables; finished shards are kept, so that one cut off can go on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpt2viz.survey.engines import Engine, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import load, merged, save
 
-#: Hears how many documents are done, and of how many.
+#: Called with the number of documents that are done, and of all.
 Progress = Callable[[int, int], None]
 
 

@@ -16,7 +16,7 @@ from gpt2viz.files import whole
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: So many passages are kept for every score of every head.
+#: The number of passages that are kept for every score of every head.
 BEST = 3
 #: Of fewer documents there is no confidence interval: their spread is hardly known.
 FEWEST = 5

@@ -126,10 +126,10 @@ def drawn_weights(seed: int = SEED) -> list[Tensor]:
     return [torch.randn(2, 2, generator=generator) for _ in range(3)]
 
 
-def sentence_steps(causal: bool = False) -> Steps:
+def sentence_steps() -> Steps:
     """E5: "A crane ate fish" through one head, with the weights of the texts' seed."""
     q, k, v = (project(SENTENCE_X, w) for w in drawn_weights())
-    return attend(q, k, v, causal=causal)
+    return attend(q, k, v)
 
 
 def journey_steps() -> Steps:

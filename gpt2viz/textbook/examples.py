@@ -1,4 +1,4 @@
-"""The 26 worked examples by id: from which texts, and what is claimed and computed for each."""
+"""The 26 worked examples by id: their texts, and the claimed and computed numbers of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of weights that a reader predicts before they are shown, and what is said of a guess.
+"""Rows of weights that a reader predicts before they are shown, and replies to a guess.
 
 A guess is in whole hundredths, so that what stands there always sums to 1. How far it is off is
 the total variation distance, half the sum of the absolute differences: the share that would have

@@ -100,7 +100,7 @@ def words() -> Batch:
 
 
 def perplexity(loss: float) -> float:
-    """exp(loss): among how many equally likely tokens one would be as unsure."""
+    """exp(loss): the number of equally likely tokens among which one would be as unsure."""
     return math.exp(loss)
 
 

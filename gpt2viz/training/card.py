@@ -15,7 +15,7 @@ from gpt2viz.training.targets import TARGETS, Figures, best_head
 
 #: The name of the first-token score over the first 16 tokens of a paragraph.
 FIRST_OF_OPENING = "first token, of 16"
-#: The scores whose best head is told along a training.
+#: The scores whose best head is reported along a training.
 REPORTED = ("previous token", "induction")
 #: The file beside the card that lists the books of which nothing is held out.
 FURTHER = "further_books.csv"
@@ -169,7 +169,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
 
 
 def _nudged(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """A nudge's row: what was asked of which head when, its score soon after, and at last."""
+    """A nudge's row: its head, habit and time, the head's score soon after, and at last."""
     layer, head = nudge.layer, nudge.head
     end = nudge.start + nudge.steps
     others = [n.start for n in recipe.nudges if (n.layer, n.head) == (layer, head)]

@@ -16,7 +16,7 @@ import gpt2viz
 from gpt2viz.analysis.batch_scores import (
     HABITS,
     attention_weights,
-    birth,
+    emergence,
     main_habit,
     measured,
     partner,
@@ -40,7 +40,7 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
     ]
     for scores, point in cases:
         with subtests.test(scores=scores, point=point):
-            assert birth(np.array(scores)).point == point
+            assert emergence(np.array(scores)).point == point
 
 
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> None:

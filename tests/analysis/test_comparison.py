@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.comparison import (
-    addition_places,
+    addition_sites,
     align,
     largest_differences,
     nearest,
     path,
     shared,
-    stream_places,
+    stream_sites,
 )
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
@@ -79,17 +79,17 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
     one, other = (gpt2viz.trace(model, ids, causal=causal) for ids in (A, B))
     theirs = [reference(folder, ids, causal) for ids in (A, B)]
     at = (2, 4)  # token 17 in both
-    streams = path(one, other, at, stream_places(3))
-    additions = path(one, other, at, addition_places(3))
-    assert [key for key, _ in streams.places[:4]] == [
+    streams = path(one, other, at, stream_sites(3))
+    additions = path(one, other, at, addition_sites(3))
+    assert [key for key, _ in streams.sites[:4]] == [
         *("token_embedding", "embedding", "residual_mid", "residual_out")
     ]
-    assert [layer for _, layer in additions.places] == [0, 0, 1, 1, 2, 2]
+    assert [layer for _, layer in additions.sites] == [0, 0, 1, 1, 2, 2]
     assert streams.cosine[0] == 1
     assert streams.difference[0] == 0
     for found in (streams, additions):
         for (key, layer), cosine, difference in zip(
-            found.places, found.cosine, found.difference, strict=True
+            found.sites, found.cosine, found.difference, strict=True
         ):
             if key == "token_embedding":
                 continue
@@ -105,7 +105,7 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
 def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     ends = [5, 300, 17, 219], [5, 300, 88, 41]
-    places = stream_places(3) + addition_places(3)
+    places = stream_sites(3) + addition_sites(3)
     one, other = (gpt2viz.trace(model, ids) for ids in ends)
     same = path(one, other, (1, 1), places)
     assert_array_equal(same.difference, 0)
@@ -120,9 +120,9 @@ def test_before_the_first_difference_a_masked_run_is_the_same(folder: Path) -> N
 def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     off = gpt2viz.trace(model, A, edits=gpt2viz.parse_edits("mlp:1"))
-    cosine = path(gpt2viz.trace(model, A), off, (2, 2), addition_places(3)).cosine
-    assert_array_equal(np.isnan(cosine), [key == ("mlp_output", 1) for key in addition_places(3)])
-    both_off = path(off, off, (2, 2), addition_places(3))
+    cosine = path(gpt2viz.trace(model, A), off, (2, 2), addition_sites(3)).cosine
+    assert_array_equal(np.isnan(cosine), [key == ("mlp_output", 1) for key in addition_sites(3)])
+    both_off = path(off, off, (2, 2), addition_sites(3))
     assert_array_equal(both_off.cosine, 1)
 
 
@@ -131,10 +131,10 @@ def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: P
     theirs.transformer.wte.weight.data[419] = 0  # a row that only fills the table up
     theirs.save_pretrained(tmp_path / "padded")
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
-    found = nearest(trace, 3, stream_places(3), top=420)
+    found = nearest(trace, 3, stream_sites(3), top=420)
     assert np.isfinite(found.cosine[:, :419]).all()
     assert_array_equal(found.ids[:, 419], 419)
-    assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_places(3), top=4).ids)
+    assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_sites(3), top=4).ids)
 
 
 def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
@@ -193,6 +193,6 @@ def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "other", n_embd=16)
     one, other = (gpt2viz.trace(gpt2viz.load_model(f), A) for f in (folder, tmp_path / "other"))
     with pytest.raises(ValueError, match="24 channels, the other 16"):
-        path(one, other, (0, 0), stream_places(3))
+        path(one, other, (0, 0), stream_sites(3))
     with pytest.raises(IndexError):
-        path(one, one, (0, 9), stream_places(3))
+        path(one, one, (0, 9), stream_sites(3))

@@ -21,11 +21,11 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, rollout, taken, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.comparison import (
-    addition_places,
+    addition_sites,
     largest_differences,
     nearest,
     path,
-    stream_places,
+    stream_sites,
 )
 from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.analysis.generation import appraise, draw
@@ -331,7 +331,7 @@ def logit_lens(case: Case) -> None:
     found, w = gpt2viz.logit_lens(case.model, case.run), case.weights
     answer = case.theirs["logits"].argmax(axis=1)
     assert_array_equal(found.answer, answer)
-    for n, (key, layer) in enumerate(found.places):
+    for n, (key, layer) in enumerate(found.sites):
         x = case.theirs[key] if layer is None else case.theirs[key][layer]
         logits = layer_norm(x, w["ln_f.weight"], w["ln_f.bias"], 1e-5) @ w["wte.weight"].T
         p = softmax(logits)
@@ -440,7 +440,7 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
     found = largest_differences(case.plain, case.run, same)
     apart = np.abs(np.array(case.theirs["weights"]) - np.array(case.theirs_plain["weights"]))
     assert_allclose(found, apart.max(axis=(2, 3)), **CLOSE)
-    for places in (stream_places(N_LAYER)[1:], addition_places(N_LAYER)):
+    for places in (stream_sites(N_LAYER)[1:], addition_sites(N_LAYER)):
         both = path(case.plain, case.run, (4, 4), places)
         for n, (key, layer) in enumerate(places):
             x, y = (
@@ -457,7 +457,7 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
 
 @analysis
 def nearest_tokens(case: Case) -> None:
-    places, rows = stream_places(N_LAYER)[1:], case.weights["wte.weight"]
+    places, rows = stream_sites(N_LAYER)[1:], case.weights["wte.weight"]
     found = nearest(case.run, LAST, places, top=3)
     for n, (key, layer) in enumerate(places):
         x = (case.theirs[key] if layer is None else case.theirs[key][layer])[LAST]

@@ -56,11 +56,11 @@ def streams_of(theirs: Any) -> dict[tuple[str, int | None], torch.Tensor]:
 def test_logit_lens_equals_transformers_modules(pair: Any) -> None:
     theirs, ours = pair
     lens = logit_lens(ours, gpt2viz.trace(ours, IDS))
-    assert len(lens.places) == 1 + 2 * N_LAYER
+    assert len(lens.sites) == 1 + 2 * N_LAYER
     streams = streams_of(theirs)
     answer = theirs(torch.tensor([IDS])).logits[0].argmax(-1)
     assert_array_equal(lens.answer, answer)
-    for n, place in enumerate(lens.places):
+    for n, place in enumerate(lens.sites):
         logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
         p = logits.softmax(-1)
         assert_array_equal(lens.top[n], p.argmax(-1), err_msg=str(place))
@@ -81,7 +81,7 @@ def test_other_answers_can_be_followed(pair: Any) -> None:
     assert list(lens.answer) == [44, 301]
     assert_array_equal(lens.top, plain.top)
     streams = streams_of(theirs)
-    for n, place in enumerate(lens.places):
+    for n, place in enumerate(lens.sites):
         logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
         better = [(logits[1] > logits[1, 44]).sum(), (logits[4] > logits[4, 301]).sum()]
         assert_array_equal(lens.rank[n], np.array(better) + 1)

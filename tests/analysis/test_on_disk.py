@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis import on_disk
 from gpt2viz.analysis.composition import composition
-from gpt2viz.analysis.on_disk import kept, kept_composition, kept_scores
+from gpt2viz.analysis.on_disk import cached, cached_composition, cached_scores
 from gpt2viz.analysis.weight_scores import weight_scores
 from tests.checkpoints import write_checkpoint
 
@@ -39,8 +39,8 @@ class Made:
 def test_what_is_read_again_is_what_was_made(tiny: gpt2viz.Model, cache: Path) -> None:
     shares: list[float] = []
     for _ in range(2):
-        assert_equal(kept_scores(tiny, shares.append), weight_scores(tiny))
-        found, wanted = kept_composition(tiny, shares.append), composition(tiny)
+        assert_equal(cached_scores(tiny, shares.append), weight_scores(tiny))
+        found, wanted = cached_composition(tiny, shares.append), composition(tiny)
         for measure in ("ratio", "ratio_z", "kernel", "kernel_z"):
             assert_equal(getattr(found, measure), getattr(wanted, measure))
     assert len(shares) == 12 + 3, "the second time nothing is worked out"
@@ -56,16 +56,16 @@ def test_other_weights_sizes_code_or_numbers_are_others(
     config = tmp_path / "same" / "config.json"
     config.write_text(config.read_text().replace('"n_head": 4', '"n_head": 3'))
     others = [gpt2viz.load_model(tmp_path / name) for name in ("other", "same")]
-    kept(tiny, "some", make)
-    kept(tiny, "some", make)
+    cached(tiny, "some", make)
+    cached(tiny, "some", make)
     assert make.times == 1
     for n, model in enumerate(others, start=2):
-        kept(model, "some", make)
+        cached(model, "some", make)
         assert make.times == n
-    kept(tiny, "others", make)
+    cached(tiny, "others", make)
     (tmp_path / "code.py").write_text("another version")
     monkeypatch.setattr(on_disk, "_CODE", [tmp_path / "code.py"])
-    kept(tiny, "some", make)
+    cached(tiny, "some", make)
     assert make.times == 5
     assert len(list(cache.iterdir())) == 5
 
@@ -78,8 +78,8 @@ def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path:
         file.write(b" ")
     in_memory = gpt2viz.Model("by hand", model.config, model.network, model.tokenizer)
     for _ in range(2):
-        kept(model, "some", make)
-        kept(in_memory, "some", make)
+        cached(model, "some", make)
+        cached(in_memory, "some", make)
     assert make.times == 4
     assert not cache.exists()
     assert torch.is_tensor(model.network.wte.weight)
@@ -87,14 +87,14 @@ def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path:
 
 def test_a_broken_file_is_made_again(tiny: gpt2viz.Model, cache: Path) -> None:
     make = Made(1000)
-    kept(tiny, "some", make)
+    cached(tiny, "some", make)
     (path,) = cache.iterdir()
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
     for broken in (b"", b"no numbers", whole[:500], bytes(flipped)):
         path.write_bytes(broken)
-        assert_equal(kept(tiny, "some", make), make())
+        assert_equal(cached(tiny, "some", make), make())
         assert path.read_bytes() == whole
     assert make.times == 1 + 2 * 4
 
@@ -106,7 +106,7 @@ def test_where_nothing_can_be_written_nothing_is_kept(
     (tmp_path / "file").write_text("no folder")
     for place in ("", str(tmp_path / "file")):
         monkeypatch.setenv(settings.CACHE_VARIABLE, place)
-        assert_equal(kept(tiny, "some", make), {"3": np.full(3, np.pi)})
+        assert_equal(cached(tiny, "some", make), {"3": np.full(3, np.pi)})
     assert make.times == 2
 
 
@@ -116,14 +116,14 @@ def test_what_was_used_longest_ago_goes_first(
     monkeypatch.setattr(on_disk, "LARGEST", 20_000)
     makes = [Made(1000) for _ in range(3)]
     for what in (0, 1, 0, 2, 0):  # 8 kB each: two have room
-        kept(tiny, str(what), makes[what])
+        cached(tiny, str(what), makes[what])
         for path in cache.iterdir():  # a second later; clocks are coarse
             os.utime(path, ns=2 * (path.stat().st_mtime_ns - 10**9,))
     assert [make.times for make in makes] == [1, 1, 1]
     assert len(list(cache.iterdir())) == 2
-    kept(tiny, "1", makes[1])
+    cached(tiny, "1", makes[1])
     assert makes[1].times == 2
-    kept(tiny, "large", Made(3000))
+    cached(tiny, "large", Made(3000))
     assert sum(path.stat().st_size for path in cache.iterdir()) <= 20_000
 
 

@@ -64,7 +64,7 @@ def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
 ) -> None:
     found = changes(model, text)
     assert {place: token for place, token, _ in found} == expected(model, text)
-    assert [change.place for change in found] == sorted(change.place for change in found)
+    assert [change.position for change in found] == sorted(change.position for change in found)
     assert (MOST, LIKELIEST) == (4, 30)
 
 
@@ -110,9 +110,9 @@ def test_one_token_differs_and_all_others_stand_where_they_stood(
 
 
 def test_the_ends_are_changed_only_where_nothing_else_can_be(model: gpt2viz.Model) -> None:
-    assert [change.place for change in changes(model, "x")] == [0]
-    assert [change.place for change in changes(model, "a b")] == [1]
-    assert [change.place for change in changes(model, "the the the")] == [1]
+    assert [change.position for change in changes(model, "x")] == [0]
+    assert [change.position for change in changes(model, "a b")] == [1]
+    assert [change.position for change in changes(model, "the the the")] == [1]
 
 
 @pytest.mark.parametrize("text", ["🦩", "?!", "  ", "مرحبا", "Don't"])

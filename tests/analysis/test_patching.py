@@ -18,7 +18,7 @@ from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.patching import Direction
 from gpt2viz.model import hub
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
-from gpt2viz.run.pieces import nearest_pair
+from gpt2viz.run.paired_texts import nearest_pair
 from tests.analysis import peer_patches
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head, read, reference, unchanged

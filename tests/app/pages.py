@@ -269,7 +269,7 @@ def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
         assert_array_equal(np.float32(one["v"]), expected.weights)
     ends = [drawn[name] for name in ("kept", "rest", "peak", "lost")]
     assert_allclose(
-        ends, [picture.kept, picture.at_rest, picture.peak, picture.lost], rtol=1e-6, atol=1e-6
+        ends, [picture.threshold, picture.at_rest, picture.peak, picture.lost], rtol=1e-6, atol=1e-6
     )
     assert drawn["quantity"] == picture.quantity
     for side, axis in (("queries", picture.rows), ("keys", picture.columns)):

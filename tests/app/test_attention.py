@@ -416,7 +416,7 @@ def test_its_lines_are_those_that_the_server_would_draw(name: str, tmp_path: Pat
         assert f"{lines['alt']}, as lines" == picture.what
         hold_lines(lines, picture)
         query = (drawn | choice).get("query")
-        place = None if query is None else picture.rows.place(int(query))
+        place = None if query is None else picture.rows.row_at(int(query))
         assert lines["chosen"] == (-1 if place is None else place)
 
 

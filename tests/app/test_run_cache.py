@@ -164,8 +164,8 @@ def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() ->
     ],
 )
 def test_which_run_begins_another(longer: RunKey, begins: bool) -> None:
-    assert BASE.begins(longer) == begins
-    assert not replace(BASE, causal=False).begins(replace(longer, causal=False))
+    assert BASE.is_prefix_of(longer) == begins
+    assert not replace(BASE, causal=False).is_prefix_of(replace(longer, causal=False))
 
 
 def test_caches_tell_runs_apart_by_all_of_their_keys() -> None:

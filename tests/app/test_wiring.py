@@ -171,8 +171,8 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
         tell(0.6)
         return gpt2viz.composition(model)
 
-    monkeypatch.setattr(jobs, "kept_scores", lambda *_: {})
-    monkeypatch.setattr(jobs, "kept_composition", slowly)
+    monkeypatch.setattr(jobs, "cached_scores", lambda *_: {})
+    monkeypatch.setattr(jobs, "cached_composition", slowly)
     monkeypatch.setattr(jobs, "WAIT_FOR_WEIGHTS", 0)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")

@@ -257,15 +257,15 @@ def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "run" / "step-10", tmp_path / "run" / f"step-{step}")
     with pytest.warns(UserWarning, match="steps 10, 11, 40 have the same weights"):
         steps = gpt2viz.load_steps(tmp_path / "run")
-    assert steps.alike == ((10, 11, 40),)
+    assert steps.duplicates == ((10, 11, 40),)
     shutil.rmtree(tmp_path / "run" / "step-11")
     shutil.rmtree(tmp_path / "run" / "step-40")
     weights = dict(gpt2viz.load_steps(tmp_path / "run")[2].network.named_parameters())
     for step in (3, 4):
         write_packed(weights, tmp_path / "run" / f"step-{step}.safetensors")
     with pytest.warns(UserWarning, match="steps 3, 4 have"):
-        assert gpt2viz.load_steps(tmp_path / "run").alike == ((3, 4),)
+        assert gpt2viz.load_steps(tmp_path / "run").duplicates == ((3, 4),)
 
 
 def test_no_two_checkpoints_of_the_bundled_model_are_the_same() -> None:
-    assert gpt2viz.load_steps().alike == ()
+    assert gpt2viz.load_steps().duplicates == ()

@@ -117,7 +117,7 @@ def test_a_long_text_is_kept_in_steps_and_its_error_is_said() -> None:
     given[0, 0, 3, 4] = np.nan
     given[1, 0, 3, 4] = np.inf
     view = gpt2viz.show(given)
-    said = " ".join(view.said)
+    said = " ".join(view.notes)
     assert "in steps of 0.001, at most 0.0005 off" in said
     assert "2 of 2,500 rows don't sum to 1: their sums are not finite" in said
     found = np.stack(decoded(view.html()))
@@ -132,7 +132,7 @@ def test_the_largest_error_of_all_layers_is_said() -> None:
     given = np.zeros((2, 10, 250, 250), np.float32)
     given[0] = 0.004  # on a step
     given[1] = 0.0042
-    assert "in steps of 0.001, at most 0.0002 off" in " ".join(gpt2viz.show(given, vmax=1).said)
+    assert "in steps of 0.001, at most 0.0002 off" in " ".join(gpt2viz.show(given, vmax=1).notes)
 
 
 def test_the_hardest_looks_across_two_texts() -> None:
@@ -165,8 +165,8 @@ def test_what_a_mask_was_filled_with_is_no_number() -> None:
         view = gpt2viz.show(list(given), stage="masked_scores")
         np.testing.assert_array_equal(decoded(view.html()), plain)
         assert view.about["large"]["panels"][0]["high"] == np.abs(plain[np.isfinite(plain)]).max()
-        assert any("a mask's fill" in sentence for sentence in view.said)
-    assert not any("fill" in one for one in gpt2viz.show(plain, stage="masked_scores").said)
+        assert any("a mask's fill" in sentence for sentence in view.notes)
+    assert not any("fill" in one for one in gpt2viz.show(plain, stage="masked_scores").notes)
 
 
 def test_colours_end_where_small_weights_are_seen() -> None:
@@ -182,7 +182,7 @@ def test_colours_end_where_small_weights_are_seen() -> None:
     seen = np.tri(40, dtype=bool)
     wanted = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
     np.testing.assert_allclose(cells[:, seen] / 252, wanted, atol=0.5 / 252 + 1e-6)
-    assert f"{(faint > end).mean():.2%} of the numbers are larger" in " ".join(view.said)
+    assert f"{(faint > end).mean():.2%} of the numbers are larger" in " ".join(view.notes)
     found = np.stack(decoded(view.html()))[0]
     assert np.abs(found - faint).max() < end / 64  # a step is a colour that is told from the next
     for given, vmax, expected in (
@@ -277,9 +277,9 @@ def test_rows_that_do_not_sum_to_1_are_said() -> None:
     given[0, 1, 2] *= 0.5
     given[0, 2, 0] *= 0.25
     said = "2 of 12 rows don't sum to 1: their sums are 0.25 to 0.5."
-    assert said in gpt2viz.show(given).said
+    assert said in gpt2viz.show(given).notes
     nearly = torch.from_numpy(weights(1, 3, 64, 64)).bfloat16()
-    assert "sum" not in " ".join(gpt2viz.show(nearly).said)
+    assert "sum" not in " ".join(gpt2viz.show(nearly).notes)
 
 
 def blocks(matrix: np.ndarray, side: int) -> np.ndarray:
@@ -298,10 +298,10 @@ def test_what_is_too_much_is_pooled_but_for_the_layers_that_are_asked_for(
     first, second = decoded(view.html())
     np.testing.assert_array_equal(first, [blocks(head, 20) for head in given[0]])
     np.testing.assert_array_equal(second, given[1])
-    assert "every layer but 1" in " ".join(view.said)
-    assert "block of up to 3 × 3 cells" in " ".join(view.said)
+    assert "every layer but 1" in " ".join(view.notes)
+    assert "block of up to 3 × 3 cells" in " ".join(view.notes)
     assert view.about["chosen"] // 3 == 1
-    assert "Of every layer" in " ".join(gpt2viz.show(given).said)
+    assert "Of every layer" in " ".join(gpt2viz.show(given).notes)
 
 
 def test_a_file_is_no_larger_than_promised() -> None:
@@ -338,9 +338,9 @@ def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
     np.testing.assert_array_equal(
         np.unpackbits(hidden, bitorder="little")[:36].reshape(6, 6), ~seen
     )
-    assert "Grey: 0 in every head of every layer." in view.said
-    assert not [said for said in view.said if "sum" in said]
-    assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).said)
+    assert "Grey: 0 in every head of every layer." in view.notes
+    assert not [said for said in view.notes if "sum" in said]
+    assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).notes)
 
 
 def test_scores_are_no_weights() -> None:
@@ -348,8 +348,8 @@ def test_scores_are_no_weights() -> None:
     given[..., ~np.tril(np.ones((6, 6), bool))] = -np.inf
     view = gpt2viz.show(given)
     assert "Values" in view.title
-    assert "not attention weights" in " ".join(view.said)
-    assert "Grey: −∞ in every head of every layer." in view.said
+    assert "not attention weights" in " ".join(view.notes)
+    assert "Grey: −∞ in every head of every layer." in view.notes
     assert about(view.html())["map"]["looks"] is None
     np.testing.assert_array_equal(decoded(view.html()), given)
 

@@ -17,7 +17,7 @@ from gpt2viz.pictures.find import atlas
 from gpt2viz.pictures.frames import Still, closing_mask
 from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.panel import Axis, Panel, Part
+from gpt2viz.pictures.panel import Axis, Panel, Viewport
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
@@ -56,7 +56,7 @@ def one_of_every_kind() -> dict[str, Picture]:
     places = Axis("", ["embeddings", "layer 0, after attention"], numbered=False)
     reading = Reading("", [50, 1], [3.5, 0.25], ("accent", "second"), "circle")
     one = panel(4)
-    rows, part = one.rows.part(range(1, 4), 4), Part(range(1, 4), None)
+    rows, part = one.rows.part(range(1, 4), 4), Viewport(range(1, 4), None)
     return {
         "heatmaps": Heatmaps("two heads", [panel(0), panel(1, "Head 1")], n_columns=2, row=3),
         "a part": Heatmaps("a part", [Panel("", one.values[1:4], rows, one.columns, part=part)]),
@@ -81,7 +81,7 @@ def one_of_every_kind() -> dict[str, Picture]:
                 places,
                 Axis("", LABELS),
                 words=[LABELS, LABELS],
-                said=[LABELS, LABELS],
+                hover=[LABELS, LABELS],
             ),
             readings=[reading],
             column=2,

@@ -136,7 +136,7 @@ def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
     values = np.array([[0.25, 0.5]], np.float32)
     axes = Axis("", ["embeddings"], numbered=False), Axis("after token", ["<b>", "a"])
     words, told = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
-    picture = Lens("lens", Panel("", values, *axes, words=words, said=told), (), column=1)
+    picture = Lens("lens", Panel("", values, *axes, words=words, hover=told), (), column=1)
     (cells,) = (t for t in render(picture, LIGHT).data if t.type == "heatmap")
     assert [list(row) for row in cells.text] == [["&lt;i&gt;", "b"]]
     assert list(cells.customdata[0]) == ["&lt;i&gt; 25 %<br>rank 2", "b 50 %"]
@@ -170,7 +170,7 @@ def test_pooling_keeps_the_largest_its_place_and_the_mask() -> None:
             assert pooled.values[i, j] == seen.max(initial=0)
             assert pooled.masked[i, j] == whole.masked[block].all()  # type: ignore[index]
     assert pooled.rows.names() == ["0 t0", "2 t2", "5 t5", "7 t7"]
-    assert [pooled.rows.place(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
+    assert [pooled.rows.row_at(n) for n in range(T)] == [0, 0, 1, 1, 1, 2, 2, 3, 3, 3]
     assert pool_panel(whole, T) is whole
     assert pooled.quantity == "largest attention weight of this block"
 
@@ -202,10 +202,10 @@ def test_a_part_of_a_text_keeps_its_numbers_places_and_mask() -> None:
     assert_array_equal(part.masked, masked[2:5, 1:3])
     assert part.rows.names() == ["2 c", "3 d", "4 e"]
     assert part.columns.names() == ["1 b", "2 c"]
-    assert [part.rows.place(n) for n in range(T)] == [None, None, 0, 1, 2, None]
+    assert [part.rows.row_at(n) for n in range(T)] == [None, None, 0, 1, 2, None]
     assert [part.columns.position(n) for n in range(2)] == [1, 2]
     assert_array_equal(crop(whole, range(2, 5), None).values, values[2:5])
-    assert crop(whole, range(T), range(T)).rows.place(T - 1) == T - 1
+    assert crop(whole, range(T), range(T)).rows.row_at(T - 1) == T - 1
 
 
 def test_a_part_takes_words_and_blocks_whole() -> None:
@@ -214,7 +214,7 @@ def test_a_part_takes_words_and_blocks_whole() -> None:
     assert crop(whole, range(4, 5), None).rows.names() == ["3 believ"]
     assert crop(whole, range(4, 8), None).rows.names() == ["3 believ", "7 able"]
     part = crop(whole, range(3), None).rows
-    assert [part.place(n) for n in (0, 2, 3)] == [0, 0, None]
+    assert [part.row_at(n) for n in (0, 2, 3)] == [0, 0, None]
 
 
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
@@ -230,7 +230,7 @@ def test_pooled_words_keep_the_places_of_their_tokens() -> None:
     pooled = pool_panel(Panel("", np.eye(5, dtype=np.float32), words, words), 2).rows
     assert pooled.names() == ["0 a", "4 c"]
     assert [pooled.position(n) for n in range(2)] == [0, 4]
-    assert [words.place(words.position(n)) for n in range(5)] == list(range(5))
+    assert [words.row_at(words.position(n)) for n in range(5)] == list(range(5))
 
 
 @pytest.mark.parametrize("n_tokens", [3, 100])

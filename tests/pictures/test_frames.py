@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpt2viz.pictures import frames, svg
-from gpt2viz.pictures.frames import Frame, Mark, Place
+from gpt2viz.pictures.frames import Frame, Mark, Stop
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette, ink
 from tests.pictures.samples import still
 
@@ -130,8 +130,8 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
 
 
 def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
-    first = Place("a", 2.0, 2.0, None, [(7, "·x"), (9, "·y")], [1.0, 0.25])
-    then = Place("b", 3.0, 4.0, -0.5, [(9, "·y"), (3, "z" * 30)], [0.5, np.nan])
+    first = Stop("a", 2.0, 2.0, None, [(7, "·x"), (9, "·y")], [1.0, 0.25])
+    then = Stop("b", 3.0, 4.0, -0.5, [(9, "·y"), (3, "z" * 30)], [0.5, np.nan])
     one, two = map(marks, frames.way_through([first, then]).frames)
     long = two["length bar"].wide
     assert one["length bar"].wide == pytest.approx(long / 2)
@@ -146,7 +146,7 @@ def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
 
 
 def test_numbers_that_are_none_have_no_length() -> None:
-    lost = Place("a", np.nan, np.inf, np.nan, [], [])
+    lost = Stop("a", np.nan, np.inf, np.nan, [], [])
     (only,) = frames.way_through([lost]).frames
     found = marks(only)
     assert [found[f"{key} bar"].wide for key in ("added", "length", "turned")] == [0, 0, 0]

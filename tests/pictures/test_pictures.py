@@ -89,7 +89,7 @@ def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
 def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
     table = picture.table()
     if isinstance(picture, Lines):
-        kept = [panel.values[panel.values >= picture.kept] for panel in picture.panels]
+        kept = [panel.values[panel.values >= picture.threshold] for panel in picture.panels]
         assert_allclose(table["value"], np.concatenate(kept))
         return
     matrices, series = [], []
@@ -187,7 +187,7 @@ def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
 def test_a_share_below_none_has_a_true_minus() -> None:
     found = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
     (curve,) = faithfulness_curve("kept", found).curves
-    assert curve.said[-1].startswith("1 head left: −25.0 %")
+    assert curve.hover[-1].startswith("1 head left: −25.0 %")
 
 
 LABELS = ("A", "·<b>crane</b>", "·ate")
@@ -265,7 +265,7 @@ def test_a_line_goes_from_its_row_to_its_column() -> None:
     ends = list(zip(only.queries.tolist(), only.keys.tolist(), strict=True))
     assert ends == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
-    assert (found.kept, found.at_rest, found.peak) == (0.01, 0.01, 1)
+    assert (found.threshold, found.at_rest, found.peak) == (0.01, 0.01, 1)
     assert_allclose(found.lost, 0.005 / 3, rtol=1e-5)
 
 
@@ -279,7 +279,7 @@ def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
 def test_lengths_are_drawn_on_their_own_scale() -> None:
     found = lines("what", [unnamed(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
     assert found.peak == 8
-    assert found.kept == 0.08
+    assert found.threshold == 0.08
     assert found.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
 
 
@@ -290,8 +290,8 @@ def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
     every = np.stack([one.values for one in four])
     assert (every >= found.at_rest).sum() <= AT_REST
     assert sum(len(source.weights) for source in found.sources) <= MOST_LINES
-    assert min(source.weights.min() for source in found.sources) >= found.kept
-    assert_allclose(found.lost, every[every < found.kept].sum() / every.sum(), rtol=1e-4)
+    assert min(source.weights.min() for source in found.sources) >= found.threshold
+    assert_allclose(found.lost, every[every < found.threshold].sum() / every.sum(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("n_panels", "n_tokens"), [(5, 3), (1, 257)])

@@ -94,8 +94,8 @@ def test_no_run_with_hooks_is_taken_for_another(tiny: gpt2viz.Model, tmp_path: P
     hooks = {"mlp_output.0": function}
     plain, one, two = (gpt2viz.trace(tiny, IDS, hooks=h) for h in ({}, hooks, hooks))
     assert len({plain.key, one.key, two.key}) == 3
-    assert not plain.key.in_common(one.key)
-    assert not one.key.begins(two.key)
+    assert not plain.key.common_prefix_length(one.key)
+    assert not one.key.is_prefix_of(two.key)
     more: Any
     for earlier, more in ((one, {}), (plain, {"hooks": hooks})):
         with pytest.raises(gpt2viz.ArgumentError, match="with edits can't reuse another"):

@@ -218,9 +218,9 @@ def test_how_many_tokens_two_runs_have_in_common() -> None:
     )
     for (ids, n), other in product(same, ({}, *others)):
         one = RunKey(**{"model": "tiny", "token_ids": ids} | other)
-        assert key.in_common(one) == one.in_common(key) == (0 if other else n)
+        assert key.common_prefix_length(one) == one.common_prefix_length(key) == (0 if other else n)
     for other in others[1:]:
         one = RunKey(**{"model": "tiny", "token_ids": (1, 2, 3)} | other)
-        assert one.in_common(one) == 3
+        assert one.common_prefix_length(one) == 3
     blind = RunKey("tiny", (1, 2, 3), causal=False)
-    assert blind.in_common(blind) == 0
+    assert blind.common_prefix_length(blind) == 0

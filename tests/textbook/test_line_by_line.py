@@ -35,9 +35,9 @@ if T > n_positions:
 return heads if past is None else torch.cat([past, heads], dim=2)
 whole = forbidden is None and n_queries == len(positions)
 return cls(hidden, causal and whole, whole and not causal, explicit)
-places = torch.arange(T, device=ids.device)
+position_ids = torch.arange(T, device=ids.device)
 asking = T if past and past[0].q is not None else T - first
-mask = Mask.of(asking, places, causal, explicit, forbidden)
+mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
 if mask.explicit:
 """
 

@@ -96,7 +96,7 @@ def map_header(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
     n_layer, n_head = picture.tiles.shape[:2]
     layer, head = picture.chosen or (0, 0)
     tokens = Axis("token", picture.labels, picture.positions)
-    row = None if picture.row is None else tokens.place(picture.row)
+    row = None if picture.row is None else tokens.row_at(picture.row)
     query, key = picture.axes
     return {
         "rows": query.plain_names(),

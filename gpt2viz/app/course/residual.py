@@ -15,7 +15,7 @@ from gpt2viz.app.course.written import enough, equals
 from gpt2viz.arrays import Array
 from gpt2viz.labels import bidi_isolate, label, power_of_ten
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.frames import Place, written
+from gpt2viz.pictures.frames import Stop, written
 from gpt2viz.pictures.training import curves_at
 from gpt2viz.textbook import residual
 
@@ -281,7 +281,7 @@ def stream_flows(book: Book) -> None:
         added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
         near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {written(stop.alike[0])}."
         stations.append(
-            Place(
+            Stop(
                 f"“{name}”: {_what_was_added(stop, added, length)} {near}",
                 added,
                 length,

@@ -12,7 +12,7 @@ import streamlit as st
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side
-from gpt2viz.analysis.reasons import spoken
+from gpt2viz.analysis.reasons import part_label
 from gpt2viz.analysis.scores import induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, code, link
@@ -210,9 +210,10 @@ def _read(read: _Text, look: Step, before: Step) -> None:
     back = before.query - before.key
     apart = f"{pluralize(back, 'tokens')} back" if back else "the token there"
     prose.markdown(
-        f"One of the writers in the leading pairs is {spoken(part, side)}. It is a head as well, "
-        f"so ask it the same: at {asks}, it had looked hardest at {answers}, **{apart}** (weight "
-        f"{weight[before.head, 0, before.key]:.2f}). What it found there, it wrote into the stream."
+        f"One of the writers in the leading pairs is {part_label(part, side)}. It is a head as "
+        f"well, so ask it the same: at {asks}, it had looked hardest at {answers}, **{apart}** "
+        f"(weight {weight[before.head, 0, before.key]:.2f}). What it found there, it wrote into "
+        "the stream."
     )
     _weights(view, before, "why_read")
     _to(pages.HEAD, f"Why did {part} look there?", read, look, _why(before))

@@ -43,9 +43,9 @@ from gpt2viz.labels import signed
 from gpt2viz.pictures.patching import (
     READS,
     Shares,
-    brought,
     faithfulness_curve,
     pair_labels,
+    patched_shares,
     path_maps,
     peak,
     share_maps,
@@ -520,7 +520,7 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
     if sweep is None or not done:
         prose.caption(_WAITING)
         return
-    shares = brought(sweep)[:, :done]  # (3, layers, n_head)
+    shares = patched_shares(sweep)[:, :done]  # (3, layers, n_head)
     prose.markdown(_path_in_words(runs, name, shares))
     output.picture(
         path_maps(

@@ -42,7 +42,7 @@ from gpt2viz.run.edits import (
     take_mean,
 )
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.pieces import check_as_long
+from gpt2viz.run.paired_texts import check_as_long
 
 #: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
 MOST = 64

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
-from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, last_token_alone, n_cached
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
@@ -126,7 +126,7 @@ def _dropped(view: View, whole: Trace) -> None:
         made_by=(evictions, surprise),
     )
     _means(whole, edits, bits)
-    _words(edits, fits=n_cached(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
+    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
 
 
 def _sizes(longest: int) -> tuple[int, int]:
@@ -160,7 +160,7 @@ def _means(
     """The contents of each cache after the last token, and its surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_alone(whole.key)) // n
-    held = [n_cached(edits[name], n) for name in POLICIES]
+    held = [kept(edits[name], n) for name in POLICIES]
     output.table(
         pd.DataFrame(
             {

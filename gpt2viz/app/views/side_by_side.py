@@ -13,12 +13,12 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import GPT2VizError, Model, TooLargeError
 from gpt2viz.analysis.comparison import (
     Path,
-    addition_places,
+    addition_sites,
     align,
     largest_differences,
     nearest,
     path,
-    stream_places,
+    stream_sites,
 )
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
@@ -343,8 +343,8 @@ def _paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
     at = both.a.token, both.b.token
     return {
         name: (
-            path(run_a, run_b, at, stream_places(a.n_layer)),
-            path(run_a, run_b, at, addition_places(a.n_layer)),
+            path(run_a, run_b, at, stream_sites(a.n_layer)),
+            path(run_a, run_b, at, addition_sites(a.n_layer)),
         )
         for name, (run_a, run_b) in pairs.items()
     }
@@ -375,10 +375,10 @@ def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> 
             "embeddings: the three nearest at each place."
         )
         tokens = {
-            f"{letter}: {side.name}": nearest(side.trace, side.token, stream_places(n_layer), top=3)
+            f"{letter}: {side.name}": nearest(side.trace, side.token, stream_sites(n_layer), top=3)
             for letter, side in zip("AB", both.both, strict=True)
         }
-        table = nearest_table(tokens, stream_places(n_layer), both.vocabulary())
+        table = nearest_table(tokens, stream_sites(n_layer), both.vocabulary())
         height = min(440, 38 + 35 * len(table))
         output.table(table, "Nearest tokens to the stream", hide_index=None, height=height)
 

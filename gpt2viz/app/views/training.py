@@ -14,7 +14,7 @@ from gpt2viz.analysis.batch_scores import (
     LEAST,
     Measured,
     batch_score,
-    birth,
+    emergence,
     main_habit,
     measured,
     partner,
@@ -235,7 +235,7 @@ def _birth_in_words(
     """A head's birth in a sentence, as far as the points are read."""
     known = [step for step in steps if step in habits]
     habit = main_habit(habits[known[-1]].scores, *head)
-    born = birth(np.array([habits[step].scores[habit][head] for step in known]))
+    born = emergence(np.array([habits[step].scores[habit][head] for step in known]))
     name = f"Head **{_named(head)}**"
     if born.point is None:
         return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {born.last:.2f})."
@@ -303,7 +303,7 @@ def _slider(
         choose_head=choose_head,
     )
     shown = [picture.what for picture in (*of_run, *curves.values())]
-    output.code(Attend, measured, birth, logit_lens, of=shown)
+    output.code(Attend, measured, emergence, logit_lens, of=shown)
 
 
 def _pictures(
@@ -357,7 +357,7 @@ def _following(view: View, then: str, here: CheckpointRun, final: CheckpointRun)
 
 def _seen(view: View, run: CheckpointRun) -> Seen:
     lens = run.lens  # its rows at the embeddings and after each layer
-    rows = [n for n, (key, _layer) in enumerate(lens.places) if key != "residual_mid"]
+    rows = [n for n, (key, _layer) in enumerate(lens.sites) if key != "residual_mid"]
     return Seen(
         run.tiles,
         [(_token(view, n), share) for n, share in run.following],

@@ -1,4 +1,4 @@
-"""What every renderer gives back: a Plotly figure that knows what it shows."""
+"""The result of every renderer: a Plotly figure that knows what it shows."""
 
 from __future__ import annotations
 

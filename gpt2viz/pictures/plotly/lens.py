@@ -9,7 +9,7 @@ from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.base import Figure, inked
 from gpt2viz.pictures.plotly.matrices import (
-    Place,
+    Box,
     color_axis,
     heading,
     markup,
@@ -57,10 +57,10 @@ def draw_curves(picture: Lens, colors: Palette) -> Figure:
     layout["xaxis"] |= _RANKS
     layout["xaxis2"] |= _BITS
     layout["yaxis"]["showticklabels"] = False
-    below = _NUMBERS + _LEGEND * any(one.name for one in picture.readings)
+    bottom = _NUMBERS + _LEGEND * any(reading.name for reading in picture.readings)
     layout |= {
-        "height": _TITLE + LENS_ROW * len(picture.panel.values) + below,
-        "margin": {"l": 8, "r": 8, "t": _TITLE, "b": below, "autoexpand": False},
+        "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
+        "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": False},
     }
     return inked(Figure(data=_curves(picture, colors, "", "2"), layout=layout), colors)
 
@@ -87,19 +87,19 @@ def _side_by_side(
     left, room = 0.0, 1 - between * (len(titles) - 1)
     for n, (title, share) in enumerate(zip(titles, shares, strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
-        place = Place((left, min(1.0, left + room * share)), (0, 1), first=n == 0, last=True)
-        names = {} if place.first else {"matches": "y", "showticklabels": False}
-        layout[f"xaxis{on}"] = {"anchor": f"y{on}", "domain": place.x}
+        box = Box((left, min(1.0, left + room * share)), (0, 1), first=n == 0, last=True)
+        names = {} if box.first else {"matches": "y", "showticklabels": False}
+        layout[f"xaxis{on}"] = {"anchor": f"y{on}", "domain": box.x}
         layout[f"yaxis{on}"] = rows | {"anchor": f"x{on}"} | names
-        layout["annotations"].append(heading(title, place))
-        left = place.x[1] + between
+        layout["annotations"].append(heading(title, box))
+        left = box.x[1] + between
     return layout
 
 
 def _curves(picture: Lens, colors: Palette, *on: str) -> list[dict[str, Any]]:
     """Every reading's rank and entropy, ``on`` the axes of these names; a name goes into the
     legend once."""
-    found = []
+    traces = []
     for reading in picture.readings:
         name = markup(reading.name)
         units = (reading.rank, "rank %{x:,}"), (reading.entropy, "%{x:.3f} bits")
@@ -117,5 +117,5 @@ def _curves(picture: Lens, colors: Palette, *on: str) -> list[dict[str, Any]]:
                 "hovertemplate": f"%{{y}}<br>{unit}<extra>{name}</extra>",
                 "showlegend": bool(name) and axis == on[0],
             }
-            found.append(line)
-    return found
+            traces.append(line)
+    return traces

@@ -36,8 +36,8 @@ _BAR = 86
 _LEANS_OUT = 14
 
 
-class Place(NamedTuple):
-    """Where one of several pictures stands: shares of the width and the height, from below."""
+class Box(NamedTuple):
+    """The box of one of several pictures, in shares of the width and the height, from below."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -45,42 +45,42 @@ class Place(NamedTuple):
     last: bool  # in its column
 
 
-def places(n_panels: int, n_columns: int, titles: float = 0) -> list[Place]:
-    """Places row by row, from the top left; ``titles`` are a share of the height, between rows."""
+def boxes(n_panels: int, n_columns: int, titles: float = 0) -> list[Box]:
+    """Boxes row by row, from the top left; ``titles`` are a share of the height, between rows."""
     n_rows = -(-n_panels // n_columns)
-    between, below = 0.16 / n_columns, max(titles, min(0.13, 0.26 / n_rows))
-    width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - below * (n_rows - 1)) / n_rows
-    found = []
+    between, gap = 0.16 / n_columns, max(titles, min(0.13, 0.26 / n_rows))
+    width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - gap * (n_rows - 1)) / n_rows
+    result = []
     for n in range(n_panels):
         row, column = divmod(n, n_columns)
-        left, top = column * (width + between), 1 - row * (height + below)
-        found.append(
-            Place(
+        left, top = column * (width + between), 1 - row * (height + gap)
+        result.append(
+            Box(
                 (left, min(1.0, left + width)),
                 (max(0.0, top - height), top),
                 first=column == 0,
                 last=n + n_columns >= n_panels,
             )
         )
-    return found
+    return result
 
 
-def title(panel: Panel, place: Place) -> dict[str, Any]:
+def title(panel: Panel, box: Box) -> dict[str, Any]:
     """A matrix's title, over the middle of its place, with the part that is shown below it."""
     part = "" if panel.part is None else str(panel.part)
-    return heading("\n".join(filter(None, [panel.title, part])), place)
+    return heading("\n".join(filter(None, [panel.title, part])), box)
 
 
-def heading(text: str, place: Place) -> dict[str, Any]:
+def heading(text: str, box: Box) -> dict[str, Any]:
     """Plain text over the middle of a place."""
     return {
         "text": markup(text),
         "font": {"size": 13},
         "showarrow": False,
-        "x": sum(place.x) / 2,
+        "x": sum(box.x) / 2,
         "xref": "paper",
         "xanchor": "center",
-        "y": place.y[1],
+        "y": box.y[1],
         "yref": "paper",
         "yanchor": "bottom",
     }
@@ -166,14 +166,14 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
     low, high = shared_range(panels, picture.scale)
     if picture.ranged:
         ends = f"{signed(low, '.3g')} to {signed(high, '.3g')}"
-        panels = [replace(one, title=f"{one.title} {ends}".lstrip()) for one in panels]
+        panels = [replace(panel, title=f"{panel.title} {ends}".lstrip()) for panel in panels]
     written = f"%{{z:{'+' if picture.plus else ''}.{decimals(high)}f}}"
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
     titles = title_room(panels) / picture.height if picture.ranges else 0
-    grid = places(len(panels), n_columns, titles)
-    for n, (panel, place) in enumerate(zip(panels, grid, strict=True)):
+    grid = boxes(len(panels), n_columns, titles)
+    for n, (panel, box) in enumerate(zip(panels, grid, strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
         fits = panel.values.shape[1] <= picture.numbers
         its = traces_of(panel, on, colors, written if fits else None, kinds)
@@ -181,10 +181,10 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
             its[0] |= _own_scale(*picture.ranges[n], colors)
         empty = picture.lacks_numbers(panel)
         traces += its[:1] if empty else its
-        layout |= _axes(panel, on, colors, place)
+        layout |= _axes(panel, on, colors, box)
         layout["shapes"] += [] if empty else _frame(picture, panel, on, colors)
         layout["shapes"] += _groups(picture, on, colors)
-        layout["annotations"] += [title(panel, place)] if panel.title or panel.part else []
+        layout["annotations"] += [title(panel, box)] if panel.title or panel.part else []
         layout["annotations"] += [_nothing(panel, on)] if empty else []
     layout |= {
         "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
@@ -198,7 +198,7 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
 
 
 def _nothing(panel: Panel, on: str) -> dict[str, Any]:
-    """What stands in a map without numbers."""
+    """The note in a map without numbers."""
     n_rows, n_columns = panel.values.shape
     middle = {"x": (n_columns - 1) / 2, "y": (n_rows - 1) / 2, "xref": f"x{on}", "yref": f"y{on}"}
     text = markup(panel.masked_text)
@@ -206,7 +206,7 @@ def _nothing(panel: Panel, on: str) -> dict[str, Any]:
 
 
 def _own_scale(low: float, high: float, colors: Palette) -> dict[str, Any]:
-    """What a matrix has that shares its colours with no other."""
+    """The colour scale of a matrix that shares its colours with no other."""
     ends = {"coloraxis": None, "zmin": low, "zmax": high}
     return ends | {"colorscale": colors.unit, "showscale": False}
 
@@ -262,17 +262,17 @@ def traces_of(
 
 
 def _words(panel: Panel, where: str) -> dict[str, Any]:
-    """What stands in the cells in place of numbers, and what the pointer says of them."""
+    """The words in the cells in place of numbers, and the pointer's texts for them."""
     return {
         "text": [[markup(word) for word in row] for row in panel.words],
         "texttemplate": "%{text}",
         "textfont": {"size": 11},
-        "customdata": [[markup(said) for said in row] for row in panel.said],
+        "customdata": [[markup(text) for text in row] for row in panel.hover],
         "hovertemplate": f"{where}%{{customdata}}<extra></extra>",
     }
 
 
-def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dict[str, Any]]:
+def _axes(panel: Panel, on: str, colors: Palette, box: Box) -> dict[str, dict[str, Any]]:
     """Rows from the top, names on the left and below, square cells where tokens meet tokens."""
     n_rows, n_columns = panel.values.shape
     common = {
@@ -285,12 +285,12 @@ def _axes(panel: Panel, on: str, colors: Palette, place: Place) -> dict[str, dic
         "linecolor": colors.grid,
         "constrain": "domain",
     }
-    y = {"domain": place.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
-    x = {"domain": place.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
+    y = {"domain": box.y, "anchor": f"x{on}", "range": [n_rows - 0.5, -0.5]}
+    x = {"domain": box.x, "anchor": f"y{on}", "range": [-0.5, n_columns - 0.5]}
     square = {"scaleanchor": f"y{on}"} if panel.of_pairs else {}
     return {
-        f"yaxis{on}": common | _side(panel.rows, place.first) | y | {"constraintoward": "top"},
-        f"xaxis{on}": common | _side(panel.columns, place.last) | x | square,
+        f"yaxis{on}": common | _side(panel.rows, box.first) | y | {"constraintoward": "top"},
+        f"xaxis{on}": common | _side(panel.columns, box.last) | x | square,
     }
 
 
@@ -403,7 +403,7 @@ def _laid_out(tiles: Array, step: int) -> Array:
 
 
 def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
-    """What the pointer says of every row or column, in place of a text for every cell."""
+    """The pointer's names of every row or column, in place of a text for every cell."""
     ends = [f"{axis.title} {name}" for name in axis.names()]
     ends += [f"gap {n}" for n in range(step - len(ends))]
     return [f"{part} {n} · {end}" for n in range(count) for end in ends]
@@ -447,7 +447,7 @@ def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]
 def _frames(picture: Thumbnails, step: int, colors: Palette) -> Iterator[dict[str, object]]:
     """Round every head, round the row that is lit in it, and round the chosen head."""
     n_layer, n_head, side = picture.tiles.shape[:3]
-    row = None if picture.row is None else picture.axes[0].place(picture.row)
+    row = None if picture.row is None else picture.axes[0].row_at(picture.row)
     for y in range(0, n_layer * step, step):
         for x in range(0, n_head * step, step):
             yield _edge(x, y, side, side, colors.grid, 1)

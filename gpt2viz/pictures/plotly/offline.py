@@ -56,9 +56,9 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
         return shown | {"text/html": html if self.in_each else _SCRIPT.sub(_waits, html)}
 
 
-def _waits(found: re.Match[str]) -> str:
+def _waits(match: re.Match[str]) -> str:
     """The script of a figure as one that waits for plotly.js."""
-    return f"<script>{_WHEN_THERE.replace('figure()', found[1])}</script>"
+    return f"<script>{_WHEN_THERE.replace('figure()', match[1])}</script>"
 
 
 def offline(in_each: bool = False) -> None:

@@ -15,9 +15,9 @@ from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
-#: So many names fit below bars, and so many letters of one beside a bar that lies.
+#: The number of names that fit below bars, and of letters beside a bar that lies.
 NAMED, LETTERS = 30, 26
-#: Over so many bars that stand their numbers fit side by side; over more they stand upright.
+#: The most standing bars over which numbers fit side by side; over more they stand upright.
 _ABREAST = 12
 #: Pixels: a number's letters, one of several bars at a place and what is left between places.
 _LETTER, _BAR, _BETWEEN = 11, 13, 5
@@ -57,18 +57,18 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
         "textfont": {"size": size, "color": colors.ink},
         "constraintext": "none",  # else Plotly makes the numbers as small as the bars are thin
         "cliponaxis": False,
-        "customdata": [markup(text) for text in case.said],
+        "customdata": [markup(text) for text in case.hover],
         "hovertemplate": f"%{{customdata}}<extra>{markup(case.name)}</extra>",
     }
 
 
 def _upright(picture: Bars) -> bool:
-    """Whether numbers over bars that stand are turned, as they would run into one another."""
-    return not picture.across and len(picture.places) > _ABREAST
+    """True if the numbers over standing bars are turned, as they would run into one another."""
+    return not picture.across and len(picture.names) > _ABREAST
 
 
 def _fills(case: Case) -> str | list[str]:
-    """What fills the bars: a case's own pattern, and another for what stands for many things."""
+    """The bars' fill: a case's own pattern, and another for one that stands for many things."""
     fill = FILLS[case.role] if isinstance(case.role, int) else ""
     return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
 
@@ -78,33 +78,31 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
 
     Each is as tall as its number, which otherwise lies on the next one.
     """
-    place = max(26, _BAR * most + _BETWEEN)
+    height = max(26, _BAR * most + _BETWEEN)
     return {
         "yaxis": {
-            "tickvals": list(range(len(picture.places))),
-            "ticktext": [
-                markup(shorten(name, LETTERS)) for name in picture.ticks or picture.places
-            ],
+            "tickvals": list(range(len(picture.names))),
+            "ticktext": [markup(shorten(name, LETTERS)) for name in picture.ticks or picture.names],
             "autorange": "reversed",
             "automargin": True,
             "ticks": "",
         },
         "xaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
-        "height": 80 + place * len(picture.places),
+        "height": 80 + height * len(picture.names),
         "margin": {"l": 8, "r": 56, "t": 30, "b": 8},
-        "bargap": _BETWEEN / place if most > 1 else 0.35,
+        "bargap": _BETWEEN / height if most > 1 else 0.35,
     }
 
 
 def _standing(picture: Bars, named: bool) -> dict[str, Any]:
     """The layout of bars from left to right; of ``named`` cases there is a legend above them."""
-    n_places, n_cases = len(picture.places), len(picture.cases)
+    n_places, n_cases = len(picture.names), len(picture.cases)
     turned = 26 * (_upright(picture) and any(case.written for case in picture.cases))
     step = -(-n_places // NAMED)
     return {
         "xaxis": {
             "tickvals": list(range(0, n_places, step)),
-            "ticktext": [markup(name) for name in (picture.ticks or picture.places)[::step]],
+            "ticktext": [markup(name) for name in (picture.ticks or picture.names)[::step]],
             "range": [-0.5, n_places - 0.5],
         },
         "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
@@ -116,8 +114,8 @@ def _standing(picture: Bars, named: bool) -> dict[str, Any]:
 
 def draw_curves(picture: Curves, colors: Palette) -> Figure:
     """One line a curve, told apart by colour, by dash and by the signs of its points."""
-    n_cases = len({one.role for one in picture.curves if isinstance(one.role, int)})
-    names = [x for one in picture.curves for x in one.x if isinstance(x, str)]
+    n_cases = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
+    names = [x for curve in picture.curves for x in curve.x if isinstance(x, str)]
     x: dict[str, Any] = {"title": {"text": picture.x_title}}
     if names:
         order = [markup(name) for name in dict.fromkeys(names)]
@@ -138,7 +136,7 @@ def draw_curves(picture: Curves, colors: Palette) -> Figure:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hoverlabel": {"align": "left"},
     }
-    return Figure(data=[_line(one, colors, n_cases) for one in picture.curves], layout=layout)
+    return Figure(data=[_line(curve, colors, n_cases) for curve in picture.curves], layout=layout)
 
 
 def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
@@ -152,12 +150,12 @@ def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
         "mode": "lines+markers" if curve.point else "lines",
         "line": {"color": color, "dash": curve.dash, "width": 2},
         **signs,
-        "customdata": [markup(text) for text in curve.said],
+        "customdata": [markup(text) for text in curve.hover],
         "hovertemplate": f"%{{customdata}}<extra>{markup(curve.name)}</extra>",
     }
 
 
-#: What is left free at the sides, as a share of the width, for names that stand at the edge.
+#: The free space at the sides, as a share of the width, for names at the edge.
 _MARGIN = 0.15
 
 
@@ -178,9 +176,9 @@ def draw_points(picture: Points, colors: Palette) -> Figure:
             textposition=_sides(np.column_stack([picture.x, picture.y])),
             textfont={"color": colors.ink, "size": 13},
             marker={
-                "size": [13 if one else 9 for one in made],
-                "symbol": [POINTS[one] for one in made],
-                "color": [colors.second if one else colors.accent for one in made],
+                "size": [13 if own else 9 for own in made],
+                "symbol": [POINTS[own] for own in made],
+                "color": [colors.second if own else colors.accent for own in made],
                 "line": {"width": 2},
             },
             customdata=hover,
@@ -202,13 +200,13 @@ def draw_points(picture: Points, colors: Palette) -> Figure:
 
 
 def _sides(points: NDArray[np.float64]) -> list[str]:
-    """Where the name of each point (n, 2) stands: on the side away from the point nearest to it."""
-    found = []
+    """The side of each point (n, 2) for its name: away from the point nearest to it."""
+    sides = []
     for n, point in enumerate(points):
         away = point - np.delete(points, n, axis=0)  # (n − 1, 2)
         across, up = away[np.hypot(*away.T).argmin()] if len(away) else (0.0, 1.0)
         if abs(across) > abs(up):
-            found.append("middle right" if across > 0 else "middle left")
+            sides.append("middle right" if across > 0 else "middle left")
         else:
-            found.append("bottom center" if up < 0 else "top center")
-    return found
+            sides.append("bottom center" if up < 0 else "top center")
+    return sides

@@ -27,7 +27,7 @@ _SIDE, _LETTER = {"q": -0.1, "k": 0.0, "v": 0.1}, {"q": 0.52, "k": 0.62, "v": 0.
 _NARROW, _WIDE, _HEAD = 52, 96, 26
 #: Pixels: a letter's circle, and from head to head where the picture is narrow.
 _CIRCLE, _COLUMN = 16, 56
-#: Widths of the strongest edge and of the thinnest; so many are told apart.
+#: Widths of the strongest edge and of the thinnest, and the number of steps between.
 _WIDEST, _THINNEST, _WIDTHS = 6.0, 1.2, 5
 #: Points that an edge is drawn with: the pointer finds it at each.
 _POINTS = 15
@@ -83,14 +83,14 @@ def _edges(picture: Wiring, wires: list[Wire], colors: Palette, row: int) -> Ite
             curves = [_curve(wire, row) for wire in of_width]
             gap = np.full((1, 2), np.nan)
             x, y = np.concatenate([part for c in curves for part in (c, gap)]).T
-            said = [text for wire in of_width for text in [markup(wire.said)] * _POINTS + [""]]
+            hover = [text for wire in of_width for text in [markup(wire.hover)] * _POINTS + [""]]
             yield go.Scatter(
                 x=x,
                 y=y,
                 mode="lines",
                 line={"color": colors.shade(role, 1), "width": width, "dash": dash},
                 opacity=0.5 if faint and picture.chosen is not None else 1,
-                customdata=said,
+                customdata=hover,
                 hovertemplate="%{customdata}<extra></extra>",
                 name=_named(of_width[0].edge.into),
                 showlegend=False,
@@ -109,18 +109,18 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
     aside = 0.45 * (c - a - 1 > 0) * (1 if end[0] >= b else -1)
     by = [start, (b + aside, start[1] + pull), (end[0] + aside, end[1] - pull), end]
     weights = ((1 - _T) ** 3, 3 * (1 - _T) ** 2 * _T, 3 * (1 - _T) * _T**2, _T**3)
-    found: NDArray[np.float64] = np.array(weights).T @ np.array(by, np.float64)
-    return found
+    points: NDArray[np.float64] = np.array(weights).T @ np.array(by, np.float64)
+    return points
 
 
 def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]:
     """Q, K or V on every edge, for those who see no colours; a click on one chooses it."""
-    places = _free_places(picture, row)
+    positions = _free_places(picture, row)
     for into, (role, _dash) in _LOOKS.items():
         mine = [n for n, wire in enumerate(picture.wires) if wire.edge.into == into]
         if not mine:
             continue
-        some, (x, y) = [picture.wires[n] for n in mine], places[mine].T
+        some, (x, y) = [picture.wires[n] for n in mine], positions[mine].T
         yield go.Scatter(
             x=x,
             y=y,
@@ -134,15 +134,15 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]
                 "opacity": 1,
             },
             unselected={"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
-            customdata=[[str(wire.edge), markup(wire.said)] for wire in some],
+            customdata=[[str(wire.edge), markup(wire.hover)] for wire in some],
             hovertemplate="%{customdata[1]}<extra></extra>",
             showlegend=False,
         )
 
 
 def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
-    """Where each edge's letter stands on it, (edges, 2): apart from heads and from other letters
-    where there is such a place, else as far from them as can be."""
+    """The position of each edge's letter on it, (edges, 2): apart from heads and other letters
+    where there is room, else as far from them as can be."""
     pixels = np.array([_COLUMN, row])
     heads = np.array([(n, layer) for layer, n in np.ndindex(picture.n_layer, picture.n_head)])
     taken = np.empty((0, 2))
@@ -161,15 +161,15 @@ def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
 
 def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
     """Every head in its place; those of the chosen edge are framed."""
-    places = list(np.ndindex(picture.n_layer, picture.n_head))
+    positions = list(np.ndindex(picture.n_layer, picture.n_head))
     chosen = picture.chosen
-    framed = [chosen is not None and at in (chosen.sender, chosen.receiver) for at in places]
+    framed = [chosen is not None and at in (chosen.sender, chosen.receiver) for at in positions]
     ink, grid = colors.second, colors.grid
     return go.Scatter(
-        x=[head for _, head in places],
-        y=[layer for layer, _ in places],
+        x=[head for _, head in positions],
+        y=[layer for layer, _ in positions],
         mode="markers+text",
-        text=[f"{layer}.{head}" for layer, head in places],
+        text=[f"{layer}.{head}" for layer, head in positions],
         textfont={"size": 11, "color": colors.ink},
         marker={
             "symbol": "square",

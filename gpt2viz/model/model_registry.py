@@ -1,4 +1,4 @@
-"""Where a model is, by its name or its folder: one answer for the app, the commands and Python."""
+"""The lookup of models by name or folder, for the app, the commands and Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpt2viz.files import is_folder
 
 
 def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
-    """Name -> folder: those of the owner, the bundled one, and what is in the hub's cache.
+    """Name -> folder: the owner's models, the bundled one, and those in the hub's cache.
 
     ``folders`` are the owner's, by default those of ``settings.folders``. Raises
     ``CheckpointError`` where the owner's file can't be read.
@@ -41,9 +41,8 @@ def find(given: str | Path) -> tuple[str, Path]:
     here = known()
     if given in here:
         return given, here[given]
-    fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub" * _may_be_on_hub(
-        given
-    )
+    fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub"
+    fetch *= _may_be_on_hub(given)
     raise CheckpointError(
         f"no model and no folder {given!r:.100}; there are: {', '.join(here)}{fetch}"
     )

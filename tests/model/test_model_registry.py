@@ -16,7 +16,7 @@ from gpt2viz import settings
 from gpt2viz.anatomy.card import stored_files
 from gpt2viz.app import run_cache, server, server_config
 from gpt2viz.errors import CheckpointError
-from gpt2viz.model import places
+from gpt2viz.model import model_registry
 from tests.checkpoints import write_checkpoint
 from tests.cli.conftest import Run, run
 
@@ -43,7 +43,7 @@ def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
         ("mine", "mine", Path("mine")),
         ("./mine", "mine", Path("mine")),
     ):
-        assert places.find(given) == (name, folder)
+        assert model_registry.find(given) == (name, folder)
         model = gpt2viz.load_model(given)
         assert (model.name, model.config.n_layer) == (name, 4 if name == "stories" else 3)
         assert model.weights is not None
@@ -57,14 +57,14 @@ def test_python_finds_what_the_commands_find(fetched: Path, run: Run) -> None:
 def test_a_name_goes_before_a_folder_and_a_path_after_nothing(
     fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in (Path("stories"), tmp_path / "gpt2"):
-        write_checkpoint(folder)
-    assert places.find("stories")[1] == gpt2viz.BUNDLED
-    assert places.find("./stories")[1] == Path("stories")
+    write_checkpoint(Path("stories"))
+    write_checkpoint(tmp_path / "gpt2")
+    assert model_registry.find("stories")[1] == gpt2viz.BUNDLED
+    assert model_registry.find("./stories")[1] == Path("stories")
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "gpt2"))
-    assert places.find("gpt2") == ("gpt2", tmp_path / "gpt2")
-    assert places.find("hub:gpt2")[1] == tmp_path / "cache" / "models--gpt2" / "snapshots" / "abc"
-    assert list(places.known()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
+    assert model_registry.find("gpt2") == ("gpt2", tmp_path / "gpt2")
+    assert model_registry.find("hub:gpt2")[1] == tmp_path / "cache/models--gpt2/snapshots/abc"
+    assert list(model_registry.known()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
 
 
 def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(

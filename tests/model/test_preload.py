@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gpt2viz
-from gpt2viz.model import ahead
+from gpt2viz.model import preload
 from tests.checkpoints import write_checkpoint
 
 STEPS = (1, 20)
@@ -17,7 +17,7 @@ STEPS = (1, 20)
 @pytest.fixture(autouse=True)
 def nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """As at a server's start."""
-    monkeypatch.setattr(ahead, "_loaded", {})
+    monkeypatch.setattr(preload, "_loaded", {})
 
 
 @pytest.fixture
@@ -35,23 +35,23 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 def found(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
     """What was loaded of these."""
     asked = [(name, step) for name in folders for step in (None, *STEPS)]
-    return [(name, step) for name, step in asked if ahead.find(name, folders[name], step)]
+    return [(name, step) for name, step in asked if preload.find(name, folders[name], step)]
 
 
 def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
     folders: dict[str, Path],
 ) -> None:
-    ahead.load(folders, 10**9)
+    preload.load(folders, 10**9)
     assert found(folders) == [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]
     for step in STEPS:
-        shared = ahead.find("grown", folders["grown"], step)
+        shared = preload.find("grown", folders["grown"], step)
         assert shared is not None
         alone = gpt2viz.load_steps(folders["grown"], "grown")[step]
         assert shared.name == alone.name
         for one, other in zip(shared.network.parameters(), alone.network.parameters(), strict=True):
             assert_array_equal(one.detach().numpy(), other.detach().numpy())
-    assert ahead.find("other", folders["grown"]) is None
-    assert ahead.find("grown", folders["plain"]) is None
+    assert preload.find("other", folders["grown"]) is None
+    assert preload.find("grown", folders["plain"]) is None
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_the_models_come_first_and_checkpoints_all_or_none(
     folders: dict[str, Path], rooms: float, loaded: list[tuple[str, int | None]]
 ) -> None:
     nbytes = gpt2viz.load_model(folders["plain"]).nbytes
-    ahead.load(folders, int(rooms * nbytes))
+    preload.load(folders, int(rooms * nbytes))
     assert found(folders) == loaded
 
 
 def test_large_checkpoints_are_left_to_who_asks_for_them(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)
-    ahead.load(folders, 10**9)
+    monkeypatch.setattr(preload, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)
+    preload.load(folders, 10**9)
     assert found(folders) == [("grown", None), ("plain", None)]

@@ -1,7 +1,7 @@
-"""Models that are loaded before a process is forked: those that it becomes share their memory.
+"""Models that are loaded before a process is forked, so that its children share their memory.
 
 Nobody writes to a model's weights, so the kernel never needs to copy them; and they are in memory
-of their own, so what happens to the files they came from ends nobody.
+of their own, so a change to their files ends no process.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def load(folders: Mapping[str, Path], budget: int) -> None:
 
 
 def find(name: str, folder: Path, step: int | None = None) -> Model | None:
-    """The model of that name and folder, or a step of its training, if it was loaded ahead."""
+    """The model of that name and folder, or a step of its training, if it was preloaded."""
     return _loaded.get((name, folder, step))
 
 
 def _held() -> int:
     """Bytes of all that is loaded."""
-    return sum(one.nbytes for one in _loaded.values())
+    return sum(model.nbytes for model in _loaded.values())

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 from gpt2viz.errors import PatchError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.run.key import alike
+from gpt2viz.run.key import common_prefix_length
 
 
 def check_as_long(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
     """Raise ``PatchError``, which says where they part, unless both have as many tokens."""
     if len(clean) == len(corrupted):
         return
-    start, end = _alike(clean, corrupted)
-    part = [
-        model.tokenizer.decode(ids[start : len(ids) - end]) or "nothing"
-        for ids in (clean, corrupted)
-    ]
+    start, end = _common_ends(clean, corrupted)
+    between = (ids[start : len(ids) - end] for ids in (clean, corrupted))
+    part = [model.tokenizer.decode(ids) or "nothing" for ids in between]
     nearest = nearest_pair(clean, corrupted)
     raise PatchError(
         f"The texts have {len(clean)} and {len(corrupted)} tokens, and must have as many: from "
@@ -35,14 +33,14 @@ def nearest_pair(clean: Sequence[int], corrupted: Sequence[int]) -> list[int] | 
     """
     if len(clean) == len(corrupted):
         return None
-    start, end = _alike(clean, corrupted)
+    start, end = _common_ends(clean, corrupted)
     old, new = clean[start : len(clean) - end], corrupted[start : len(corrupted) - end]
-    found = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
-    return None if found == list(clean) else found
+    result = [*clean[:start], *new[: len(old)], *old[len(new) :], *clean[len(clean) - end :]]
+    return None if result == list(clean) else result
 
 
-def _alike(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """How many tokens both begin with, and end with besides."""
-    start = alike(one, other)
-    rest = min(len(one), len(other)) - start
-    return start, min(rest, alike(reversed(one), reversed(other)))
+def _common_ends(a: Sequence[int], b: Sequence[int]) -> tuple[int, int]:
+    """The lengths of the common beginning and, beyond it, of the common end."""
+    start = common_prefix_length(a, b)
+    rest = min(len(a), len(b)) - start
+    return start, min(rest, common_prefix_length(reversed(a), reversed(b)))
