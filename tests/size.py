@@ -19,7 +19,7 @@ SUFFIXES = (".py", ".js", ".css")
 #: What each may weigh now, and the aim.
 AT_MOST = {
     "product lines": (56_546, 44_000),
-    "of them app/": (24_084, 17_500),
+    "of them app/": (24_068, 17_500),
     "lines of tests and benchmarks": (49_716, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),

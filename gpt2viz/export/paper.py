@@ -15,12 +15,12 @@ from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
 from gpt2viz.labels import markup_safe
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.picture import Lens, Picture
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.svg import FAMILY, LEAST, LINE, NAMES, WIDTH, Sheet, wrapped
 
-#: The height and the letters of a figure that says none, and the least that it is across.
-_HEIGHT, _FONT, _NARROWEST = 450, 12, 160
+#: Height and letters of a figure that says none; the least widths, that of a lens in a row last.
+_HEIGHT, _FONT, _NARROWEST, _BESIDE = 450, 12, 160, 480
 
 
 def as_figure(sheet: Sheet) -> go.Figure:
@@ -56,6 +56,8 @@ def lay_out(
     size = float(NAMES)
     made = on_white(figure)
     if width and width != made.layout.width:
+        if isinstance(figure, Lens) and width < _BESIDE:
+            _stack(made.layout)
         size *= shrunk(made, width)
         made = fitted(made, width)
     layout = made.layout
@@ -113,6 +115,16 @@ def on_white(figure: Picture | go.Figure) -> go.Figure:
     return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
 
 
+def _stack(layout: go.Layout) -> None:
+    """Put a lens's two plots of curves below its matrix, on rows of the same names."""
+    plots = ("", 0.0, 1.0, 0.62, 1.0), ("2", 0.0, 0.45, 0.0, 0.38), ("3", 0.55, 1.0, 0.0, 0.38)
+    for note, (on, left, right, low, high) in zip(layout.annotations, plots, strict=True):
+        layout[f"xaxis{on}"].domain, layout[f"yaxis{on}"].domain = (left, right), (low, high)
+        note.update(x=(left + right) / 2, y=high)
+    layout.yaxis2.showticklabels = True
+    layout.height *= 2
+
+
 def shrunk(figure: go.Figure, width: int) -> float:
     """The factor for letters and margins of a figure that is drawn ``width`` pixels wide.
 
@@ -146,6 +158,10 @@ def fitted(figure: go.Figure, width: int) -> go.Figure:
             made.layout.margin.t = max(made.layout.margin.t or 0, LINE * size * (len(lines) + 1))
     n_rows = max((len(x.z) for x in figure.data if x.type == "heatmap"), default=0)
     down = max((figure.layout.height or _HEIGHT) * ratio, LINE * size * (n_rows + 4))
+    own, edge = figure.layout.margin, made.layout.margin
+    if own.autoexpand is False and any(axis.scaleanchor for axis in made.select_xaxes()):
+        enlarged = (width - edge.l - edge.r) / (figure.layout.width - own.l - own.r)
+        down = edge.t + edge.b + (figure.layout.height - own.t - own.b) * enlarged
     bar = made.layout.coloraxis.colorbar
     if bar.lenmode == "pixels":
         bar.len = min(bar.len, down / 2)

@@ -41,7 +41,7 @@ from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.prediction import probability_bars
 from tests.checkpoints import write_checkpoint
-from tests.pictures.samples import heatmaps
+from tests.pictures.samples import heatmaps, one_of_every_kind
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
 
@@ -371,18 +371,9 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     assert two[1][1].endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
-def test_a_length_in_pixels(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[float | str, int]] = [
-        ("8.5cm", 321),
-        ("85 mm", 321),
-        ("3in", 288),
-        ("241pt", 321),
-        ("321px", 321),
-        (321.4, 321),
-    ]
-    for length, wanted in cases:
-        with subtests.test(length=length, wanted=wanted):
-            assert export.pixels(length) == wanted
+def test_a_length_in_pixels() -> None:
+    lengths: list[str | float] = ["8.5cm", "85 mm", "3in", "241pt", "321px", 321.4]
+    assert [*map(export.pixels, lengths)] == [321, 321, 288, 321, 321, 321]
 
 
 def test_what_is_no_length(subtests: pytest.Subtests) -> None:
@@ -411,6 +402,15 @@ def test_a_figure_that_was_changed_is_saved_as_it_was_changed(trace: gpt2viz.Tra
     assert export.sheet_of(figure) is None
     drawn = export.on_paper(figure, width=321)
     np.testing.assert_array_equal(drawn.data[0].z, trace.stage("weights", 0, 0))
+    pages = [figure.layout, drawn.layout, export.on_paper(figure, width=1000).layout]
+    across = np.array([page.width - page.margin.l - page.margin.r for page in pages])
+    down = [page.height - page.margin.t - page.margin.b for page in pages]
+    np.testing.assert_allclose(across / down, [across[0] / down[0]] * 3, rtol=0.01)  # none is blank
+
+
+def test_a_narrow_lens_has_its_curves_below_its_matrix() -> None:
+    pages = [export.on_paper(one_of_every_kind()["lens"], width=n).layout for n in (321, 600)]
+    assert [page.yaxis.domain[0] > page.yaxis2.domain[1] for page in pages] == [True, False]
 
 
 def test_matrices_need_no_browser_for_an_svg(

@@ -240,7 +240,7 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
     vocabulary, (first, second) = both.vocabulary(), names
     predicted = [sampling_distribution(row) for row in logits]
     a, b = (p[: min(map(len, logits))] for p in predicted)
-    with st.container(key="coming", horizontal=True, gap="medium"):
+    with st.container(key="coming", horizontal=True, gap="medium", wrap=False):
         with (numbers := st.container(key="in_numbers", width=235, gap="xsmall")):
             for title, p in zip(titles, predicted, strict=True):
                 best = int(p.argmax())

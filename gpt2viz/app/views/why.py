@@ -129,7 +129,7 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
         "else stays as it is, LayerNorm's scale too; in a *run* without it all later parts change."
     )
     run = st.toggle("Run the model without each, too", **runs)
-    with st.container(key="why_heads", gap="small"):
+    with st.container(key="why_heads", gap=None):
         for n, step in enumerate(heads):
             _head(view, case, steps, step, runs=run and (view.trace.explicit or n == 0))
 
@@ -230,7 +230,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     if opened:
         open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])
-    with st.container(key="why_hops", gap="small"):
+    with st.container(key="why_hops", gap=None):
         for n, hop in enumerate(hops):
             _hop(view, n, hop, ways[hop.step.layer, hop.step.head])
     prose.caption(
