@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import settings
 
 import gpt2viz
 from gpt2viz.settings import CACHE_VARIABLE
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
 # No time limit for an example: a test says what is right, not how fast this machine is.
@@ -63,11 +65,16 @@ def tiny(tiny_folder: Path) -> gpt2viz.Model:
     return gpt2viz.load_model(tiny_folder)
 
 
+@pytest.fixture(scope="session")
+def model() -> gpt2viz.Model:
+    """The bundled model, in files that have no other of this name."""
+    return bundled_model()
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
     """A tiny checkpoint of the test's own, to spoil."""
-    write_checkpoint(tmp_path / "model")
-    return tmp_path / "model"
+    return Path(shutil.copytree(tiny_folder, tmp_path / "model"))
 
 
 @pytest.fixture(scope="session")

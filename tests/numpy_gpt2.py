@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 from math import erf
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
@@ -91,10 +92,18 @@ class Checkpoint(NamedTuple):
 
 
 def read(folder: Path) -> Checkpoint:
-    """A checkpoint from its own files."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    stored = load_file(folder / "model.safetensors")
-    weights = {n.removeprefix("transformer."): x.astype(np.float64) for n, x in stored.items()}
+    """A checkpoint from its own files, which are read again once they have changed."""
+    files = (folder / "config.json", folder / "model.safetensors")
+    return _read(*files, *(file.stat().st_mtime_ns for file in files))
+
+
+@lru_cache(maxsize=4)
+def _read(config_file: Path, weights_file: Path, *_changed: int) -> Checkpoint:
+    config = json.loads(config_file.read_text(encoding="utf-8"))
+    weights = {}
+    for name, stored in load_file(weights_file).items():
+        weights[name.removeprefix("transformer.")] = weight = stored.astype(np.float64)
+        weight.flags.writeable = False
     return Checkpoint(config, weights)
 
 

@@ -9,6 +9,7 @@ import torch
 import gpt2viz
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
+from tests.bundled import bundled_model
 
 
 def copying_model() -> gpt2viz.Model:
@@ -44,5 +45,5 @@ def copying_model() -> gpt2viz.Model:
             else:
                 qkv[:n, :n] = 40 * one  # the query asks for its own token
                 qkv[C : C + n, 2 * n : 3 * n] = one  # … among the tokens before
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     return gpt2viz.Model("by hand", config, network.eval(), tokenizer)

@@ -17,6 +17,7 @@ from gpt2viz.analysis.circuits import every_circuit, head_circuit
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.analysis.copying_model import copying_model
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import layer_norm, read, softmax
 
@@ -211,7 +212,7 @@ def hand_built(ov: np.ndarray) -> gpt2viz.Model:
         written = torch.from_numpy(ov).float()
         inner.h[0].attn.c_proj.weight[:n, :n] = written.T
         inner.h[0].attn.c_proj.weight[n:, :n] = -written.T
-    return gpt2viz.Model("by hand", config, network.eval(), gpt2viz.load_model().tokenizer)
+    return gpt2viz.Model("by hand", config, network.eval(), bundled_model().tokenizer)
 
 
 def test_copiers_and_their_opposites() -> None:

@@ -20,6 +20,7 @@ from gpt2viz.analysis.comparison import (
     shared,
     stream_sites,
 )
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
@@ -171,7 +172,7 @@ def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
 )
 def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: float) -> None:
     """README's claim: to the last digit with as many tokens, else to rounding."""
-    model, same = gpt2viz.load_model(), "The old man said that a crane"
+    model, same = bundled_model(), "The old man said that a crane"
     one, other = (gpt2viz.trace(model, f"{same} {words}".strip()) for words in ("ate fish", end))
     n = len(model.tokenizer.encode(same))
     assert one.token_ids[:n] == other.token_ids[:n]

@@ -18,6 +18,7 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.analysis import peer_patches
 from tests.analysis.peer_patches import ANSWER, CLEAN, CORRUPTED
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
 
@@ -82,7 +83,7 @@ def linear() -> gpt2viz.Model:
             block.ln_1.weight.fill_(1e4)
             block.attn.c_attn.weight[2 * C :].normal_(generator=random)
             block.attn.c_proj.weight.normal_(generator=random)
-    return gpt2viz.Model("linear", config, network.eval(), gpt2viz.load_model().tokenizer)
+    return gpt2viz.Model("linear", config, network.eval(), bundled_model().tokenizer)
 
 
 def test_where_all_is_linear_paths_add_up(linear: gpt2viz.Model) -> None:

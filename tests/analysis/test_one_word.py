@@ -17,11 +17,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
-
-
 def changes(model: gpt2viz.Model, text: str, end_of_text_first: bool = False) -> tuple[Change, ...]:
     ids = model.tokenizer.encode(text, end_of_text_first=end_of_text_first)
     return one_word_changes(gpt2viz.trace(model, ids), model.tokenizer)

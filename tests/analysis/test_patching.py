@@ -20,6 +20,7 @@ from gpt2viz.model import hub
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.paired_texts import nearest_pair
 from tests.analysis import peer_patches
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head, read, reference, unchanged
 
@@ -303,7 +304,7 @@ def test_a_path_that_is_not_there_says_so(
 
 def test_on_the_bundled_model_what_is_copied_depends_on_the_word_that_differs() -> None:
     """ "A crane ate fish. A crane ate": the fish alone, at the start, brings the whole answer."""
-    bundled = gpt2viz.load_model()
+    bundled = bundled_model()
     texts = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
     sweep = gpt2viz.patch_sweep(bundled, *texts)
     assert [bundled.tokenizer.decode([n]) for n in sweep.answer] == [" fish", " corn"]

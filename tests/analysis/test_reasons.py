@@ -20,7 +20,7 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_explanation import read_by, written
-from tests.bundled import N_HEAD, N_LAYER, back, copier, itself, rests
+from tests.bundled import N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head
 from tests.numpy_gpt2 import read as papers
@@ -28,11 +28,6 @@ from tests.numpy_gpt2 import read as papers
 #: The text that the app's first page opens with.
 CAT = "The cat sat on the mat and the cat sat"
 IDS = [5, 300, 17, 17, 219, 88, 400]
-
-
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +292,7 @@ def test_a_bland_model_has_no_rule() -> None:
         for name, weight in network.named_parameters():
             gain = ".ln_" in name and name.endswith("weight")
             weight.copy_(float(gain) + 0.02 * torch.randn_like(weight))
-    model = gpt2viz.Model("bland", config, network, gpt2viz.load_model().tokenizer)
+    model = gpt2viz.Model("bland", config, network, bundled_model().tokenizer)
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 3, 7, 7])
     for layer, head, query in np.ndindex(3, 4, 7):
         row = explain_row(model, trace, layer, head, query)
@@ -307,14 +302,14 @@ def test_a_bland_model_has_no_rule() -> None:
 def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
     """Untrained models of one layer: each other token in the key's place, by loops."""
     claims, refused = 0, 0
-    for seed in range(6):
+    for seed in range(3):
         config = GPT2Config(vocab_size=150, n_positions=16, n_embd=24, n_layer=1, n_head=4)
         network = GPT2(config).eval()
         torch.manual_seed(seed)
         with torch.no_grad():
             for name, weight in network.named_parameters():
                 weight.normal_(std=0.1 if "wpe" in name else 0.6)
-        model = gpt2viz.Model("untrained", config, network, gpt2viz.load_model().tokenizer)
+        model = gpt2viz.Model("untrained", config, network, bundled_model().tokenizer)
         trace = gpt2viz.trace(model, [3, 7, 1, 9, 3, 7, 7])
         wte = network.get_parameter("wte.weight").detach().double().numpy()
         gain = network.get_parameter("h.0.ln_1.weight").detach().double().numpy()

@@ -12,11 +12,6 @@ from gpt2viz.analysis.text_pairs import one_token_changed, telling_answers
 from tests.numpy_gpt2 import softmax
 
 
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
-
-
 def bits(model: gpt2viz.Model, ids: list[int], other: list[int]) -> float:
     p, q = (softmax(gpt2viz.trace(model, one).logits_at(-1).astype(float)) for one in (other, ids))
     return float((p * np.log2(p / q)).sum())

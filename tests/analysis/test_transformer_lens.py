@@ -18,6 +18,7 @@ from gpt2viz.analysis.circuits import head_circuit
 from gpt2viz.analysis.composition import composition
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
+from tests.bundled import bundled_model
 
 C, nh, V, T = 12, 2, 17, 6
 
@@ -72,7 +73,7 @@ def model() -> gpt2viz.Model:
             block.attn.c_proj.weight.copy_(wave(f"{at}attn.c_proj.weight", C, C).T)
             block.ln_1.weight.copy_(1 + 0.5 * wave(f"{at}ln_1.weight", C))
             block.ln_1.bias.copy_(wave(f"{at}ln_1.bias", C))
-    return gpt2viz.Model("by formula", config, network, gpt2viz.load_model().tokenizer)
+    return gpt2viz.Model("by formula", config, network, bundled_model().tokenizer)
 
 
 def test_composition(model: gpt2viz.Model) -> None:

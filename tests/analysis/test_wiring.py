@@ -16,6 +16,7 @@ from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.composition import Measure, carried, composition, copying_edge, wired
 from gpt2viz.analysis.scores import head_scores
 from tests.analysis.copying_model import copying_model
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import by_head, layer_norm, read, reference
 
@@ -180,7 +181,7 @@ def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) 
 
 @pytest.mark.parametrize("by", get_args(Measure))
 def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> None:
-    found = composition(gpt2viz.load_model())
+    found = composition(bundled_model())
     z = {"kernel": found.kernel_z, "ratio": found.ratio_z}[by]
     heads = list(product(range(4), range(found.ratio["q"].shape[1])))
     every = {

@@ -37,14 +37,18 @@ from tests.app.pages import (
     said,
     unpacked,
 )
-from tests.bundled import CATS, CRANE, HEADS, N_HEAD, N_LAYER, hardest, opening, weights
+from tests.bundled import (
+    CATS,
+    CRANE,
+    HEADS,
+    N_HEAD,
+    N_LAYER,
+    hardest,
+    opening,
+    weights,
+)
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import reference
-
-
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
 
 
 def words(at: Any) -> str:
@@ -317,7 +321,6 @@ CHOICES: dict[str, tuple[dict[str, str], list[dict[str, str | None]]]] = {
         [{"layer": "3", "head": "7"}, {"picture": "lines", "more": "1,2,3"}],
     ),
 }
-CASES = [(name, n) for name, (_, choices) in CHOICES.items() for n in range(len(choices))]
 
 
 def in_browser(drawn: AppTest, choices: list[dict[str, str | None]], folder: Path) -> Any:
@@ -362,6 +365,18 @@ def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> N
                 panels[0][end] for end in ("low", "high")
             ]
             assert here["decimals"] == header["decimals"]
+        if (drawn | choice).get("picture") == "lines":
+            check_lines(at, here["lines"], (drawn | choice).get("query"))
+
+
+def check_lines(at: AppTest, lines: dict[str, Any], query: str | None) -> None:
+    """The browser's lines are those that the server has made."""
+    shown = at.session_state["_shown"].pictures
+    (picture,) = (one for one in shown.values() if isinstance(one, Lines))
+    assert f"{lines['alt']}, as lines" == picture.what
+    hold_lines(lines, picture)
+    place = None if query is None else picture.rows.row_at(int(query))
+    assert lines["chosen"] == (-1 if place is None else place)
 
 
 @each("text", [CAT, "A", "A a", WORDS, LONG])
@@ -401,23 +416,6 @@ def test_the_server_tells_it_where_the_weights_alone_do_not(
         "names"
     ]
     assert names == (["a", "·cat (1)", "·cat (2)"] if told else [])
-
-
-@each("name", CHOICES)
-def test_its_lines_are_those_that_the_server_would_draw(name: str, tmp_path: Path) -> None:
-    drawn, choices = CHOICES[name]
-    lined = [choice for choice in choices if (drawn | choice).get("picture") == "lines"]
-    found = in_browser(open_page("attention", **drawn), lined, tmp_path)
-    for choice, here in zip(lined, found, strict=True):
-        at = anew(drawn, choice)
-        shown = at.session_state["_shown"].pictures
-        (picture,) = (one for one in shown.values() if isinstance(one, Lines))
-        lines = here["lines"]
-        assert f"{lines['alt']}, as lines" == picture.what
-        hold_lines(lines, picture)
-        query = (drawn | choice).get("query")
-        place = None if query is None else picture.rows.row_at(int(query))
-        assert lines["chosen"] == (-1 if place is None else place)
 
 
 @each(

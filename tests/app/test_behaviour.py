@@ -44,7 +44,7 @@ from tests.app.pages import (
     plain,
     unpacked,
 )
-from tests.bundled import N_HEAD, opening
+from tests.bundled import N_HEAD, bundled_model, opening
 from tests.checkpoints import with_stages, write_checkpoint
 
 #: One of something is not said as many: "1 tokens", but "1 is" and "head 1 is".
@@ -95,7 +95,11 @@ def test_any_text_is_a_picture_on_every_page(page: str) -> None:
 def test_equal_tokens_are_told_apart(query: int) -> None:
     at = open_page("attention", text="of the bank of the river of the bank", query=str(query))
     assert at.session_state["query"] == query
-    (frame,) = figure(at, "one_head")["layout"]["shapes"]
+    drawn = figure(at, "one_head")
+    names, written = drawn["data"][0]["x"], drawn["layout"]["xaxis"]["ticktext"]
+    assert len(set(names)) == len(names), "equal tokens keep rows of their own"
+    assert written[1] == written[4]
+    (frame,) = drawn["layout"]["shapes"]
     ends = [frame[end] for end in ("y0", "y1", "x0", "x1")]
     assert ends == [query - 0.5, query + 0.5, -0.5, 8.5], "its row, from the first key to the last"
 
@@ -130,13 +134,6 @@ def test_the_mask_in_words() -> None:
     said_here = " ".join(block.value for block in at.markdown)
     assert "`1` ·crane can see itself and `0` A." in said_here
     assert "It can't see `2` ·ate, `3` ·fish." in said_here
-
-
-def test_equal_tokens_keep_rows_of_their_own() -> None:
-    spec = figure(open_page("attention", text="the cat the cat the"), "one_head")
-    names = spec["data"][0]["x"]
-    assert len(set(names)) == len(names)
-    assert spec["layout"]["xaxis"]["ticktext"][1] == spec["layout"]["xaxis"]["ticktext"][3]
 
 
 def test_first_token_is_at_the_top_left() -> None:
@@ -227,7 +224,7 @@ def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.Monkey
     open_page("shapes", filter="attn.attend.weights", text="A crane=1")
     made, name = pressed["CSV"]
     table = pd.read_csv(io.BytesIO(made))
-    run = gpt2viz.trace(gpt2viz.load_model(), "A crane=1")
+    run = gpt2viz.trace(bundled_model(), "A crane=1")
     records = [record for record in run.tensors if record.key == "weights"]
     assert list(table["tensor"]) == [record.name for record in records]
     assert list(table["shape"]) == [f"({', '.join(map(str, r.shape))})" for r in records]
@@ -386,7 +383,7 @@ def test_the_first_tensor_is_named(overflowing: Path) -> None:
     scores = trace.stage("scores", 1)
     assert found.n_infinite == np.isinf(scores).sum() > 0
     assert f"{found.n_infinite} infinite" in str(found)
-    assert first_not_finite(gpt2viz.trace(gpt2viz.load_model(), "A crane")) is None
+    assert first_not_finite(gpt2viz.trace(bundled_model(), "A crane")) is None
 
 
 @each("page", [view for view in VIEWS if view not in ("textbook", "models")])
@@ -455,7 +452,6 @@ def test_the_first_screen_says_nan() -> None:
     assert "What comes next" not in str([block.value for block in at.markdown])
     sent = unpacked(canvas(at, "all_heads"))[0]
     assert sent["next"] == "Prediction: NaN, not a number"
-    open_page("attention", model="large")
 
 
 def test_a_score_of_minus_infinity_is_not_called_masked(tiny: gpt2viz.Model) -> None:

@@ -18,6 +18,7 @@ from gpt2viz.analysis.scores import SCORES
 from tests.app.another_page import added
 from tests.app.another_score import NAME, TEXT
 from tests.app.pages import ROOT
+from tests.bundled import bundled_model
 
 
 def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def second_token(model: gpt2viz.Model) -> list[list[float]]:
 def test_find_has_it(seen: Any) -> None:
     page = seen["bundled"]["sentence"]
     assert_allclose(
-        page["maps"][f"{NAME}, your sentence"], second_token(gpt2viz.load_model()), rtol=1e-5
+        page["maps"][f"{NAME}, your sentence"], second_token(bundled_model()), rtol=1e-5
     )
     assert page["ranked"] == ["layer", "head", NAME, *OTHERS]
     assert any(

@@ -21,7 +21,7 @@ from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import array, button, figure, heatmaps, notices, open_page, page_text, pictures
-from tests.bundled import HEADS, N_HEAD, copier
+from tests.bundled import HEADS, N_HEAD, bundled_model, copier
 from tests.numpy_gpt2 import Tolerance, softmax
 
 CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
@@ -39,7 +39,7 @@ def open_depends(**chosen: str) -> AppTest:
 
 
 def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
-    return gpt2viz.patch_sweep(gpt2viz.load_model(), CLEAN, CORRUPTED, stage, **options)
+    return gpt2viz.patch_sweep(bundled_model(), CLEAN, CORRUPTED, stage, **options)
 
 
 @each(
@@ -82,7 +82,7 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     from transformers import GPT2LMHeadModel
 
     theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, dtype=torch.float32).eval()
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))
     block = theirs.transformer.h[2]
     found: list[torch.Tensor] = []
@@ -183,7 +183,7 @@ def test_what_attention_carries_is_shown_at_first() -> None:
 @each("pair", two_texts.PAIRS)
 def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
     """The word that differs is at least third, and its stream arrives at the last token."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     texts = pair.clean, pair.corrupted
     ids = [model.tokenizer.encode(text) for text in texts]
     assert len(ids[0]) == len(ids[1])
@@ -224,7 +224,7 @@ def test_without_a_second_sentence_one_token_is_changed() -> None:
     assert not notices(at)
     assert "text2" not in at.query_params
     a, b = ("A crane ate fish", at.session_state["text2"])
-    encode = gpt2viz.load_model().tokenizer.encode
+    encode = bundled_model().tokenizer.encode
     assert sum(one != other for one, other in zip(encode(a), encode(b), strict=True)) == 1
 
 
@@ -246,7 +246,7 @@ def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
 
 
 def wanted(metric: Metric = "logit difference") -> jobs.StageSearch:
-    encode = gpt2viz.load_model().tokenizer.encode
+    encode = bundled_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
     answer = (encode(" fish")[0], encode(" corn")[0])
     return jobs.StageSearch(clean, corrupted, "mlp_output", answer, "denoise", metric)
@@ -254,7 +254,7 @@ def wanted(metric: Metric = "logit difference") -> jobs.StageSearch:
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
-    sweeping, model = jobs.Sweep(wanted()), gpt2viz.load_model()
+    sweeping, model = jobs.Sweep(wanted()), bundled_model()
     came = sweeping._came
 
     def cancel_early(found: gpt2viz.PatchSweep, share: float) -> None:
@@ -285,11 +285,11 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
 def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
     sweeping = jobs.Sweep(wanted())
-    sweeping.go_on(gpt2viz.load_model())
+    sweeping.go_on(bundled_model())
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1
     monkeypatch.setattr(jobs, "UNSEEN", 60)
-    sweeping.go_on(gpt2viz.load_model())
+    sweeping.go_on(bundled_model())
     sweeping.wait(time.monotonic() + 60)
     assert sweeping.share == 1
 
@@ -298,7 +298,7 @@ def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.Monkey
     monkeypatch.setattr(depends, "AT_ONCE", 0)
     jobs.sweep_of.clear()
     at = open_depends()
-    estimated = gpt2viz.patch_estimate(gpt2viz.load_model(), CLEAN, CORRUPTED, "mlp_output")
+    estimated = gpt2viz.patch_estimate(bundled_model(), CLEAN, CORRUPTED, "mlp_output")
     shown = heatmaps(figure(at, "depends_streams"))["mlp_output"]
     assert_allclose(shown, estimated.restored, **TOLERANCE)
     assert pictures(at)["depends_streams"].count("first-order estimate") == 3
@@ -313,7 +313,7 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     at = open_depends(direction=direction, patch=f"patch:q:{into}", piece="q", detail="paths")
     assert not notices(at)
     found = gpt2viz.patch_paths(
-        gpt2viz.load_model(), CLEAN, CORRUPTED, into, direction=direction
+        bundled_model(), CLEAN, CORRUPTED, into, direction=direction
     ).restored  # (3, 1, nh)
     shares = found if direction == "denoise" else 1 - found
     maps = heatmaps(figure(at, "head_paths"))
@@ -339,7 +339,7 @@ def test_a_head_of_the_first_layer_has_no_path() -> None:
 
 
 def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = gpt2viz.fewest_heads(gpt2viz.load_model(), CLEAN, CORRUPTED)
+    found = gpt2viz.fewest_heads(bundled_model(), CLEAN, CORRUPTED)
     open_depends()
     monkeypatch.setattr(depends, "AT_ONCE", 0)
     at = open_depends(detail="fewest")

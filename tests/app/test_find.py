@@ -26,7 +26,7 @@ from gpt2viz.survey.run import survey
 from tests.analysis.head_scores import expected_scores
 from tests.app.cases import each
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
-from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY
+from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.survey.test_survey import margin
@@ -37,7 +37,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 @pytest.fixture(scope="module")
 def ids() -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(TEXT)
+    return bundled_model().tokenizer.encode(TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -382,7 +382,7 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     assert "held out from its training" in said
     assert "of 55 documents" in said
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
-    model, tried = gpt2viz.load_model(), 0
+    model, tried = bundled_model(), 0
     for name, rows in stored.groupby("score"):
         best = rows.sort_values("value").iloc[-1]
         said_ids = model.tokenizer.encode(best["text"])

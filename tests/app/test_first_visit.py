@@ -17,10 +17,10 @@ from gpt2viz.app.frame.examples import EXAMPLES, Example
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
 from gpt2viz.app.terms import SPELLED, TERM, TERMS, Term, containing
-from gpt2viz.model.checkpoint import BUNDLED, load_model
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import open_page, plain
-from tests.bundled import N_LAYER
+from tests.bundled import N_LAYER, bundled_model
 from tests.docs.examples import PROMISES, Candidate, picked, row_of
 from tests.numpy_gpt2 import reference
 
@@ -94,12 +94,9 @@ def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
     assert len(STEPS) <= 6
     assert "Tour" in ways(open_page("attention"))
     assert "Tour" in ways(open_page("shapes"))
-    assert "Tour" not in ways(open_page("shapes", tour="3"))
-
-
-def test_a_visitor_who_strays_is_shown_the_way_back() -> None:
-    at = open_page("shapes", tour="3")
-    assert "Back to Head" in ways(at)
+    strayed = ways(open_page("shapes", tour="3"))
+    assert "Tour" not in strayed
+    assert "Back to Head" in strayed
 
 
 def test_a_step_that_does_not_exist_is_no_tour() -> None:
@@ -109,7 +106,7 @@ def test_a_step_that_does_not_exist_is_no_tour() -> None:
 
 
 def test_the_heads_do_what_the_tour_says() -> None:
-    model = load_model()
+    model = bundled_model()
     ids = model.tokenizer.encode(TEXT)
     shown = reference(BUNDLED, ids, True)
     words = [model.tokenizer.token_bytes(token).decode() for token in ids]
@@ -124,7 +121,7 @@ def test_the_heads_do_what_the_tour_says() -> None:
 
 
 def test_the_copy_is_lost_without_the_head_before_it() -> None:
-    model = load_model()
+    model = bundled_model()
     ids = model.tokenizer.encode(TEXT)
     (on,) = model.tokenizer.encode(" on")
     edits = STEPS[-1].parameters[parameters.EDITS]
@@ -342,10 +339,7 @@ def test_who_was_first_is_named(key: str, first: str) -> None:
     assert first in TERM[key].source
 
 
-def test_mlp_is_spelled_out() -> None:
+def test_mlp_is_spelled_out_and_scores_are_told_from_cosines() -> None:
     assert "Multi-layer perceptron" in TERM["mlp"].meaning
-
-
-def test_scores_are_told_from_cosines() -> None:
     told = "point the same way"
     assert [term.key for term in TERMS if told in term.meaning] == ["cosine-similarity"]

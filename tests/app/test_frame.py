@@ -16,14 +16,12 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
-from tests.bundled import opening
+from tests.bundled import bundled_model, opening, weights
 from tests.notebook.test_show import decoded
-from tests.numpy_gpt2 import reference
 from tests.pictures.test_svg import SVG, images, shade, texts
 
 #: What can be chosen from in Save, by the list's key.
@@ -117,19 +115,18 @@ def marked(root: ElementTree.Element) -> list[str | None]:
 
 def expected(text: str, layer: int, head: int, causal: bool = True) -> np.ndarray:
     """(T, T), by a GPT-2 that shares no code with the app."""
-    ids = gpt2viz.load_model().tokenizer.encode(text)
-    found: np.ndarray = reference(BUNDLED, ids, causal)["weights"][layer][head]
-    return found
+    rows: np.ndarray = weights(text, causal)[layer, head]
+    return rows
 
 
-def hold_weights(root: ElementTree.Element, weights: np.ndarray) -> None:
+def hold_weights(root: ElementTree.Element, rows: np.ndarray) -> None:
     """The first image has the colours of these weights, but where they are masked."""
-    drawn = images(root, weights.shape)[0]
+    drawn = images(root, rows.shape)[0]
     ends = np.array([shade(color) for _, color in LIGHT.unit])
     stops = [stop for stop, _ in LIGHT.unit]
     for channel in range(3):
-        colors = np.interp(weights, stops, ends[:, channel])
-        assert_allclose(drawn[..., channel][weights > 0], colors[weights > 0], atol=0.6)
+        colors = np.interp(rows, stops, ends[:, channel])
+        assert_allclose(drawn[..., channel][rows > 0], colors[rows > 0], atol=0.6)
 
 
 @each("page", ["attention", "head"])
@@ -181,8 +178,8 @@ def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: 
     assert max(float(one.attrib["y"]) for one in said) < 900 - 50 - 32 - 20
     assert len(marked(root)) == (query is not None)
     if query is not None:
-        ids = gpt2viz.load_model().tokenizer.encode(text)
-        token = gpt2viz.load_model().tokenizer.token_bytes(ids[int(query)]).decode()
+        ids = bundled_model().tokenizer.encode(text)
+        token = bundled_model().tokenizer.token_bytes(ids[int(query)]).decode()
         assert marked(root) == [token.replace(" ", "·")]
     long = len(expected(text, 1, 0)) > 60
     assert ("…" in on_card(root)) == long
@@ -293,7 +290,7 @@ def test_a_session_says_all() -> None:
 def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "head": "3", "query": "1", "causal": "false"}
     at = open_page("attention", endoftext="true", **chosen)
-    sha256 = gpt2viz.load_model().weights.sha256  # type: ignore[union-attr]
+    sha256 = bundled_model().weights.sha256  # type: ignore[union-attr]
     content = Session("Attention", saved(at), sha256).to_json()
     (tmp_path / "session.json").write_text(content, encoding="utf-8")
     view = gpt2viz.show(tmp_path / "session.json")
@@ -305,7 +302,7 @@ def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
 
 
 def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     ids = model.tokenizer.encode("Dog bites man", end_of_text_first=True)
     trace = gpt2viz.trace(model, ids, causal=False)
     view = gpt2viz.show(trace, layers=[1])

@@ -19,7 +19,19 @@ from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.cases import each
 from tests.app.pages import array, button, figure, heatmaps, open_page, plain
-from tests.bundled import CATS, HEADS, HS, N_HEAD, N_LAYER, TWICE, back, copier, copiers_of, itself
+from tests.bundled import (
+    CATS,
+    HEADS,
+    HS,
+    N_HEAD,
+    N_LAYER,
+    TWICE,
+    back,
+    bundled_model,
+    copier,
+    copiers_of,
+    itself,
+)
 from tests.numpy_gpt2 import reference
 
 
@@ -27,7 +39,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     layer, head = copier()
     chosen = {"text": CATS, "layer": str(layer), "head": str(head), "query": "1"}
     at = open_page("head?see=weights", **chosen)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run = gpt2viz.trace(model, CATS)
     circuit = head_circuit(model, layer, head)
     shown = heatmaps(figure(at, "foretold"))
@@ -85,7 +97,7 @@ def test_two_tokens_are_too_little_to_compare() -> None:
 
 
 def test_any_token_can_be_typed() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     wanted = head_circuit(model, 1, 2).writes(model.tokenizer.encode(" fish")[0], 1).most[0]
     sign = "+" if wanted.value > 0 else "−"
     name = label(model.tokenizer.token_bytes(wanted.token))
@@ -114,7 +126,7 @@ def test_a_token_of_hyphens_stays_as_it_is_written() -> None:
 
 
 def test_its_place_in_the_survey_and_the_way_to_all_heads() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     at = open_page("head?see=weights", text=CATS, layer="1", head="2")
     tables = at.session_state["_shown"].tables
     (name,) = [name for name in tables if "over many texts" in name]
@@ -141,7 +153,7 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: i
     (said,) = [c.value for c in at.caption if "nothing comes twice" in c.value]
     button(at, "Say it twice").click().run()
     assert at.text_input(key="text").value == TWICE
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     ids = tokenizer.encode(TWICE)
     query, key = at.session_state["query"], at.session_state["key"]
     row = reference(BUNDLED, ids, True)["weights"][layer][head][query]
@@ -195,7 +207,7 @@ def proof(page: str, text: str) -> tuple[float, float]:
 def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
     difference, largest = proof(page, TEXT)
     assert 0 <= difference < 1e-3
-    ids = gpt2viz.load_model().tokenizer.encode(TEXT)
+    ids = bundled_model().tokenizer.encode(TEXT)
     added = np.array(reference(BUNDLED, ids, causal=True)["attention_output"])  # (n_layer, T, C)
     assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
 
@@ -217,7 +229,7 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_an_earlier_run_had_is_said() -> None:
     """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
     text = "The crane stood by the water and"
-    n = len(gpt2viz.load_model().tokenizer.encode(text))
+    n = len(bundled_model().tokenizer.encode(text))
     said = f"The numbers of {n} tokens at the start are those of an earlier run"
     assert proof("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import garbage
+from gpt2viz.app import garbage, run_cache
 from tests.app.pages import PAGES, ROOT, VIEWS, open_page
 
 #: What opens the parts of a page that hold the most.
@@ -37,7 +37,7 @@ def test_a_page_that_is_open_holds_on_to_no_run(monkeypatch: pytest.MonkeyPatch)
     visitors = []
     for page in (view for view in VIEWS if view not in ("training", "models")):
         made[page] = []
-        st.cache_resource.clear()
+        run_cache._runs.clear()
         visitors.append(open_page(page, text="the cat sat on the mat", **OPENED.get(page, {})))
     st.cache_resource.clear()
     gc.collect()

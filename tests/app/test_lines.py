@@ -14,12 +14,12 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-import gpt2viz
 from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
 from tests.app.pages import canvas, figure, heatmaps, hold_lines, open_page, pictures, said
+from tests.bundled import bundled_model
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -32,10 +32,6 @@ PAGES |= {
 }
 TEXT, SECOND = "A crane ate fish", "The steel was lifted by a crane"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
-
-
-def charts(at: AppTest) -> set[str]:
-    return set(pictures(at))
 
 
 def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dict[str, Any]]]:
@@ -83,7 +79,7 @@ def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
 
 
 def ids(text: str) -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(text)
+    return bundled_model().tokenizer.encode(text)
 
 
 def weights(tokens: Sequence[int], causal: bool = True) -> Any:
@@ -93,7 +89,7 @@ def weights(tokens: Sequence[int], causal: bool = True) -> Any:
 @each("page", PAGES)
 def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     matrix = open_page(page)
-    assert PAGES[page] in charts(matrix)
+    assert PAGES[page] in pictures(matrix)
     assert not remembered(matrix)
     at = open_page(page, picture="lines")
     header = said(canvas(at, PAGES[page]))["either"]
@@ -122,7 +118,7 @@ def test_the_browser_draws_the_lines_that_the_server_tells_of(
     at = open_page(page, text=TEXT, picture="lines", **chosen)
     kept, found = remembered(at), drawn(at, tmp_path)
     here = [one for several in found.values() for one in several]
-    of_lines = {name for name in charts(at) if name.rstrip("_0123") in found}
+    of_lines = {name for name in pictures(at) if name.rstrip("_0123") in found}
     told = [alt for name, alt in pictures(at).items() if name in of_lines]
     for lines, picture, alt in zip(here, kept, told, strict=True):
         assert alt == lines["alt"]
@@ -270,7 +266,7 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: P
 def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.app.view.GRID", 6)
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
-    assert {"weights_a", "weights_b"} <= charts(at)
+    assert {"weights_a", "weights_b"} <= pictures(at).keys()
     assert said(canvas(at, "weights_a"))["either"]["picture"] == "matrix"
     assert not remembered(at)
     assert any("Lines need" in text.value for text in at.caption)

@@ -37,6 +37,7 @@ from tests.app.pages import (
     page_text,
     pictures,
 )
+from tests.bundled import bundled_model
 from tests.checkpoints import edit_json, load_ahead, outgrow_the_memory, write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
 
@@ -153,11 +154,11 @@ def test_the_positions_drawn_are_the_models(mine: Path) -> None:
 
 def test_a_word_is_followed_to_its_tokens() -> None:
     at = section("tokenizer", word=" unbelievable")
-    ids = gpt2viz.load_model().tokenizer.encode(" unbelievable")
+    ids = bundled_model().tokenizer.encode(" unbelievable")
     assert f"{len(ids)} tokens, with their ids" in page_text(at)
     assert "1 token, with its id:" in page_text(section("tokenizer", word="A"))
     last = at.dataframe[0].value.iloc[-1]
-    pieces = [gpt2viz.load_model().tokenizer.token_bytes(i).decode() for i in ids]
+    pieces = [bundled_model().tokenizer.token_bytes(i).decode() for i in ids]
     assert last["the pieces then"] == "  |  ".join(pieces).replace(" un", "·un")
     at.text_input(key="word").set_value("").run()
     assert "Type a word" in page_text(at)
@@ -179,7 +180,7 @@ def test_the_cost_is_that_of_the_sentence_on_screen() -> None:
     assert small.iloc[:-1].sum() == small.iloc[-1]
     at.text_input(key="text").set_value(long).run()
     large = at.dataframe[0].value["multiply-adds"]
-    n, m = (len(gpt2viz.load_model().tokenizer.encode(text)) for text in (short, long))
+    n, m = (len(bundled_model().tokenizer.encode(text)) for text in (short, long))
     assert large[0] * n == small[0] * m
     assert large[1] * n**2 == small[1] * m**2
 

@@ -183,12 +183,6 @@ def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPat
     assert len(pictures(at)) == 2
 
 
-def test_a_million_spaces_are_too_long_and_no_more() -> None:
-    at = open_page("attention")
-    at.text_input(key="text").set_value(" " * 999_999 + "x").run(timeout=120)
-    assert "this model reads at most 256 at once" in notices(at)
-
-
 @each("page", ["find", "predict?predict=generate", "side_by_side?differs=text"])
 def test_no_page_runs_more(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     st.cache_resource.clear()

@@ -26,16 +26,11 @@ from tests.app.pages import (
     open_page,
     page_text,
 )
-from tests.bundled import N_HEAD, N_LAYER
+from tests.bundled import N_HEAD, N_LAYER, bundled_model
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
-
-
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +103,7 @@ def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages
 
 def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     at = open_page("predict", text=TEXT, explain="·and", minus=",")
-    names = gpt2viz.load_model().tokenizer
+    names = bundled_model().tokenizer
     (one,), (other,) = names.encode(" and"), names.encode(",")
     logits = stages["logits"][-1]
     table = at.dataframe[1].value
@@ -141,7 +136,7 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
 
 def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
     at = open_page("predict", text=TEXT, explain="crane")
-    (crane,) = gpt2viz.load_model().tokenizer.encode(" crane")
+    (crane,) = bundled_model().tokenizer.encode(" crane")
     total = at.dataframe[1].value["added (nats)"].sum()
     assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
 

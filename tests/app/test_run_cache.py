@@ -25,6 +25,7 @@ from gpt2viz.app.run_cache import ByteLRUCache
 from gpt2viz.app.views import find, measures, two_runs
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
+from tests.bundled import bundled_model
 
 IDS = (11, 300, 17, 42, 300, 17)
 BASE = RunKey("stories", IDS)
@@ -99,7 +100,7 @@ KEPT: dict[str, Any] = {
 def test_each_run_has_numbers_of_its_own(what: str) -> None:
     """The same text with the mask off, or edited, is another run; asked for again, still its."""
     ask, work_out = KEPT[what]
-    model, seen = gpt2viz.load_model(), []
+    model, seen = bundled_model(), []
     for name, key in {"base": BASE, **OTHERS, "base again": BASE}.items():
         trace = gpt2viz.trace(model, IDS, causal=key.causal, edits=key.edits)
         assert trace.key == key
@@ -119,7 +120,7 @@ def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.Mo
     monkeypatch.setattr(run_cache, "_made", lambda key: ran.append(key) or made(key))
     for key in (BASE, edited, replace(BASE, causal=False)):
         start = replace(key, token_ids=IDS[:4])
-        trace = gpt2viz.trace(gpt2viz.load_model(), IDS[:4], key.causal, edits=key.edits)
+        trace = gpt2viz.trace(bundled_model(), IDS[:4], key.causal, edits=key.edits)
         expected = appraise(trace, 9)
         found = run_cache.choice(start, 9)
         assert found.rank == expected.rank
@@ -128,7 +129,7 @@ def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.Mo
 
 
 def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run_cache.run(replace(BASE, token_ids=(*IDS[:3], 9)))
     run_cache.run(BASE)
     run_cache.run(replace(BASE, token_ids=IDS[:2]))
@@ -182,7 +183,7 @@ def test_an_edited_run_takes_its_means_from_the_run_that_is_kept() -> None:
     mean = replace(BASE, edits=gpt2viz.parse_edits("mean:0.1"))
     trace = run_cache.run(mean)
     assert run_cache.reference("stories").key in run_cache._runs()
-    expected = gpt2viz.trace(gpt2viz.load_model(), IDS, edits=mean.edits)
+    expected = gpt2viz.trace(bundled_model(), IDS, edits=mean.edits)
     np.testing.assert_array_equal(trace.stage("weights", LAST), expected.stage("weights", LAST))
 
 

@@ -33,7 +33,7 @@ from tests.app.pages import (
     pictures,
     plain,
 )
-from tests.bundled import N_HEAD
+from tests.bundled import N_HEAD, bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
@@ -46,7 +46,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 def ids() -> list[int]:
     """The token's id as config.json has it, then the sentence."""
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
-    return [special, *gpt2viz.load_model().tokenizer.encode(TEXT)]
+    return [special, *bundled_model().tokenizer.encode(TEXT)]
 
 
 @pytest.fixture(scope="module")
@@ -292,10 +292,10 @@ def parts(at: Any, name: str) -> list[Any]:
 @each("page", ["attention", "head", "shapes"])
 @each("text", ["A crane ate fish", "<b>x</b> $y$ :red[r] [a](http://b)\n"])
 def test_every_token_is_sent_with_its_id_and_as_nothing_but_text(page: str, text: str) -> None:
-    ids = gpt2viz.load_model().tokenizer.encode(text)
+    ids = bundled_model().tokenizer.encode(text)
     drawn = chips(open_page(page, text=text))
     assert drawn["ids"] == ids
-    written = gpt2viz.trace(gpt2viz.load_model(), text).labels
+    written = gpt2viz.trace(bundled_model(), text).labels
     assert drawn["labels"] == list(written)
     assert (drawn["first"], drawn["part"], drawn["chosen"]) == (0, False, None)
 
@@ -379,7 +379,7 @@ WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
 
 @pytest.fixture(scope="module")
 def split_ids() -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(SPLIT)
+    return bundled_model().tokenizer.encode(SPLIT)
 
 
 @pytest.fixture(scope="module")
@@ -390,7 +390,7 @@ def split_stages(split_ids: list[int]) -> Any:
 @pytest.fixture(scope="module")
 def members(split_ids: list[int]) -> np.ndarray:
     """(W, T), 1 where the token is in the word: found by their bytes."""
-    token_bytes = gpt2viz.load_model().tokenizer.token_bytes
+    token_bytes = bundled_model().tokenizer.token_bytes
     owner = [n for n, word in enumerate(WORDS) for _ in word.replace("·", " ").encode()]
     ends = np.cumsum([len(token_bytes(i)) for i in split_ids])
     word_of = np.array([owner[end - 1] for end in ends])

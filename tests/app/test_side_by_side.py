@@ -29,7 +29,7 @@ from tests.app.pages import (
     plain,
     unpacked,
 )
-from tests.bundled import N_HEAD, N_LAYER
+from tests.bundled import N_HEAD, N_LAYER, bundled_model
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
@@ -38,7 +38,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def runs(*texts: str, causal: bool = True) -> list[Any]:
-    encode = gpt2viz.load_model().tokenizer.encode
+    encode = bundled_model().tokenizer.encode
     return [reference(BUNDLED, encode(text), causal) for text in texts]
 
 
@@ -108,9 +108,9 @@ def test_where_the_word_looks_in_both_texts() -> None:
 def test_nearest_tokens() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     table = at.dataframe[0].value  # before that of what comes next
-    weights = gpt2viz.load_model().network.wte.weight.detach().numpy().astype(np.float64)
+    weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
     rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    names = gpt2viz.load_model().tokenizer
+    names = bundled_model().tokenizer
     for run, position, column in zip(runs(FIRST, AFTER), (1, 6), table.columns, strict=True):
         x = run["residual_out"][3][position]
         cosines = rows @ x / np.linalg.norm(x)
@@ -258,7 +258,7 @@ def test_mask_on_and_off(causal: str) -> None:
 def test_baseline_and_what_if() -> None:
     chosen = {"text": FIRST, "differs": "edits", "layer": "2", "head": "0"}
     at = open_page("side_by_side", **chosen, edits="off:0.3,window:2")
-    model = gpt2viz.load_model()
+    model = bundled_model()
     changed = gpt2viz.trace(model, FIRST, edits=gpt2viz.parse_edits("off:0.3,window:2"))
     a, b, _ = shown(at)
     assert_allclose(a, runs(FIRST)[0]["weights"][2][0], **TOLERANCE)
@@ -357,7 +357,7 @@ MAN = "Man bites dog"
 
 @pytest.fixture(scope="module")
 def run() -> dict[str, np.ndarray]:
-    return reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(MAN), causal=True)
+    return reference(BUNDLED, bundled_model().tokenizer.encode(MAN), causal=True)
 
 
 def strip(**parameters: str) -> dict[str, np.ndarray]:

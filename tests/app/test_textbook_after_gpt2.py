@@ -11,13 +11,13 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, mlp
 from tests.app.chapters import chapter as shown
 from tests.app.chapters import drawn, follows, formula, links, matrix, numbers, said, spelled, visit
 from tests.app.pages import array, figure, open_page, plain
+from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
 
 ODD = [0.123, -4.5, 7.25, 0.5, -0.75, 2, 33.3, 0.001]
@@ -179,7 +179,7 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
 def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> None:
     text = "The cat sat on the mat and the cat"
     at = visit("sinks", text=text, causal=str(causal).lower())
-    ids = list(gpt2viz.load_model().tokenizer.encode(text))
+    ids = list(bundled_model().tokenizer.encode(text))
     weights = np.array(reference(BUNDLED, ids, causal)["weights"])
     on_first = weights[:, :, 1:, 0].mean(axis=-1)
     assert_allclose(matrix(at, "sink_heads"), on_first, atol=1e-4)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import gpt2viz
 from gpt2viz.app.course import progress, questions
 from gpt2viz.app.course.contents import APPENDIX, CHAPTERS
 from gpt2viz.app.course.questions import (
@@ -25,6 +24,7 @@ from gpt2viz.app.course.questions import (
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.chapters import answered, captions, revisit, said
 from tests.app.pages import open_page
+from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
 from tests.textbook.oracle import JOURNEY, SCALED
 
@@ -374,7 +374,7 @@ def test_nothing_that_is_typed_takes_long_or_raises() -> None:
 
 
 def test_a_head_that_looks_at_itself_is_found() -> None:
-    ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
+    ids = bundled_model().tokenizer.encode("A crane ate fish")
     weights = np.array(reference(BUNDLED, ids, True)["weights"])  # (n_layer, nh, T, T)
     itself = np.diagonal(weights, axis1=2, axis2=3)[..., 1:].mean(axis=-1)
     # Every token's largest weight is what is asked for, not the largest mean of all heads.

@@ -26,6 +26,7 @@ from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
 from tests.app.chapters import answered, said
 from tests.app.pages import open_page, plain, sent
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
@@ -54,7 +55,7 @@ def right(at: AppTest) -> int:
 @cache
 def begins(text: str) -> str:
     """The first two tokens that a GPT-2 in NumPy writes on, as the page writes them."""
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     ids = list(tokenizer.encode(text))[:32]
     read = len(ids)
     for _ in range(2):
@@ -188,7 +189,7 @@ def every_line() -> AppTest:
 
 def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
     assert sent(every_line, "line_by_line")["chosen"] == line("variance =")
-    run = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    run = gpt2viz.trace(bundled_model(), TEXT)
     shapes = {str(r.key): str(r.shape) for r in run.tensors if r.layer in (None, 2)}
     assert shapes["weights"] == "(1, 8, 5, 5)"
     shapes["last_logits"] = "(1, 5, 5120)"  # of all tokens
@@ -222,7 +223,7 @@ def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
 
 
 def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
-    of_run = tables.shape_table(gpt2viz.trace(gpt2viz.load_model(), TEXT))
+    of_run = tables.shape_table(gpt2viz.trace(bundled_model(), TEXT))
     links = leads_to(every_line)
     for pair in PAIRS:
         keys = pair.makes or pair.towards

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
@@ -24,6 +23,7 @@ from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
 from tests.app.chapters import drawn, matrix, said, spelled
 from tests.app.pages import array, figure, open_page
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 
@@ -53,7 +53,7 @@ def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     at = chapter("the bank by the river bank")
-    ids = gpt2viz.load_model().tokenizer.encode("the bank by the river bank")
+    ids = bundled_model().tokenizer.encode("the bank by the river bank")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
     numbers = [
         [int(found[1]) for found in re.finditer(r"\((\d+)\)$", "\n".join(frame[name]), re.M)]
@@ -153,7 +153,7 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
 def test_a_training_is_stopped_and_begun_anew(
     one_training: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, model = lesson.training(1), gpt2viz.load_model()
+    job, model = lesson.training(1), bundled_model()
     tell = job.tell
 
     def stop_early(share: float) -> None:
@@ -177,7 +177,7 @@ def test_a_training_is_stopped_and_begun_anew(
 
 
 def test_one_training_at_a_time(one_training: None) -> None:
-    job, model = lesson.training(2), gpt2viz.load_model()
+    job, model = lesson.training(2), bundled_model()
     with lesson._TURN:
         job.go_on(model)
         time.sleep(0.1)
@@ -201,7 +201,7 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert_allclose(array(line["y"]), losses)
     first, last = losses[0], losses[-1]
     assert f"from {first:.2f} to **{last:.2f}** nats" in said(at)
-    n_vocab = gpt2viz.load_model().config.vocab_size
+    n_vocab = bundled_model().config.vocab_size
     assert np.exp(first) > n_vocab  # worse than all tokens alike
     assert f"worse than knowing nothing, which costs ln {n_vocab:,} = {np.log(n_vocab):.2f}." in (
         said(at)

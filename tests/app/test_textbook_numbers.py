@@ -38,7 +38,7 @@ from tests.app.chapters import (
     visit,
 )
 from tests.app.pages import open_page, sent
-from tests.bundled import N_LAYER
+from tests.bundled import N_LAYER, bundled_model
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import read, reference, softmax
 from tests.textbook.oracle import hidden, orders
@@ -388,7 +388,7 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     found = [
         [one.get(f"{key} number", "") for key in ("added", "length", "turned")] for one in marks
     ]
-    ids = gpt2viz.load_model().tokenizer.encode(text)
+    ids = bundled_model().tokenizer.encode(text)
     out = reference(BUNDLED, ids, causal=causal)
     streams = [out["embedding"][query]]
     for n in range(N_LAYER):
@@ -400,7 +400,7 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
         assert float(added) == pytest.approx(gap, abs=0.06 if gap > 9.9 else 0.006)
         cosine = now @ before / size / np.linalg.norm(before)
         assert float(turned.replace("−", "-")) == pytest.approx(cosine, abs=0.006)
-    word = gpt2viz.trace(gpt2viz.load_model(), text).labels[query]
+    word = gpt2viz.trace(bundled_model(), text).labels[query]
     told = [frame["caption"] for frame in frames]
     assert all(caption.startswith(f"“{word}”: ") for caption in told)
     assert told[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
@@ -436,7 +436,7 @@ def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> Non
 
 def test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
-        n = len(gpt2viz.load_model().tokenizer.encode(text))
+        n = len(bundled_model().tokenizer.encode(text))
         told = f"{n - 1} {'lesson' if n == 2 else 'lessons'} from one text"
         assert (told if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
 
@@ -498,7 +498,7 @@ def vocabulary() -> tuple[np.ndarray, list[str]]:
     """The bundled model's table of tokens, and what they are called."""
     _, weights = read(BUNDLED)
     table = weights["wte.weight"].astype(np.float64)
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     return table, [label(tokenizer.token_bytes(n)) for n in range(len(table))]
 
 

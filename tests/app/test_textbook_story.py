@@ -34,6 +34,7 @@ from tests.app.chapters import (
     spelled,
 )
 from tests.app.pages import figure, masks, open_page, sent
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import ACTIVATIONS, read, reference
 from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
@@ -231,7 +232,7 @@ def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
 
 @cache
 def oracle(text: str, causal: bool) -> dict[str, Any]:
-    return reference(BUNDLED, list(gpt2viz.load_model().tokenizer.encode(text)), causal)
+    return reference(BUNDLED, list(bundled_model().tokenizer.encode(text)), causal)
 
 
 def link(at: AppTest, page: str, name: str) -> dict[str, str]:
@@ -252,7 +253,7 @@ def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtes
             assert f"**{weights[query, key]:.3f}**" in told(at)
             there = open_page("head", **{name: asked[name] for name in asked if name != "chapter"})
             assert not there.warning
-            label = gpt2viz.trace(gpt2viz.load_model(), text).labels[query]
+            label = gpt2viz.trace(bundled_model(), text).labels[query]
             assert f"query {label} ({query}), key" in told(there)
             assert_allclose(drawn(there, "stage_weights")["weights"], weights, atol=1e-5)
 
@@ -308,7 +309,7 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
 def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     found, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
     hardest = found["weights"][1][4][2].argmax()
-    id = gpt2viz.load_model().tokenizer.encode(CRANE)[2]
+    id = bundled_model().tokenizer.encode(CRANE)[2]
     number = read(BUNDLED)[1]["wte.weight"][id, 0]
     for name, expected in {
         "crane": f"is the score, **{found['scores'][1][4][2, hardest]:.3f}**",
@@ -380,7 +381,7 @@ JOHN = "When Mary and John went to the garden, John gave the flower to Mary"
 def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     at = open_page("textbook", chapter="why", text=text)
     read = f"{text} {text}" if text == CRANE else text  # nothing comes twice there
-    ids = list(gpt2viz.load_model().tokenizer.encode(read))
+    ids = list(bundled_model().tokenizer.encode(read))
     made = reference(BUNDLED, ids, True)
     layer, head, query, key = hardest(ids, made)
     weight, scores = made["weights"][layer][head, query, key], made["scores"][layer][head, query]
@@ -406,7 +407,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert row[looked] == row.max()
     (off,) = (asked for asked in links(at, "what_if") if "layer" in asked)
     assert off["edits"] == f"off:{other}.{other_head}"
-    without = gpt2viz.trace(gpt2viz.load_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
+    without = gpt2viz.trace(bundled_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
     left = without.stage("weights", layer, head)[query, key]
     assert f"went from {weight:.2f} to **{left:.2f}**" in words
     assert "This is an **induction** circuit" in words

@@ -29,19 +29,18 @@ from tests.numpy_gpt2 import read, reference, softmax
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
 
 
-def test_the_headline_counts_what_was_read_and_measured() -> None:
+def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     at = open_page("training")
     said = "\n".join(block.value for block in (*at.markdown, *at.caption))
     assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(said)
     assert f"measured {len(CURVES)} times" in plain(said)
-
-
-def test_the_losses_drawn_are_the_records() -> None:
-    lines = figure(open_page("training"), "losses")["data"]
     names = ("held_out_loss", "first_half_loss", "second_half_loss")
-    for line, name in zip(lines, names, strict=True):
+    for line, name in zip(figure(at, "losses")["data"], names, strict=True):
         assert_allclose(array(line["x"]), [point["tokens"] for point in CURVES])
         assert_allclose(array(line["y"]), [point[name] for point in CURVES])
+    card = (BUNDLED / "README.md").read_text(encoding="utf-8")
+    written = ["".join(re.findall(r"\w+", markdown.value)) for markdown in at.markdown]
+    assert "".join(re.findall(r"\w+", card)) in written  # its signs are escaped there
 
 
 @each("score", ["previous token", "induction", "first token"])
@@ -53,13 +52,6 @@ def test_the_scores_drawn_are_the_records(score: str) -> None:
             place = drawn["y"].index(f"{layer} · {head}")
             assert_allclose(array(drawn["z"])[place], values)
     assert len(drawn["x"]) == len(set(drawn["x"])) == len(CURVES)
-
-
-def test_the_card_is_shown() -> None:
-    card = (BUNDLED / "README.md").read_text(encoding="utf-8")
-    shown = [markdown.value for markdown in open_page("training").markdown]
-    said = ["".join(re.findall(r"\w+", text)) for text in shown]  # its signs are escaped there
-    assert "".join(re.findall(r"\w+", card)) in said
 
 
 def test_a_model_without_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from tests.app.pages import (
     pictures,
     unpacked,
 )
-from tests.bundled import N_HEAD, N_LAYER, opening
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, opening
 from tests.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -48,7 +48,7 @@ def runs() -> Any:
     theirs = GPT2LMHeadModel.from_pretrained(
         BUNDLED, attn_implementation="eager", dtype=torch.float32
     ).eval()
-    ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(TEXT)])
+    ids = torch.tensor([bundled_model().tokenizer.encode(TEXT)])
     n = ids.shape[1]
     hs = theirs.config.n_embd // theirs.config.n_head
 
@@ -141,7 +141,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     for metric, probabilities in zip(at.metric, (p, q), strict=False):
         token, percent = metric.value.removesuffix(" %").rsplit(" ", 1)
         best = int(probabilities.argmax())
-        written = gpt2viz.load_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
+        written = bundled_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
         assert token == f"“{written}”"
         assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
 
@@ -155,7 +155,7 @@ def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
     expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
     assert_allclose(array(heat["z"]), p.max(axis=-1), rtol=2e-3, atol=2e-4)
-    names = gpt2viz.load_model().tokenizer
+    names = bundled_model().tokenizer
     for row, best in zip(heat["text"], p.argmax(axis=-1), strict=True):
         for shown, token in zip(row, best, strict=True):
             assert shown[:4] == names.token_bytes(int(token)).decode().replace(" ", "·")[:4]
@@ -223,7 +223,7 @@ def test_the_chosen_head_is_what_is_offered() -> None:
 
 def most_changed(edits: str) -> tuple[int, int]:
     """The head whose weights differ most, anywhere, between an edited run and one without."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     runs = [gpt2viz.trace(model, TEXT, edits=parse_edits(one)) for one in ("", edits)]
     weights = [np.stack([run.stage("weights", n)[0] for n in range(N_LAYER)]) for run in runs]
     apart = np.abs(weights[0] - weights[1]).max(axis=(2, 3))
@@ -298,7 +298,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
     )
     assert not notices(at)
     shown = panels(at, "both_sides")
-    model, edits = gpt2viz.load_model(), gpt2viz.parse_edits("patch:residual_in:1:1")
+    model, edits = bundled_model(), gpt2viz.parse_edits("patch:residual_in:1:1")
     run = gpt2viz.trace(model, text, edits=edits, patch_from=other)
     assert_allclose(shown[1], run.stage("weights", 2, 3), **TOLERANCE)
     assert abs(shown[1] - shown[0]).max() > 1e-3

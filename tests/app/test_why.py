@@ -33,7 +33,7 @@ from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, unpacked
-from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, copier, weights
+from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier, weights
 from tests.numpy_gpt2 import reference
 
 LAYER, HEAD = copier()
@@ -42,7 +42,7 @@ COPYING = {"text": CATS, "layer": str(LAYER), "head": str(HEAD), "query": "8", "
 
 def scores(causal: bool = True) -> np.ndarray:
     """(n_layer, nh, T, T), by NumPy alone."""
-    ids = list(gpt2viz.load_model().tokenizer.encode(CATS))
+    ids = list(bundled_model().tokenizer.encode(CATS))
     return np.array(reference(BUNDLED, ids, causal)["scores"])
 
 
@@ -77,7 +77,7 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     from transformers import GPT2LMHeadModel
 
     theirs: Any = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
-    ids = torch.tensor([gpt2viz.load_model().tokenizer.encode(CATS)])
+    ids = torch.tensor([bundled_model().tokenizer.encode(CATS)])
     for edit, left in zip(edits, weights, strict=True):
         assert edit.layer is not None
         assert edit.head is not None
@@ -117,7 +117,7 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
 
 def test_a_head_opens_and_the_way_back_stays() -> None:
     """At its end is a head of layer 0, which reads the embeddings."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     cell, over, last = a_way(model, gpt2viz.trace(model, CATS))
     chosen = {"text": CATS, "layer": str(cell.layer), "head": str(cell.head)}
     chosen |= {"query": str(cell.query), "key": str(cell.key)}
@@ -191,7 +191,7 @@ def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) 
 def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     case = gpt2viz.reason(gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), LAYER, HEAD, 8), 2)
     panel = reason_map(case).matrices[0]
     put: list[Any] = []
@@ -249,7 +249,7 @@ def hold_exported(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
 
 def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("head", see="why", **COPYING, parts="path")
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run = gpt2viz.trace(model, CATS)
     hops = strongest_path(model, run, Step(LAYER, HEAD, 8, 2))
     assert len(hops) > 1
@@ -387,7 +387,7 @@ def test_a_head_is_left_out_of_the_edited_run() -> None:
     ]
     assert links
     assert all("edits=scale%3A0.0%3A2.0%2Cmlp%3A0%2Coff%3A" in link for link in links)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     runs = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", page_text(at))
     for link, left in zip(links, runs, strict=True):
         off = re.search(r"off%3A(\d\.\d)", link)
@@ -414,7 +414,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address, "get", lambda _parameter: False)
     room = {"text": CATS}
     monkeypatch.setattr(address, "parameters", lambda asked: said(room, asked))
-    trace = gpt2viz.trace(gpt2viz.load_model(), CATS)
+    trace = gpt2viz.trace(bundled_model(), CATS)
     measure = weights_measure(trace, trace.labels, LAYER)
     own = one_head(measure, HEAD, "", "")
     here = trace.key
@@ -435,7 +435,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
         parameters.EDITED: False,
     }
     assert way(here, None) is None
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     cut = tuple(tokenizer.encode("🦩"))[:1]  # half a character
     assert way(replace(here, token_ids=cut)) is None
     dog = tuple(tokenizer.encode("The dog"))

@@ -22,6 +22,7 @@ from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import wiring
 from tests.app.cases import each
 from tests.app.pages import figure, heatmaps, open_page, page_text, pictures
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
 CATS = "The cat sat on the mat and the cat sat"
@@ -41,7 +42,7 @@ def named(edge: Edge) -> str:
 
 def test_it_opens_with_the_heads_that_copy() -> None:
     at = open_page("find?find=wiring", text=CATS)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run, found = gpt2viz.trace(model, CATS), gpt2viz.composition(model)
     scores = head_scores(
         gpt2viz.trace(model, probe(model.config.vocab_size, model.config.n_positions))
@@ -74,7 +75,7 @@ def test_it_opens_with_the_heads_that_copy() -> None:
 def test_the_address_says_what_is_drawn() -> None:
     chosen = {"measure": "ratio", "into": "v", "most": "10", "edge": "0.1:3.2:q", "query": "4"}
     at = open_page("find?find=wiring", text=CATS, **chosen)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     found = gpt2viz.composition(model)
     above, edge = wired(found, "ratio", ["v"], 10), found.edge((0, 1), (3, 2), "q")
     assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
@@ -110,7 +111,7 @@ def test_a_click_chooses_the_edge_of_its_name(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_path_is_patched_when_it_is_asked_for() -> None:
     first, second = "A crane ate fish. A crane ate", "A crane ate grass. A crane ate"
-    model = gpt2viz.load_model()
+    model = bundled_model()
     edge = wired(gpt2viz.composition(model)).edges[1]
     asked = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **asked)

@@ -21,6 +21,7 @@ from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, button, canvas, chips, figure, notices, open_page, plain
 from tests.app.pages import said as of_message
+from tests.bundled import bundled_model
 from tests.pictures.samples import heatmaps
 
 #: What choosing a token does, by page and address; "" where it does nothing.
@@ -100,7 +101,7 @@ def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
             (text, "text_area" if there else "text_input")
         ]
     assert at.session_state["_shown"].runs["The run"].token_ids == tuple(
-        gpt2viz.load_model().tokenizer.encode(text)
+        bundled_model().tokenizer.encode(text)
     )
 
 
@@ -169,7 +170,7 @@ def test_why_a_cell_is_masked(
     run: tuple[bool, str], name: str | None, why: str, formula: str
 ) -> None:
     causal, edits = run
-    model = gpt2viz.load_model()
+    model = bundled_model()
     trace = gpt2viz.trace(model, "A crane ate fish", causal=causal, edits=parse_edits(edits))
     labels = [str(n) for n in range(4)]
     panels = [
@@ -287,7 +288,7 @@ def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
 )
 def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int | None) -> None:
     at = open_page(page, layer="1", head="2")
-    record = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish").record(key, layer)
+    record = gpt2viz.trace(bundled_model(), "A crane ate fish").record(key, layer)
     assert record is not None
     marked = [
         block.value.partition(MARK)[2].splitlines()[1] for block in at.code if MARK in block.value

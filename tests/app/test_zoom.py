@@ -38,6 +38,7 @@ from tests.app.pages import (
     said,
     unpacked,
 )
+from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -259,7 +260,7 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
 
 
 SENTENCE = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."
-N = len(gpt2viz.load_model().tokenizer.encode(SENTENCE))
+N = len(bundled_model().tokenizer.encode(SENTENCE))
 #: The whole, the beginning, the end, at most eight tokens, one, and a part of masked cells alone.
 PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,{N}")
 

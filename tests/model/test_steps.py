@@ -33,19 +33,25 @@ def write_steps(folder: Path, called: str = "step") -> None:
         write_checkpoint(folder / f"{called}-{step}", seed=SEEDS[step])
 
 
-@pytest.fixture
-def packed(tmp_path: Path) -> Path:
-    """A model, and its checkpoints packed beside it; the originals are in ``steps`` elsewhere."""
-    folder = tmp_path / "model"
-    write_steps(tmp_path / "run")
-    shutil.copytree(tmp_path / "run" / "step-300", folder)
-    (folder / "steps").mkdir()
-    found = gpt2viz.load_steps(tmp_path / "run")
+@pytest.fixture(scope="module")
+def packed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with checkpoints in ``run``, and in ``model`` the last with the others packed."""
+    both = tmp_path_factory.mktemp("packed")
+    write_steps(both / "run")
+    shutil.copytree(both / "run" / "step-300", both / "model")
+    (both / "model" / "steps").mkdir()
+    originals = gpt2viz.load_steps(both / "run")
     for step in (2, 10):
-        weights = dict(found[step].network.named_parameters())
-        write_packed(weights, folder / "steps" / f"step-{step}.safetensors")
-    (folder / "steps" / "steps.json").write_text('{"model": 300}', encoding="utf-8")
-    return folder
+        weights = dict(originals[step].network.named_parameters())
+        write_packed(weights, both / "model" / "steps" / f"step-{step}.safetensors")
+    (both / "model" / "steps" / "steps.json").write_text('{"model": 300}', encoding="utf-8")
+    return both
+
+
+@pytest.fixture
+def packed(packed_once: Path, tmp_path: Path) -> Path:
+    """The test's own model with packed checkpoints, to spoil; the originals are in ``../run``."""
+    return Path(shutil.copytree(packed_once, tmp_path / "both")) / "model"
 
 
 @pytest.mark.parametrize("called", ["step", "checkpoint"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gpt2viz
 from gpt2viz.run.session import Session, open_session, read_session, run_of, session_of
+from tests.bundled import bundled_model
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,39}", fullmatch=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
@@ -55,7 +56,7 @@ def session(trace: gpt2viz.Trace) -> Session:
 
 
 def test_a_run_with_edits_comes_back_on_what_if() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     edits = gpt2viz.parse_edits("off:1.3,window:2")
     trace = gpt2viz.trace(model, "A crane ate fish", edits=edits)
     found = session(trace)
@@ -66,7 +67,7 @@ def test_a_run_with_edits_comes_back_on_what_if() -> None:
 
 
 def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     ids = [model.tokenizer.encode(letter)[0] for letter in "fish"]  # "fish" is fewer tokens
     assert len(model.tokenizer.encode("fish")) < 4
     with pytest.raises(gpt2viz.ExportError, match="tokens that its text isn't cut into has no"):

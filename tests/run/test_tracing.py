@@ -20,6 +20,7 @@ from gpt2viz.model import tuning
 from gpt2viz.run.derived import Last
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.stages import STAGE, STAGES, axis_sizes, graph_of
+from tests.bundled import bundled_model
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -63,7 +64,7 @@ def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) ->
     assert repr(gpt2viz.trace(tiny, [1])).startswith("Trace of 1 token through")
     assert repr(tiny).startswith("Model(name='tiny', config=GPT2Config(vocab_size=420,")
     assert len(repr(tiny)) < 600
-    long = gpt2viz.trace(gpt2viz.load_model(), [7] * 256)
+    long = gpt2viz.trace(bundled_model(), [7] * 256)
     assert len(repr(long)) < 1000
     assert repr(long).endswith(" … and 196 more")
 

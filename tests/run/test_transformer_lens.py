@@ -18,6 +18,7 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.stages import STAGE, TRANSFORMER_LENS
 from tests.analysis.test_transformer_lens import wave
+from tests.bundled import bundled_model
 
 IDS = [3, 1, 4, 1, 5]
 THEIRS: dict[str, list[float]] = {
@@ -51,7 +52,7 @@ def model() -> gpt2viz.Model:
         for name, weight in network.named_parameters():
             around = 1.0 if re.search(r"ln_\w+\.weight", name) else 0.0
             weight.copy_(around + 0.6 * wave(name, *weight.shape))
-    return gpt2viz.Model("by formula", config, network, gpt2viz.load_model().tokenizer)
+    return gpt2viz.Model("by formula", config, network, bundled_model().tokenizer)
 
 
 @pytest.mark.parametrize("explicit", [True, False])

@@ -13,7 +13,7 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, heads, mlp, residual
 from gpt2viz.textbook.residual import lane_gradients
-from tests.bundled import CRANE, N_LAYER
+from tests.bundled import CRANE, N_LAYER, bundled_model
 from tests.numpy_gpt2 import read, reference
 from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, softmax
 
@@ -242,7 +242,7 @@ def test_heads_that_cannot_share_are_refused() -> None:
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("position", [0, 3])
 def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     trace = gpt2viz.trace(model, CRANE, causal=causal)
     ids = list(trace.token_ids)
     out, (_, w) = reference(BUNDLED, ids, causal=causal), read(BUNDLED)
@@ -271,6 +271,6 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
 
 
 def test_a_token_that_is_not_there_is_refused() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     with pytest.raises(IndexError):
         residual.stops(model, gpt2viz.trace(model, "A crane"), 99)

@@ -23,6 +23,7 @@ from gpt2viz.textbook import eighty_lines, gaps
 from gpt2viz.textbook.expressions import ExpressionError
 from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Verdict
 from gpt2viz.textbook.operations import MOST_BYTES, joint
+from tests.bundled import bundled_model as model
 from tests.numpy_gpt2 import reference
 from tests.textbook.allocator import peak_bytes
 
@@ -69,11 +70,6 @@ WRONG = [
     ("mask", "scaled.masked_fill(tril(ones(5, 5)) == 0, -inf)", FOLLOW),
     ("merge", "heads.transpose(1, 2).reshape(1, 5, C)", FOLLOW),
 ]
-
-
-@cache
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
 
 
 @cache

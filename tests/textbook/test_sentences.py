@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, embeddings, mlp, residual
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import drawn, normal
+from tests.bundled import bundled_model
 from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
 
 X = np.array(attention.SENTENCE_X, np.float64)
@@ -31,7 +31,7 @@ def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
     seen = torch.zeros(1, 1, n, n)
     if causal:
         seen = seen.masked_fill(torch.ones(n, n).triu(1).bool(), torch.finfo().min)
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     ids = [tokenizer.encode(word) for word in words]
     assert all(len(found) == 1 for found in ids)
     with torch.inference_mode():

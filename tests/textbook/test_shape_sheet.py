@@ -8,11 +8,12 @@ import pytest
 
 import gpt2viz
 from gpt2viz.textbook import sizes
+from tests.bundled import bundled_model
 
 
 @pytest.mark.parametrize("text", ["A", "A crane ate fish"])
 def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run = gpt2viz.trace(model, text)
     page = sizes.shape_sheet(model.config, "<stories>", len(run.token_ids))
     cells = [re.findall(r"<td>(.*?)</td>", line) for line in page.splitlines()]

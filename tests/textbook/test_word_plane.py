@@ -7,9 +7,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import embeddings
+from tests.bundled import bundled_model
 from tests.numpy_gpt2 import read
 
 
@@ -70,7 +70,7 @@ def test_a_sum_is_the_first_less_the_second_and_the_third() -> None:
 
 
 def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     _, weights = read(BUNDLED)
     assert_allclose(embeddings.table_of(model), weights["wte.weight"], atol=1e-6)
     id = embeddings.token_of("king", model.tokenizer)
