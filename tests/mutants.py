@@ -7,7 +7,7 @@
 A function that returns numbers, alone or as fields of a value, is a mutant: they become 1 % too
 large, an integer one too many, a truth its opposite. Nothing of its source is quoted, so the code
 can be rewritten. One of its room's tests must notice: first those of its module
-(``run/stages.py``: ``tests/run/test_stages.py``) are run and those that name it, then the others.
+(``run/edits.py``: ``tests/run/test_edits.py``) are run and those that name it, then the others.
 
 Every invariant (rows sum to 1, zeros above the diagonal) also holds for a wrong scale; that tests
 compare with independent oracles is what this shows.
