@@ -346,5 +346,5 @@ def test_pieces_come_from_the_clean_run_or_go_into_it(pair: Any) -> None:
         runs = patching.paired_runs(
             model, CLEAN, CORRUPTED, ANSWER, direction, "probability", True, (), None
         )
-        ids = [list(run.token_ids) for run in (runs.source, runs.into)]
-        assert ids == ([CLEAN, CORRUPTED] if direction == "denoise" else [CORRUPTED, CLEAN])
+        assert {id(runs.source), id(runs.into)} == {id(runs.clean), id(runs.corrupted)}
+        assert list(runs.source.token_ids) == (CLEAN if direction == "denoise" else CORRUPTED)
