@@ -52,6 +52,6 @@ def first_not_finite(trace: Trace) -> NotFinite | None:
 
 def _in_order(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
     for _, stage, layer in module_names(trace.config.n_layer, trace.graph):
-        if stage.kept and stage.masked != "−∞":
+        if stage.keep and stage.masked != "−∞":
             yield stage.label, layer, trace.stage(stage.key, layer)
     yield "Probabilities of the next token", None, trace.next_token_probabilities

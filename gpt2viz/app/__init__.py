@@ -1,4 +1,4 @@
-"""What stands on the pages: frame, components, views, course, caches, the address.
+"""The pages of the app: frame, components, views, course, caches, the address.
 
 The process of the app is its own, however it was started: tuned before any page loads torch.
 """

@@ -1,4 +1,4 @@
-"""What is on screen is in the address: reload it or send it, and the same view comes back.
+"""The address holds what is on screen: reload it or send it, and the same view comes back.
 
 Every widget that chooses what is seen is made with one of the functions below, which return the
 widget's ``key`` and the callback that writes its value to the address:

@@ -68,15 +68,15 @@ def tokens_read(model_name: str) -> Mapping[int, int]:
     """Tokens that the model had read at each step, where a record says so."""
     config = run_cache.load(model_name).config
     folder = run_cache.model_folders()[model_name]
-    found: dict[int, int] = {}
-    for place in (folder, folder / "steps"):
+    tokens: dict[int, int] = {}
+    for source in (folder, folder / "steps"):
         try:
-            record = read_record(place, config.n_layer, config.n_head)
+            record = read_record(source, config.n_layer, config.n_head)
         except gpt2viz.CheckpointError:
             continue
         if record is not None:
-            found |= dict(zip(record.steps, map(int, record.tokens), strict=False))
-    return found
+            tokens |= dict(zip(record.steps, map(int, record.tokens), strict=False))
+    return tokens
 
 
 def _summary(trace: Trace, lens: LogitLens) -> CheckpointRun:
@@ -133,16 +133,16 @@ def habits(model_name: str, nearest: int) -> dict[int, Measured]:
 
     The last step is always there: the others are held against it.
     """
-    found: dict[int, Measured] = {}
+    by_step: dict[int, Measured] = {}
     end = monotonic() + PATIENCE
     order = sorted(steps(model_name), key=lambda step: abs(step - nearest))
     for step in (max(order), *order):
-        if step in (done := _habits(model_name)) or not found or monotonic() < end:
+        if step in (done := _habits(model_name)) or not by_step or monotonic() < end:
             if step not in done:
                 done[step] = measured(_model(model_name, step))
             if (here := done[step]) is not None:
-                found[step] = here
-    return found
+                by_step[step] = here
+    return by_step
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -154,9 +154,9 @@ def _model(model_name: str, step: int) -> gpt2viz.Model:
     folder = run_cache.model_folders()[model_name]
     if (shared := preload.find(model_name, folder, step)) is not None:
         return shared
-    found = steps(model_name)
+    checkpoints = steps(model_name)
     size = run_cache.load(model_name).nbytes
-    return run_cache.load_as((model_name, step), size, lambda: found[step])
+    return run_cache.load_as((model_name, step), size, lambda: checkpoints[step])
 
 
 @st.cache_resource

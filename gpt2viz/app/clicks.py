@@ -25,9 +25,9 @@ class Cell(NamedTuple):
     column: int
 
     @classmethod
-    def sent(cls, found: Mapping[str, Any]) -> Self:
+    def sent(cls, message: Mapping[str, Any]) -> Self:
         """The cell that the browser has sent."""
-        return cls(str(found["panel"]), int(found["row"]), int(found["column"]))
+        return cls(str(message["panel"]), int(message["row"]), int(message["column"]))
 
 
 class Dragged(NamedTuple):
@@ -40,7 +40,7 @@ class Dragged(NamedTuple):
 
 @dataclass(frozen=True)
 class Drag:
-    """What a drag over a picture does on the server: ``choose`` a part.
+    """The server's response to a drag over a picture: ``choose`` a part.
 
     Where it is told what is ``shown`` of the text, the browser does the same by itself.
     """
@@ -79,8 +79,8 @@ def answers(
 
 def open_head(layer: int, head: int) -> NoReturn:
     """Go to the page that shows a head from inside, with all else that is chosen."""
-    wanted = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
-    st.switch_page(pages.HEAD.path, query_params=wanted)
+    query_params = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
+    st.switch_page(pages.HEAD.path, query_params=query_params)
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:

@@ -16,7 +16,7 @@ _LEAST = np.float32(0.05)
 
 
 class _Words(NamedTuple):
-    """How numbers of one kind are told: what a query does to the keys that follow, and why it is
+    """The words for numbers of one kind: what a query does to the keys that follow, and why it is
     this query where none is chosen."""
 
     takes: str
@@ -51,7 +51,7 @@ def describe_head(
     makes what is written of a token's label: Markdown, or a plain text.
     """
     noun = "token" if shown.rows.positions is None else "word"
-    said, why = _WORDS.get(shown.name, _WEIGHTS), ""
+    words, why = _WORDS.get(shown.name, _WEIGHTS), ""
     row = None if query is None else shown.rows.row_at(query)
     if row is None:
         hardest = _hardest(shown.values)
@@ -60,11 +60,11 @@ def describe_head(
             if len(hardest) == 1:
                 return f"a single {noun} can look only at itself."
             return f"every {noun} looks only at itself and at the first."
-        why = f": of its rows the one with {said.why.format(noun)}"
+        why = f": of its rows the one with {words.why.format(noun)}"
     name = _named(shown.rows, row, write)
     if np.isnan(shown.values[row]).any():
         return f"the weights of {name} are NaN, not numbers."
-    takes = said.takes.format(noun)
+    takes = words.takes.format(noun)
     at = _looked_at(shown, row, write)
     if not at:
         return f"{name} {takes} nothing: its whole weight is on the first."
@@ -78,8 +78,8 @@ def _hardest(values: np.ndarray) -> np.ndarray:
     others = values.copy()
     others[:, 0] = 0
     np.fill_diagonal(others, 0)
-    found: np.ndarray = others.max(axis=1)
-    return found
+    hardest: np.ndarray = others.max(axis=1)
+    return hardest
 
 
 def _looked_at(panel: Panel, row: int, write: Callable[[str], str]) -> str:
@@ -95,11 +95,11 @@ def _looked_at(panel: Panel, row: int, write: Callable[[str], str]) -> str:
 def token_names(trace: Trace) -> list[str]:
     """The tokens' names in such a sentence, as plain texts."""
     axis = Axis("query", trace.labels)
-    return [_named(axis, place, str) for place in range(len(trace.labels))]
+    return [_named(axis, position, str) for position in range(len(trace.labels))]
 
 
 def _named(axis: Axis, row: int, write: Callable[[str], str]) -> str:
     """A token's label, with its place where others have the same."""
     text = axis.labels[row]
-    place = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
-    return f"{write(text)}{place}"
+    suffix = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
+    return f"{write(text)}{suffix}"

@@ -37,7 +37,7 @@ def begin() -> None:
     """
     with _TURN:
         # By its name: where this file is loaded anew, as it is edited, the old thread goes on.
-        if any(one.name == _THREAD for one in threading.enumerate()):
+        if any(thread.name == _THREAD for thread in threading.enumerate()):
             return
         gc.collect()
         gc.freeze()
@@ -75,7 +75,7 @@ class Sweeper:
 
 def _made() -> int:
     """A number that grows while objects are made: how often Python looked through some of them."""
-    return sum(one["collections"] for one in gc.get_stats())
+    return sum(generation["collections"] for generation in gc.get_stats())
 
 
 def _look_for_ever() -> None:

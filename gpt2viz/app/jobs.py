@@ -60,7 +60,7 @@ class Job(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether more is to come."""
+        """True if more is to come."""
         return not self._still.is_set()
 
     @property

@@ -36,7 +36,7 @@ _CONFIG = {"displayModeBar": False}
 
 @dataclass(frozen=True)
 class Entry:
-    """What the page shows under one name: a picture, a table or both.
+    """A picture, a table or both, which the page shows under one name.
 
     ``packed`` is the picture with numbers of its own: those of a run must not stay for its sake,
     and most are never asked for. So is ``frame`` what makes a table that isn't drawn yet. One that
@@ -54,8 +54,8 @@ class Entry:
         """The picture, unpacked."""
         if self.packed is None:
             return None
-        found: Picture = pickle.loads(self.packed)  # noqa: S301 (packed here)
-        return found
+        picture: Picture = pickle.loads(self.packed)  # noqa: S301 (packed here)
+        return picture
 
     @property
     def table(self) -> pd.DataFrame | None:
@@ -69,25 +69,25 @@ class Entry:
 
 
 @dataclass
-class Shown:
-    """What the open page shows by now, by what it says of it, and the runs behind it."""
+class PageOutputs:
+    """The outputs of the open page so far, by what it says of them, and the runs behind it."""
 
     page: str
-    arrived: bool = True  # whether another page was open before
+    arrived: bool = True  # True if another page was open before
     runs: dict[str, RunKey] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
 
     @property
     def pictures(self) -> dict[str, Picture]:
         """The pictures, by name."""
-        found = ((name, entry.picture) for name, entry in self.entries.items())
-        return {name: picture for name, picture in found if picture is not None}
+        pictures = ((name, entry.picture) for name, entry in self.entries.items())
+        return {name: picture for name, picture in pictures if picture is not None}
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The tables, by name."""
-        found = ((name, entry.table) for name, entry in self.entries.items())
-        return {name: table for name, table in found if table is not None}
+        tables = ((name, entry.table) for name, entry in self.entries.items())
+        return {name: table for name, table in tables if table is not None}
 
     def traces(self) -> dict[str, Trace]:
         """The runs, from the cache or made again: a visitor's page holds on to none of them."""
@@ -96,27 +96,27 @@ class Shown:
 
 def begin(page: str) -> None:
     """Forget the page of before. For the frame, which opens every page."""
-    before: Shown | None = st.session_state.get("_shown")
-    st.session_state["_shown"] = Shown(page, arrived=before is None or before.page != page)
+    before: PageOutputs | None = st.session_state.get("_shown")
+    st.session_state["_shown"] = PageOutputs(page, arrived=before is None or before.page != page)
 
 
-def so_far() -> Shown:
-    """What the page shows by now; what comes later isn't in it."""
-    found = shown()
-    return replace(found, runs=dict(found.runs), entries=dict(found.entries))
+def snapshot() -> PageOutputs:
+    """A copy of the page's outputs; what comes later isn't in it."""
+    outputs = shown()
+    return replace(outputs, runs=dict(outputs.runs), entries=dict(outputs.entries))
 
 
-def back_to(before: Shown) -> None:
+def restore(before: PageOutputs) -> None:
     """Forget what the page showed since; both stay as they are."""
     st.session_state["_shown"] = replace(
         before, runs=dict(before.runs), entries=dict(before.entries)
     )
 
 
-def shown() -> Shown:
-    """What the page shows; all of it once its script has run to the end."""
-    found: Shown = st.session_state["_shown"]
-    return found
+def shown() -> PageOutputs:
+    """The page's outputs; all of them once its script has run to the end."""
+    outputs: PageOutputs = st.session_state["_shown"]
+    return outputs
 
 
 def run(name: str, trace: Trace) -> None:
@@ -129,14 +129,14 @@ def picture(
     colors: Palette,
     *,
     key: str,
-    place: Any = st,
+    slot: Any = st,
     made_by: Sequence[Made] = (),
     of_run: bool = True,
     choose: Callable[[Cell], None] | None = None,
     drag: Callable[[Dragged], None] | None = None,
     then: Callable[[Cell], None] | None = None,
 ) -> None:
-    """Draw a picture in the container ``place`` if it is given: matrices on a canvas, bars and
+    """Draw a picture in the container ``slot`` if it is given: matrices on a canvas, bars and
     curves by Plotly.
 
     Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
@@ -151,12 +151,12 @@ def picture(
     Those who can't see it hear what it is (``Picture.what``), what stands out in its numbers and,
     where it is ``of_run``, what was read.
     """
-    said = remember(drawn, of_run)
-    with nullcontext() if place is st else place:
+    alt_text = remember(drawn, of_run)
+    with nullcontext() if slot is st else slot:
         if isinstance(drawn, Matrices):
             tiles.draw(
                 drawn,
-                said,
+                alt_text,
                 colors,
                 key=key,
                 choose=choose,
@@ -165,27 +165,27 @@ def picture(
                 of_page=shown().runs.get(OF_PAGE),
             )
         elif isinstance(drawn, Lens):
-            _lens(drawn, said, colors, key)
+            _lens(drawn, alt_text, colors, key)
         elif isinstance(drawn, Wiring) and choose:
             picked = partial(_picked, key, choose)
-            _chart(render(drawn, colors), key, said, on_select=picked, selection_mode="points")
+            _chart(render(drawn, colors), key, alt_text, on_select=picked, selection_mode="points")
         else:
-            _chart(render(drawn, colors), key, said)
+            _chart(render(drawn, colors), key, alt_text)
     if made_by:
-        code(*made_by, of=[drawn.what], place=place)
+        code(*made_by, of=[drawn.what], slot=slot)
 
 
-def _lens(drawn: Lens, said: str, colors: Palette, key: str) -> None:
+def _lens(drawn: Lens, alt_text: str, colors: Palette, key: str) -> None:
     """The matrix of a lens on the canvas, and its curves beside it on the same rows."""
     n_columns = drawn.panel.values.shape[1]
     matrix, curves = st.columns([n_columns + 2, 4])  # few columns need less room
     with matrix:
-        tiles.draw(drawn.tokens, said, colors, key=key)
+        tiles.draw(drawn.tokens, alt_text, colors, key=key)
     with curves:
         _chart(draw_curves(drawn, colors), f"{key}_curves", f"{drawn.what}: {RANK}, {ENTROPY}.")
 
 
-def _chart(figure: Figure, key: str, said: str, **answers: Any) -> None:
+def _chart(figure: Figure, key: str, alt_text: str, **answers: Any) -> None:
     """Draw a figure of Plotly's, without its zoom: it would leave a part that no title names.
 
     ``answers`` is what ``st.plotly_chart`` takes to answer a click.
@@ -193,7 +193,7 @@ def _chart(figure: Figure, key: str, said: str, **answers: Any) -> None:
     for name in figure.layout:
         if name.startswith(("xaxis", "yaxis")):
             figure.layout[name].fixedrange = True
-    st.plotly_chart(figure, config=_CONFIG, key=key, alt=said, **answers)
+    st.plotly_chart(figure, config=_CONFIG, key=key, alt=alt_text, **answers)
 
 
 def _picked(key: str, choose: Callable[[Cell], None]) -> None:
@@ -221,19 +221,19 @@ def _read() -> str:
     if not lengths:
         return ""
     longest = pluralize(lengths[-1], "tokens")
-    said = f"Sentence of {longest}"
+    sentence = f"Sentence of {longest}"
     if len(lengths) > 1:
-        said = f"Sentences of {' and '.join([*map(str, lengths[:-1]), longest])}"
+        sentence = f"Sentences of {' and '.join([*map(str, lengths[:-1]), longest])}"
     if len(masks) > 1:  # the picture's own words say which
-        return f"{said}."
-    return f"{said}, causal mask {'on' if True in masks else 'off'}."
+        return f"{sentence}."
+    return f"{sentence}, causal mask {'on' if True in masks else 'off'}."
 
 
-def code(*made_by: Made, of: Sequence[str], place: Any = st) -> None:
+def code(*made_by: Made, of: Sequence[str], slot: Any = st) -> None:
     """The code that made the numbers of the pictures ``of``, on demand."""
     entries = shown().entries
     entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})
-    with place.popover("Code", icon=":material/code:", type="tertiary", width="content"):
+    with slot.popover("Code", icon=":material/code:", type="tertiary", width="content"):
         source_code.listing(*made_by)
 
 
@@ -241,7 +241,7 @@ def table(
     frame: pd.DataFrame | Mapping[str, Any],
     name: str,
     *,
-    place: Any = st,
+    slot: Any = st,
     hide_index: bool | None = True,
     **options: Any,
 ) -> Any:
@@ -250,7 +250,7 @@ def table(
     ``name`` says in a line what is in it, for the name of the file if it is saved.
     """
     _add(name, frame=pd.DataFrame(frame))
-    return place.dataframe(frame, hide_index=hide_index, **options)
+    return slot.dataframe(frame, hide_index=hide_index, **options)
 
 
 def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]]) -> None:

@@ -32,7 +32,7 @@ class Page:
 
     @property
     def name(self) -> str:
-        """How files and tests call it: "side_by_side"."""
+        """Its name in files and tests: "side_by_side"."""
         return name_of(self.title)
 
     @property
@@ -47,7 +47,7 @@ class Page:
 
     @property
     def asks(self) -> dict[str, str]:
-        """What its address needs to hold besides."""
+        """Further parameters that its address needs."""
         return {}
 
 
@@ -64,12 +64,12 @@ class AddedPage(Page):
 
     @property
     def asks(self) -> dict[str, str]:
-        """Which of those that were added."""
+        """The parameter that names the added page."""
         return {ADDED.name: self.plugin.name}
 
 
 def name_of(title: str) -> str:
-    """What a page of that title is called in files and addresses."""
+    """The name of a page of that title in files and addresses."""
     return title.lower().replace(" ", "_")
 
 
@@ -181,18 +181,18 @@ def added() -> tuple[AddedPage, ...]:
 
     One of a name that is taken is left out, and stderr says so.
     """
-    found: dict[str, AddedPage] = {}
-    for one in plugins.plugins(plugins.PAGES):
-        title = one.name.replace("_", " ").capitalize()
+    by_name: dict[str, AddedPage] = {}
+    for entry in plugins.plugins(plugins.PAGES):
+        title = entry.name.replace("_", " ").capitalize()
         name = name_of(title)
-        if name in found or any(name == page.name for page in (*PAGES, ADDED)):
-            whose = found[name].plugin.by if name in found else "gpt2viz"
+        if name in by_name or any(name == page.name for page in (*PAGES, ADDED)):
+            owner = by_name[name].plugin.by if name in by_name else "gpt2viz"
             plugins.warn(
-                PluginError(f"The page {one.name!r} of {one.by} is left out: {whose} has one.")
+                PluginError(f"The page {entry.name!r} of {entry.by} is left out: {owner} has one.")
             )
         else:
-            found[name] = AddedPage(title, what=f"a page of {one.by}", plugin=one)
-    return tuple(found.values())
+            by_name[name] = AddedPage(title, what=f"a page of {entry.by}", plugin=entry)
+    return tuple(by_name.values())
 
 
 def called(title: str) -> Page | None:

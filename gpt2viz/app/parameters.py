@@ -73,15 +73,15 @@ class ListParam(Parameter):
 
 
 def move_place(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """A token's place."""
-    place = to(int(raw))
-    return "" if place is None else str(place)
+    """A token's position."""
+    position = to(int(raw))
+    return "" if position is None else str(position)
 
 
 def move_places(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Places with commas between."""
-    places = (to(int(n)) for n in raw.split(","))
-    return ",".join(str(place) for place in places if place is not None)
+    """Positions with commas between."""
+    positions = (to(int(n)) for n in raw.split(","))
+    return ",".join(str(position) for position in positions if position is not None)
 
 
 def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
@@ -102,17 +102,17 @@ def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:
 def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
     """The ends of two ranges; of tokens that are gone, what is left of them."""
     ends = [int(n) for n in raw.split(",")]
-    found: list[int] = []
+    new_ends: list[int] = []
     for start, stop in zip(ends[::2], ends[1::2], strict=True):
-        left = [place for n in range(start, stop) if (place := to(n)) is not None]
+        left = [position for n in range(start, stop) if (position := to(n)) is not None]
         if not left:
             return ""
-        found += [left[0], left[-1] + 1]
-    return ",".join(map(str, found))
+        new_ends += [left[0], left[-1] + 1]
+    return ",".join(map(str, new_ends))
 
 
 def move_token_of_pattern(raw: str, to: To, everything: Mapping[str, str]) -> str:
-    """A column is a token's place; the other patterns' numbers count or measure."""
+    """A column is a token's position; the other patterns' numbers count or measure."""
     return move_place(raw, to, everything) if everything.get("pattern") == "column" else raw
 
 

@@ -32,7 +32,7 @@ def button(
 def _draw(
     label: str, body: Callable[[], object], key: str, icon: str | None, help: str | None
 ) -> None:
-    place = st.popover(
+    popover = st.popover(
         label,
         icon=icon and f":material/{icon}:",
         type="tertiary",
@@ -41,8 +41,8 @@ def _draw(
         on_change="rerun",
     )
     with_page = st.session_state.pop(_with_page(key), False)
-    if place.open:
-        with place, st.container(key=f"{key}_body"):
+    if popover.open:
+        with popover, st.container(key=f"{key}_body"):
             if with_page:
                 st.caption("Ready once the page is drawn.")
                 browser.run_again(key=f"{key}_again")

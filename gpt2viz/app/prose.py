@@ -1,4 +1,4 @@
-"""What the pages say, in Markdown: the first use of each of the glossary's words is a link there.
+"""The pages' text, in Markdown: the first use of each of the glossary's words is a link there.
 
 Every caption and explanation is written with ``markdown`` or ``caption``; an alert says
 ``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and what is quoted
@@ -36,7 +36,7 @@ _FOUND = re.compile(
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 #: What is chosen on the glossary's own page.
-_OF_GLOSSARY = {one.name for one in parameters.PARAMETERS if one.on == (pages.GLOSSARY,)}
+_OF_GLOSSARY = {p.name for p in parameters.PARAMETERS if p.on == (pages.GLOSSARY,)}
 
 
 def begin() -> None:
@@ -44,24 +44,24 @@ def begin() -> None:
     st.session_state["_linked"] = set()
 
 
-def so_far() -> frozenset[str]:
-    """Which words were linked by now."""
+def snapshot() -> frozenset[str]:
+    """The words that were linked so far."""
     return frozenset(st.session_state["_linked"])
 
 
-def back_to(linked: frozenset[str]) -> None:
-    """Forget which words were linked since."""
+def restore(linked: frozenset[str]) -> None:
+    """Take only these words as linked."""
     st.session_state["_linked"] = set(linked)
 
 
-def markdown(text: str, *, place: Any = st, **options: Any) -> None:
-    """``st.markdown``, into the container ``place`` if it is given, with links to words."""
-    place.markdown(linked(text), **options)
+def markdown(text: str, *, slot: Any = st, **options: Any) -> None:
+    """``st.markdown``, into the container ``slot`` if it is given, with links to words."""
+    slot.markdown(linked(text), **options)
 
 
-def caption(text: str, *, place: Any = st, **options: Any) -> None:
-    """``st.caption``, into the container ``place`` if it is given, with links to words."""
-    place.caption(linked(text), **options)
+def caption(text: str, *, slot: Any = st, **options: Any) -> None:
+    """``st.caption``, into the container ``slot`` if it is given, with links to words."""
+    slot.caption(linked(text), **options)
 
 
 def linked(text: str) -> str:
@@ -70,7 +70,7 @@ def linked(text: str) -> str:
 
 
 def tip(text: str) -> str:
-    """What a widget says when it is pointed at (its ``help``), with a link at each word.
+    """A widget's tip (its ``help``), with a link at each word.
 
     Whatever the page has linked: a tip is read by itself. It stays open under the pointer, but
     can't be reached by keyboard; by keyboard the glossary is in the menu, under *Words*.
@@ -92,14 +92,14 @@ def _link_first_uses(text: str, done: set[str]) -> str:
 
 @lru_cache(maxsize=1000)
 def _parted(text: str) -> tuple[tuple[str, str], ...]:
-    """What stands before each of the words, and the word; the last part has none.
+    """The text before each of the words, and the word; the last part has none.
 
     Most of what a page says is the same each time, and to look for the words takes long.
     """
-    found = [one for one in _FOUND.finditer(text) if one["word"]]
-    ends = [0, *(one.end() for one in found)]
-    before = (text[end : one.start()] for end, one in zip(ends, found, strict=False))
-    words = (one["word"] for one in found)
+    matches = [match for match in _FOUND.finditer(text) if match["word"]]
+    ends = [0, *(match.end() for match in matches)]
+    before = (text[end : match.start()] for end, match in zip(ends, matches, strict=False))
+    words = (match["word"] for match in matches)
     return (*zip(before, words, strict=True), (text[ends[-1] :], ""))
 
 
@@ -109,20 +109,20 @@ def link(term: Term, shown: str) -> str:
     The link carries what is chosen, so that the way back from the glossary leads to the same view.
     """
     query = _spelled(((parameters.TERM.name, term.key),))
-    if chosen := tuple(one for one in address.parameters().items() if one[0] not in _OF_GLOSSARY):
+    if chosen := tuple((k, v) for k, v in address.parameters().items() if k not in _OF_GLOSSARY):
         query += f"&{_spelled(chosen)}"
     meaning = term.meaning.replace('"', "”")
     return f'[{shown}]({pages.GLOSSARY.address}?{query} "{meaning}")'
 
 
 @lru_cache(maxsize=128)
-def _spelled(asked: tuple[tuple[str, str], ...]) -> str:
+def _spelled(pairs: tuple[tuple[str, str], ...]) -> str:
     """Parameters as an address has them: every link of a page repeats the same."""
-    return urlencode(asked, quote_via=quote, safe="")
+    return urlencode(pairs, quote_via=quote, safe="")
 
 
-def plugin_errors(*said: str) -> None:
+def plugin_errors(*messages: str) -> None:
     """One warning with each sentence once; nothing where there is none."""
-    if said:
-        told = "\n\n".join(map(literal, dict.fromkeys(said)))
-        st.warning(told, icon=":material/extension_off:")
+    if messages:
+        warning = "\n\n".join(map(literal, dict.fromkeys(messages)))
+        st.warning(warning, icon=":material/extension_off:")

@@ -58,15 +58,15 @@ class RenderQueue:
     def _go_on(self) -> None:
         """Let begin who may."""
         late = self._now() - self._longest
-        for one in [one for one, began in self._began.items() if began <= late]:
-            self._end(one)
+        for event in [event for event, began in self._began.items() if began <= late]:
+            self._end(event)
         while self._free and self._waiting:
             self._free -= 1
-            self._began[one := self._waiting.popleft()] = self._now()
-            one.set()
+            self._began[event := self._waiting.popleft()] = self._now()
+            event.set()
 
-    def _end(self, one: threading.Event) -> None:
-        if self._began.pop(one, None) is not None:
+    def _end(self, event: threading.Event) -> None:
+        if self._began.pop(event, None) is not None:
             self._free += 1
 
 

@@ -77,13 +77,13 @@ class ByteLRUCache(Generic[Value]):
         return value
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether the value of ``key`` is kept; asking doesn't count as a use."""
+        """True if the value of ``key`` is cached; asking doesn't count as a use."""
         return key in self._values
 
-    def find(self, wanted: Callable[[Any], bool]) -> Value | None:
-        """A value whose key is wanted, the one used last; None where none is kept."""
+    def find(self, matches: Callable[[Any], bool]) -> Value | None:
+        """The value used last of those whose key ``matches``; None where none does."""
         with self._lock:
-            return next((v for key, v in reversed(self._values.items()) if wanted(key)), None)
+            return next((v for key, v in reversed(self._values.items()) if matches(key)), None)
 
     def best(self, worth: Callable[[Any], float]) -> Value | None:
         """The value whose key is worth most, of equals the one used last; None where none is above
@@ -139,12 +139,12 @@ def model_folders() -> dict[str, Path]:
 def _named(
     own: tuple[Path, ...], fetched: tuple[tuple[str, Path], ...], _second: int
 ) -> dict[str, Path]:
-    """What folders are called, looked up on the disk once a second: a page asks seven times."""
+    """The folders by name, looked up on the disk once a second: a page asks seven times."""
     return settings.with_fetched(settings.by_name(own), dict(fetched))
 
 
 def is_bundled(folder: Path) -> bool:
-    """Whether it is the model that came with the package."""
+    """True if it is the model that came with the package."""
     return settings.real(folder) == settings.real(gpt2viz.BUNDLED)
 
 
@@ -155,7 +155,7 @@ def from_hub() -> dict[str, Path]:
 
 
 def name_of_fetched(name: str) -> str | None:
-    """What a model of the hub is called here; None where it isn't whole in the cache."""
+    """The name here of a model of the hub; None where it isn't whole in the cache."""
     folder = from_hub().get(name)
     return next((n for n, f in model_folders().items() if f == folder), None)
 
@@ -166,21 +166,21 @@ def load(name: str) -> gpt2viz.Model:
     Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, ``DeviceError``,
     or ``KeyError`` for an unknown name.
     """
-    if (one := shared(name)) is not None:
-        return one
-    kept = models()
+    if (model := shared(name)) is not None:
+        return model
+    cached = models()
 
     def make() -> gpt2viz.Model:
         folder = model_folders()[name]
         with st.spinner("Loading the model …"):
-            _forget(kept.make_room(weight_bytes(folder)))
+            _forget(cached.make_room(weight_bytes(folder)))
             try:
                 return gpt2viz.load_model(folder, name, server_config.device())
             except gpt2viz.TooLargeError:
-                _forget(kept.make_room(kept.budget))
+                _forget(cached.make_room(cached.budget))
                 return gpt2viz.load_model(folder, name, server_config.device())
 
-    return kept.get(name, make)
+    return cached.get(name, make)
 
 
 def shared(name: str) -> gpt2viz.Model | None:
@@ -189,19 +189,19 @@ def shared(name: str) -> gpt2viz.Model | None:
 
 
 def in_memory(name: str) -> bool:
-    """Whether the model of that name can be run without being read first."""
+    """True if the model of that name can be run without being read first."""
     return name in models() or shared(name) is not None
 
 
 def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gpt2viz.Model:
     """A model that no name stands for, of so many bytes: kept among the others, and as they are."""
-    kept = models()
+    cached = models()
 
     def made() -> gpt2viz.Model:
-        _forget(kept.make_room(nbytes))
+        _forget(cached.make_room(nbytes))
         return make()
 
-    return kept.get(key, made)
+    return cached.get(key, made)
 
 
 @st.cache_resource
@@ -234,7 +234,7 @@ def _run(key: RunKey) -> gpt2viz.Trace:
 
 def _made(key: RunKey) -> gpt2viz.Trace:
     model = load(key.model)
-    kept = reference(key.model) if take_mean(key.edits) else None
+    means = reference(key.model) if take_mean(key.edits) else None
     source = None
     if key.patch_from:
         others = without_patches(key.edits)
@@ -246,7 +246,7 @@ def _made(key: RunKey) -> gpt2viz.Trace:
             key.token_ids,
             causal=key.causal,
             edits=key.edits,
-            reference=kept,
+            reference=means,
             patch_from=source,
             reuse=_runs().best(key.common_prefix_length) if not key.edits else None,
         )
@@ -289,8 +289,8 @@ class Scored(NamedTuple):
 def scored(key: RunKey) -> Scored:
     """Every score of every head in a run, those of other packages as far as they work."""
     failed: list[str] = []
-    found = scores.head_scores(run(key), lambda error: failed.append(plugins.warn(error)))
-    return Scored(found, tuple(failed))
+    by_name = scores.head_scores(run(key), lambda error: failed.append(plugins.warn(error)))
+    return Scored(by_name, tuple(failed))
 
 
 class EveryHead(NamedTuple):
@@ -324,8 +324,8 @@ def _layer(
     """The thumbnails of a layer, its heads' hardest looks and weight on the first key; between
     words that begin there."""
     tiles, looks, first = [], [], []
-    for one in trace.weights_of_heads(layer):
-        weights = one[None] if starts is None else group_words(one[None], starts)
+    for head in trace.weights_of_heads(layer):
+        weights = head[None] if starts is None else group_words(head[None], starts)
         tiles.append(thumbnails([weights])[0, 0])
         looks.append(hardest_looks(weights))
         first.append(weights[0, 1:, 0].sum() / max(len(weights[0]) - 1, 1))
@@ -335,13 +335,13 @@ def _layer(
 
 @st.cache_data(max_entries=2000, hash_funcs=BY_KEY, show_spinner=False)
 def choice(key: RunKey, token: int) -> Choice:
-    """How probable the model found ``token`` after the tokens of a run.
+    """The probability that the model gave to ``token`` after the tokens of a run.
 
-    Told by any run in memory that has its numbers; so a text that was written token by token
+    Read from any run in memory that has its numbers; so a text that was written token by token
     takes one run, and not one for each of them.
     """
-    found = _runs().find(key.is_prefix_of)
-    return appraise(run(key) if found is None else found, token, len(key.token_ids) - 1)
+    cached = _runs().find(key.is_prefix_of)
+    return appraise(run(key) if cached is None else cached, token, len(key.token_ids) - 1)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
@@ -369,7 +369,7 @@ def lens(
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def card(model_name: str) -> Card | None:
-    """What a model's folder says of it, made harmless; None where it says nothing."""
+    """The card in a model's folder, made harmless; None where it has none."""
     return read_card(model_folders()[model_name])
 
 
@@ -381,6 +381,6 @@ def tokenizer(model_name: str) -> Tokenizer:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def training(model_name: str) -> TrainingRecord | None:
-    """How a model learned, or None. Raises ``CheckpointError`` for a broken record."""
+    """The record of a model's training, or None. Raises ``CheckpointError`` for a broken record."""
     config = load(model_name).config
     return read_record(model_folders()[model_name], config.n_layer, config.n_head)

@@ -83,10 +83,10 @@ def _page_routes() -> list[Route]:
     html = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
     html = html.replace("<script", f"{_SERVER}<script", 1)
 
-    async def page(_request: Request) -> HTMLResponse:
+    async def respond(_request: Request) -> HTMLResponse:
         return HTMLResponse(html, headers={"Cache-Control": "no-cache"})
 
-    return [Route(f"/{one.address}", page) for one in (*PAGES, ADDED)]
+    return [Route(f"/{page.address}", respond) for page in (*PAGES, ADDED)]
 
 
 def _metrics(_request: Request) -> JSONResponse:
@@ -134,8 +134,8 @@ class Limits:
 
         with suppress(Exception):
             path = {"path": _SCRIPT_HEALTH, "raw_path": _SCRIPT_HEALTH.encode()}
-            asked = {**scope, **path, "method": "GET", "query_string": b""}
-            await self.app(asked, receive, send)
+            request = {**scope, **path, "method": "GET", "query_string": b""}
+            await self.app(request, receive, send)
 
 
 def bound_uploads() -> None:

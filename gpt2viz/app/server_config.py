@@ -57,7 +57,7 @@ def kept_models() -> int:
 
 
 def _share() -> float:
-    """How much of what a server may keep is this process's: its workers get the same each."""
+    """This process's share of what a server may keep: its workers get the same each."""
     return 1 / int(os.environ.get(settings.WORKERS_VARIABLE, "1"))
 
 
@@ -84,7 +84,7 @@ def admit() -> None:
 
 
 def notice() -> None:
-    """Where other machines reach the server, say what their visitors can do."""
+    """Say what visitors can do, where other machines reach the server."""
     if is_local():
         return
     most = os.environ.get(TOKENS_VARIABLE)
@@ -133,17 +133,17 @@ def allowed() -> list[str]:
 
 
 def allows(name: str) -> bool:
-    """Whether visitors may load the model ``name``. Raises what ``allowed`` does."""
+    """True if visitors may load the model ``name``. Raises what ``allowed`` does."""
     return not {EVERY_MODEL, name}.isdisjoint(allowed())
 
 
 def device() -> str:
-    """Where the models of this server compute, such as "cpu" or "cuda"."""
+    """The device of this server's models, such as "cpu" or "cuda"."""
     return str(_arguments().device)
 
 
 def is_local() -> bool:
-    """Whether the server is for this machine alone, as far as it can be known.
+    """True if the server is for this machine alone, as far as it can be known.
 
     Its address and every name that it answers to are this machine's own. Behind a proxy it answers
     to the proxy's name as well.

@@ -29,12 +29,12 @@ Made = Line | Callable[..., Any]
 
 def listing(*made: Made) -> None:
     """The method that each line is in, with the line marked, and each function as it is."""
-    for one in made:
-        if isinstance(one, Line):
-            _line(one)
+    for source in made:
+        if isinstance(source, Line):
+            _line(source)
         else:
-            st.markdown(f"`{name(one)}` in `{one.__module__.replace('.', '/')}.py`")
-            st.code(_source(one))
+            st.markdown(f"`{name(source)}` in `{source.__module__.replace('.', '/')}.py`")
+            st.code(_source(source))
 
 
 def name(made: Made) -> str:

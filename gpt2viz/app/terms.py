@@ -1,4 +1,4 @@
-"""What the words on the pages mean, each in a sentence or two: the one place where they stand.
+"""The words on the pages, each explained in a sentence or two: the one place where they stand.
 
 Layers and heads count from 0. Where other tools have another name for the same, it is given.
 """
@@ -20,7 +20,7 @@ class Term:
 
     @property
     def key(self) -> str:
-        """How the address spells it: "attention-sink"."""
+        """Its spelling in the address: "attention-sink"."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
 
@@ -331,5 +331,5 @@ A_TERM = (
 
 def containing(text: str) -> tuple[Term, ...]:
     """The terms with a text in their name or meaning, whatever its case; all for no text."""
-    wanted = text.casefold().strip()
-    return tuple(term for term in TERMS if wanted in f"{term.name}\n{term.meaning}".casefold())
+    needle = text.casefold().strip()
+    return tuple(term for term in TERMS if needle in f"{term.name}\n{term.meaning}".casefold())

@@ -65,23 +65,23 @@ class Window:
 
     @property
     def shown(self) -> Shown | None:
-        """What a browser can show another part by; None where it hasn't got all the numbers."""
+        """The part as the browser needs it to draw others; None where it lacks some numbers."""
         return Shown(self.ends, self.n_tokens) if self.n_tokens <= GRID else None
 
     def drag(self, panel: Panel) -> Drag:
-        """What to do where a part of a picture with the axes of ``panel`` is dragged out."""
+        """The response to a part that is dragged out of a picture with the axes of ``panel``."""
         rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
 
         def choose(dragged: Dragged) -> None:
-            queries = _places(rows, dragged.rows, self.queries.stop)
-            keys = _places(columns, dragged.columns, self.keys.stop)
+            queries = _positions(rows, dragged.rows, self.queries.stop)
+            keys = _positions(columns, dragged.columns, self.keys.stop)
             if queries[0] < queries[1] and keys[0] < keys[1]:  # else it is within one cell
                 address.put(parameters.ZOOM, (*queries, *keys))
 
         return Drag(choose, self.shown)
 
 
-def _places(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
+def _positions(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
     """From the first to the last cell of an axis to positions in the text, the end left out."""
     first, last = (min(max(cell, 0), len(axis.labels) - 1) for cell in cells)
     stop = axis.position(last + 1) if last + 1 < len(axis.labels) else end

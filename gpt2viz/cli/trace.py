@@ -16,7 +16,7 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import STAGE, STAGES, from_transformer_lens
 
 #: The stages whose numbers a run keeps.
-KEPT = [stage.key for stage in STAGES if stage.kept]
+KEPT = [stage.key for stage in STAGES if stage.keep]
 #: More layers than any model has: which there are is known when the model is loaded.
 _ANY_LAYER = 10**7
 #: Rows and columns that are printed; all of them are in files and in --json.

@@ -137,7 +137,7 @@ def metadata(trace: Trace) -> dict[str, str]:
         "tokens": json.dumps(trace.tokens),
         "token_bytes": json.dumps([part.hex() for part in trace.token_bytes]),
         "config": json.dumps(asdict(trace.config)),
-        "left_out": json.dumps([n for n, s in trace.graph.items() if s.kept and n not in stages]),
+        "left_out": json.dumps([n for n, s in trace.graph.items() if s.keep and n not in stages]),
     }
 
 

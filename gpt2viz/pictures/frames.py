@@ -179,12 +179,12 @@ def _cells(
     peak: float,
 ) -> Iterator[Mark]:
     for (row, column), value in np.ndenumerate(values):
-        place = left + column * wide, 2 + _CELL * row, wide, _CELL
+        box = left + column * wide, 2 + _CELL * row, wide, _CELL
         key = f"{name} {row} {column}"
         if hidden[row, column]:
-            yield Mark(key, *place, "masked", text="0" if value == 0 else "−∞")
+            yield Mark(key, *box, "masked", text="0" if value == 0 else "−∞")
         else:
-            yield Mark(key, *place, role, float(value) / peak, written(value))
+            yield Mark(key, *box, role, float(value) / peak, written(value))
 
 
 def written(value: float) -> str:

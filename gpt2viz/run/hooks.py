@@ -65,7 +65,7 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
     """
     result, taps = Recording(), _taps(network)
     tensors, made = result.tensors, result.made
-    keys = {stage.key for stage in STAGE.values() if stage.kept}.difference(left_out)
+    keys = {stage.key for stage in STAGE.values() if stage.keep}.difference(left_out)
 
     # The tensor made before, held so that no other can have got its memory since: a view shares
     # with its source, or with another view of that, and either was made just before.

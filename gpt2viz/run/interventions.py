@@ -58,7 +58,7 @@ def _changed(edit: Edit, others: OtherRuns, made: Tensor) -> Tensor:
 
 def activation(run: Trace, target: str, layer: int) -> Array:
     """A patch target in one layer of a run: (T, C) or (nh, T, ·)."""
-    place = stream_before(layer) if target == "residual_in" else (target, layer)
-    stage = run.stage(*cast("Site", place))
+    site = stream_before(layer) if target == "residual_in" else (target, layer)
+    stage = run.stage(*cast("Site", site))
     own: Array = stage[0].copy()  # torch warns of arrays that nobody may write to
     return own

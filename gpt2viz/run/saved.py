@@ -207,7 +207,7 @@ def _stages(file: _File, model: Model, T: int) -> Iterator[tuple[Site, torch.Ten
     there = {name.partition(".")[0] for name in file.arrays}
     for _, stage, layer in module_names(model.config.n_layer, network_graph(model.network)):
         left_out = stage.key in (*FROM_HEADS, *FROM_STREAM) and stage.key not in there
-        if stage.kept and not left_out:
+        if stage.keep and not left_out:
             name, size = array_name((stage.key, layer)), tuple(sizes[axis] for axis in stage.axes)
             yield (stage.key, layer), torch.from_numpy(file.read(name, size, "float32"))
 

@@ -85,7 +85,7 @@ class Stage:
     outside the layers "residual_out" is the last one's.
     ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero. ``role`` is
     that of its rows in attention, and ``masked`` the number that the mask makes, where it shows.
-    ``kept`` stages have their numbers in the trace; of the others only the shape is kept.
+    ``keep`` is True where the trace has its numbers; of the others it keeps only the shape.
     ``hook`` is TransformerLens' hook point of the same numbers, of every layer's block where that
     makes them; "" for none.
     """
@@ -99,7 +99,7 @@ class Stage:
     scale: Scale = "signed"
     role: Role = ""
     masked: str = ""
-    kept: bool = True
+    keep: bool = True
     hook: str = ""
     per_layer: bool = True
 
@@ -159,7 +159,7 @@ STAGES: tuple[Stage, ...] = (
         hook="blocks.0.hook_resid_pre",
         per_layer=False,
     ),
-    Stage("ln_1", "LayerNorm before attention", "LN(x)", "ln_1", ("residual_in",), kept=False),
+    Stage("ln_1", "LayerNorm before attention", "LN(x)", "ln_1", ("residual_in",), keep=False),
     Stage(
         "qkv",
         "Q, K and V in one",
@@ -167,7 +167,7 @@ STAGES: tuple[Stage, ...] = (
         "attn.c_attn",
         ("ln_1",),
         ("B", "T", "3C"),
-        kept=False,
+        keep=False,
     ),
     Stage(
         "q", "Queries Q", "x·W_Q + b_Q", "attn.q", ("qkv",), _HEAD, role="query", hook="attn.hook_q"
@@ -221,7 +221,7 @@ STAGES: tuple[Stage, ...] = (
         "concat(heads)·W_O + b_O",
         "attn.c_proj",
         ("head_output",),
-        kept=False,
+        keep=False,
     ),
     Stage(
         "attention_output",
@@ -239,10 +239,10 @@ STAGES: tuple[Stage, ...] = (
         ("residual_in", "attention_output"),
         hook="hook_resid_mid",
     ),
-    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", "ln_2", ("residual_mid",), kept=False),
-    Stage("mlp_in", "MLP, widened", "x·W + b", "mlp.c_fc", ("ln_2",), ("B", "T", "F"), kept=False),
-    Stage("mlp_act", "MLP, activated", "f(x)", "mlp.act", ("mlp_in",), ("B", "T", "F"), kept=False),
-    Stage("mlp_projected", "MLP, back to C", "x·W + b", "mlp.c_proj", ("mlp_act",), kept=False),
+    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", "ln_2", ("residual_mid",), keep=False),
+    Stage("mlp_in", "MLP, widened", "x·W + b", "mlp.c_fc", ("ln_2",), ("B", "T", "F"), keep=False),
+    Stage("mlp_act", "MLP, activated", "f(x)", "mlp.act", ("mlp_in",), ("B", "T", "F"), keep=False),
+    Stage("mlp_projected", "MLP, back to C", "x·W + b", "mlp.c_proj", ("mlp_act",), keep=False),
     Stage(
         "mlp_output",
         "The MLP's addition",
@@ -275,7 +275,7 @@ STAGES: tuple[Stage, ...] = (
         "lm_head",
         ("final_norm",),
         ("B", "1", "n_vocab"),
-        kept=False,
+        keep=False,
         per_layer=False,
     ),
 )
@@ -388,7 +388,7 @@ def module_names(
 
 
 def masking(causal: bool, edited: bool) -> str:
-    """What becomes of the scores in a run with the mask on, or with edits that hide keys."""
+    """The masked scores in words, of a run with the mask on, or with edits that hide keys."""
     hidden = ["later keys"] * causal + ["keys that an edit hides"] * edited
     return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
 
@@ -405,7 +405,7 @@ def formula(stage: Stage, config: GPT2Config, layer: int | None, masked: str = "
 
 
 def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:
-    """What every axis letter stands for in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
+    """The size of every axis letter in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
     return {
         "B": 1,
         "T": n_tokens,

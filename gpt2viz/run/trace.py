@@ -166,8 +166,8 @@ class Trace:
                 raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
             key, layer = from_transformer_lens(key, self.config.n_layer)
         stage = self.graph.get(key)
-        if stage is None or not stage.kept:
-            known = " ".join(s.key for s in self.graph.values() if s.kept)
+        if stage is None or not stage.keep:
+            known = " ".join(s.key for s in self.graph.values() if s.keep)
             raise StageError(f"no stage {key!r} in a trace; there are: {known}")
         check_layer(stage, layer, self.config.n_layer)
         if head is not None and not (stage.of_head and 0 <= head < self.config.n_head):

@@ -67,7 +67,7 @@ def alone(data: dict[str, Any]) -> np.ndarray:
 
 def remembered(at: AppTest) -> list[Lines]:
     """The pictures of lines that the server remembers."""
-    shown: output.Shown = at.session_state["_shown"]
+    shown: output.PageOutputs = at.session_state["_shown"]
     return [picture for picture in shown.pictures.values() if isinstance(picture, Lines)]
 
 
@@ -94,7 +94,7 @@ def test_lines_take_the_place_of_the_matrix(page: str) -> None:
     at = open_page(page, picture="lines")
     header = said(canvas(at, PAGES[page]))["either"]
     assert header["picture"] == "lines"
-    shown: output.Shown = at.session_state["_shown"]
+    shown: output.PageOutputs = at.session_state["_shown"]
     drawn = {picture.what for picture in remembered(at)}
     assert drawn == {name for name in shown.pictures if ", as lines" in name} != set()
     assert shown.pictures.keys() - drawn < open_names(matrix)
@@ -105,7 +105,7 @@ def test_lines_take_the_place_of_the_matrix(page: str) -> None:
 
 
 def open_names(at: AppTest) -> set[str]:
-    shown: output.Shown = at.session_state["_shown"]
+    shown: output.PageOutputs = at.session_state["_shown"]
     return set(shown.pictures)
 
 

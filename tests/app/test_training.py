@@ -163,7 +163,7 @@ def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:
     page = open_page("training", model="grown", text=TEXT, step="20", layer="1", head="0")
     (told,) = page.info  # its checkpoints stand above: how it learned is shown
     assert "so what was measured as it learned can't be shown" in told.value
-    shown: output.Shown = page.session_state["_shown"]
+    shown: output.PageOutputs = page.session_state["_shown"]
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     head = shown.pictures["Weights of head 1.0 at step 20 and in the model itself"].matrices
     ends = []

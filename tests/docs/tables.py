@@ -50,7 +50,7 @@ def stages() -> str:
     rows = [
         (f"`{s.key}`", s.label, s.formula, f"({', '.join(s.axes)})", s.in_transformer_lens("N"))
         for s in STAGES
-        if s.kept
+        if s.keep
     ]
     return _table(("stage", "what it is", "made by", "axes", "in TransformerLens"), *rows)
 

@@ -7,7 +7,7 @@ import {
 import { message } from "../../gpt2viz/notebook/attention.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
-  names: ["a", "b", "c"], said: [], between: "", what: "Attention weights",
+  names: ["a", "b", "c"], subject: [], between: "", what: "Attention weights",
   lines: { shows: "tiny", colors: ["#1", "#2", "#3", "#4"] } }
 const NAMES = ["0 a", "1 b", "2 1"]
 const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key" }
@@ -79,8 +79,8 @@ test("without the weights of every head only the picture changes here, where one
 })
 
 test("what the page's frame says of a head and a token, the server changes", () => {
-  const offered = (said, changes, state = here({ query: "1" })) =>
-    offers({ head: { ...HEAD, said } }, changes, state, WEIGHTS)
+  const offered = (subject, changes, state = here({ query: "1" })) =>
+    offers({ head: { ...HEAD, subject } }, changes, state, WEIGHTS)
   assert.ok(!offered([1, 2, 1], { layer: "0", head: "1" }))
   assert.ok(!offered([0, 1, 1], { layer: "0", head: "1" }))
   assert.ok(!offered([1, 2, 0], { query: "0" }))

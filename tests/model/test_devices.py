@@ -72,7 +72,7 @@ def test_every_stage_is_the_cpus(
         gpt2viz.trace(m, TEXT, causal, explicit=explicit, edits=changes) for m in (cpu, model)
     )
     for stage in gpt2viz.STAGES:
-        for layer in range(cpu.config.n_layer) if stage.kept and stage.per_layer else ():
+        for layer in range(cpu.config.n_layer) if stage.keep and stage.per_layer else ():
             found = there.stage(stage.key, layer)
             assert (found.dtype, found.flags.writeable) == (np.dtype(np.float32), False)
             assert_allclose(found, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)

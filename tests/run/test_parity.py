@@ -78,7 +78,7 @@ def test_every_stage_equals_numpy(pair: Any, subtests: pytest.Subtests) -> None:
                     expected = reference(folder, ids, causal)
                     trace = gpt2viz.trace(model, ids, causal, explicit=explicit)
                     compared = set()
-                    for key in (stage.key for stage in STAGES if stage.kept):
+                    for key in (stage.key for stage in STAGES if stage.keep):
                         if key not in expected:
                             continue
                         compared.add(key)

@@ -48,7 +48,7 @@ def check_whole(found: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
     assert found.captured.keys() == full.captured.keys()
     assert found.tensors == full.tensors
     assert found.nbytes == full.nbytes
-    for stage in (s for s in STAGES if s.kept):
+    for stage in (s for s in STAGES if s.keep):
         for layer in range(full.config.n_layer) if stage.per_layer else (None,):
             one, other = found.stage(stage.key, layer), full.stage(stage.key, layer)
             assert_allclose(one, other, **TOLERANCE, err_msg=f"{stage.key} of layer {layer}")

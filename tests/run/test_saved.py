@@ -48,7 +48,7 @@ def test_it_is_the_run_that_was_saved(
     again = gpt2viz.load_trace(export.save_trace(fresh, tmp_path / f"run.{kind}"), model)
     assert (again.key, again.text, again.tokens) == (fresh.key, fresh.text, fresh.tokens)
     assert set(again.captured) == set(fresh.captured)
-    for stage in (stage for stage in STAGES if stage.kept):
+    for stage in (stage for stage in STAGES if stage.keep):
         for layer in range(model.config.n_layer) if stage.per_layer else (None,):
             there, here = fresh.stage(stage.key, layer), again.stage(stage.key, layer)
             assert_array_equal(here, there, err_msg=stage.key)

@@ -47,7 +47,7 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
 ) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
     sizes = axis_sizes(tiny.config, 5)
-    for stage in (s for s in STAGES if s.kept):
+    for stage in (s for s in STAGES if s.keep):
         array = trace.stage(stage.key, 1 if stage.per_layer else None)
         assert array.dtype == np.float32
         assert array.shape == tuple(sizes[axis] for axis in stage.axes), stage.key

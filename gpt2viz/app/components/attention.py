@@ -83,8 +83,8 @@ def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> 
     n_head = picture.tiles.shape[1]
     return map_header(picture, colors) | {
         "script": "model_map",
-        "looks": [_listed(found, n_head) for found in looks.hardest_of_each()],
-        "arrows": [_ends(one, n_head) for one in picture.arrows],
+        "looks": [_listed(token_looks, n_head) for token_looks in looks.hardest_of_each()],
+        "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
         "next": coming,
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "none": ": none, only at itself and at the first token",
@@ -119,7 +119,7 @@ def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
 
 def _listed(looks: Sequence[Look], n_head: int) -> list[tuple[int, int, str]]:
     """A token's hardest looks: the head's number in the map, the key, and the weight as text."""
-    return [(one.layer * n_head + one.head, one.key, f"{one.weight:.2f}") for one in looks]
+    return [(look.layer * n_head + look.head, look.key, f"{look.weight:.2f}") for look in looks]
 
 
 def send_weights(weights: Array) -> str:
@@ -137,12 +137,12 @@ def send_weights(weights: Array) -> str:
 
 @dataclass(frozen=True)
 class Heads:
-    """Which heads of a layer are drawn: ``head``, and as lines some ``more`` of them beside it.
+    """The heads of a layer that are drawn: ``head``, and as lines some ``more`` of them beside it.
 
     ``numbers`` is what the weights of every head are called in the browser, "" where they aren't
     there, and ``names`` the tokens that they are between, where these say what a head does by
     themselves. ``does`` says it in words, by a head's name "layer.head", and ``opened`` why this
-    one opened. Of the layer, the head and the query that are ``said`` the frame tells something.
+    one opened. ``subject`` are the layer, the head and the query that the frame's note is about.
     ``between`` is what is added to a title.
     """
 
@@ -154,7 +154,7 @@ class Heads:
     names: Sequence[str]
     does: Mapping[str, str]
     opened: str
-    said: Sequence[int]
+    subject: Sequence[int]
     between: str
 
 
@@ -180,22 +180,22 @@ def draw_head(
     ``picture.what`` says what is drawn of a head. ``drag`` is what to do where the browser can't
     draw a part that is dragged out.
     """
-    one = picture.panels[0]
-    name = one.named(f"{picture.what}, layer {heads.layer}, head {heads.head}")
-    matrix = replace(picture, what=name, panels=[one], n_columns=1)
+    panel = picture.panels[0]
+    name = panel.named(f"{picture.what}, layer {heads.layer}, head {heads.head}")
+    matrix = replace(picture, what=name, panels=[panel], n_columns=1)
     if as_lines:
         listed = together(heads.head, heads.more)
         name = ", ".join(map(str, listed))
-        name = one.named(f"{picture.what} of layer {heads.layer}, head {name}")
+        name = panel.named(f"{picture.what} of layer {heads.layer}, head {name}")
         named = [f"Head {n}" for n in listed]
         made = made_of(f"{name}, as lines", picture.panels, named, picture.scale == "unit")
-        said = output.remember(made, listed=True)
-        alt = {"alt": f"{said} All its numbers are in the menu, under Numbers."}
+        alt_text = output.remember(made, listed=True)
+        alt = {"alt": f"{alt_text} All its numbers are in the menu, under Numbers."}
     else:
-        said, alt = output.remember(matrix), {}
+        alt_text, alt = output.remember(matrix), {}
     tiles.draw(
         replace(matrix, panels=picture.panels, n_columns=len(picture.panels)),
-        said,
+        alt_text,
         view.colors,
         key=key,
         drag=drag,
@@ -219,7 +219,7 @@ def _more(key: str) -> Callable[[], None]:
 
 
 def _for_lines(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
-    """What the browser draws lines with, and in what words."""
+    """The browser's settings for lines, and its words."""
     return {
         "what": picture.what,
         "query": view.query,

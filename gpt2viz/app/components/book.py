@@ -94,13 +94,13 @@ def draw_arrows(
     """
     counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
 
-    def told() -> None:
+    def on_moved() -> None:
         message = st.session_state[key]["moved"]
         counts[key] = int(message["count"])
         query, *keys = message["arrows"]
         moved(
             *(
-                [float(x) for one in part for x in one]
+                [float(x) for arrow in part for x in arrow]
                 for part in ([query], keys, message["values"])
             )
         )
@@ -124,7 +124,7 @@ def draw_arrows(
             "largest": largest,
             "count": counts.get(key, 0),
         },
-        on_moved_change=told,
+        on_moved_change=on_moved,
     )
 
 
@@ -176,7 +176,7 @@ def draw_player(
             choose(int(sent))
 
     frames = [
-        {"caption": frame.caption, "marks": [_mark(one, colors) for one in frame.marks]}
+        {"caption": frame.caption, "marks": [_mark(mark, colors) for mark in frame.marks]}
         for frame in drawn.frames
     ]
     data = {"script": "player", "alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
@@ -251,6 +251,6 @@ def land(chapter: str, example: str) -> None:
     last: _Landing = st.session_state.get(_LAST, _Landing("", "", 0))
     arrived = output.shown().arrived
     if arrived or chapter != last.chapter:
-        place = example or ("" if arrived else chapter)
-        last = st.session_state[_LAST] = _Landing(chapter, place, last.visit + 1)
+        target = example or ("" if arrived else chapter)
+        last = st.session_state[_LAST] = _Landing(chapter, target, last.visit + 1)
     mount({"script": "landing", "id": last.id, "visit": last.visit}, key="landing")

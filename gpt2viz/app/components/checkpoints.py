@@ -33,7 +33,7 @@ _LARGE_TALL = 196
 
 @dataclass(frozen=True)
 class Seen:
-    """What is drawn of one point, or of the model itself.
+    """The numbers that are drawn of one point, or of the model itself.
 
     ``tiles`` (n_layer, nh, side, side) are its weights; ``following`` the most probable next tokens
     as they are written, with their probabilities, and ``lens`` the one most probable after each
@@ -87,7 +87,7 @@ def draw(
         "alt": alt,
         "when": list(when),
         "at": list(steps).index(at),
-        "curves": {name: _lines(one, steps, colors) for name, one in curves.items()},
+        "curves": {name: _lines(chart, steps, colors) for name, chart in curves.items()},
         "titles": dict(titles),
     }
     changes = {"on_step_change": stepped, "on_head_change": headed}
@@ -108,17 +108,17 @@ def _heads(picture: Thumbnails, large: Heatmaps, colors: Palette) -> dict[str, A
 def _points(
     picture: Thumbnails, steps: Sequence[int], seen: Mapping[int, Seen], final: Seen
 ) -> dict[str, Any]:
-    """What was seen at every point and of the model itself, and where it stands in the picture."""
+    """The numbers of every point and of the model itself, and their place in the picture."""
     listed = [seen.get(step) for step in steps]
     n_layer = len(picture.tiles)
     return {
         "steps": list(steps),
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
         "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
-        "tiles": ["" if one is None else _sent(one.tiles) for one in listed],
-        "next": [[] if one is None else list(one.following) for one in listed],
-        "lens": [[] if one is None else list(one.lens) for one in listed],
-        "loss": [None if one is None else _number(one.loss) for one in listed],
+        "tiles": ["" if point is None else _sent(point.tiles) for point in listed],
+        "next": [[] if point is None else list(point.following) for point in listed],
+        "lens": [[] if point is None else list(point.lens) for point in listed],
+        "loss": [None if point is None else _number(point.loss) for point in listed],
         "final": {
             "tiles": _sent(final.tiles),
             "next": list(final.following),

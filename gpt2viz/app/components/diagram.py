@@ -38,17 +38,17 @@ def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
-        wanted: dict[Parameter, object] = (
+        requested: dict[Parameter, object] = (
             {parameters.FILTER: chosen.name} if page is pages.SHAPES else {parameters.LAYER: layer}
         )
-        st.switch_page(page.path, query_params=address.parameters(wanted))
+        st.switch_page(page.path, query_params=address.parameters(requested))
 
 
 def _as_table(nodes: Sequence[Node], layer: int) -> None:
     """The diagram without a picture."""
     reads: dict[str, list[str]] = {node.name: [] for node in nodes}
-    for one, other in edges([layer]):
-        reads[other].append(one)
+    for start, end in edges([layer]):
+        reads[end].append(start)
     boxes = [_box(node) for node in nodes]
     with st.expander("The diagram as a table"):
         output.table(
@@ -73,11 +73,11 @@ def _alt(nodes: Sequence[Node], layer: int, n_layer: int) -> str:
     )
 
 
-def _kind(one: str, other: str) -> str:
-    """How an arrow is drawn: down, past the part that adds to the stream, or beside the boxes."""
-    if other.endswith(("residual_mid", "residual_out")) and not one.endswith("dropout"):
+def _kind(start: str, end: str) -> str:
+    """An arrow's kind: down, past the part that adds to the stream, or beside the boxes."""
+    if end.endswith(("residual_mid", "residual_out")) and not start.endswith("dropout"):
         return "residual"
-    return "side" if one.endswith("attn.v") else "flow"
+    return "side" if start.endswith("attn.v") else "flow"
 
 
 def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:

@@ -92,7 +92,7 @@ def nowhere(_position: int) -> None:
 
 
 def settings(view: View, *, unit: bool) -> dict[str, Any]:
-    """What the browser draws lines of matrices with; the widest is 1 on a ``unit`` scale."""
+    """The browser's settings for lines of matrices; the widest is 1 on a ``unit`` scale."""
     return {
         "shows": view.model.name,
         "hint": HINT,
@@ -136,21 +136,21 @@ def draw(
     where the same numbers are in both, ``here``. The rest is as for ``output.picture``.
     """
     if as_lines:
-        said, alts = f"{picture.what}.", _remembered(picture, lined, of_run)
+        alt, alts = f"{picture.what}.", _remembered(picture, lined, of_run)
     else:
-        said, alts = output.remember(picture, of_run), [f"{one.what}, as lines." for one in lined]
+        alt, alts = output.remember(picture, of_run), [f"{plot.what}, as lines." for plot in lined]
     either = {
         "picture": "lines" if as_lines else "matrix",
         "here": here,
         "lines": settings(view, unit=picture.scale == "unit"),
         "lined": [
-            {"what": one.what, "names": one.names, "lit": one.lit, "alt": f"{alt} {_NUMBERS}"}
-            for one, alt in zip(lined, alts, strict=True)
+            {"what": plot.what, "names": plot.names, "lit": plot.lit, "alt": f"{alt} {_NUMBERS}"}
+            for plot, alt in zip(lined, alts, strict=True)
         ],
     }
     tiles.draw(
         picture,
-        said,
+        alt,
         view.colors,
         key=key,
         choose=choose,
@@ -158,7 +158,7 @@ def draw(
         of_page=output.shown().runs.get(output.OF_PAGE),
         script="matrix_or_lines",
         further={"either": either},
-        on_query_change=_query(key, [one.choose for one in lined]),
+        on_query_change=_query(key, [plot.choose for plot in lined]),
     )
     if made_by:
         output.code(*made_by, of=[picture.what])
@@ -168,10 +168,10 @@ def _remembered(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list
     """Remember each picture of lines; their text alternatives."""
     left, unit = iter(picture.panels), picture.scale == "unit"
     drawn = (
-        made_of(f"{one.what}, as lines", [next(left) for _ in one.names], one.names, unit)
-        for one in lined
+        made_of(f"{plot.what}, as lines", [next(left) for _ in plot.names], plot.names, unit)
+        for plot in lined
     )
-    return [output.remember(one, of_run, listed=True) for one in drawn]
+    return [output.remember(plot, of_run, listed=True) for plot in drawn]
 
 
 def _query(key: str, choose: Sequence[Callable[[int], None]]) -> Callable[[], None]:

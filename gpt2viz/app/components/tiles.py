@@ -26,7 +26,7 @@ _CHOOSES, _ASKS = "Enter chooses", "Shift and Enter ask why the head looks there
 
 def draw(
     picture: Matrices,
-    said: str,
+    alt_text: str,
     colors: Palette,
     *,
     key: str,
@@ -38,7 +38,7 @@ def draw(
     further: Mapping[str, Any] = MappingProxyType({}),
     **changes: Callable[[], None],
 ) -> None:
-    """Draw matrices; those who can't see them hear what is ``said``.
+    """Draw matrices; those who can't see them hear ``alt_text``.
 
     Before the page runs again, ``choose`` is called with a cell that was clicked, and ``drag`` with
     the part that was dragged out; ``then`` while it runs. A cell of a head, in a run that can be
@@ -50,7 +50,7 @@ def draw(
     keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
     data = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
         "script": script,
-        "alt": f"{said} {', '.join(keys)}.",
+        "alt": f"{alt_text} {', '.join(keys)}.",
         "chooses": chooses,
         "drags": bool(drag),
         "asks": [way is not None for way in ways],

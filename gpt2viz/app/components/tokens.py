@@ -47,8 +47,8 @@ def draw_chips(
 
 
 def _pick() -> None:
-    place = int(st.session_state["token_chips"].query)
-    address.put(parameters.QUERY, place if place >= 0 else None)
+    position = int(st.session_state["token_chips"].query)
+    address.put(parameters.QUERY, position if position >= 0 else None)
 
 
 def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:

@@ -37,7 +37,7 @@ def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, 
 
 
 def arrow(says: str) -> Part:
-    """What is done to get from what stands above to what stands below."""
+    """The operation that leads from what stands above to what stands below."""
     return {"kind": "arrow", "says": says}
 
 
@@ -78,6 +78,6 @@ def _shades(values: Doubles, peak: float, colors: Palette) -> list[str]:
     ends = np.array([[int(name[n : n + 2], 16) for n in (1, 3, 5)] for name in names])
     share = np.nan_to_num(values, posinf=peak, neginf=-peak) / (2 * peak) + 0.5
     mixed = np.stack([np.interp(share, stops, ends[:, n]) for n in range(3)], axis=-1).round()
-    found = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed.astype(int)]
+    shades = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed.astype(int)]
     unusual = np.where(np.isnan(values), colors.nan, colors.infinite)
-    return list(map(str, np.where(np.isfinite(values), found, unusual)))
+    return list(map(str, np.where(np.isfinite(values), shades, unusual)))

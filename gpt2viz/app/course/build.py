@@ -105,7 +105,7 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
     """Draw a gap; what is written there, and what that is."""
     with st.container(border=True, key=f"gap_{gap.name}"):
         words, hint = st.columns([8, 1], vertical_alignment="top")
-        prose.markdown(f"**{GAPS.index(gap) + 1}. {gap.title}.** {gap.does}", place=words)
+        prose.markdown(f"**{GAPS.index(gap) + 1}. {gap.title}.** {gap.does}", slot=words)
         with hint.popover("Hint", type="tertiary"):
             prose.markdown(gap.hint)
         st.code(gap.line)

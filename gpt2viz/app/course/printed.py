@@ -40,7 +40,7 @@ def draw(_book: Book) -> list[Question]:
         f"Of {every['agrees'] + every['differs']} printed results **{every['agrees']} agree** and "
         f"**{every['differs']} differ**. A number agrees when it lies within half a unit of its "
         "last printed digit. Where a reason is known, it is given.",
-        place=in_all,
+        slot=in_all,
     )
     return []
 

@@ -375,7 +375,7 @@ def _ask(question: Question, answered: list[str]) -> None:
     with st.container(border=True, key=f"question_{question.id}"):
         before = question.id in answered
         words, hint = st.columns([8, 1], vertical_alignment="top")
-        prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", place=words)
+        prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", slot=words)
         with hint.popover("Hint", type="tertiary"):
             prose.markdown(question.hint)
         if before or _done(question):

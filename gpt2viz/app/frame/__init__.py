@@ -1,1 +1,1 @@
-"""What stands round every page: menu, sentence, tokens, save, tour."""
+"""The frame round every page: menu, sentence, tokens, save, tour."""

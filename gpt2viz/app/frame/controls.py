@@ -77,18 +77,18 @@ def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int
 
 
 def _layers(opening: Opening, layers: range, n_head: int) -> dict[str, Any]:
-    """Where the address names a head alone, the layer is that of the best with its number."""
+    """Options for a choice of layer: by default, the best for the head that the address names."""
 
     def best() -> int:
-        asked = address.raw(parameters.HEAD)
-        head = next((n for n in range(n_head) if str(n) == asked), None)
+        raw = address.raw(parameters.HEAD)
+        head = next((n for n in range(n_head) if str(n) == raw), None)
         return min(opening(None, head)[0], layers.stop - 1)
 
     return address.choice(parameters.LAYER, layers, best) | {"on_change": _keep_head, "args": ()}
 
 
 def _heads(opening: Opening, heads: range) -> dict[str, Any]:
-    """Where the address names no head, it is the best of the layer."""
+    """Options for a choice of head: by default, the best of the layer."""
 
     def best() -> int:
         return min(opening(address.get(parameters.LAYER), None)[1], heads.stop - 1)
@@ -107,10 +107,10 @@ def by_looks(view: View) -> Opening:
 
 
 def _keep_head() -> None:
-    """Who picks a layer or a head picks both: they stay with another sentence. For callbacks."""
-    for one in (parameters.LAYER, parameters.HEAD):
-        if one.name in st.session_state:
-            address.put(one, st.session_state[one.name])
+    """Keep both layer and head with another sentence once either is picked. For callbacks."""
+    for number in (parameters.LAYER, parameters.HEAD):
+        if number.name in st.session_state:
+            address.put(number, st.session_state[number.name])
 
 
 def more_heads(view: View) -> list[int]:

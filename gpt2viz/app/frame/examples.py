@@ -91,7 +91,7 @@ _LEAST = 0.1
 
 
 class Seen(NamedTuple):
-    """Where an example is to be seen: a head, and the places of the token that asks and of the
+    """The view of an example: a head, and the positions of the token that asks and of the
     other word's, None where the example has none."""
 
     layer: int
@@ -129,17 +129,17 @@ def _open(example: Example) -> None:
 
 
 def find(example: Example, trace: Trace) -> Seen | None:
-    """Where the example is to be seen in a run of its sentence; None where no head is better."""
+    """The view of the example in a run of its sentence; None where no head is better."""
     query = _last(example.word, example.text, trace.token_bytes)
     key = _last(example.of, example.text, trace.token_bytes) if example.of else None
     if key is None:
-        found = run_cache.head_scores(trace.key)[example.habit]
+        scores = run_cache.head_scores(trace.key)[example.habit]
     else:
         layers = range(trace.config.n_layer)
-        found = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
-    if np.isnan(found).any():
+        scores = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
+    if np.isnan(scores).any():
         return None
-    layer, head = np.unravel_index(found.argmax(), found.shape)
+    layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return Seen(int(layer), int(head), query, key)
 
 
@@ -154,16 +154,16 @@ def _last(word: str, text: str, token_bytes: Sequence[bytes]) -> int:
     return n
 
 
-def told(trace: Trace) -> tuple[int, int, int] | tuple[()]:
-    """The layer, the head and the query that the frame says something of, where there are some."""
-    found = _open_example(trace)
-    return (found[1].layer, found[1].head, found[1].query) if found else ()
+def subject(trace: Trace) -> tuple[int, int, int] | tuple[()]:
+    """The layer, the head and the query that the frame's note is about, if there is one."""
+    opened = _open_example(trace)
+    return (opened[1].layer, opened[1].head, opened[1].query) if opened else ()
 
 
 def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
     """The example whose sentence is open, and where it is to be seen; not on every page."""
     text = address.get(parameters.TEXT)
-    example = next((one for one in EXAMPLES if one.text == text), None)
+    example = next((example for example in EXAMPLES if example.text == text), None)
     if example is None or pages.called(output.shown().page) not in parameters.HEAD.on:
         return None
     seen = find(example, trace)
@@ -171,26 +171,26 @@ def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
 
 
 def _shows_others() -> bool:
-    """Whether the address asks for other numbers than weights between tokens."""
-    asked = (address.raw(one) for one in (parameters.SHOW, parameters.WORDS))
-    return not {*asked} <= {None, parameters.SHOW.default, "false"}
+    """True if the address asks for other numbers than weights between tokens."""
+    values = (address.raw(parameter) for parameter in (parameters.SHOW, parameters.WORDS))
+    return not {*values} <= {None, parameters.SHOW.default, "false"}
 
 
 def says(trace: Trace) -> str:
-    """What is to be seen where an example's view is open, Markdown; "" anywhere else.
+    """The note on an example whose view is open, Markdown; "" anywhere else.
 
     Its numbers are weights between tokens: nothing is said beside a picture of others.
     """
-    found = None if _shows_others() else _open_example(trace)
-    chosen = [address.raw(one) for one in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
-    if found is None or chosen != [str(n) for n in found[1][:3]]:
+    opened = None if _shows_others() else _open_example(trace)
+    chosen = [address.raw(p) for p in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
+    if opened is None or chosen != [str(n) for n in opened[1][:3]]:
         return ""
-    example, seen = found
+    example, seen = opened
     weights = trace.stage("weights", seen.layer)[0, seen.head, seen.query]
-    told = [int(n) for n in (-weights).argsort()[:2] if weights[n] >= _LEAST]
-    if seen.key is not None and seen.key not in told:
-        told.append(seen.key)
+    listed = [int(n) for n in (-weights).argsort()[:2] if weights[n] >= _LEAST]
+    if seen.key is not None and seen.key not in listed:
+        listed.append(seen.key)
     labels = [literal(label) for label in trace.labels]
-    looks = ", ".join(f"{labels[n]} ({weights[n]:.2f})" for n in told)
-    at = f" looks at {looks}" if told else " looks at nothing in particular"
+    looks = ", ".join(f"{labels[n]} ({weights[n]:.2f})" for n in listed)
+    at = f" looks at {looks}" if listed else " looks at nothing in particular"
     return f"**Layer {seen.layer} · Head {seen.head}** {example.shows}: {labels[seen.query]}{at}."

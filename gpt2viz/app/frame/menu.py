@@ -27,8 +27,8 @@ def draw_menu(here: Page) -> None:
     chosen = address.parameters()
     for page in (*MENU, *added()):
         name = f"**{page.title}**" if page is here else page.title
-        asked, what = chosen | page.asks, prose.tip(page.what)
-        st.page_link(_script(page), label=name, help=what, query_params=asked)
+        query_params, what = chosen | page.asks, prose.tip(page.what)
+        st.page_link(_script(page), label=name, help=what, query_params=query_params)
 
 
 def _script(of: Page) -> st.Page:

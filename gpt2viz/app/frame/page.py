@@ -109,8 +109,8 @@ def _run(model: Model) -> Trace:
 
 
 def _notes(model: Model, trace: Trace) -> None:
-    """What to know about the run, in a line."""
-    notes = [said] if (said := examples.says(trace)) else []
+    """Show what to know about the run, in a line."""
+    notes = [note] if (note := examples.says(trace)) else []
     if not trace.causal:
         notes.append(_without_mask(trace))
     notes += sentence.added_tokens(model.tokenizer)
@@ -119,19 +119,19 @@ def _notes(model: Model, trace: Trace) -> None:
 
 
 def _without_mask(trace: Trace) -> str:
-    """What it is to lift the mask, and what it does to the prediction."""
+    """The meaning of a lifted mask, and its effect on the prediction."""
     notes = [
         "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
         "trained with it on."
     ]
     both = trace, run_cache.run(replace(trace.key, causal=True))
     if not any(first_not_finite(run) for run in both):
-        names, found = run_cache.vocabulary(trace.key.model), []
+        names, guesses = run_cache.vocabulary(trace.key.model), []
         for run in both:
             probable = run.next_token_probabilities[0]
             best = int(probable.argmax())
-            found.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
-        notes.append(f"What comes next: {found[0]}, with the mask on {found[1]}.")
+            guesses.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
+        notes.append(f"What comes next: {guesses[0]}, with the mask on {guesses[1]}.")
     return " ".join(notes)
 
 

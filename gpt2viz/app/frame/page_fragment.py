@@ -27,11 +27,11 @@ _WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
-    """What the frame was drawn from, what it says, and what it left for the page."""
+    """The choices that the frame was drawn from, its notes, and what it left for the page."""
 
     chosen: tuple[Any, ...]
-    said: tuple[str, str]
-    shown: output.Shown
+    notes: tuple[str, str]
+    shown: output.PageOutputs
     linked: frozenset[str]
 
 
@@ -40,18 +40,18 @@ def _light_up() -> str:
 
 
 def draw(
-    which: Page, below: Callable[[View], None], choosing: Callable[[], str] = _light_up
+    which: Page, body: Callable[[View], None], choosing: Callable[[], str] = _light_up
 ) -> None:
-    """Draw a page: its frame, and what is ``below``.
+    """Draw a page: its frame, and the ``body`` below it.
 
     ``choosing`` says what it does to choose a token, as for ``open_page``. Both are functions of a
     module: they stay while the page is open.
     """
     view = open_page(which, choosing())
-    said = _said(view.trace, choosing)
-    st.session_state[_FRAME] = _Frame(_chosen(), said, output.so_far(), prose.so_far())
+    notes = _notes(view.trace, choosing)
+    st.session_state[_FRAME] = _Frame(_chosen(), notes, output.snapshot(), prose.snapshot())
     st.session_state[_WITH_FRAME] = True
-    _draw(view.trace.key, view.query, view.colors, below, choosing)
+    _draw(view.trace.key, view.query, view.colors, body, choosing)
 
 
 @st.fragment
@@ -59,7 +59,7 @@ def _draw(
     key: RunKey,
     query: int | None,
     colors: Palette,
-    below: Callable[[View], None],
+    body: Callable[[View], None],
     choosing: Callable[[], str],
 ) -> None:
     frame: _Frame = st.session_state[_FRAME]
@@ -70,17 +70,17 @@ def _draw(
         view = View(run_cache.load(key.model), run_cache.run(key), query, colors)
     except (GPT2VizError, KeyError):
         st.rerun()  # the frame tells what can't be loaded any more
-    if frame.said != _said(view.trace, choosing):
+    if frame.notes != _notes(view.trace, choosing):
         st.rerun()
     tour.remember()
-    output.back_to(frame.shown)
-    prose.back_to(frame.linked)
+    output.restore(frame.shown)
+    prose.restore(frame.linked)
     frame.shown.arrived = False  # what runs alone after this was here before
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
         if alone:  # outside of itself it may not write then
             address.show_notes_in(notes)
-        below(view)
+        body(view)
 
 
 def rerun() -> NoReturn:
@@ -96,6 +96,6 @@ def _chosen() -> tuple[Any, ...]:
     return tuple(map(address.peek, parameters.OF_EVERY_PAGE))
 
 
-def _said(trace: Trace, choosing: Callable[[], str]) -> tuple[str, str]:
-    """What the frame says of a head, and of its tokens."""
+def _notes(trace: Trace, choosing: Callable[[], str]) -> tuple[str, str]:
+    """The frame's note on a head, and its words on choosing a token."""
     return examples.says(trace), choosing()

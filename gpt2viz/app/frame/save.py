@@ -49,62 +49,62 @@ def save_button() -> None:
 
 
 def _body() -> None:
-    found = output.shown()
-    traces = found.traces()
+    outputs = output.shown()
+    traces = outputs.traces()
     with st.spinner("Reading the model's checksum …"):
         about = partial(export.about_runs, list(traces.values()))
-        source = about(found.page)
+        source = about(outputs.page)
     parts: dict[str, Callable[[], None]] = {}
-    if found.pictures:
-        parts["Picture"] = lambda: _picture(found, about)
-    if found.tables:
-        parts["Table"] = lambda: _table(found, about)
+    if outputs.pictures:
+        parts["Picture"] = lambda: _picture(outputs, about)
+    if outputs.tables:
+        parts["Table"] = lambda: _table(outputs, about)
     if traces:
-        parts["Run"] = lambda: _run(found, traces)
-    parts["Page"] = lambda: _page(found, source)
+        parts["Run"] = lambda: _run(outputs, traces)
+    parts["Page"] = lambda: _page(outputs, source)
     parts["Open"] = lambda: open_session()
     for tab, draw in zip(st.tabs(list(parts)), parts.values(), strict=True):
         with tab:
             draw()
 
 
-def _picture(found: output.Shown, about: Callable[[str], About]) -> None:
-    name: str = st.selectbox("Picture", list(found.pictures), key="save_picture")
-    picture, said = found.pictures[name], about(name)
-    drawn = export.on_paper(picture, said)
-    wanted = ""
+def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
+    name: str = st.selectbox("Picture", list(outputs.pictures), key="save_picture")
+    picture, source = outputs.pictures[name], about(name)
+    drawn = export.on_paper(picture, source)
+    request = ""
     at_once = export.can_draw()  # else the visitor's own browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
             if (kind == "svg" and isinstance(picture, Drawable)) or (kind == "pdf" and at_once):
-                make = partial(export.figure_bytes, picture, kind, said)
-                _download("picture", kind, said, make)
+                make = partial(export.figure_bytes, picture, kind, source)
+                _download("picture", kind, source, make)
             elif st.button(kind.upper(), icon=":material/download:", key=f"save_{kind}"):
                 count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
-                wanted = f"{kind}-{count}"
-    asked = wanted.partition("-")[0]
+                request = f"{kind}-{count}"
+    requested_kind = request.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels per inch, with a line that says where it comes from."
         + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
     )
     numbers = picture.table()
     if len(numbers):
-        _as_table("picture", "Its numbers, one per row", numbers, said)
+        _as_table("picture", "Its numbers, one per row", numbers, source)
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
-        wanted,
-        asked,
+        request,
+        requested_kind,
         drawn,
-        filename=export.file_name(said, asked).removesuffix(f".{asked}"),
+        filename=export.file_name(source, requested_kind).removesuffix(f".{requested_kind}"),
         width=drawn.layout.width,
         height=drawn.layout.height,
-        scale=export.DPI / export.PLOTLY_DPI if asked == "png" else 1,
+        scale=export.DPI / export.PLOTLY_DPI if requested_kind == "png" else 1,
     )
 
 
-def _table(found: output.Shown, about: Callable[[str], About]) -> None:
-    name: str = st.selectbox("Table", list(found.tables), key="save_table")
-    _as_table("table", "All of its rows", found.tables[name], about(name))
+def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
+    name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
+    _as_table("table", "All of its rows", outputs.tables[name], about(name))
     st.caption(
         "Parquet keeps every value as it is. In CSV, a text that a spreadsheet would run as a "
         "formula gets an apostrophe in front; the column *about* says how many."
@@ -118,7 +118,7 @@ def _as_table(tab: str, words: str, table: Any, about: About) -> None:
             _download(tab, kind, about, partial(export.table_bytes, table, kind, about))
 
 
-def _run(found: output.Shown, traces: dict[str, Trace]) -> None:
+def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
     name = next(iter(traces))
     if len(traces) > 1:
         name = st.selectbox("Run", list(traces), key="save_run")
@@ -129,18 +129,18 @@ def _run(found: output.Shown, traces: dict[str, Trace]) -> None:
     )
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
-            about, make = export.about(trace, "run"), partial(_trace_bytes, found, name, kind)
+            about, make = export.about(trace, "run"), partial(_trace_bytes, outputs, name, kind)
             _download("run", kind, about, make)
     st.caption("`numpy.load` reads the one, `safetensors` the other.")
 
 
-def _trace_bytes(found: output.Shown, name: str, kind: export.TraceKind) -> bytes:
+def _trace_bytes(outputs: output.PageOutputs, name: str, kind: export.TraceKind) -> bytes:
     """A run as a file; the button that asks for it holds on to no run."""
-    return export.trace_bytes(found.traces()[name], kind)
+    return export.trace_bytes(outputs.traces()[name], kind)
 
 
-def _page(found: output.Shown, about: About) -> None:
-    pictures, tables = found.pictures, found.tables
+def _page(outputs: output.PageOutputs, about: About) -> None:
+    pictures, tables = outputs.pictures, outputs.tables
     if pictures or tables:
         st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
         _download(
@@ -152,7 +152,7 @@ def _page(found: output.Shown, about: About) -> None:
         )
     st.markdown("**What you have chosen**, to open it again here or on another machine")
     chosen = all_choices()
-    session = export.Session(found.page, chosen, about.sha256)
+    session = export.Session(outputs.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if long := address.unwritten():
         st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
@@ -186,12 +186,12 @@ def _download(
 def all_choices() -> dict[str, str]:
     """All that is chosen now, by its name in the address, with text and model even at defaults."""
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
-    read = {one: address.get(one) for one in own if one.name in st.session_state}
+    read = {p: address.get(p) for p in own if p.name in st.session_state}
     return address.parameters(read) | address.unwritten()
 
 
 def link() -> str:
-    """What opens the same view for others who reach this server."""
+    """The address that opens the same view for others who reach this server."""
     return f"{st.context.url}?{urlencode(all_choices())}"
 
 
@@ -232,7 +232,7 @@ def _saved_page(session: Session) -> Page:
 
 
 def _same_model(session: Session) -> bool:
-    """Whether the model is the one that the session was saved with, as far as that is known.
+    """True if the model is the one that the session was saved with, as far as that is known.
 
     Raises ``ExportError`` where none of its name is here.
     """
@@ -257,12 +257,12 @@ def numbers_button() -> None:
 
 
 def _numbers_body() -> None:
-    found = output.shown()
-    names = list(found.pictures)
+    outputs = output.shown()
+    names = list(outputs.pictures)
     if not names:
         st.caption(
             "This page has no picture: its numbers are in its tables."
-            if found.tables
+            if outputs.tables
             else "Nothing is drawn on this page yet."
         )
         return
@@ -293,9 +293,9 @@ def _share_body(colors: Palette) -> None:
     else:
         st.markdown("**A link** to this view")
         st.code(link(), language=None, wrap_lines=True)
-    found = output.shown()
-    if pages.called(found.page) in _OF_A_HEAD and found.runs:
-        _share_picture(next(iter(found.traces().values())), colors)
+    outputs = output.shown()
+    if pages.called(outputs.page) in _OF_A_HEAD and outputs.runs:
+        _share_picture(next(iter(outputs.traces().values())), colors)
     else:
         st.caption("Attention and Head have a picture for a slide here; *Save* has this page's.")
 
@@ -307,19 +307,19 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
         export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     )
     st.markdown(f"**A picture** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
-    wanted = ""
+    request = ""
     if st.button("PNG", icon=":material/download:", key="share_png"):
         count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
-        wanted = f"card-{count}"
+        request = f"card-{count}"
     name = export.file_name(export.about(trace, "card", layer, head), "png")
     # Last: who has the picture may at once press a button above, and it must be this run's.
     browser_picture.save(
-        wanted, "png", drawn, filename=name.removesuffix(".png"), width=WIDTH, height=HEIGHT
+        request, "png", drawn, filename=name.removesuffix(".png"), width=WIDTH, height=HEIGHT
     )
 
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
-    """What the card says of a head; ``query`` is the place of the chosen token, if one is."""
+    """The card of a head; ``query`` is the position of the chosen token, if one is."""
 
     def weights(run: Trace) -> Panel:
         return stage_panel(run, run.labels, "weights", layer, head, "")

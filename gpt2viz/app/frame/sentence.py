@@ -163,14 +163,14 @@ def draw_tokens(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
 def _part(T: int, query: int | None) -> range:
     starts = range(0, T, AT_ONCE)
 
-    def places(start: int) -> str:
+    def token_range(start: int) -> str:
         return f"Tokens {start:,} to {min(start + AT_ONCE, T) - 1:,}"
 
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.selectbox(
             "Part of the text",
             starts,
-            format_func=places,
+            format_func=token_range,
             label_visibility="collapsed",
             width=220,
             **address.choice(parameters.FROM, starts, starts[(query or 0) // AT_ONCE]),

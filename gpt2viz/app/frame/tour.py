@@ -141,16 +141,16 @@ def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None)
     leads to the step before. A link to the page that is open would leave the address as it is.
     """
     drawn = f":material/{icon}:" if icon else None
-    step, wanted = STEPS[n - 1], _address(n)
+    step, query_params = STEPS[n - 1], _address(n)
     if page is not step.page:
-        st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=wanted)
+        st.page_link(step.page.path, label=label, icon=drawn, help=help, query_params=query_params)
     elif st.button(label, icon=drawn, type="tertiary", help=help):
         remember()
-        st.query_params.from_dict(wanted)
+        st.query_params.from_dict(query_params)
         st.rerun()
 
 
 def _address(n: int) -> dict[str, str]:
-    """What the address of a step says."""
-    of_step = {one.name: str(value) for one, value in STEPS[n - 1].parameters.items()}
+    """The parameters of a step in its address."""
+    of_step = {parameter.name: str(value) for parameter, value in STEPS[n - 1].parameters.items()}
     return {parameters.TOUR.name: str(n), parameters.TEXT.name: TEXT, **of_step}

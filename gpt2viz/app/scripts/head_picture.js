@@ -101,8 +101,8 @@ const asDrawn = (p, state) =>
  * server's, as both are chosen and as another is. */
 export function offers({ head: drawn }, changes, state, weights) {
   const moves = ["layer", "head", "query"].some((name) => name in changes)
-  const said = (now) => [now.layer, now.head, now.query].join() === drawn.said.join()
-  if (moves && drawn.said.length && (said(state) || said({ ...state, ...changes }))) return false
+  const said = (now) => [now.layer, now.head, now.query].join() === drawn.subject.join()
+  if (moves && drawn.subject.length && (said(state) || said({ ...state, ...changes }))) return false
   if ("query" in changes && !drawn.names.length) return false
   if ("picture" in changes) return Boolean(weights) || !state.beside.length
   return Boolean(weights)

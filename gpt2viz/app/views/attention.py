@@ -86,7 +86,7 @@ def _heads(view: View) -> None:
         shown, whole_words = measures.choose()
         as_lines = lines.switched(part := zoom.whole_or_part(view))
     chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
-    found = run_cache.every_head(view.trace.key, whole_words)
+    every_head = run_cache.every_head(view.trace.key, whole_words)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     ones = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
@@ -96,26 +96,26 @@ def _heads(view: View) -> None:
     with large:
         zoom.note(view, part)
         with st.container(key="head_large"):
-            here = _numbers(found, numbers, shown)
+            here = _numbers(every_head, numbers, shown)
             _large(view, part, numbers, chosen, ones, here)
         _next_tokens(best)
     with the_map, st.container(key="heads"):
-        drawn = _map(view, chosen, numbers, found, best)
+        drawn = _map(view, chosen, numbers, every_head, best)
     with st.container(key="below", gap="small"):
-        _about(view, chosen, ones[0], drawn, here, bool((found.first > _STRONG).any()))
+        _about(view, chosen, ones[0], drawn, here, bool((every_head.first > _STRONG).any()))
 
 
-def _numbers(found: EveryHead, numbers: Measure, shown: str) -> str:
+def _numbers(every_head: EveryHead, numbers: Measure, shown: str) -> str:
     """Bring what is shown of every head to the browser, where it isn't too much; its name there."""
-    whole = found.tiles.shape[-1] == numbers.values.shape[-1]
-    return components.send_weights(found.tiles) if whole and shown == "weights" else ""
+    whole = every_head.tiles.shape[-1] == numbers.values.shape[-1]
+    return components.send_weights(every_head.tiles) if whole and shown == "weights" else ""
 
 
 def _map(
     view: View,
     chosen: _Chosen,
     numbers: Measure,
-    found: EveryHead,
+    every_head: EveryHead,
     best: Sequence[tuple[str, float]],
 ) -> Thumbnails:
     """Every head of the model; a click chooses one. ``best`` are the most probable tokens."""
@@ -125,7 +125,7 @@ def _map(
     coming = f"“{best[0][0]}” {100 * best[0][1]:.1f} %" if best else "NaN, not a number"
     drawn = Thumbnails(
         f"Attention weights of every head{chosen.between}: layers down, heads across",
-        found.tiles,
+        every_head.tiles,
         weights.hidden[0],
         weights.labels,
         weights.positions,
@@ -134,7 +134,7 @@ def _map(
     )
     opened = components.draw_map(
         drawn,
-        found.looks,
+        every_head.looks,
         f"Prediction: {coming}",
         view.colors,
         key="all_heads",
@@ -189,7 +189,7 @@ def _large(
         _names(view, chosen) if here else [],
         _does(view, chosen, list(described)),
         _opened(view, chosen),
-        examples.told(view.trace),
+        examples.subject(view.trace),
         chosen.between,
     )
     components.draw_head(
@@ -262,11 +262,11 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
 
 
 def _about(
-    view: View, chosen: _Chosen, one: Panel, drawn: Thumbnails, here: str, strong: bool
+    view: View, chosen: _Chosen, panel: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
     """Code, numbers and words of both pictures; ``strong`` is some head's first column."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
-    the_large = one.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
+    the_large = panel.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
     pooled = len(drawn.labels) > THUMBNAIL
     sums = "Every row sums to 1."
     if shown != "weights":
@@ -296,7 +296,7 @@ def _about(
             of=[drawn.what, the_large],
         )
         output.tables_on_demand(
-            "These numbers as a table", {the_large: partial(tables.shown_table, one)}
+            "These numbers as a table", {the_large: partial(tables.shown_table, panel)}
         )
         if strong:
             with st.popover("Why is the first column so strong?", type="tertiary", width="content"):

@@ -152,7 +152,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     prose.caption(
         "The number is the **cosine similarity** of two heads' weights on this sentence, over "
         "all rows but the first: 1 for the same weights, 0 where no key gets weight from both.",
-        place=maps,
+        slot=maps,
     )
     with ranking:
         _ranked(
@@ -221,7 +221,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     declared = WEIGHT_SCORES[score] if text == "weights" else SCORES[score]
     prose.markdown(
         f":small[**{score}**: {declared.words} :gray[{literal(declared.formula)}]]",
-        place=ranking,
+        slot=ranking,
     )
     if text == "weights" and reading.scores is None:
         ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")

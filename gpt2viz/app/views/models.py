@@ -63,7 +63,7 @@ def show() -> None:
             heading, menu = st.columns([6.9, 1.6], vertical_alignment="bottom")
             with menu:
                 model = page.choose_model()
-            prose.markdown(f"#### {literal(model)}\n{lead}", place=heading)
+            prose.markdown(f"#### {literal(model)}\n{lead}", slot=heading)
             draw(model, colors)
     except GPT2VizError as error:
         st.error(literal(str(error)), icon=":material/error:")

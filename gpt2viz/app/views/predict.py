@@ -259,7 +259,7 @@ def _contributions(view: View, position: int) -> None:
     output.table(
         tables.contribution_table(parts),
         f"Contributions to a logit after token {position}",
-        place=path,
+        slot=path,
         height=330,
         column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},
     )
@@ -409,7 +409,7 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
         ),
         view.colors,
         key="row",
-        place=picture,
+        slot=picture,
         made_by=(Line(before, "weights", layer), draw_token, appraise),
     )
 

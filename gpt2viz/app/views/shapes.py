@@ -28,7 +28,7 @@ def show() -> None:
         + measures.reused_note(view.trace, " The table is that of a run of all.")
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
-    prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), place=legend)
+    prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), slot=legend)
     typed = search.text_input(
         "Filter",
         placeholder="such as weights, h.0, Linear or (B, nh, T, T)",

@@ -404,7 +404,7 @@ def _mask(view: View, part: Window) -> None:
     seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom")
     prose.markdown("#### Who may see whom?")
     words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
-    prose.markdown(_mask_in_words(seen, view.query if view.query is not None else 0), place=words)
+    prose.markdown(_mask_in_words(seen, view.query if view.query is not None else 0), slot=words)
     shown = part.fit(seen)
     with picture, st.container(key="mask"):
         output.picture(

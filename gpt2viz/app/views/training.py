@@ -221,10 +221,10 @@ def _births(
     beside = int(picked.split(".")[0]), int(picked.split(".")[1])
     if last:
         births = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
-        prose.markdown(" ".join(births), place=words)
+        prose.markdown(" ".join(births), slot=words)
     else:
         prose.caption(
-            "This model reads too few tokens at once for heads to be measured.", place=words
+            "This model reads too few tokens at once for heads to be measured.", slot=words
         )
     return beside
 

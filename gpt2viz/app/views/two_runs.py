@@ -258,7 +258,7 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
         table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
         alt = f"The most probable next tokens, {first} and {second}"
         _probabilities(table, both.a.view.colors, "best", alt)
-        output.code(sampling_distribution, divergence, of=[alt], place=numbers)
+        output.code(sampling_distribution, divergence, of=[alt], slot=numbers)
     return tables.largest_changes(a, b, vocabulary, top=6, names=names)
 
 
@@ -280,11 +280,11 @@ def draw_changes(
         column: st.column_config.NumberColumn(format="%+.3f" if "points" in column else "%.3f")
         for column in table.columns[2:]
     }
-    prose.caption(order, place=numbers)
+    prose.caption(order, slot=numbers)
     output.table(
         table,
         name,
-        place=numbers,
+        slot=numbers,
         column_config=formats | {"id": None},
         height=460,
     )

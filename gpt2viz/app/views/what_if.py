@@ -1,4 +1,4 @@
-"""What if: change something inside the model, or see what the answer depends on."""
+"""The page What if: change something inside the model, or see what the answer depends on."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         run = run_cache.run(replace(view.trace.key, edits=edits))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
         weights_left += f", run **{weights[at.head, 0, at.key]:.2f}**"
-    prose.markdown(weights_left, place=line, width="content")
+    prose.markdown(weights_left, slot=line, width="content")
     changes: dict[Parameter, Any] = {
         parameters.EDITS: edits,
         parameters.LAYER: at.layer,
@@ -244,7 +244,7 @@ def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
     line = st.container(horizontal=True, vertical_alignment="center", gap="small")
     words = f"H{_cell_in_words(view, hop.step)[1:]}"
     if n == 0:
-        prose.markdown(f"**{words}**:", place=line, width="content")
+        prose.markdown(f"**{words}**:", slot=line, width="content")
     else:
         line.button(
             words,
@@ -255,7 +255,7 @@ def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
             args=(parameters.WHY, way),
         )
     share = f"{100 * hop.by.share:.0f}\u00a0%"
-    prose.markdown(f"{share} through **{hop.by}**", place=line, width="content")
+    prose.markdown(f"{share} through **{hop.by}**", slot=line, width="content")
 
 
 def _ending(last: Hop) -> str:
