@@ -98,7 +98,7 @@ def test_equal_tokens_are_told_apart(query: int) -> None:
     drawn = figure(at, "one_head")
     names, written = drawn["data"][0]["x"], drawn["layout"]["xaxis"]["ticktext"]
     assert len(set(names)) == len(names), "equal tokens keep rows of their own"
-    assert written[1] == written[4]
+    assert (written[1], written[4]) == ("1 ·the", "4 ·the")
     (frame,) = drawn["layout"]["shapes"]
     ends = [frame[end] for end in ("y0", "y1", "x0", "x1")]
     assert ends == [query - 0.5, query + 0.5, -0.5, 8.5], "its row, from the first key to the last"

@@ -138,9 +138,9 @@ BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric
 BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
 BY_KEYBOARD |= {"page_link", "popover", "radio", "select_slider", "selectbox", "text_input"}
-BY_KEYBOARD |= {"toggle", "keyboard", "landing", "progress", "theme_watch", "arrows", "diagram"}
+BY_KEYBOARD |= {"toggle", "page.keyboard", "landing", "progress", "page.theme", "arrows", "diagram"}
 BY_KEYBOARD |= {"guess_bars", "listings", "number_grid", "player", "tiles", "matrix_or_lines"}
-BY_KEYBOARD |= {"picture_switch", "token_chips"}
+BY_KEYBOARD |= {"choices.picture", "choices.tokens"}
 
 
 def kinds(block: Block) -> Iterator[str]:

@@ -65,12 +65,12 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
     "an edit, then a head": (
         "what_if?layer=2&head=0",
         add_and_choose,
-        ("edit_list", "both_sides", "difference", "coming", "where_map"),
+        ("edit_list", "both_sides", "difference", "in_numbers", "best", "where_map"),
     ),
     "a key is hidden": (
         "what_if?layer=2&head=0",
         lambda page: click_cell(page, "whatif", 2, 1),
-        ("edit_list", "both_sides", "difference", "coming", "where_map"),
+        ("edit_list", "both_sides", "difference", "in_numbers", "best", "where_map"),
     ),
     "a piece is patched": (
         "what_if?what_if=depends",
@@ -80,7 +80,7 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
     "the mask": (
         "side_by_side",
         partial(choose, name="Causal mask"),
-        ("both_sides", "difference", "coming", "heads_map"),
+        ("both_sides", "difference", "in_numbers", "best", "heads_map"),
     ),
     "a head that differs": (
         "side_by_side?differs=mask",
@@ -90,12 +90,12 @@ CHANGES: dict[str, tuple[str, Callable[[Page], None], tuple[str, ...]]] = {
     "a row": (
         "side_by_side?differs=mask",
         lambda page: click_cell(page, "both_sides", 1, 0),
-        ("both_sides", "difference", "coming"),
+        ("both_sides", "difference", "in_numbers", "best"),
     ),
     "a partner": (
         "side_by_side?differs=text&text2=A+crane+lifted+steel",
         lambda page: act(page, page.locator(".st-key-partner").get_by_text("steel").click),
-        ("partner", "weights_a", "weights_b", "difference", "coming"),
+        ("partner", "weights_a", "weights_b", "difference", "in_numbers", "best"),
     ),
     "a row of a layer": (
         "side_by_side?head=1",
