@@ -20,7 +20,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (56_546, 44_000),
     "of them app/": (24_068, 17_500),
-    "lines of tests and benchmarks": (49_712, 37_000),
+    "lines of tests and benchmarks": (49_711, 37_000),
     "modules": (295, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -95,6 +95,19 @@ def sent(at: AppTest) -> int:
     return sum(proto.ByteSize() for proto in protos if proto is not None)
 
 
+def too_long(page: str, cut: list[str], free: set[str]) -> list[dict[str, str]]:
+    """Long values of all parameters, then of the ``free`` ones that no mode has tried before."""
+    # Streamlit itself leaves out more than half a megabyte, with commas in three letters.
+    whole = dict.fromkeys([*cut, "unknown"], "1," * (40_000 // (len(cut) + 1)))
+    free = free - _TRIED.setdefault(page.partition("?")[0], set())
+    _TRIED[page.partition("?")[0]] |= free
+    alone = {"text", "text2"} & free  # of a text that is too long nothing is shown beside it
+    others = sorted(free - alone)
+    together = [[name, "unknown"] for name in sorted(alone)]
+    together += [others[n : n + 3] for n in range(0, len(others), 3)]
+    return [whole, *(dict.fromkeys(some, (u * 1000)[:LENGTH]) for some in together for u in LONG)]
+
+
 @each(("page", "part"), PARTS)
 def test_every_parameter_takes_any_text_and_is_bounded(
     page: str,
@@ -103,10 +116,7 @@ def test_every_parameter_takes_any_text_and_is_bounded(
     touched: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In what it reaches for, what is kept and sent of it, and the runs that it can ask for.
-
-    Long ones are tried alone, in the first mode of their page that reads them.
-    """
+    """In what it reaches for, what is kept and sent of it, and the runs that it can ask for."""
     runs: list[int] = []
     trace = gpt2viz.trace
     monkeypatch.setattr(
@@ -129,18 +139,7 @@ def test_every_parameter_takes_any_text_and_is_bounded(
     assert not Path(CANARY).exists()
 
     free = {name for name, parse in here.items() if parse not in ("parse_option", "_parse_switch")}
-    # All that is too long goes before anything is read. Streamlit itself leaves out more than half
-    # a megabyte, with commas in three letters.
-    cut = sorted(here.keys() - mode.keys() - part.keys())
-    tried = [dict.fromkeys([*cut, "unknown"], "1," * (40_000 // (len(cut) + 1)))]
-    free -= _TRIED.setdefault(page.partition("?")[0], set())
-    _TRIED[page.partition("?")[0]] |= free
-    alone = {"text", "text2"} & free  # of a text that is too long nothing is shown beside it
-    others = sorted(free - alone)
-    together = [[name, "unknown"] for name in sorted(alone)]
-    together += [others[n : n + 3] for n in range(0, len(others), 3)]
-    tried += [dict.fromkeys(some, (unit * 1000)[:LENGTH]) for some in together for unit in LONG]
-    for odd in tried:
+    for odd in too_long(page, sorted(here.keys() - mode.keys() - part.keys()), free):
         runs.clear()
         at.query_params.clear()
         fill(at, {"text": "A cat sat down", **mode, **part, **odd})
