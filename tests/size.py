@@ -18,10 +18,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_546, 44_000),
-    "of them app/": (24_068, 17_500),
+    "product lines": (56_667, 44_000),
+    "of them app/": (24_189, 17_500),
     "lines of tests and benchmarks": (49_711, 37_000),
-    "modules": (295, 300),
+    "modules": (296, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (1, 0),

@@ -496,7 +496,7 @@ EVERY = [
         for on in ("probe", "sentence")
     ),
     *(("models", {"part": part}) for part in SECTIONS),
-    *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.reads_sentence),
+    *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
     ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
 ]
 

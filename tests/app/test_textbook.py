@@ -302,7 +302,7 @@ STORY = ("order", "crane", "by-hand", "mask", "mlp", "residual")
 def test_chapters_read_a_short_and_a_long_sentence(subtests: pytest.Subtests) -> None:
     """Any other: see ``test_address``."""
     for name, told in CHAPTERS.items():
-        for text in ("a", "the bank " * 60) if told.reads_sentence and name not in STORY else ():
+        for text in ("a", "the bank " * 60) if told.sentence and name not in STORY else ():
             with subtests.test(chapter=name, text=text):
                 at = open_page("textbook", chapter=name, text=text, causal="false")
                 assert at.header[0].value == told.title

@@ -20,7 +20,7 @@ from tests.app.pages import open_page, pictures
 from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
 
-CHAPTER = {chapter.predicted: name for name, chapter in CHAPTERS.items() if chapter.predicted}
+CHAPTER = {chapter.guess: name for name, chapter in CHAPTERS.items() if chapter.guess}
 #: Row -> the picture that has it, its panel, and which row of that.
 PICTURE = {
     "crane": ("crane_weights", "weights of crane", 0),

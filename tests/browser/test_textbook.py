@@ -176,7 +176,7 @@ def test_next_lands_on_the_title_and_each_chapter_fits_a_phone_and_bars_nobody(
             expect(told).to_contain_text("Position vectors")
         if chapter == "build":
             fill_a_gap(page)
-        if CHAPTERS[chapter].predicted:
+        if CHAPTERS[chapter].guess:
             show_what_is_to_be_guessed(page)
         if chapter == "mask":
             assert not cut_numbers(page)

@@ -16,7 +16,6 @@ from gpt2viz.app.course import (
     crane,
     heads,
     learning,
-    mask,
     mistakes,
     mlp,
     next_word,
@@ -31,6 +30,7 @@ from gpt2viz.app.course import (
     whole,
     why,
 )
+from gpt2viz.app.course.chapter import Chapter, read_all
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.sentence import LIGHT_UP
@@ -40,147 +40,139 @@ from gpt2viz.textbook import guesses
 from gpt2viz.textbook.examples import EXAMPLES
 
 
-class Chapter(NamedTuple):
-    """``draw`` draws it and yields each of its ``questions`` where that belongs, or at the end.
-
-    These and ``examples`` are ids, ``predicted`` that of a row of weights. ``part`` is what the
-    contents say below the title.
-    """
+class Unwritten(NamedTuple):
+    """A chapter that isn't Markdown yet: see ``chapter.Chapter``."""
 
     title: str
     draw: Callable[[Book], Iterable[questions.Question]]
     examples: tuple[str, ...]
     questions: tuple[str, ...]
-    reads_sentence: bool = False
-    choosing: str = ""  # what it does to choose a token of the sentence
+    sentence: str = ""
     part: str = ""
-    predicted: str = ""
+    guess: str = ""
 
 
 _AFTER = "After GPT-2"
 #: The chapter that has every example once more, with what the texts print.
 APPENDIX = "printed"
 
-CHAPTERS: Mapping[str, Chapter] = {
-    "tokens": Chapter(
+_UNWRITTEN: Mapping[str, Unwritten] = {
+    "tokens": Unwritten(
         "Tokens and vectors",
         tokens.draw_tokens,
         ("E2",),
         ("tokens_shape", "tokens_twice"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
+        sentence="follow a token",
     ),
-    "order": Chapter(
+    "order": Unwritten(
         "Order",
         tokens.draw_order,
         ("E3",),
         ("order_on", "order_equal", "order_shape"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
+        sentence="follow a token",
     ),
-    "crane": Chapter(
+    "crane": Unwritten(
         "What attention is for",
         crane.draw,
         ("E4",),
         ("crane_half", "crane_machine"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
-        predicted="crane",
+        sentence="follow a token",
+        guess="crane",
     ),
-    "by-hand": Chapter(
+    "by-hand": Unwritten(
         "Attention by hand",
         by_hand.draw,
         ("E19", "E5", "E6", "E22"),
         ("journey_self", "journey_same", "hand_value", "scale_one"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
-        predicted="scale",
+        sentence="follow a token",
+        guess="scale",
     ),
-    "mask": Chapter(
-        "The causal mask",
-        mask.draw,
-        ("E7",),
-        ("mask_row", "mask_after", "mask_first", "mask_even"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
-        predicted="mask",
-    ),
-    "heads": Chapter(
+    "heads": Unwritten(
         "Many heads",
         heads.draw,
         ("E21", "E8", "E20", "E24"),
         ("way_scores", "way_fails", "variants_last", "real_self"),
-        reads_sentence=True,
-        choosing=LIGHT_UP,
+        sentence="light up a row",
     ),
-    "mlp": Chapter(
+    "mlp": Unwritten(
         "MLP and activations",
         mlp.draw,
         ("E9", "E10", "E15", "E13"),
         ("linear_zero", "curve_lowest", "drop_factor", "drop_reading"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
+        sentence="follow a token",
     ),
-    "residual": Chapter(
+    "residual": Unwritten(
         "Residual stream and norms",
         residual.draw,
         ("E11", "E12", "E17"),
         ("stream_erase", "norm_flat", "norm_scale", "depth_ten"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
+        sentence="follow a token",
     ),
-    "whole": Chapter(
+    "whole": Unwritten(
         "The whole model",
         whole.draw,
         ("E26", "E25", "E1", "E16", "E18"),
         ("whole_half", "whole_untied", "whole_heads"),
-        reads_sentence=True,
+        sentence="read",
     ),
-    "next-word": Chapter(
+    "next-word": Unwritten(
         "From logits to the next word",
         next_word.draw,
         ("E14",),
         ("next_steel", "next_even", "next_loss"),
-        reads_sentence=True,
-        choosing=real_step.CHOOSING,
-        predicted="next",
+        sentence="follow a token",
+        guess="next",
     ),
-    "learning": Chapter(
+    "learning": Unwritten(
         "How it learns",
         learning.draw,
         (),
         ("learn_count", "learn_rise", "learn_floor"),
-        reads_sentence=True,
+        sentence="read",
     ),
-    "why": Chapter(
+    "why": Unwritten(
         "Why does it look there?",
         why.draw,
         (),
         ("why_pairs", "why_shared", "why_own"),
-        reads_sentence=True,
+        sentence="read",
     ),
-    "build": Chapter(
+    "build": Unwritten(
         "Build it yourself",
         build.draw,
         (),
         ("build_attention", "build_all", "build_broken"),
-        reads_sentence=True,
+        sentence="read",
     ),
-    "kv-cache": Chapter("KV cache", after_gpt2.draw_kv_cache, (), ("cache_tenth",), part=_AFTER),
-    "rmsnorm": Chapter("RMSNorm", after_gpt2.draw_rmsnorm, (), ("rms_same",), part=_AFTER),
-    "swiglu": Chapter("SwiGLU", after_gpt2.draw_swiglu, (), ("gate_shut",), part=_AFTER),
-    "rope": Chapter("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
-    "grouped": Chapter(
+    "kv-cache": Unwritten("KV cache", after_gpt2.draw_kv_cache, (), ("cache_tenth",), part=_AFTER),
+    "rmsnorm": Unwritten("RMSNorm", after_gpt2.draw_rmsnorm, (), ("rms_same",), part=_AFTER),
+    "swiglu": Unwritten("SwiGLU", after_gpt2.draw_swiglu, (), ("gate_shut",), part=_AFTER),
+    "rope": Unwritten("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
+    "grouped": Unwritten(
         "Grouped-query attention", after_gpt2.draw_grouped, (), ("groups_factor",), part=_AFTER
     ),
-    "flash": Chapter("Flash attention", after_gpt2.draw_flash, (), ("flash_bytes",), part=_AFTER),
-    "sinks": Chapter(
-        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), reads_sentence=True, part=_AFTER
+    "flash": Unwritten("Flash attention", after_gpt2.draw_flash, (), ("flash_bytes",), part=_AFTER),
+    "sinks": Unwritten(
+        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), sentence="read", part=_AFTER
     ),
-    "rnn": Chapter("RNNs", rnn.draw, (), ("rnn_between",), part="Before GPT-2"),
-    "mistakes": Chapter("Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")),
-    APPENDIX: Chapter("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
+    "rnn": Unwritten("RNNs", rnn.draw, (), ("rnn_between",), part="Before GPT-2"),
+    "mistakes": Unwritten(
+        "Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")
+    ),
+    APPENDIX: Unwritten("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
 }
+
+_ORDER = (
+    *("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "whole"),
+    *("next-word", "learning", "why", "build", "kv-cache", "rmsnorm", "swiglu", "rope", "grouped"),
+    *("flash", "sinks", "rnn", "mistakes", APPENDIX),
+)
+CHAPTERS: Mapping[str, Chapter | Unwritten] = {
+    name: read_all().get(name) or _UNWRITTEN[name] for name in _ORDER
+}
+
+#: What it does to choose a token of the sentence, by how a chapter reads it.
+CHOOSING = {"read": "", "follow a token": real_step.CHOOSING, "light up a row": LIGHT_UP}
 
 #: The chapter that explains a switch of the sentence's row; those before do without it.
 _EXPLAINED_IN: Mapping[Switch, str] = {
@@ -223,10 +215,10 @@ def _summary() -> str:
     """A list of the chapters that were begun, with the progress in each."""
     answered, lines = progress.answered(), []
     for name, chapter in CHAPTERS.items():
-        count, given = len(answered.get(name, ())), progress.guesses().get(chapter.predicted)
+        count, given = len(answered.get(name, ())), progress.guesses().get(chapter.guess)
         parts = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
         if given:
-            off = guesses.judge(guesses.ROWS[chapter.predicted], given).off
+            off = guesses.judge(guesses.ROWS[chapter.guess], given).off
             parts.append(f"prediction off by {off:.2f}")
         lines += [f"- {chapter.title}: {', '.join(parts)}"] if parts else []
     return "\n".join(lines)
@@ -239,15 +231,15 @@ def show(name: str, colors: Palette) -> None:
     position = names.index(name)
     st.header(chapter.title, anchor=name)
     view = None
-    if chapter.reads_sentence:
+    if chapter.sentence:
         known = [
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
         ]
-        view = page.read_sentence(colors, chapter.choosing, known)
-    book = Book(colors, view)
+        view = page.read_sentence(colors, CHOOSING[chapter.sentence], known)
+    book = Book(name, colors, view)
     questions.ask(name, chapter.draw(book))
-    if name in story.CHAPTERS:
-        story.tell(name, book)
+    if isinstance(chapter, Unwritten) and name in story.CHAPTERS:
+        story.tell(book)
     prose.caption(
         "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
         "Calculations use all the digits."

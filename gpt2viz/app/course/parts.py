@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -35,11 +36,18 @@ PLANE = ("x₁", "x₂")
 SAME = 5e-5
 
 
-class Book(NamedTuple):
-    """A chapter's colours, and the run of the sentence where it reads one."""
+@dataclass(frozen=True)
+class Book:
+    """A chapter by its address, its colours, and the run of the sentence where it reads one.
 
+    ``values`` are what its examples have returned so far: by its name a text for what follows, or a
+    ``questions.Check`` for the question of that name.
+    """
+
+    chapter: str
     colors: Palette
     run: View | None = None
+    values: dict[str, Any] = field(default_factory=dict)
 
     @property
     def view(self) -> View:

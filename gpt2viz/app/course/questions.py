@@ -341,11 +341,20 @@ def _seen() -> Mapping[str, str]:
     }
 
 
+class Check(NamedTuple):
+    """The part of a ``Question`` that a chapter's example decides."""
+
+    done: bool = False
+    note: str = ""
+    near: Mapping[str, str] = {}
+
+
 class Question(NamedTuple):
     """``done`` tells that what is asked for is on screen now; or ``answer`` must be typed.
 
     Answers that are right ``also`` are other ways to say it. ``why`` is shown once it is answered;
-    ``note`` while it isn't done: what can be said of what is on screen now, or "".
+    ``note`` while it isn't done: what can be said of what is on screen now, or "". ``near`` has a
+    sentence for each wrong answer that is known, several of them with " | " between.
     """
 
     id: str
@@ -356,6 +365,7 @@ class Question(NamedTuple):
     answer: str = ""
     also: tuple[str, ...] = ()
     note: str = ""
+    near: Mapping[str, str] = {}
 
 
 def ask(chapter: str, questions: Iterable[Question]) -> None:
@@ -398,7 +408,7 @@ def _done(question: Question) -> bool:
         )
         done = is_right(given, question.answer, question.also)
         if given and not done:
-            note = explain_wrong(given, question.answer, near_misses(question.id))
+            note = explain_wrong(given, question.answer, question.near or near_misses(question.id))
             note = f"Not yet. {note or 'Look again, or take the hint.'}"
     if note and not done:
         prose.caption(note)

@@ -152,8 +152,9 @@ _FISH = 3
 _IN_LATEX = (r"\text{thing}", r"\text{deed}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
-def tell(chapter: str, book: Book) -> None:
+def tell(book: Book) -> None:
     """Draw a chapter's step of the tiny crane, and the same step in the real model."""
+    chapter = book.chapter
     st.subheader("The tiny crane", anchor="tiny")
     mine = read_tables()
     tell_edited(mine, _used(chapter), _TABLES[chapter])

@@ -1,0 +1,167 @@
+"""A chapter of the book, written in Markdown: how it is read, and drawn with what it computes.
+
+``gpt2viz/book/05-mask.md`` is the fifth chapter, whose address is ``mask``. Its front matter has
+the title and the fields of ``Chapter``. Prose, ``## headings {#anchor}``, ``$$formulas$$`` and
+``> captions`` are Markdown's own. Fences place what Python makes:
+
+- ``example mask.weights`` calls ``weights(book)`` of ``app/course/mask.py``, with the fence's own
+  text behind the book if it has one. What that returns are values of the book: ``{{gap}}`` in a
+  text further down is the value of that name;
+- ``code attention.hide_later`` lists functions of ``textbook/`` that have just run;
+- ``question mask_row`` asks the reader something, with a hint and with why the answer is right. One
+  that has no answer to type is done when the ``Check`` of its name, among the values, says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+from gpt2viz.app import prose
+from gpt2viz.app.course.parts import Book, code, heading
+from gpt2viz.app.course.questions import Check, Question
+from gpt2viz.textbook.examples import EXAMPLES
+
+FOLDER = Path(__file__).parents[2] / "book"
+_FRONT_MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
+_BLOCK = re.compile(
+    r"^```(?P<fence>example|code|question) (?P<name>[^\n]*)\n(?P<body>.*?)^```$"
+    r"|^## (?P<heading>[^\n{]*?)(?: \{#(?P<anchor>[\w-]+)\})?$"
+    r"|^\$\$(?P<formula>.+?)\$\$$"
+    r"|^> (?P<caption>.+?)(?=\n\n|\n*\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_FIELD = re.compile(r"^(hint|why|answer|also|near): ", re.MULTILINE)
+_KEYS = {"title", "sentence", "guess", "part"}
+
+
+class Block(NamedTuple):
+    """A piece of a chapter: its ``kind`` (prose, heading, example …), ``name`` and ``text``."""
+
+    kind: str
+    name: str
+    text: str
+
+
+class Chapter(NamedTuple):
+    """A chapter as it is written.
+
+    ``sentence`` says how it reads the visitor's sentence: "" for not at all, or a key of
+    ``contents.CHOOSING``. ``guess`` names the row of weights that is to be guessed, and ``part``
+    stands below the title in the contents.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    sentence: str = ""
+    guess: str = ""
+    part: str = ""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The ids of its worked examples."""
+        return tuple(b.text for b in self.blocks if b.kind == "heading" and b.text in EXAMPLES)
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """The ids of its questions."""
+        return tuple(block.name for block in self.blocks if block.kind == "question")
+
+    def draw(self, book: Book) -> Iterator[Question]:
+        """Draw the chapter, and yield each of its questions where that belongs."""
+        values = book.values
+        for kind, name, text in self.blocks:
+            match kind:
+                case "example":
+                    own = [fill(text, values)] if text else []
+                    values |= function(f"app.course.{name}")(book, *own) or {}
+                case "question":
+                    yield question(name, text, values)
+                case "code":
+                    code(*(function(f"textbook.{made}") for made in name.split()))
+                case "heading" if text in EXAMPLES:
+                    heading(text)
+                case "heading":
+                    st.subheader(text, anchor=name or None)
+                case "formula":
+                    st.latex(fill(text, values))
+                case "caption":
+                    prose.caption(fill(text, values))
+                case "prose":
+                    prose.markdown(fill(text, values))
+
+
+@cache
+def read_all() -> Mapping[str, Chapter]:
+    """The chapters by their addresses, in a reader's order."""
+    files = sorted(FOLDER.glob("*.md"))
+    return {file.stem.partition("-")[2]: parse(file.read_text("utf-8")) for file in files}
+
+
+def parse(text: str) -> Chapter:
+    """The chapter that a Markdown text writes. Raises ``ValueError`` if it has no front matter."""
+    front = _FRONT_MATTER.match(text)
+    if front is None:
+        raise ValueError(f"no front matter: {text[:80]!r}")
+    fields = dict(line.split(": ", 1) for line in front[1].splitlines())
+    if unknown := fields.keys() - _KEYS:
+        raise ValueError(f"a chapter has {sorted(_KEYS)}, not {sorted(unknown)}")
+    return Chapter(blocks=tuple(_blocks(text[front.end() :])), **fields)
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    end = 0
+    for match in _BLOCK.finditer(text):
+        yield from _prose(text[end : match.start()])
+        if kind := match["fence"]:
+            body = match["body"]  # a question's parts begin on lines of their own
+            yield Block(kind, match["name"], body if kind == "question" else _joined(body))
+        elif match["heading"]:
+            yield Block("heading", match["anchor"] or "", match["heading"])
+        elif match["formula"]:
+            yield Block("formula", "", match["formula"].strip())
+        else:
+            yield Block("caption", "", _joined(match["caption"].replace("\n> ", "\n")))
+        end = match.end()
+    yield from _prose(text[end:])
+
+
+def _prose(text: str) -> Iterator[Block]:
+    if text.strip():
+        yield Block("prose", "", _joined(text))
+
+
+def _joined(text: str) -> str:
+    """Markdown with each paragraph on one line; lists and tables keep theirs."""
+    return re.sub(r"(?<=\S)\n(?!\n|- |\| |\d+\. )", " ", text.strip())
+
+
+def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
+    """The question that a fence asks; what is on screen says whether one without answer is done."""
+    wording, *parts = _FIELD.split(fill(text, values))
+    fields: dict[str, list[str]] = {"hint": [], "why": [], "answer": [], "also": [], "near": []}
+    for name, value in zip(parts[::2], parts[1::2], strict=True):
+        fields[name].append(_joined(value))
+    (hint,), (why,), answer = fields["hint"], fields["why"], "".join(fields["answer"])
+    check = values.get(id, Check()) if answer else values[id]
+    near = dict(line.split(" → ", 1) for line in fields["near"]) | dict(check.near)
+    also = tuple(fields["also"])
+    return Question(id, _joined(wording), hint, why, check.done, answer, also, check.note, near)
+
+
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """``text`` with each ``{{name}}`` replaced by the value of that name."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match[1]]), text)
+
+
+def function(path: str) -> Callable[..., Any]:
+    """A function of this package by its dotted path, such as ``textbook.attention.attend``."""
+    module, _, name = path.rpartition(".")
+    made: Callable[..., Any] = getattr(import_module(f"gpt2viz.{module}"), name)
+    return made
