@@ -179,7 +179,8 @@ def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
 @cache
 def typed() -> dict[str, Question]:
     """The questions that are answered in words."""
-    return {id: question for id, question in answered_in_words()[1].items() if question.answer}
+    asked = answered_in_words()[1]
+    return {id: q._replace(near=q.near or near_misses(id)) for id, q in asked.items() if q.answer}
 
 
 def test_all_questions_are_tried_here() -> None:
@@ -242,13 +243,12 @@ def test_every_way_to_say_it_is_right_and_what_is_wrong_is_refused() -> None:
 def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subtests) -> None:
     for id, question in typed().items():
         with subtests.test(id):
-            known = near_misses(id)
-            assert known
-            for wrongs, sentence in known.items():
+            assert question.near
+            for wrongs, sentence in question.near.items():
                 for wrong in wrongs.split(" | "):
                     assert not is_right(wrong, question.answer, question.also), wrong
-                    assert explain_wrong(wrong, question.answer, known) == sentence
-            assert len(set(known.values())) == len(known)
+                    assert explain_wrong(wrong, question.answer, question.near) == sentence
+            assert len(set(question.near.values())) == len(question.near)
 
 
 def test_a_hint_names_neither_numbers_nor_texts_to_type() -> None:
@@ -288,15 +288,15 @@ def test_the_near_misses_are_the_numbers_that_they_are_said_to_be(
 ) -> None:
     for id, expected in NUMBERS.items():
         with subtests.test(id):
-            known = [float(wrong) for wrongs in near_misses(id) for wrong in wrongs.split(" | ")]
+            known = [float(wrong) for wrongs in typed()[id].near for wrong in wrongs.split(" | ")]
             assert sorted(known) == pytest.approx(sorted(expected), abs=0.005)
     row = softmax(JOURNEY @ JOURNEY.T)[WORDS.index("starts")]
     assert row.argmax() == WORDS.index("journey")
     others = {word: f"{row[n]:.4f}" for n, word in enumerate(WORDS) if word != "journey"}
-    weights = near_misses("journey_self").items()
+    weights = typed()["journey_self"].near.items()
     assert {word: text.split()[3].rstrip(".") for word, text in weights} == others
     for n, word in enumerate(WORDS[:-1], start=1):
-        assert f"sees {n} of the 6" in near_misses("variants_last")[word]
+        assert f"sees {n} of the 6" in typed()["variants_last"].near[word]
 
 
 def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
@@ -370,7 +370,7 @@ def test_nothing_that_is_typed_takes_long_or_raises() -> None:
     for given in endless:
         values(given[:LONGEST])
         assert not any(is_right(given, answer) for answer in ("6", "(2, 4, 3)", "step"))
-        assert isinstance(explain_wrong(given, "6", near_misses("mask_row")), str)
+        assert isinstance(explain_wrong(given, "6", {"3": "the first row"}), str)
 
 
 def test_a_head_that_looks_at_itself_is_found() -> None:

@@ -7,18 +7,22 @@ the title and the fields of ``Chapter``. Prose, ``## headings {#anchor}``, ``$$f
 - ``example mask.weights`` calls ``weights(book)`` of ``app/course/mask.py``, with the fence's own
   text behind the book if it has one. What that returns are values of the book: ``{{gap}}`` in a
   text further down is the value of that name;
-- ``code attention.hide_later`` lists functions of ``textbook/`` that have just run;
+- ``code attention.hide_later`` lists what of ``textbook/`` has just run; names from elsewhere begin
+  with ``gpt2viz.``;
 - ``question mask_row`` asks the reader something, with a hint and with why the answer is right. One
   that has no answer to type is done when the ``Check`` of its name, among the values, says so.
+
+What stands between ``::: looks`` and ``:::`` is drawn only where the value of that name is true;
+after ``::: not looks``, only where it isn't.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -33,6 +37,7 @@ _FRONT_MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _BLOCK = re.compile(
     r"^```(?P<fence>example|code|question) (?P<name>[^\n]*)\n(?P<body>.*?)^```$"
     r"|^## (?P<heading>[^\n{]*?)(?: \{#(?P<anchor>[\w-]+)\})?$"
+    r"|^:::(?P<condition>(?: not)?(?: \w+)?)$"
     r"|^\$\$(?P<formula>.+?)\$\$$"
     r"|^> (?P<caption>.+?)(?=\n\n|\n*\Z)",
     re.DOTALL | re.MULTILINE,
@@ -47,6 +52,29 @@ class Block(NamedTuple):
     kind: str
     name: str
     text: str
+
+    def draw(self, book: Book) -> Iterator[Question]:
+        """Draw it with what the book's examples have returned so far; yield it if it is asked."""
+        kind, name, text = self
+        values = book.values
+        match kind:
+            case "example":
+                own = [fill(text, values)] if text else []
+                values |= resolve_name(f"gpt2viz.app.course.{name}")(book, *own) or {}
+            case "question":
+                yield question(name, text, values)
+            case "code":
+                code(*(_listed(made) for made in f"{name} {text}".split()))
+            case "heading" if text in EXAMPLES:
+                heading(text)
+            case "heading":
+                st.subheader(text, anchor=name or None)
+            case "formula":
+                st.latex(fill(text, values))
+            case "caption":
+                prose.caption(fill(text, values))
+            case "prose":
+                prose.markdown(fill(text, values))
 
 
 class Chapter(NamedTuple):
@@ -75,26 +103,13 @@ class Chapter(NamedTuple):
 
     def draw(self, book: Book) -> Iterator[Question]:
         """Draw the chapter, and yield each of its questions where that belongs."""
-        values = book.values
-        for kind, name, text in self.blocks:
-            match kind:
-                case "example":
-                    own = [fill(text, values)] if text else []
-                    values |= function(f"app.course.{name}")(book, *own) or {}
-                case "question":
-                    yield question(name, text, values)
-                case "code":
-                    code(*(function(f"textbook.{made}") for made in name.split()))
-                case "heading" if text in EXAMPLES:
-                    heading(text)
-                case "heading":
-                    st.subheader(text, anchor=name or None)
-                case "formula":
-                    st.latex(fill(text, values))
-                case "caption":
-                    prose.caption(fill(text, values))
-                case "prose":
-                    prose.markdown(fill(text, values))
+        drawn = True
+        for block in self.blocks:
+            if block.kind == "condition":
+                *negation, name = block.name.split() or [""]
+                drawn = not name or bool(book.values[name]) != bool(negation)
+            elif drawn:
+                yield from block.draw(book)
 
 
 @cache
@@ -124,6 +139,8 @@ def _blocks(text: str) -> Iterator[Block]:
             yield Block(kind, match["name"], body if kind == "question" else _joined(body))
         elif match["heading"]:
             yield Block("heading", match["anchor"] or "", match["heading"])
+        elif match["condition"] is not None:
+            yield Block("condition", match["condition"].strip(), "")
         elif match["formula"]:
             yield Block("formula", "", match["formula"].strip())
         else:
@@ -151,7 +168,7 @@ def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
     (hint,), (why,), answer = fields["hint"], fields["why"], "".join(fields["answer"])
     check = values.get(id, Check()) if answer else values[id]
     near = dict(line.split(" → ", 1) for line in fields["near"]) | dict(check.near)
-    also = tuple(fields["also"])
+    also = tuple(way for line in fields["also"] for way in line.split(" | "))
     return Question(id, _joined(wording), hint, why, check.done, answer, also, check.note, near)
 
 
@@ -160,8 +177,5 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match[1]]), text)
 
 
-def function(path: str) -> Callable[..., Any]:
-    """A function of this package by its dotted path, such as ``textbook.attention.attend``."""
-    module, _, name = path.rpartition(".")
-    made: Callable[..., Any] = getattr(import_module(f"gpt2viz.{module}"), name)
-    return made
+def _listed(path: str) -> Any:
+    return resolve_name(path if path.startswith("gpt2viz.") else f"gpt2viz.textbook.{path}")

@@ -24,7 +24,6 @@ from gpt2viz.app.course import (
     questions,
     real_step,
     residual,
-    rnn,
     story,
     tokens,
     whole,
@@ -155,7 +154,6 @@ _UNWRITTEN: Mapping[str, Unwritten] = {
     "sinks": Unwritten(
         "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), sentence="read", part=_AFTER
     ),
-    "rnn": Unwritten("RNNs", rnn.draw, (), ("rnn_between",), part="Before GPT-2"),
     "mistakes": Unwritten(
         "Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -21,6 +21,7 @@ from gpt2viz.pictures.frames import Frames
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
+from gpt2viz.pictures.training import curves_at
 from gpt2viz.run.stages import Scale
 from gpt2viz.textbook.examples import EXAMPLES
 
@@ -34,6 +35,8 @@ TOKENS = ("token", "dimension")
 PLANE = ("x₁", "x₂")
 #: Numbers that differ by less are the same; differences are written with four digits.
 SAME = 5e-5
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,27 @@ def picture(
         legend=any(panel.masked is not None for panel in panels),
     )
     output.picture(drawn, book.colors, key=key, of_run=False)
+
+
+def curves(
+    book: Book,
+    key: str,
+    title: str,
+    x: ArrayLike,
+    lines: Mapping[str, ArrayLike],
+    names: tuple[str, str],
+) -> None:
+    """Lines over the same ``x``; ``names`` say what runs across and what runs up."""
+    drawn = curves_at(title, x, lines, *names)
+    output.picture(drawn, book.colors, key=key, of_run=False)
+
+
+def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
+    """Buttons in a row, into ``slot`` if it is given: the option whose button is pressed."""
+    picked: T = slot.segmented_control(
+        label, options, required=True, **address.choice(parameter, options)
+    )
+    return picked
 
 
 def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:

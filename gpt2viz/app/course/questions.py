@@ -207,21 +207,6 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "(2, 100, 100)": "That would be a single head.",
         "(16, 100, 100)": "That is one text. There are two.",
     },
-    "mask_row": {
-        "3": "That is the first row alone.",
-        "4": "That is the diagonal: each token may see itself.",
-        "10": "That is how many may be more than 0: the diagonal and below.",
-        "12": "That is all but the diagonal. Earlier keys are not masked.",
-        "16": "That is all of them.",
-    },
-    "mask_after": {
-        "1": "That is with the mask before softmax, where those that stay share the whole.",
-        "0.4746": "That is what the mask takes away.",
-        "0.3688": "That is what “crane” gives itself. It sees one more word.",
-        "0.1566": "That is what it gives “A”. It also sees itself.",
-        "0.2197": "That is the row of “A”.",
-        "0.7429": "That is the row of “ate”.",
-    },
     "drop_factor": {
         "0.5": "That is the chance to survive. The factor undoes it.",
         "1": "Then the mean would be halved.",
@@ -296,12 +281,6 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "256": "That would be with tiles of 4 keys.",
         "1024": "That would be with tiles of a single key.",
         "65536": "That is how many scores of a head are in one tile: 1024 · 64.",
-    },
-    "rnn_between": {
-        "100": "The first state is there after the first word, and waits for the second.",
-        "98": "The last word's step counts as well.",
-        "1": "That is one step. There are more words between.",
-        "10000": "That is how many scores attention has for this text.",
     },
     "mistake_25": {
         "40": "That is how many channels each head would have.",
