@@ -47,24 +47,31 @@ def exposition(workers: Mapping[int, Mapping[str, int]]) -> str:
 
 
 class Health:
-    """Asks the workers, which listen on local ``ports``; ``starts`` has each one's starts."""
+    """Asks the workers, which listen on local ``ports``.
 
-    def __init__(self, ports: Sequence[int], starts: Sequence[int]) -> None:
+    ``starts`` has each one's starts, and ``silence`` the seconds since its last answer.
+    """
+
+    def __init__(
+        self, ports: Sequence[int], starts: Sequence[int], silence: MutableSequence[float]
+    ) -> None:
         self.ports = ports
         self.starts = starts
+        self.silence = silence
         self._pool = ThreadPoolExecutor(len(ports))
 
     def answering(self) -> list[bool]:
-        """True for each worker that says it is well."""
-        return [answer is not None for answer in self._ask("/_stcore/health")]
+        """True for each worker that says it is well, whose silence ends with that."""
+        answering = [answer is not None for answer in self._ask("/_stcore/health")]
+        for n in range(len(answering)):
+            if answering[n]:
+                self.silence[n] = 0.0
+        return answering
 
-    def listen(self, silence: MutableSequence[float]) -> None:
-        """Ask once, and add to ``silence``, the seconds since each worker's last answer.
-
-        Each unanswered question counts ``EVERY`` seconds, so that a suspended machine adds none.
-        """
+    def listen(self) -> None:
+        """Ask once; no answer adds ``EVERY`` seconds, so that a suspended machine adds none."""
         for n, well in enumerate(self.answering()):
-            silence[n] = 0.0 if well else silence[n] + EVERY
+            self.silence[n] += 0 if well else EVERY
 
     def metrics(self) -> str:
         """All workers' numbers, as ``/metrics`` has them."""
@@ -104,11 +111,11 @@ def _fetch(address: str) -> str | None:
         return None
 
 
-def listen_for_ever(health: Health, silence: MutableSequence[float]) -> None:
+def listen_for_ever(health: Health) -> None:
     """Ask the workers again and again, for a thread of its own."""
     while True:
         time.sleep(EVERY)
-        health.listen(silence)
+        health.listen()
 
 
 def serve(host: str, port: int, health: Health) -> None:

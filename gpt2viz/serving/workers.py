@@ -101,8 +101,8 @@ def _work(server: ServerSettings, port: int, threads: int) -> None:
 def _attend(
     host: str, port: int, ports: Sequence[int], starts: Sequence[int], silence: Any
 ) -> None:
-    monitor = health.Health(ports, starts)
-    Thread(target=health.listen_for_ever, args=(monitor, silence), daemon=True).start()
+    monitor = health.Health(ports, starts, silence)
+    Thread(target=health.listen_for_ever, args=(monitor,), daemon=True).start()
     health.serve(host, port, monitor)
 
 

@@ -56,11 +56,15 @@ _PAINTED = """
 
 
 def painted(page: Page) -> dict[str, str]:
-    """What a page shows while nothing is pointed at."""
+    """What a page shows at rest, while nothing is pointed at."""
     page.mouse.move(0, 0)
-    page.wait_for_timeout(100)
-    shown: dict[str, str] = page.evaluate(_PAINTED)
-    return shown
+    before: dict[str, str] = {}
+    while True:
+        page.wait_for_timeout(100)
+        shown: dict[str, str] = page.evaluate(_PAINTED)
+        if shown == before:
+            return shown
+        before = shown
 
 
 def type_sentence(page: Page, text: str) -> None:

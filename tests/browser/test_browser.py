@@ -84,8 +84,8 @@ def test_equal_tokens_and_all_dimensions_have_cells_of_their_own(walk: Visit) ->
     q, shown = stages["q"], stages["weights"]
     assert q["columns"] == [str(n) for n in range(32)]
     expected = gpt2viz.trace(gpt2viz.load_model(), text).stage("q", 2)[0, 1]
-    assert_allclose(q["z"], expected, rtol=1e-6)
-    assert_allclose(shown["z"], weights(text, layer=2)[1], rtol=1e-6, atol=1e-7)
+    assert_allclose(q["z"], expected, atol=1e-5)
+    assert_allclose(shown["z"], weights(text, layer=2)[1], atol=1e-5)
     tokens = ["0 the", "1 ·cat", "2 ·saw", "3 ·the", "4 ·cat"]
     assert shown["rows"] == shown["columns"] == tokens
 

@@ -118,7 +118,7 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
     ports = {p.name: p.default for p in serve.params}
     named = {one["name"]: one["containerPort"] for one in container(cluster)["ports"]}
     assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}
-    health = Health([1], [1])
+    health = Health([1], [1], [0])
     probed = {"/healthz", "/readyz"}
     assert all(path in text and health.answer(path)[0] != 404 for path in probed)
     assert f"gpt2viz:{ports['port']}" in (DEPLOY / "Caddyfile").read_text(encoding="utf-8")

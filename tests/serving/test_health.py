@@ -54,7 +54,9 @@ def nobody() -> int:
 
 def test_metrics_are_each_workers(nobody: int) -> None:
     with worker(3) as first, worker(5) as second:
-        status, kind, body = Health([first, nobody, second], [1, 4, 2]).answer("/metrics")
+        status, kind, body = Health([first, nobody, second], [1, 4, 2], [0, 0, 0]).answer(
+            "/metrics"
+        )
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     families = list(text_string_to_metric_families(body))
     found = {
@@ -82,17 +84,17 @@ def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
                 asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\no")
 
         Thread(target=answer_half, daemon=True).start()
-        health = Health([listening.getsockname()[1]], [1])
+        health = Health([listening.getsockname()[1]], [1], [0])
         assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
 
 
 def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
     with worker(1) as port:
-        assert Health([port, nobody], [1, 1]).answer("/readyz")[::2] == (
+        assert Health([port, nobody], [1, 1], [0, 0]).answer("/readyz")[::2] == (
             200,
             "1 of 2 workers answer\n",
         )
-    health = Health([nobody], [1])
+    health = Health([nobody], [1], [0])
     assert health.answer("/readyz")[::2] == (503, "0 of 1 workers answer\n")
     assert health.answer("/healthz")[0] == 200
     assert health.answer("/elsewhere")[0] == 404
@@ -101,14 +103,17 @@ def test_it_is_ready_as_long_as_one_worker_answers(nobody: int) -> None:
 def test_a_worker_that_answers_nothing_is_counted_until_it_does(nobody: int) -> None:
     silence = [0.0, 0.0]
     with worker(1) as port:
-        health = Health([port, nobody], [1, 1])
+        health = Health([port, nobody], [1, 1], silence)
         for asked in (1, 2, 3):
-            health.listen(silence)
+            health.listen()
             assert silence == [0.0, asked * EVERY]
     with worker(2) as port:
         health.ports = [nobody, port]
-        health.listen(silence)
-    assert silence == [EVERY, 0.0]
+        health.listen()
+        assert silence == [EVERY, 0.0]
+        silence[:] = [-45.0, -45.0]  # both were just started
+        health.answer("/readyz")
+    assert silence == [-45.0, 0.0]
 
 
 def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from email.message import Message
@@ -39,13 +39,17 @@ TEXT = "Zebras ate the secret fish"
 
 @dataclass
 class Server:
-    """A server with two workers; ``model`` is the folder that it also shows."""
+    """A server with two workers; ``model`` is the folder that it also shows.
+
+    ``runs`` are those of each worker when the server was ready.
+    """
 
     process: subprocess.Popen[bytes]
     port: int
     metrics: int
     model: Path
     log: Path
+    runs: Sequence[int] = ()
 
     def ask(self, path: str, port: int = 0, seconds: float = 10) -> tuple[int, str]:
         """Status and body of what is there, on the port of the pages or another."""
@@ -91,10 +95,18 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     found = Server(process, port, metrics, tmp_path / "mine", tmp_path / "log")
     try:
         found.wait("2 of 2")
+        found.runs = found.number("gpt2viz_runs_total")
         yield found
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) == 4  # two workers, the desk, the proxy
     finally:
         process.terminate()
-        process.wait(60)
+        ended = process.wait(60)
+    assert ended == 0
+    assert not [child for child in family if child.is_running()]
+    written = found.log.read_text()
+    assert "Traceback" not in written
+    assert not [word for word in TEXT.split() if word in written]
 
 
 def asked(model: str) -> dict[str, str]:
@@ -163,7 +175,7 @@ def test_what_strangers_meet(server: Server) -> None:
 
 
 def test_a_worker_that_hangs_is_started_again(server: Server) -> None:
-    assert server.number("gpt2viz_runs_total") == [1, 1]  # ready: each has drawn its first page
+    assert server.runs == [1, 1]  # ready: each has drawn its first page
     hung = server.worker_of(0)
     hung.send_signal(signal.SIGSTOP)
     until = time.monotonic() + 30
@@ -202,13 +214,4 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
         assert_allclose(found, weights, atol=1e-5)
     server.wait("2 of 2")
     assert sum(server.number("gpt2viz_restarts_total")) == restarts + 1
-
-    family = psutil.Process(server.process.pid).children(recursive=True)
-    assert len(family) == 4  # two workers, the desk, the proxy
-    server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(20) == 0
-    assert not [child for child in family if child.is_running()]
-    written = server.log.read_text()
-    assert "ended (SIGKILL); it is started again" in written
-    assert "Traceback" not in written
-    assert not [word for word in TEXT.split() if word in written]
+    assert "ended (SIGKILL); it is started again" in server.log.read_text()
