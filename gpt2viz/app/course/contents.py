@@ -10,7 +10,6 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import land
 from gpt2viz.app.course import (
-    after_gpt2,
     build,
     by_hand,
     crane,
@@ -51,7 +50,6 @@ class Unwritten(NamedTuple):
     guess: str = ""
 
 
-_AFTER = "After GPT-2"
 #: The chapter that has every example once more, with what the texts print.
 APPENDIX = "printed"
 
@@ -142,17 +140,6 @@ _UNWRITTEN: Mapping[str, Unwritten] = {
         (),
         ("build_attention", "build_all", "build_broken"),
         sentence="read",
-    ),
-    "kv-cache": Unwritten("KV cache", after_gpt2.draw_kv_cache, (), ("cache_tenth",), part=_AFTER),
-    "rmsnorm": Unwritten("RMSNorm", after_gpt2.draw_rmsnorm, (), ("rms_same",), part=_AFTER),
-    "swiglu": Unwritten("SwiGLU", after_gpt2.draw_swiglu, (), ("gate_shut",), part=_AFTER),
-    "rope": Unwritten("RoPE", after_gpt2.draw_rope, (), ("rope_moved",), part=_AFTER),
-    "grouped": Unwritten(
-        "Grouped-query attention", after_gpt2.draw_grouped, (), ("groups_factor",), part=_AFTER
-    ),
-    "flash": Unwritten("Flash attention", after_gpt2.draw_flash, (), ("flash_bytes",), part=_AFTER),
-    "sinks": Unwritten(
-        "Sinks", after_gpt2.draw_sinks, (), ("sink_rest",), sentence="read", part=_AFTER
     ),
     "mistakes": Unwritten(
         "Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")

@@ -255,33 +255,6 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
         "18": "Those are all places of the batch, padding too.",
         "21": "That is three times the longest text. Padding doesn't count.",
     },
-    "cache_tenth": {
-        "520": "That is without a cache, which reads all ten words again.",
-        "28": "That is the fourth word.",
-        "40": "That is its scores and its mixture. It has a query, a key and a value too.",
-        "48": "It sees itself too: ten words, not nine.",
-        "12": "That is its own query, key and value. It also looks at ten words.",
-    },
-    "rope_moved": {
-        "9": "That is where it stood: 31 tokens before the query now.",
-        "3": "That is how far the key was from the query.",
-        "28": "That is how far the query has moved.",
-        "31": "That is how far they would be apart if the key stayed.",
-        "43": "That comes later than the query.",
-    },
-    "groups_factor": {
-        "8": "That is how many groups there are.",
-        "32": "That is how many query heads there are. One group alone would make it 32.",
-        "24": "That is how many heads of keys are saved.",
-        "16": "Keys and values both shrink, but they are added, not multiplied.",
-        "0.25": "That is the part that is left.",
-    },
-    "flash_bytes": {
-        "64": "That is how many keys a tile has.",
-        "256": "That would be with tiles of 4 keys.",
-        "1024": "That would be with tiles of a single key.",
-        "65536": "That is how many scores of a head are in one tile: 1024 · 64.",
-    },
     "mistake_25": {
         "40": "That is how many channels each head would have.",
         "48 | 64 | 768": "Divided by 25, that is not a whole number.",
