@@ -2,13 +2,16 @@
 
 ``gpt2viz/book/05-mask.md`` is the fifth chapter, whose address is ``mask``. Its front matter has
 the title and the fields of ``Chapter``. Prose, ``## headings {#anchor}``, ``$$formulas$$`` and
-``> captions`` are Markdown's own. Fences place what Python makes:
+``> captions`` are Markdown's own. A link that stands alone, ``[label](shapes?filter=q)``, leads to
+another page, with what is chosen here and what it asks for. Fences place what Python makes:
 
 - ``example mask.weights`` calls ``weights(book)`` of ``app/course/mask.py``, with the fence's own
-  text behind the book if it has one. What that returns are values of the book: ``{{gap}}`` in a
-  text further down is the value of that name;
+  text behind the book if it has one: ``book.write`` fills and draws it. What that returns are
+  values of the book: ``{{gap}}`` in a text further down is the value of that name, and
+  ``{{on? a | b ?}}`` is the text a where that value is true, else b, which may be left out;
 - ``code attention.hide_later`` lists what of ``textbook/`` has just run; names from elsewhere begin
-  with ``gpt2viz.``;
+  with ``gpt2viz.``. A stage, such as ``q``, stands for the model's line that made it, in the layer
+  among the values;
 - ``question mask_row`` asks the reader something, with a hint and with why the answer is right. One
   that has no answer to type is done when the ``Check`` of its name, among the values, says so.
 
@@ -24,12 +27,14 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
-from gpt2viz.app import prose
-from gpt2viz.app.course.parts import Book, code, heading
+from gpt2viz.app import pages, parameters, prose
+from gpt2viz.app.course.parts import Book, code, fill, heading, link
 from gpt2viz.app.course.questions import Check, Question
+from gpt2viz.app.source_code import Line, Made
 from gpt2viz.textbook.examples import EXAMPLES
 
 FOLDER = Path(__file__).parents[2] / "book"
@@ -39,7 +44,8 @@ _BLOCK = re.compile(
     r"|^## (?P<heading>[^\n{]*?)(?: \{#(?P<anchor>[\w-]+)\})?$"
     r"|^:::(?P<condition>(?: not)?(?: \w+)?)$"
     r"|^\$\$(?P<formula>.+?)\$\$$"
-    r"|^> (?P<caption>.+?)(?=\n\n|\n*\Z)",
+    r"|^> (?P<caption>.+?)(?=\n\n|\n*\Z)"
+    r"|^\[(?P<label>[^\]]+)\]\((?P<link>\w+[^\s)]*)\)$",
     re.DOTALL | re.MULTILINE,
 )
 _FIELD = re.compile(r"^(hint|why|answer|also|near): ", re.MULTILINE)
@@ -59,12 +65,12 @@ class Block(NamedTuple):
         values = book.values
         match kind:
             case "example":
-                own = [fill(text, values)] if text else []
-                values |= resolve_name(f"gpt2viz.app.course.{name}")(book, *own) or {}
+                example = resolve_name(f"gpt2viz.app.course.{name}")
+                values |= example(book, *filter(None, [text])) or {}
             case "question":
                 yield question(name, text, values)
             case "code":
-                code(*(_listed(made) for made in f"{name} {text}".split()))
+                code(*(_listed(book, made) for made in fill(f"{name} {text}", values).split()))
             case "heading" if text in EXAMPLES:
                 heading(text)
             case "heading":
@@ -73,6 +79,8 @@ class Block(NamedTuple):
                 st.latex(fill(text, values))
             case "caption":
                 prose.caption(fill(text, values))
+            case "link":
+                _link(fill(text, values), fill(name, values))
             case "prose":
                 prose.markdown(fill(text, values))
 
@@ -143,6 +151,8 @@ def _blocks(text: str) -> Iterator[Block]:
             yield Block("condition", match["condition"].strip(), "")
         elif match["formula"]:
             yield Block("formula", "", match["formula"].strip())
+        elif match["link"]:
+            yield Block("link", match["link"], match["label"])
         else:
             yield Block("caption", "", _joined(match["caption"].replace("\n> ", "\n")))
         end = match.end()
@@ -172,10 +182,16 @@ def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
     return Question(id, _joined(wording), hint, why, check.done, answer, also, check.note, near)
 
 
-def fill(text: str, values: Mapping[str, Any]) -> str:
-    """``text`` with each ``{{name}}`` replaced by the value of that name."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match[1]]), text)
+def _listed(book: Book, name: str) -> Made:
+    """A function or class by its dotted path; or the line of the model that made a stage."""
+    if "." not in name:
+        return Line(book.view.trace, name, book.values.get("layer"))
+    made: Made = resolve_name(name if name.startswith("gpt2viz.") else f"gpt2viz.textbook.{name}")
+    return made
 
 
-def _listed(path: str) -> Any:
-    return resolve_name(path if path.startswith("gpt2viz.") else f"gpt2viz.textbook.{path}")
+def _link(label: str, address: str) -> None:
+    """A link to a page by its name and what is asked for there."""
+    name, _, query = address.partition("?")
+    (page,) = (page for page in pages.MENU if page.name == name)
+    link(page, label, {parameters.NAMED[key]: value for key, value in parse_qsl(query)})

@@ -11,12 +11,8 @@ from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import land
 from gpt2viz.app.course import (
     build,
-    by_hand,
-    crane,
-    heads,
     learning,
     mistakes,
-    mlp,
     next_word,
     printed,
     progress,
@@ -24,7 +20,6 @@ from gpt2viz.app.course import (
     real_step,
     residual,
     story,
-    tokens,
     whole,
     why,
 )
@@ -54,50 +49,6 @@ class Unwritten(NamedTuple):
 APPENDIX = "printed"
 
 _UNWRITTEN: Mapping[str, Unwritten] = {
-    "tokens": Unwritten(
-        "Tokens and vectors",
-        tokens.draw_tokens,
-        ("E2",),
-        ("tokens_shape", "tokens_twice"),
-        sentence="follow a token",
-    ),
-    "order": Unwritten(
-        "Order",
-        tokens.draw_order,
-        ("E3",),
-        ("order_on", "order_equal", "order_shape"),
-        sentence="follow a token",
-    ),
-    "crane": Unwritten(
-        "What attention is for",
-        crane.draw,
-        ("E4",),
-        ("crane_half", "crane_machine"),
-        sentence="follow a token",
-        guess="crane",
-    ),
-    "by-hand": Unwritten(
-        "Attention by hand",
-        by_hand.draw,
-        ("E19", "E5", "E6", "E22"),
-        ("journey_self", "journey_same", "hand_value", "scale_one"),
-        sentence="follow a token",
-        guess="scale",
-    ),
-    "heads": Unwritten(
-        "Many heads",
-        heads.draw,
-        ("E21", "E8", "E20", "E24"),
-        ("way_scores", "way_fails", "variants_last", "real_self"),
-        sentence="light up a row",
-    ),
-    "mlp": Unwritten(
-        "MLP and activations",
-        mlp.draw,
-        ("E9", "E10", "E15", "E13"),
-        ("linear_zero", "curve_lowest", "drop_factor", "drop_reading"),
-        sentence="follow a token",
-    ),
     "residual": Unwritten(
         "Residual stream and norms",
         residual.draw,

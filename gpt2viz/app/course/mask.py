@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
-from gpt2viz.app import address, output, parameters, prose
+from gpt2viz.app import address, output, parameters
 from gpt2viz.app.course import guess
-from gpt2viz.app.course.parts import PLANE, TOKENS, Book, code, pairs, picture, play, vectors
+from gpt2viz.app.course.parts import Book, code, largest_gap, pairs, picture, play
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
+from gpt2viz.app.course.tokens import both_orders
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.labels import difference
 from gpt2viz.model.mask import hidden_pairs
@@ -69,9 +71,7 @@ def _masked_after_softmax() -> dict[str, str]:
 
 def closing(book: Book, text: str) -> None:
     """The scores on their way through the mask, a row a step."""
-    if not book.values["seen"]:
-        return
-    prose.markdown(text)
+    book.write(text)
     states = attention.closing(book.values["scaled"])
     captions = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
     for n, word in enumerate(attention.SENTENCE):
@@ -82,7 +82,6 @@ def closing(book: Book, text: str) -> None:
         went = f"−∞ goes in for {later}. Its weights {before} become {after}."
         captions.append(f"Row “{word}”: {went if later else 'nothing comes later, so it stays.'}")
     play(book, frames.closing_mask(states, attention.SENTENCE, captions), parameters.MASK_STEP)
-    code(attention.closing)
 
 
 #: The context, texts, heads and tokens of the shapes.
@@ -100,7 +99,7 @@ def added(book: Book) -> dict[str, str]:
     made = {"M": M, "scaled scores + M": added, "masked_fill": filled}
     panels = [pairs(name, t, labels, "score", t.isneginf()) for name, t in made.items()]
     picture(book, "masks", panels, height=250)
-    gap = float((added.softmax(dim=-1) - filled.softmax(dim=-1)).abs().max())
+    gap = largest_gap(added.softmax(dim=-1), filled.softmax(dim=-1))
     sizes = {"context": _CONTEXT, "B": _B, "nh": _NH, "T": _T}
     return {"added_gap": difference(gap)} | {name: str(size) for name, size in sizes.items()}
 
@@ -120,13 +119,5 @@ def two_orders(book: Book) -> dict[str, str]:
         on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
     positions = np.array(embeddings.POSITION_VECTORS) * on
-    both = (0, 1, 2), (2, 1, 0)
-    mixtures = [embeddings.read_in_order(order, positions, causal=causal) for order in both]
-    panels = [
-        vectors(
-            " ".join(embeddings.WORDS[n] for n in order), mixed, embeddings.WORDS, PLANE, TOKENS
-        )
-        for order, mixed in zip(both, mixtures, strict=True)
-    ]
-    picture(book, "order", panels, height=240)
-    return {"orders_gap": f"{float((mixtures[0] - mixtures[1]).abs().max()):.4f}"}
+    read = partial(embeddings.read_in_order, positions=positions, causal=causal)
+    return {"orders_gap": f"{both_orders(book, 'order', read):.4f}"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, output, source_code
+from gpt2viz.app import address, output, prose, source_code
 from gpt2viz.app.components.book import draw_player
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
@@ -58,6 +59,29 @@ class Book:
         if self.run is None:
             raise LookupError("this chapter was drawn without a sentence")
         return self.run
+
+    def write(self, text: str, **values: Any) -> None:
+        """Draw a text with the book's values and more, which stay with the book."""
+        self.values.update(values)
+        prose.markdown(fill(text, self.values))
+
+
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """``text`` with each ``{{name}}`` replaced by its value, and ``{{name? a | b ?}}`` by a or b.
+
+    Raises ``KeyError`` for a name without a value.
+    """
+
+    def chosen(match: re.Match[str]) -> str:
+        return (match[2] if values[match[1]] else match[3]) or ""
+
+    text = re.sub(r"\{\{(\w+)\?\s?(.*?)(?:\s\|\s(.*?))?\s\?\}\}", chosen, text, flags=re.DOTALL)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: str(values[match[1]]), text).strip()
+
+
+def largest_gap(a: ArrayLike, b: ArrayLike) -> float:
+    """The largest difference between two tensors."""
+    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
 def vectors(
@@ -137,6 +161,12 @@ def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = s
         label, options, required=True, **address.choice(parameter, options)
     )
     return picked
+
+
+def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
+    """A menu, into ``slot`` if it is given: the option that is chosen."""
+    chosen: T = slot.selectbox(label, options, **address.choice(parameter, options))
+    return chosen
 
 
 def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:

@@ -6,14 +6,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import streamlit as st
 
 from gpt2viz.app import prose
 from gpt2viz.app.course import progress
-from gpt2viz.textbook import attention
 
 #: How far a number may be off: half a unit of the second decimal.
 TOLERANCE = 0.0051
@@ -185,33 +183,6 @@ class _Calculation:
 
 #: Question -> wrong answers (several with " | " between) -> what they would be right for.
 _NEAR: Mapping[str, Mapping[str, str]] = {
-    "tokens_shape": {
-        "(2, 4)": "That is the shape of the ids, before each of them becomes a row.",
-        "(4, 3)": "That is what one text becomes. There are two.",
-        "(8, 3)": "Eight rows are looked up, but texts and tokens remain separate axes.",
-        "(2, 3, 4)": "That is each text transposed: a column for each token.",
-    },
-    "order_shape": {
-        "(5, 3)": "That is what is added to each text.",
-        "(2, 5, 6)": "That would be the two side by side. Adding makes no more channels.",
-        "(2, 10, 3)": "That would be one after the other. Adding makes no more tokens.",
-        "(4, 5, 3)": "Texts are not added up: each gets the same position vectors.",
-        "(2, 3, 5)": "That is each text transposed: a column for each token.",
-    },
-    "way_scores": {
-        "(2, 16, 100, 64)": "That is Q, K or V, and the output of each head: 1024 / 16 = 64.",
-        "(2, 16, 64, 100)": "That is K transposed, ready to be multiplied by Q.",
-        "(2, 100, 16, 64)": "That is Q, K or V before the heads come to the front.",
-        "(2, 16, 64, 64)": "That is QᵀK, channels against channels. Scores are QKᵀ.",
-        "(2, 100, 1024)": "That is x, going in and coming out.",
-        "(2, 100, 100)": "That would be a single head.",
-        "(16, 100, 100)": "That is one text. There are two.",
-    },
-    "drop_factor": {
-        "0.5": "That is the chance to survive. The factor undoes it.",
-        "1": "Then the mean would be halved.",
-        "1.5": "That is 1 + p.",
-    },
     "norm_scale": {
         "10": "It would be, if only the mean were subtracted. What is it divided by?",
         "0.1": "It would be, if σ alone had grown. x − μ grows too.",
@@ -266,31 +237,7 @@ _NEAR: Mapping[str, Mapping[str, str]] = {
 
 def near_misses(question: str) -> Mapping[str, str]:
     """The known wrong answers to a question, each with what it would be right for."""
-    if question == "journey_self":
-        return _weights()
-    return _seen() if question == "variants_last" else _NEAR.get(question, {})
-
-
-@cache
-def _weights() -> Mapping[str, str]:
-    """The weight that "starts" gives to each word but the right one, as sentences."""
-    row = attention.journey_steps().weights[attention.JOURNEY.index("starts")]
-    sentences = {
-        word: f"“starts” gives it {float(weight):.4f}. Another word gets more."
-        for word, weight in zip(attention.JOURNEY, row, strict=True)
-    }
-    del sentences[attention.JOURNEY[int(row.argmax())]]
-    return sentences
-
-
-@cache
-def _seen() -> Mapping[str, str]:
-    """The number of words that each but the last may see with the mask on, as sentences."""
-    n = len(attention.JOURNEY)
-    return {
-        word: f"With the mask it sees {seen} of the {n} words, without it all {n}."
-        for seen, word in enumerate(attention.JOURNEY[:-1], start=1)
-    }
+    return _NEAR.get(question, {})
 
 
 class Check(NamedTuple):

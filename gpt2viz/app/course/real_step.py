@@ -24,7 +24,7 @@ from gpt2viz.labels import pluralize, signed
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.run.stages import StageName
-from gpt2viz.textbook import mlp
+from gpt2viz.textbook.mlp import neurons_at
 
 #: What the chips above do.
 CHOOSING = "Choose the token that is followed."
@@ -47,16 +47,18 @@ def _rounded(number: float) -> str:
     return signed(number, ".3f")
 
 
-def _cell(view: View) -> Step:
-    """The cell that is followed: in the head that every page shows, at its hardest key."""
-    layer, head = controls.layer_and_head(view)
-    return cell_of(view, layer, head)
-
-
 def cell_of(view: View, layer: int, head: int) -> Step:
     """The cell of the followed token in a head: at the key that it looks at hardest."""
     query = _followed(view)
     return Step(layer, head, query, hardest_key(view, layer, head, query))
+
+
+def _followed_cell(book: Book, layer: int, head: int) -> Step:
+    """The cell of the followed token in a head; the book's texts call it by its parts."""
+    view = book.view
+    at = cell_of(view, layer, head)
+    book.values.update(at._asdict(), asks=_written(view, at.query), looked=_written(view, at.key))
+    return at
 
 
 def to_cell(view: View, at: Step) -> None:
@@ -90,11 +92,11 @@ def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> N
     picture(book, key, [panel], height=90 + 32 * len(values))
 
 
-def _sum(parts: Sequence[float], total: float) -> None:
-    """The first channel, added up."""
+def _sum(parts: Sequence[float], total: float) -> str:
+    """The first channel, added up, in LaTeX."""
     n = enough(parts, np.sum, total)
     added = " + ".join(bracketed(spelled(part, n)) for part in parts)
-    st.latex(rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}")
+    return rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}"
 
 
 def _lines(view: View, layer: int | None, *stages: str) -> None:
@@ -108,52 +110,42 @@ def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     return vector
 
 
-def _tokens(book: Book) -> None:
+def tokens(book: Book, text: str) -> None:
+    """The row of the table that the token is looked up in."""
     view, n = book.view, _followed(book.view)
-    id, row = view.trace.token_ids[n], _row(book.view, "token_embedding")
-    prose.markdown(
-        f"In your sentence, {_written(view, n)} has the id **{id:,}**. So its vector is row {id:,} "
-        f"of the table, which begins with {_rounded(row[0])}."
-    )
-    to_shapes("The token vectors among all tensors", "token_embedding")
+    begins = _rounded(_row(view, "token_embedding")[0])
+    id = f"{view.trace.token_ids[n]:,}"
+    book.write(text, followed=_written(view, n), id=id, begins=begins)
 
 
-def _order(book: Book) -> None:
+def order(book: Book, text: str) -> dict[str, str]:
+    """The token's vector, its position's, and their sum."""
     view, n = book.view, _followed(book.view)
     token, total = _row(view, "token_embedding"), _row(view, "embedding")
     position = view.trace.stage("position_embedding")[n]
-    prose.markdown(
-        f"{_written(view, n)} stands at position **{n}**. The first numbers of its token vector, "
-        "of its position vector, and of their sum:"
-    )
+    book.write(text, followed=_written(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
     _first(book, "real_order", "the stream's start", rows)
-    _sum([token[0], position[0]], total[0])
-    _lines(view, None, "token_embedding", "position_embedding", "embedding")
-    to_shapes("The vectors and their sums among all tensors", "embedding")
+    return {"sum": _sum([token[0], position[0]], total[0])}
 
 
-def _crane(book: Book) -> None:
-    view, at = book.view, _cell(book.view)
+def crane(book: Book, text: str) -> None:
+    """The query and the key that it fits best, and their score."""
+    view = book.view
+    at = _followed_cell(book, *controls.layer_and_head(view))
     q, k = view.trace.stage("q", *at[:2])[at.query], view.trace.stage("k", *at[:2])[at.key]
     score = view.trace.stage("scores", *at[:2])[at.query, at.key]
     with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
         product = q * k
     alone = view.n_tokens == 1 or (view.trace.causal and at.query == 0)
-    looks = "sees only itself" if alone else f"looks hardest at {_written(view, at.key)}"
-    prose.markdown(
-        "The real model does this in many places at once; later chapters show how. In one place "
-        f"{_written(view, at.query)} {looks}. Query and key "
-        f"have {len(q)} numbers there. The sum of all {len(q)} products is the score, "
-        f"**{_rounded(score)}**."
-    )
+    book.write(text, alone=alone, size=len(q), score=_rounded(score))
     _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
-    _lines(view, at.layer, "q", "k", "scores")
-    to_cell(view, at)
 
 
-def _by_hand(book: Book) -> None:
-    view, at = book.view, _cell(book.view)
+def by_hand(book: Book, text: str) -> None:
+    """Raw and scaled scores."""
+    view = book.view
+    at = _followed_cell(book, *controls.layer_and_head(view))
     config = view.trace.config
     raw, scaled = (
         view.trace.stage(stage, *at[:2])[at.query] for stage in ("scores", "scaled_scores")
@@ -162,28 +154,21 @@ def _by_hand(book: Book) -> None:
     divisor = rf"(\sqrt{{{config.head_dim}}} \cdot {further})"
     if further == 1:
         divisor = rf"\sqrt{{{config.head_dim}}}"
-    prose.markdown(
-        f"All scores of {_written(view, at.query)} in the same place, raw and scaled. For "
-        f"{_written(view, at.key)}:"
-    )
+    book.write(text)
     size = config.head_dim**0.5 * further
     n = enough(raw[at.key], lambda score: score / size, scaled[at.key])
     st.latex(rf"{spelled(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
     names = ("raw scores", "scaled scores")
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
     picture(book, "real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
-    _lines(view, at.layer, "scores", "scaled_scores")
-    to_cell(view, at)
 
 
-def _mask(book: Book) -> None:
-    view, at = book.view, _cell(book.view)
-    weight = view.trace.stage("weights", *at[:2])[at.query, at.key]
-    state = "with the mask on" if view.trace.causal else "with the mask off"
-    prose.markdown(
-        f"The weights in the same place, {state}; the switch is above, from this chapter on. "
-        f"{_written(view, at.query)} gives {_written(view, at.key)} **{_rounded(weight)}**."
-    )
+def mask(book: Book, text: str) -> None:
+    """The weights, with the mask or without."""
+    view = book.view
+    at = _followed_cell(book, *controls.layer_and_head(view))
+    weight = _rounded(view.trace.stage("weights", *at[:2])[at.query, at.key])
+    book.write(text, on=view.trace.causal, weight=weight)
     draw_weights(
         view,
         at.layer,
@@ -193,58 +178,55 @@ def _mask(book: Book) -> None:
         numbers=NUMBERS_FIT_LARGE,
         column=at.key,
     )
-    to_cell(view, at)
 
 
-def _heads(book: Book) -> None:
+def heads(book: Book, text: str) -> None:
+    """The outputs of a layer's heads, and what W_O makes of them."""
     view = book.view
-    at = cell_of(view, address.get(parameters.LAYER), address.get(parameters.HEAD))
+    at = _followed_cell(book, address.get(parameters.LAYER), address.get(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]
-    added = _row(view, "attention_output", at.layer)
-    prose.markdown(
-        f"In layer {at.layer}, {_written(view, at.query)} gets {config.head_dim} numbers from each "
-        f"of {pluralize(config.n_head, 'heads')}: side by side, {config.n_embd}. From them $W_O$ "
-        f"makes what attention adds. The first numbers of each are drawn; those of head {at.head} "
-        f"begin with {_rounded(outputs[at.head, 0])}."
+    book.write(
+        text,
+        size=config.head_dim,
+        nh=pluralize(config.n_head, "heads"),
+        C=config.n_embd,
+        begins=_rounded(outputs[at.head, 0]),
     )
-    rows = {f"head {n}": row for n, row in enumerate(outputs)} | {"added": added}
+    rows = {f"head {n}": row for n, row in enumerate(outputs)}
+    rows["added"] = _row(view, "attention_output", at.layer)
     _first(book, "real_outputs", "outputs of the heads", rows)
-    _lines(view, at.layer, "head_output", "projected")
-    to_cell(view, at)
 
 
-def _mlp(book: Book) -> None:
+def mlp(book: Book, text: str) -> None:
+    """The stream before a layer's MLP, and what that adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    n = _followed(view)
-    prose.markdown(
-        f"What {_written(view, n)} has after the attention of layer {layer}, and what the MLP of "
-        "that layer adds:"
-    )
+    book.write(text, followed=_written(view, _followed(view)), layer=layer)
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     rows = {"x + attention": stream, "MLP adds": adds}
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
-    _lines(view, layer, "residual_mid", "mlp_in", "mlp_act", "mlp_projected")
-    inside = mlp.neurons_at(view.model, layer, stream)
+
+
+def neurons(book: Book, text: str) -> dict[str, str]:
+    """The neurons furthest from 0,"""
+    view, layer = book.view, book.values["layer"]
+    stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
+    inside = neurons_at(view.model, layer, stream)
     best = inside.strongest(_SHOWN)
-    prose.markdown(
-        f"In the middle are {pluralize(len(inside.bent), 'neurons')}. Before the curve, "
-        f"{(inside.widened > 0).sum():,} are above 0. These {len(best)} are furthest from 0 after "
-        "it:"
+    book.write(
+        text,
+        neurons=pluralize(len(inside.bent), "neurons"),
+        above=f"{(inside.widened > 0).sum():,}",
+        shown=len(best),
     )
     columns = [f"{n}" for n in best]
     values = [inside.widened[best], inside.bent[best]]
     names = ("widened", "bent")
     panel = vectors("the strongest neurons", values, names, columns, ("", "neuron"))
     picture(book, "real_neurons", [panel], height=150)
-    prose.markdown(
-        "What is added to channel 0: the part of these, that of all others, and the bias."
-    )
     parts = inside.back[0] * inside.bent
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
-    _sum([strong, rest, float(inside.bias[0])], float(adds[0]))
-    code(mlp.neurons_at)
-    to_shapes(f"The MLP of layer {layer} among all tensors", f"h.{layer}.mlp")
+    return {"sum": _sum([strong, rest, float(inside.bias[0])], float(adds[0]))}
 
 
 def _residual(book: Book) -> None:
@@ -263,7 +245,7 @@ def _residual(book: Book) -> None:
     )
     _first(book, "real_stream", f"the stream in layer {layer}", rows)
     *parts, total = (float(row[0]) for row in rows.values())
-    _sum(parts, total)
+    st.latex(_sum(parts, total))
     _lines(view, layer, "residual_mid", "residual_out")
     to_shapes(f"The stream in layer {layer} among all tensors", f"h.{layer}.residual")
 
@@ -289,14 +271,4 @@ def _next_word(book: Book) -> None:
     )
 
 
-STEPS: Mapping[str, Callable[[Book], None]] = {
-    "tokens": _tokens,
-    "order": _order,
-    "crane": _crane,
-    "by-hand": _by_hand,
-    "mask": _mask,
-    "heads": _heads,
-    "mlp": _mlp,
-    "residual": _residual,
-    "next-word": _next_word,
-}
+STEPS: Mapping[str, Callable[[Book], None]] = {"residual": _residual, "next-word": _next_word}

@@ -6,8 +6,8 @@ address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
@@ -19,7 +19,6 @@ from gpt2viz.app.course import real_step, tables
 from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
 from gpt2viz.app.course.written import bracketed, brief, enough, equals, given, gives, spelled
 from gpt2viz.app.parameters import ListParam
-from gpt2viz.arrays import Array
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
@@ -86,64 +85,74 @@ class Mine(NamedTuple):
         return not self.edited & set(names)
 
 
-def read_tables() -> Mine:
-    """The tables that the address asks for."""
+def _read(book: Book) -> tuple[Reading, Mine]:
+    """The tiny crane's run with the tables that the address asks for.
+
+    Says which of them were changed in other chapters, with a way back.
+    """
     now = {
         name: tables.numbers(editable.parameter, editable.made, LARGEST)
         for name, editable in _EDITABLE.items()
     }
-    edited = {name for name, editable in _EDITABLE.items() if not _same(now[name], editable.made)}
-    heads = (
-        Head(now["q0"], now["k0"], now["v0"]),
-        Head(now["q1"], now["k1"], now["v1"]),
+    edited = frozenset(
+        name
+        for name, editable in _EDITABLE.items()
+        if not np.array_equal(now[name], np.asarray(editable.made, np.float32))
     )
-    widen, bias = now["widen"][:, :-1], now["widen"][:, -1]
-    edited_tables = Tables(
-        now["tokens"], now["positions"], heads, now["merge"], widen, bias, now["back"]
+    mine = Mine(
+        Tables(
+            now["tokens"],
+            now["positions"],
+            (Head(now["q0"], now["k0"], now["v0"]), Head(now["q1"], now["k1"], now["v1"])),
+            now["merge"],
+            now["widen"][:, :-1],
+            now["widen"][:, -1],
+            now["back"],
+        ),
+        edited,
     )
-    return Mine(edited_tables, frozenset(edited))
-
-
-def _same(table: Array, other: ArrayLike) -> bool:
-    return bool(np.array_equal(table, np.asarray(other, np.float32)))
-
-
-def fields(*names: str) -> None:
-    """Draw tables whose numbers can be changed, one below the other."""
-    for name in names:
-        editable = _EDITABLE[name]
-        tables.table(
-            editable.parameter,
-            editable.title,
-            editable.made,
-            editable.rows,
-            editable.columns,
-            LARGEST,
+    if elsewhere := [name for name in _used(book.chapter) if name in edited]:
+        titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
+        prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
+        st.button(
+            "Back to the tiny crane's own numbers",
+            key="tiny_reset",
+            icon=":material/undo:",
+            type="tertiary",
+            on_click=_back,
         )
+    return tiny_crane.read(mine.tables), mine
 
 
-def tell_edited(mine: Mine, used: Collection[str], here: Collection[str]) -> None:
-    """Say which tables of those ``used`` were changed elsewhere, with a way back.
-
-    Those ``here`` are drawn, each with a way back of its own.
-    """
-    elsewhere = [_EDITABLE[name] for name in used if name in mine.edited and name not in here]
-    if not elsewhere:
-        return
-    titles = ", ".join(f"**{editable.title}**" for editable in elsewhere)
-    prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
-    st.button(
-        "Back to the tiny crane's own numbers",
-        key="tiny_reset",
-        icon=":material/undo:",
-        type="tertiary",
-        on_click=_back,
-    )
+def _used(chapter: str) -> list[str]:
+    """The tables that a chapter's step rests on and that only others show."""
+    names = list(_TABLES)
+    last = "by-hand" if chapter == "crane" else chapter  # which shows the tables a chapter later
+    used = [table for name in names[: names.index(last) + 1] for table in _TABLES[name]]
+    return [table for table in used if table not in _TABLES[chapter]]
 
 
 def _back() -> None:
     for editable in _EDITABLE.values():
         address.put(editable.parameter, ())
+
+
+def _field(name: str) -> None:
+    """A table whose numbers can be changed."""
+    tables.table(*_EDITABLE[name], LARGEST)
+
+
+def _fields(*names: str) -> None:
+    """Tables whose numbers can be changed, two in a row."""
+    for n in range(0, len(names), 2):
+        for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
+            with column:
+                _field(name)
+
+
+def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
+    """A panel with a row for each token of the sentence."""
+    return vectors(title, values, SENTENCE, columns, TOKENS)
 
 
 #: The place of "fish", which sees the whole sentence, with the mask and without.
@@ -152,80 +161,44 @@ _FISH = 3
 _IN_LATEX = (r"\text{thing}", r"\text{deed}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
-def tell(book: Book) -> None:
-    """Draw a chapter's step of the tiny crane, and the same step in the real model."""
-    chapter = book.chapter
-    st.subheader("The tiny crane", anchor="tiny")
-    mine = read_tables()
-    tell_edited(mine, _used(chapter), _TABLES[chapter])
-    _STEPS[chapter](book, tiny_crane.read(mine.tables), mine)
-    code(tiny_crane.read, tiny_crane.look)
-    st.subheader("The same step in the real model", anchor="real")
-    real_step.STEPS[chapter](book)
-
-
-def _used(chapter: str) -> list[str]:
-    """The tables that a chapter's step rests on: its own and those of all steps before."""
-    names = list(_STEPS)
-    last = "by-hand" if chapter == "crane" else chapter  # which shows the tables a chapter later
-    return [table for name in names[: names.index(last) + 1] for table in _TABLES[name]]
-
-
-def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
-    """A panel with a row for each token of the sentence."""
-    return vectors(title, values, SENTENCE, columns, TOKENS)
-
-
-def _tokens(book: Book, crane: Reading, mine: Mine) -> None:
-    prose.markdown(
-        "One sentence goes through the chapters to come: **A crane ate fish**. A tiny model reads "
-        "it, with numbers that you can follow with a pencil. Each chapter takes it one step "
-        "further, until the model says what comes next."
-        "\n\nIt knows five tokens, and its vectors have four numbers. Nobody trained it: its "
-        "tables were made by hand. The first number says how much of a thing a token is, the "
-        "second how much of a deed. The other two wait for the next chapter. You can change "
-        "any number. Then the story goes on with yours."
-    )
+def tokens(book: Book, text: str) -> dict[str, str]:
+    """The token table, and the rows that the sentence reads from it."""
+    crane, _ = _read(book)
+    book.write(text)
     left, right = st.columns(2, gap="medium")
     with left:
-        fields("tokens")
+        _field("tokens")
     with right:
         picture(book, "tiny_tokens", [_by_token("token vectors", crane.tokens)], height=230)
-    st.latex(
-        rf"\text{{{' '.join(SENTENCE)}}} \;\rightarrow\; {given(tiny_crane.IDS)} \qquad "
-        rf"\text{{fish}} = \text{{row }} 3 = {given(crane.tokens[_FISH])}"
-    )
-    prose.caption("In a trained model nobody has said what a number stands for.")
+    return {
+        "sentence": " ".join(SENTENCE),
+        "ids": given(tiny_crane.IDS),
+        "fish": given(crane.tokens[_FISH]),
+    }
 
 
-def _order(book: Book, crane: Reading, mine: Mine) -> None:
-    turns = (
-        "Here each position's vector is the hand of a clock. It points up at first, and turns on "
-        "by a quarter with each token. Added to the token's vector, it fills the last two numbers."
-    )
-    added = "Each position has a vector of its own, which is added to the token's."
-    prose.markdown(turns if mine.as_made("tokens", "positions") else added)
+def order(book: Book, text: str) -> dict[str, str]:
+    """The position vectors, and their sum with the token's."""
+    crane, mine = _read(book)
+    book.write(text, as_made=mine.as_made("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        fields("positions")
+        _field("positions")
     with right:
         panels = [_by_token("token vectors", crane.tokens), _by_token("their sum x", crane.x)]
         picture(book, "tiny_order", panels, height=210)
-    both = f"{given(crane.tokens[_FISH])} + {given(crane.positions[_FISH])}"
-    st.latex(rf"\text{{fish: }} {both} {gives(crane.x[_FISH])}")
+    return {
+        "token": given(crane.tokens[_FISH]),
+        "position": given(crane.positions[_FISH]),
+        "x": gives(crane.x[_FISH]),
+    }
 
 
-def _crane(book: Book, crane: Reading, mine: Mine) -> None:
-    head = crane.free
-    who = mine.as_made("tokens", "positions", "q0", "k0")
-    asks = (
-        "The last word, **fish**, looks for whoever did something to it. Its query is thing plus "
-        "deed, written twice. A key is thing, and −2 times deed. A value is simply the first two "
-        "numbers."
-    )
-    alone = "Let us follow the last word, **fish**. Each word has a query, a key and a value."
-    as_told = who and mine.as_made("v0")
-    prose.markdown(f"{asks if as_told else alone} The next chapter has the tables that do this.")
+def crane(book: Book, text: str) -> dict[str, Any]:
+    """The queries, keys and values, and the scores of "fish"."""
+    crane, mine = _read(book)
+    who, head = mine.as_made("tokens", "positions", "q0", "k0"), crane.free
+    book.write(text, who=who, as_told=who and mine.as_made("v0"))
     panels = [_by_token("their sum x", crane.x)]
     panels += [
         _by_token(f"{name} of two numbers", part, ("1", "2"))
@@ -241,17 +214,15 @@ def _crane(book: Book, crane: Reading, mine: Mine) -> None:
         )
         st.latex(rf"\text{{fish and {word}: }} {terms} {gives(score)}")
     best = _highest(head.scores[_FISH], SENTENCE)
-    why = ": it is a thing, and no deed" if who else ""
-    prose.markdown(f"{_all(best)} {'fits' if len(best) == 1 else 'fit'} best{why}.")
+    return {"best": _all(best), "one": len(best) == 1}
 
 
-def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
+def by_hand(book: Book, text: str) -> dict[str, str]:
+    """The tables of one head, and what "fish" makes of its scores."""
+    crane, mine = _read(book)
+    book.write(text)
     head = crane.free
-    prose.markdown(
-        "These tables made the queries, keys and values. Each row says how much each of the four "
-        "numbers of x counts. A query has two numbers, so $h_s = 2$."
-    )
-    _side_by_side("q0", "k0", "v0")
+    _fields("q0", "k0", "v0")
     scaled, weights, values = (
         np.asarray(part, np.float64)
         for part in (head.scaled_scores[_FISH], head.weights[_FISH], head.v)
@@ -259,25 +230,26 @@ def _by_hand(book: Book, crane: Reading, mine: Mine) -> None:
     n = enough(weights, lambda w: w @ values, head.output[_FISH])
     m = enough(scaled, softmax, weights, n)
     x, scores, w_q = crane.x[_FISH], head.scores[_FISH], np.asarray(mine.tables.heads[0].q)
-    digits = enough(x, lambda x: w_q @ x, head.q[_FISH])
-    st.latex(rf"q = {brief(x, digits)}\,W_Q^\top {gives(head.q[_FISH])}")
-    digits = enough(scores, lambda s: s / 2**0.5, scaled, m)
-    st.latex(rf"q K^\top / \sqrt{{2}} = {brief(scores, digits)} / \sqrt{{2}} {equals(scaled, m)}")
-    st.latex(rf"\text{{softmax}} {equals(weights, n)}")
-    st.latex(rf"\text{{mixture: weights}} \cdot V {equals(head.output[_FISH])}")
     best = _highest(weights, SENTENCE)
     share = float(weights.max() * len(best))
     much = "nearly all" if share > 0.9 else "more than half" if share > 0.5 else "the largest part"
-    prose.markdown(f"So “fish” takes {much} of its mixture from {_all(best)}.")
+    return {
+        "x": brief(x, enough(x, lambda x: w_q @ x, head.q[_FISH])),
+        "q": gives(head.q[_FISH]),
+        "scores": brief(scores, enough(scores, lambda s: s / 2**0.5, scaled, m)),
+        "scaled": equals(scaled, m),
+        "weights": equals(weights, n),
+        "output": equals(head.output[_FISH]),
+        "much": much,
+        "best": _all(best),
+    }
 
 
-def _mask(book: Book, crane: Reading, mine: Mine) -> None:
-    head = crane.heads[0]
+def mask(book: Book, text: str) -> None:
+    """Scores and weights of all words, with the mask."""
+    head = _read(book)[0].heads[0]
+    book.write(text)
     hidden = head.masked_scores.isneginf()
-    prose.markdown(
-        "Now all four words ask, and the mask hides the later ones. “fish” is last and sees them "
-        "all, so its row is the one of the chapter before. “A” sees nothing but itself."
-    )
     panels = [
         pairs("scaled scores", head.scaled_scores, SENTENCE, "score", hidden),
         pairs("weights", head.weights, SENTENCE, "attention weight", hidden),
@@ -291,20 +263,16 @@ def _mask(book: Book, crane: Reading, mine: Mine) -> None:
         st.latex(rf"\text{{{word}: weights}} \cdot V {equals(output)}")
 
 
-def _heads(book: Book, crane: Reading, mine: Mine) -> None:
-    back = (
-        ", and looks **one word back**. Its query is the clock hand turned back by a quarter, so "
-        "it fits the key before"
-    )
-    looks_back = mine.as_made("tokens", "positions", "q1", "k1")
-    keeps = " It keeps half the thing that head 0 found, and half the deed of head 1."
+def heads(book: Book, text: str) -> dict[str, str]:
+    """The second head's tables, where both look, and what they add together."""
+    crane, mine = _read(book)
     as_words = mine.as_made("v0", "v1")
-    prose.markdown(
-        f"All this was one head. The second has tables of its own{back if looks_back else ''}."
-        "\n\nSide by side, the outputs of the two are four numbers. $W_O$ makes of them what "
-        f"attention adds.{keeps if as_words and mine.as_made('merge') else ''}"
+    book.write(
+        text,
+        looks_back=mine.as_made("tokens", "positions", "q1", "k1"),
+        keeps=as_words and mine.as_made("merge"),
     )
-    _side_by_side("q1", "k1", "v1", "merge")
+    _fields("q1", "k1", "v1", "merge")
     hidden = crane.heads[0].masked_scores.isneginf()
     looks = [
         pairs(f"weights of head {n}", head.weights, SENTENCE, "attention weight", hidden)
@@ -319,24 +287,16 @@ def _heads(book: Book, crane: Reading, mine: Mine) -> None:
     picture(book, "tiny_merged", panels, height=210)
     merged, table = np.asarray(crane.merged[_FISH], float), np.asarray(mine.tables.merge)
     n = enough(merged, lambda z: z @ table.T, crane.attention[_FISH])
-    st.latex(rf"\text{{fish, side by side}} {equals(merged, n)}")
-    st.latex(rf"\cdot\, W_O^\top {equals(crane.attention[_FISH])}")
+    return {"merged": equals(merged, n), "attention": equals(crane.attention[_FISH])}
 
 
-def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
+def mlp(book: Book, text: str) -> dict[str, Any]:
+    """The MLP's tables, what they make of each word, and the neurons of "fish"."""
+    crane, mine = _read(book)
     named = mine.edited <= {"back"}
     neurons = ("no deed", "deed", "both") if named else NEURONS
-    meanings = (
-        " One is above 0 for a thing that has no deed yet, one for a deed, one for a thing that "
-        "has its deed."
-    )
-    prose.markdown(
-        "What attention adds is added to x. Then each word works alone, with three numbers in the "
-        f"middle, or **neurons**.{meanings if named else ''}"
-        "\n\nReLU turns each number below 0 into 0. GPT-2 has four times as many neurons as "
-        "channels, and uses GELU."
-    )
-    _side_by_side("widen", "back")
+    book.write(text, named=named)
+    _fields("widen", "back")
     first = [
         _by_token("x + attention", crane.mid),
         _by_token("in the middle", crane.widened, neurons),
@@ -347,11 +307,11 @@ def _mlp(book: Book, crane: Reading, mine: Mine) -> None:
         _by_token("what the MLP adds", crane.mlp),
     ]
     picture(book, "tiny_mlp_adds", then, height=210)
-    _neurons_of_fish(crane, mine)
+    return _neurons_of_fish(crane, mine)
 
 
-def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
-    """The sums of the neurons that are above 0, and what they add together."""
+def _neurons_of_fish(crane: Reading, mine: Mine) -> dict[str, Any]:
+    """The sums of the neurons that are above 0; what they add together, if there are any."""
     widen, bias, back = (
         np.asarray(part, np.float64)
         for part in (mine.tables.widen, mine.tables.bias, mine.tables.back)
@@ -368,8 +328,7 @@ def _neurons_of_fish(crane: Reading, mine: Mine) -> None:
     )
     if added:
         st.latex(rf"\text{{added: }} {added} {equals(crane.mlp[_FISH])}")
-    else:
-        prose.markdown("For “fish” no neuron is above 0, so the MLP adds nothing.")
+    return {"active": added}
 
 
 def _combined(row: ArrayLike, bias: float) -> str:
@@ -436,14 +395,6 @@ def _next_word(book: Book, crane: Reading, mine: Mine) -> None:
     )
 
 
-def _side_by_side(*names: str) -> None:
-    """Tables whose numbers can be changed, two in a row."""
-    for n in range(0, len(names), 2):
-        for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
-            with column:
-                fields(name)
-
-
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
     """The name of the highest value, or of all that are as high."""
     numbers = np.asarray(values, np.float64)
@@ -468,16 +419,18 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
     "residual": (),
     "next-word": (),
 }
+#: The chapters that tell it, in order.
+CHAPTERS = tuple(_TABLES)
 _STEPS: Mapping[str, Callable[[Book, Reading, Mine], None]] = {
-    "tokens": _tokens,
-    "order": _order,
-    "crane": _crane,
-    "by-hand": _by_hand,
-    "mask": _mask,
-    "heads": _heads,
-    "mlp": _mlp,
     "residual": _residual,
     "next-word": _next_word,
 }
-#: The chapters that tell it, in order.
-CHAPTERS = tuple(_STEPS)
+
+
+def tell(book: Book) -> None:
+    """Draw a chapter's step of the tiny crane, and the same step in the real model."""
+    st.subheader("The tiny crane", anchor="tiny")
+    _STEPS[book.chapter](book, *_read(book))
+    code(tiny_crane.read, tiny_crane.look)
+    st.subheader("The same step in the real model", anchor="real")
+    real_step.STEPS[book.chapter](book)
