@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (56_491, 44_000),
-    "of them app/": (24_006, 17_500),
+    "product lines": (56_060, 44_000),
+    "of them app/": (23_575, 17_500),
     "lines of tests and benchmarks": (49_723, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),
