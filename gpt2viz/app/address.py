@@ -1,9 +1,9 @@
 """The address holds what is on screen: reload it or send it, and the same view comes back.
 
 Every widget that chooses what is seen is made with one of the functions below, which return the
-widget's ``key`` and the callback that writes its value to the address:
+widget's ``key``, what can be chosen, and the callback that writes its value to the address:
 
-    layer = st.segmented_control("Layer", range(4), **address.choice(parameters.LAYER, range(4)))
+    layer = st.segmented_control("Layer", **address.choice(parameters.LAYER, range(4)))
 
 A value in the address that the page can't show is replaced by the default, with a note; all the
 notes stand together, where ``begin`` was called, or before what runs alone.
@@ -128,14 +128,18 @@ def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
     return _bind(parameter, None, _parse_switch, fits, expected)
 
 
-def choice(parameter: SelectParam, options: Sequence[Any], default: Any = None) -> dict[str, Any]:
-    """Arguments for a widget that picks one of ``options``.
+def choice(
+    parameter: SelectParam, options: Sequence[Any] | Mapping[Any, str], default: Any = None
+) -> dict[str, Any]:
+    """Arguments for a widget that picks one of ``options``, which are written as a mapping says.
 
     The address may spell a fraction another way: 0 for 0.0.
 
     Without a ``default``, declared or given, it can be empty. One that takes time to find is
     given as a function, which is called where the address says nothing.
     """
+    named = {"format_func": options.__getitem__} if isinstance(options, Mapping) else {}
+    options = list(options) if isinstance(options, Mapping) else options
     by_text = {str(option): option for option in options}
     fractions = {option: option for option in options if isinstance(option, float)}
     optional = default is None and parameter.default is None
@@ -144,7 +148,15 @@ def choice(parameter: SelectParam, options: Sequence[Any], default: Any = None) 
     def parse_option(raw: str) -> Any:
         return by_text[raw] if raw in by_text else fractions[float(raw)]
 
-    return _bind(parameter, default, parse_option, allowed.__contains__, _spell(options))
+    bound = _bind(parameter, default, parse_option, allowed.__contains__, _spell(options))
+    return {"options": options, **named, **bound}
+
+
+def number(parameter: SelectParam, within: range, default: int | None = None) -> dict[str, Any]:
+    """Arguments for a box that a whole number ``within`` a range is typed into."""
+    bound = choice(parameter, within, default)
+    del bound["options"]
+    return {"min_value": within[0], "max_value": within[-1], **bound}
 
 
 def several(
@@ -160,8 +172,8 @@ def several(
         return enough and set(values) <= set(options) and len(set(values)) == len(values)
 
     expected = f"numbers from {_spell(options)}, separated by commas"
-    parse = _parse_numbers
-    return _bind(parameter, list(default), parse, fits, expected)
+    bound = _bind(parameter, list(default), _parse_numbers, fits, expected)
+    return {"options": options, **bound}
 
 
 def several_values(

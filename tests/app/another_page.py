@@ -46,8 +46,7 @@ from gpt2viz.app.frame import page
 def show() -> None:
     """Draw the page."""
     view = page.open_page(pages.WEATHER)
-    bound = address.choice(parameters.DEGREES, [10, 20, 30])
-    warm: int = st.selectbox("Degrees", [10, 20, 30], **bound)
+    warm: int = st.selectbox("Degrees", **address.choice(parameters.DEGREES, [10, 20, 30]))
     prose.markdown(f"{view.n_tokens} tokens at {warm} degrees.")
 '''
 SCRIPT = '''"""Fair weather: how warm it is."""

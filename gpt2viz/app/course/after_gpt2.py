@@ -84,7 +84,6 @@ def norms(book: Book) -> dict[str, Any]:
         x = table(parameters.RMS_X, "x", total, ("x",), _FOUR)[0]
         shift: float = st.select_slider(
             "c, added to all of x",
-            shifts,
             format_func=lambda c: signed(c, "g"),
             **address.choice(parameters.RMS_SHIFT, shifts),
         )
@@ -165,7 +164,7 @@ def rotated(book: Book) -> dict[str, Any]:
         start = after_gpt2.ROPE_QUERY, after_gpt2.ROPE_KEY
         both = table(parameters.ROPE_QK, "Query and key", start, "qk", columns)
         at, key_at, move = (
-            st.select_slider(label, options, **address.choice(parameter, options))
+            st.select_slider(label, **address.choice(parameter, options))
             for label, parameter, options in (
                 ("Query at", parameters.ROPE_Q, range(33)),
                 ("Key at", parameters.ROPE_K, range(33)),

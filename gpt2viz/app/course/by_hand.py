@@ -48,7 +48,6 @@ def journey(book: Book) -> dict[str, Check]:
         positions = range(len(JOURNEY))
         chosen: int = st.selectbox(
             "Query",
-            positions,
             format_func=lambda n: f"{n} {JOURNEY[n]}",
             **address.choice(parameters.JOURNEY_Q, positions),
         )

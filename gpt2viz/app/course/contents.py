@@ -134,7 +134,6 @@ def choose() -> str:
 
     chosen: str = st.radio(
         "Chapters",
-        names,
         format_func=written,
         captions=[chapter.part for chapter in CHAPTERS.values()],
         **address.choice(parameters.CHAPTER, names, names[0]),

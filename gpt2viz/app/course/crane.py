@@ -113,7 +113,7 @@ def _moved(sentence: str, query: list[float], keys: list[float], values: list[fl
 
 def temperature(book: Book) -> None:
     """The slider of the temperature, which is read above it."""
-    st.select_slider("Temperature t", _HEATS, **address.choice(parameters.CRANE_HEAT, _HEATS))
+    st.select_slider("Temperature t", **address.choice(parameters.CRANE_HEAT, _HEATS))
 
 
 def _temperature() -> float:

@@ -155,7 +155,7 @@ def _step(book: Book, logits: Array) -> bool:
     )
     st.latex(r"\frac{\partial\,\text{loss}}{\partial z_i} = \frac{p_i - [i = \text{target}]}{n}")
     rate: float = st.segmented_control(
-        "Learning rate", _RATES, required=True, **address.choice(parameters.LEARN_RATE, _RATES)
+        "Learning rate", required=True, **address.choice(parameters.LEARN_RATE, _RATES)
     )
     lessons = learning.words()
     read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
@@ -213,11 +213,8 @@ def _four(book: Book) -> None:
         "\n\nAll four learn from the same passages of old books of Project Gutenberg, in small "
         "letters. Every tenth passage is held out, and on those the loss is measured."
     )
-    seeds = SEEDS
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        seed: int = st.selectbox(
-            "Seed", seeds, width=120, **address.choice(parameters.LEARN_SEED, seeds)
-        )
+        seed: int = st.selectbox("Seed", width=120, **address.choice(parameters.LEARN_SEED, SEEDS))
         job, requested = training(seed), f"_train_{seed}"
         if job.share < 1 and not st.session_state.get(requested):
             st.button(

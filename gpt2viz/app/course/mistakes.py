@@ -37,8 +37,8 @@ def draw(_book: Book) -> list[Question]:
     st.subheader("Try a configuration", anchor="try")
     columns = st.columns(2)
     widths, counts = [48, 64, 100, 768, 1000], [1, 3, 4, 7, 12, 25]
-    C = columns[0].selectbox("n_embd", widths, **address.choice(parameters.TRY_C, widths))
-    nh = columns[1].selectbox("n_head", counts, **address.choice(parameters.TRY_NH, counts))
+    C = columns[0].selectbox("n_embd", **address.choice(parameters.TRY_C, widths))
+    nh = columns[1].selectbox("n_head", **address.choice(parameters.TRY_NH, counts))
     kind, message = mistakes.message(lambda: GPT2Config(n_embd=C, n_head=nh))
     st.latex(rf"h_s = C / n_h = {C} / {nh} {f'= {C // nh}' if C % nh == 0 else equals(C / nh)}")
     if kind:

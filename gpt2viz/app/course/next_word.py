@@ -38,7 +38,6 @@ def draw(book: Book) -> Iterator[Question]:
         rows = table(parameters.LAST_ROWS, "A vocabulary of four", logits.EMBEDDING, _WORDS, PLANE)
         heat: float = st.selectbox(
             "Temperature t",
-            temperatures,
             help=prose.tip(
                 "Divides the logits: below 1 the likely become likelier, above 1 less so."
             ),
@@ -76,7 +75,6 @@ def draw(book: Book) -> Iterator[Question]:
 def _loss(scores: Array) -> None:
     target: str = st.segmented_control(
         "The word that actually came",
-        list(_WORDS),
         required=True,
         **address.choice(parameters.TARGET, list(_WORDS)),
     )

@@ -157,15 +157,13 @@ def curves(
 
 def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
     """Buttons in a row, into ``slot`` if it is given: the option whose button is pressed."""
-    picked: T = slot.segmented_control(
-        label, options, required=True, **address.choice(parameter, options)
-    )
+    picked: T = slot.segmented_control(label, required=True, **address.choice(parameter, options))
     return picked
 
 
 def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
     """A menu, into ``slot`` if it is given: the option that is chosen."""
-    chosen: T = slot.selectbox(label, options, **address.choice(parameter, options))
+    chosen: T = slot.selectbox(label, **address.choice(parameter, options))
     return chosen
 
 

@@ -188,7 +188,7 @@ def _depth(book: Book) -> Iterator[Question]:
         "mean and the root."
     )
     n_layer: int = st.segmented_control(
-        "Layers L", _DEPTHS, required=True, **address.choice(parameters.DEPTH, _DEPTHS)
+        "Layers L", required=True, **address.choice(parameters.DEPTH, _DEPTHS)
     )
     plain = residual.stream_sizes(n_layer, scaled=False)
     small = residual.stream_sizes(n_layer, scaled=True)
@@ -235,7 +235,7 @@ def draw_express_lane(book: Book) -> None:
         "replaces what it read, f(x). In the other it is added, x + f(x)."
     )
     depth: int = st.segmented_control(
-        "Layers", _DEPTHS, required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
+        "Layers", required=True, **address.choice(parameters.LANE_DEPTH, _DEPTHS)
     )
     gradients = {
         "x + f(x)": residual.lane_gradients(depth, residual=True),

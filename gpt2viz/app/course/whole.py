@@ -106,7 +106,7 @@ def _parameters() -> Iterator[Question]:
     heading("E16")
     prose.markdown("Turn the knobs, and see which part holds how many:")
     chosen: dict[str, Any] = {
-        name: column.selectbox(name, values, **address.choice(which, values))
+        name: column.selectbox(name, **address.choice(which, values))
         for column, (name, (which, values)) in zip(st.columns(4), _KNOBS.items(), strict=True)
     }
     tied = st.toggle("Weight tying: one table at both ends", **address.switch(parameters.SIZE_TIED))

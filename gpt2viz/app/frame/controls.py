@@ -22,12 +22,10 @@ def mode(which: Page) -> str:
     """Pick one of a page's modes: a key of ``which.modes``."""
     chosen: str = st.segmented_control(
         "What to show",
-        list(which.modes),
-        format_func=which.modes.__getitem__,
         required=True,
         wrap=True,
         label_visibility="collapsed",
-        **address.choice(parameters.MODE[which], list(which.modes)),
+        **address.choice(parameters.MODE[which], which.modes),
     )
     return chosen
 
@@ -37,7 +35,6 @@ def layer(view: View, among: int | None = None, opening: Opening | None = None) 
     layers = range(view.model.config.n_layer if among is None else among)
     chosen: int = st.segmented_control(
         "Layer",
-        layers,
         required=True,
         wrap=True,
         help=prose.tip(
@@ -53,7 +50,6 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
     heads = range(view.model.config.n_head if among is None else among)
     chosen: int = st.segmented_control(
         "Head",
-        heads,
         required=True,
         wrap=True,
         help=prose.tip(
@@ -125,7 +121,6 @@ def key_token(view: View, default: int) -> int:
     tokens, labels = range(view.n_tokens), view.labels
     chosen: int = st.selectbox(
         "Key token",
-        tokens,
         format_func=lambda n: f"{n} {labels[n]}",
         width=225,
         help=prose.tip(
@@ -145,7 +140,6 @@ def several_layers(view: View, layer: int) -> list[int]:
     layers = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
         "Layers",
-        layers,
         selection_mode="multi",
         help=prose.tip("Two to four layers. The first one is compared with each of the others."),
         **address.several(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),

@@ -150,7 +150,6 @@ def choose_model(**look: Any) -> str:
     names = _model_names()
     chosen: str = st.selectbox(
         "Model",
-        names,
         help="The bundled model is small and was trained for this app. Get others on Models.",
         **look,
         **address.choice(parameters.MODEL, names, names[0]),

@@ -169,7 +169,6 @@ def _part(T: int, query: int | None) -> range:
     with st.container(horizontal=True, vertical_alignment="center"):
         start = st.selectbox(
             "Part of the text",
-            starts,
             format_func=token_range,
             label_visibility="collapsed",
             width=220,

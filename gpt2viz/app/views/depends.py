@@ -118,11 +118,9 @@ def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
     with st.container(key="below_maps", horizontal=True, vertical_alignment="center", gap="small"):
         shown: str = st.segmented_control(
             "Shown below the maps",
-            [*DETAILS],
-            format_func=DETAILS.__getitem__,
             required=True,
             label_visibility="collapsed",
-            **address.choice(parameters.DETAIL, [*DETAILS]),
+            **address.choice(parameters.DETAIL, DETAILS),
         )
         if shown == "patch" and at is not None:
             _offer_edit(runs, at)
@@ -150,8 +148,6 @@ def _pick_runs(view: View, other: View) -> Runs:
     """Pick the direction, the metric and the answers; or one message and the end of the page."""
     direction: Direction = st.segmented_control(
         "Put",
-        [*DIRECTIONS],
-        format_func=DIRECTIONS.__getitem__,
         required=True,
         help=prose.tip(
             "**First into second**, denoising: a piece of the first run goes into the second. It "
@@ -159,18 +155,16 @@ def _pick_runs(view: View, other: View) -> Runs:
             "noising: a piece of the second run goes into the first. It shows what is **needed** "
             "for that answer (Heimersheim & Nanda 2024)."
         ),
-        **address.choice(parameters.DIRECTION, [*DIRECTIONS]),
+        **address.choice(parameters.DIRECTION, DIRECTIONS),
     )
     metric: Metric = st.selectbox(
         "Measured by",
-        [*METRICS],
-        format_func=METRICS.__getitem__,
         width=250,
         help=prose.tip(
             "The logit of the right token minus that of the wrong one; the probability of the "
             "right one; or how far the whole prediction is from the first run's, in bits."
         ),
-        **address.choice(parameters.METRIC, [*METRICS]),
+        **address.choice(parameters.METRIC, METRICS),
     )
     names = run_cache.vocabulary(view.model.name)
     own = telling_answers(view.trace, other.trace)
@@ -199,14 +193,12 @@ def _pick_piece() -> str:
     names = {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"}
     chosen: str = st.segmented_control(
         "Of a head",
-        list(OF_HEADS),
-        format_func=names.__getitem__,
         required=True,
         help=prose.tip(
             "What is put into the other run, at all tokens at once: what the head puts out, its "
             "queries, keys or values, or where it looks."
         ),
-        **address.choice(parameters.PIECE, list(OF_HEADS)),
+        **address.choice(parameters.PIECE, names),
     )
     return chosen
 

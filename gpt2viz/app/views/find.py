@@ -272,18 +272,17 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
     or by the weights alone."""
     offered = [*texts, "weights"]
     opening = "probe" if "probe" in offered else offered[0]
-    on = address.choice(parameters.ON, offered, opening)
+    on = address.choice(parameters.ON, {text: TEXTS[text] for text in offered}, opening)
     by_weights = address.get(parameters.ON) == "weights"
     known = list(WEIGHT_SCORES if by_weights else SCORES)
     score: str = st.segmented_control(
         "Rank the heads by",
-        known,
         required=True,
         wrap=True,
         label_visibility="collapsed",
         **address.choice(parameters.HABIT, known, "copying" if by_weights else None),
     )
-    text: str = st.selectbox("on", offered, format_func=TEXTS.__getitem__, width=310, **on)
+    text: str = st.selectbox("on", width=310, **on)
     return score, text
 
 
@@ -458,7 +457,6 @@ def _pick_measure() -> str:
     """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
     chosen: str = st.segmented_control(
         "Rank the heads by",
-        [WEIGHT, GIVEN],
         required=True,
         help=prose.tip(
             "The weight is how much of the query's attention goes to these tokens together. "
@@ -494,7 +492,6 @@ def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
 
     kind: Kind = st.selectbox(
         "Pattern",
-        list(_PATTERNS),
         format_func=lambda k: _PATTERNS[k][0],
         on_change=begin_anew,
         **bound,
@@ -504,7 +501,7 @@ def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
     if name:
         least = 0 if kind in ("back", "column") else 1
         counts = range(least, max(view.n_tokens, default + 1))
-        n = st.selectbox(name, counts, **address.choice(parameters.N, counts, default))
+        n = st.selectbox(name, **address.choice(parameters.N, counts, default))
     if cells:
         st.button(
             f"Clear {len(cells)} painted cell{'s' if len(cells) > 1 else ''}",
@@ -588,7 +585,6 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
     )
     at_least: float = st.segmented_control(
         "Join groups that are alike by at least",
-        _AT_LEAST,
         required=True,
         wrap=True,
         help=prose.tip(
@@ -753,7 +749,6 @@ def _pick_layers(view: View) -> list[int]:
     every = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
         "Only layers",
-        every,
         selection_mode="multi",
         wrap=True,
         help=prose.tip(

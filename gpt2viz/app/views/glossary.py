@@ -23,7 +23,6 @@ def show() -> None:
     with chooser:
         chosen = st.selectbox(
             "Show one",
-            keys,
             format_func=lambda key: TERM[key].name,
             placeholder="Choose a word",
             **address.choice(parameters.TERM, keys),

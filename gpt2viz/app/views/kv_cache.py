@@ -131,23 +131,19 @@ def _dropped(view: View, whole: Trace) -> None:
 
 def _sizes(longest: int) -> tuple[int, int]:
     """Pick the room of the caches, and how many first tokens one of them keeps."""
-    rooms = range(2, longest + 1)
-    room = st.number_input(
+    room: int = st.number_input(
         "Room for",
-        rooms[0],
-        rooms[-1],
         help=prose.tip("Tokens whose keys and values are kept, the one that is read among them."),
         width=230,
-        **address.choice(parameters.ROOM, rooms, min(parameters.ROOM.default, longest)),
+        **address.number(
+            parameters.ROOM, range(2, longest + 1), min(parameters.ROOM.default, longest)
+        ),
     )
-    first = range(1, room)
-    sinks = st.number_input(
+    sinks: int = st.number_input(
         "Of these the first",
-        first[0],
-        first[-1],
         help=prose.tip("The text's first tokens, where heads rest: attention sinks."),
         width=280,
-        **address.choice(parameters.SINKS, first),
+        **address.number(parameters.SINKS, range(1, room)),
     )
     return room, sinks
 

@@ -68,7 +68,6 @@ def choose() -> tuple[str, bool]:
 def _pick(**options: Any) -> str:
     chosen: str = st.selectbox(
         "What is shown",
-        list(MEASURES),
         format_func=lambda key: MEASURES[key][0],
         **options,
         **address.choice(parameters.SHOW, list(MEASURES)),

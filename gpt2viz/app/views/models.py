@@ -45,12 +45,10 @@ def show() -> None:
     colors = page.open_menu(pages.MODELS)
     section: str = st.segmented_control(
         "Show",
-        list(SECTIONS),
-        format_func=SECTIONS.__getitem__,
         required=True,
         wrap=True,
         label_visibility="collapsed",
-        **address.choice(parameters.PART, list(SECTIONS)),
+        **address.choice(parameters.PART, SECTIONS),
     )
     try:
         if section == "all":

@@ -275,7 +275,6 @@ def _pick_sampling() -> Sampling:
     """Pick temperature, top-k and top-p, which both modes of the page draw with."""
     temperature = st.select_slider(
         "Temperature",
-        TEMPERATURES,
         help=prose.tip(
             "Divides the logits: below 1 the probable tokens gain, above 1 they lose, "
             "at 0 only the most probable one is left."
@@ -284,13 +283,11 @@ def _pick_sampling() -> Sampling:
     )
     count = st.select_slider(
         "Top-k",
-        COUNTS,
         help=prose.tip("Keeps only the k most probable tokens."),
         **address.choice(parameters.TOP_K, COUNTS),
     )
     share = st.select_slider(
         "Top-p",
-        SHARES,
         help=prose.tip("Keeps the fewest tokens that together reach this probability."),
         **address.choice(parameters.TOP_P, SHARES),
     )
@@ -508,15 +505,12 @@ def _ended(view: View, ids: tuple[int, ...]) -> str:
 
 def _pick_seed() -> int:
     """Pick the number that decides the draws."""
-    seeds = range(1000)
     chosen: int = st.number_input(
         "Seed",
-        0,
-        seeds[-1],
         help=prose.tip(
             "Decides the draws when the temperature is above 0: the same seed gives the same text."
         ),
-        **address.choice(parameters.SEED, seeds),
+        **address.number(parameters.SEED, range(1000)),
     )
     return chosen
 

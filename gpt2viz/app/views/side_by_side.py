@@ -222,7 +222,6 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
         st.stop()
     chosen: str = choices.selectbox(
         "Model B",
-        others,
         help="Any model with the same tokenizer, such as another checkpoint of the same training.",
         **address.choice(parameters.MODEL2, others, others[0]),
     )
@@ -271,13 +270,12 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
         layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
         layer_b = st.segmented_control(
             "Layer of B",
-            layers,
             required=True,
             wrap=True,
             **address.choice(parameters.LAYER2, layers, layers[-1]),
         )
         head_b = st.segmented_control(
-            "Head of B", heads, required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
+            "Head of B", required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
         )
     whole: bool = st.toggle(
         "Mean of all heads",

@@ -106,7 +106,6 @@ def _growth(view: View, record: TrainingRecord) -> None:
     with st.container(horizontal=True):
         name: str = st.segmented_control(
             "Score of every head",
-            followed,
             required=True,
             **address.choice(parameters.SCORE, followed, first),
         )
@@ -212,7 +211,6 @@ def _births(
         words = st.container(width="stretch")
         picked: str = st.selectbox(
             "Beside it",
-            heads,
             format_func=lambda name: f"beside head {name}",
             label_visibility="collapsed",
             width=170,

@@ -40,7 +40,7 @@ def draw(view: View, chosen: Step) -> None:
     expected = "heads of earlier layers, each at the query or key of the one before"
     path = address.several_values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
     steps = (chosen, *path)
-    runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, [*_TABLES])
+    runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
     _way_down(view, steps)
     weights, answer, parts = st.columns([4, 5, 6], gap="medium")
     with weights:
@@ -195,8 +195,6 @@ def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]
     """Every pair of parts, or the path that leads over the strongest of them."""
     shown = st.segmented_control(
         "What each pair adds",
-        list(_TABLES),
-        format_func=_TABLES.__getitem__,
         required=True,
         help=prose.tip(
             "Who wrote to the query, down, and to the key, across. "

@@ -102,8 +102,6 @@ def _pick_choices() -> Choices:
     """Pick a measure, the edges' ends, and their number."""
     by: Measure = st.segmented_control(
         "Measured by",
-        list(_MEASURES),
-        format_func=_MEASURES.__getitem__,
         required=True,
         label_visibility="collapsed",
         help=prose.tip(
@@ -111,19 +109,16 @@ def _pick_choices() -> Choices:
             "directions that both share (Yamagiwa et al. 2026), the ratio how large the product "
             "of their matrices is beside both (Elhage et al. 2021)."
         ),
-        **address.choice(parameters.MEASURE, list(_MEASURES)),
+        **address.choice(parameters.MEASURE, _MEASURES),
     )
     into: str = st.segmented_control(
         "Edges",
-        list(_INTO),
-        format_func=_INTO.__getitem__,
         required=True,
         label_visibility="collapsed",
-        **address.choice(parameters.INTO, list(_INTO)),
+        **address.choice(parameters.INTO, _INTO),
     )
     most: int = st.segmented_control(
         "At most",
-        _MOST,
         format_func=lambda n: f"{n}" if n != _MOST[0] else f"At most {n}",
         required=True,
         label_visibility="collapsed",
