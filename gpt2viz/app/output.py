@@ -20,7 +20,7 @@ from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
 from gpt2viz.pictures.circuits import Wiring
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
 from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.lens import draw_curves
@@ -70,10 +70,12 @@ class Entry:
 
 @dataclass
 class PageOutputs:
-    """The outputs of the open page so far, by what it says of them, and the runs behind it."""
+    """The outputs of the open page so far, by what it says of them, the runs behind it, and the
+    ``colors`` that they are drawn in."""
 
     page: str
     arrived: bool = True  # True if another page was open before
+    colors: Palette = LIGHT
     runs: dict[str, RunKey] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
 
@@ -126,7 +128,7 @@ def run(name: str, trace: Trace) -> None:
 
 def picture(
     drawn: Picture,
-    colors: Palette,
+    colors: Palette | None = None,
     *,
     key: str,
     slot: Any = st,
@@ -137,7 +139,7 @@ def picture(
     then: Callable[[Cell], None] | None = None,
 ) -> None:
     """Draw a picture in the container ``slot`` if it is given: matrices on a canvas, bars and
-    curves by Plotly.
+    curves by Plotly; in the page's colours or, if they are given, in ``colors`` of its own.
 
     Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
     dragged out, before the page runs again and in time to set widgets; of wiring, ``choose`` with
@@ -151,7 +153,7 @@ def picture(
     Those who can't see it hear what it is (``Picture.what``), what stands out in its numbers and,
     where it is ``of_run``, what was read.
     """
-    alt_text = remember(drawn, of_run)
+    alt_text, colors = remember(drawn, of_run), colors or shown().colors
     with nullcontext() if slot is st else slot:
         if isinstance(drawn, Matrices):
             tiles.draw(

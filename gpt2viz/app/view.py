@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpt2viz import Model, Trace
-from gpt2viz.app import address, parameters
+from gpt2viz.app import address, output, parameters
 from gpt2viz.app.clicks import Drag, Dragged
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.palette import Palette
@@ -15,12 +15,16 @@ from gpt2viz.pictures.pooling import GRID, crop, pool_panel
 
 @dataclass(frozen=True)
 class View:
-    """A page's run, its chosen query and its colours."""
+    """A page's run and its chosen query."""
 
     model: Model
     trace: Trace
     query: int | None
-    colors: Palette
+
+    @property
+    def colors(self) -> Palette:
+        """The page's colours."""
+        return output.shown().colors
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.pictures.palette import DARK, LIGHT
+from gpt2viz.pictures.palette import DARK, LIGHT, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
@@ -80,18 +80,18 @@ def share(page: str, dark: bool = False, **view: str) -> AppTest:
     What was chosen by the page's own widgets is gone: another that is being opened drops it.
     """
     at = open_page(page, **{name: value for name, value in view.items() if value})
-    opened = AppTest.from_function(_share, default_timeout=60, args=(dark,))
+    at.session_state["_shown"].colors = palette(dark)
+    opened = AppTest.from_function(_share, default_timeout=60)
     for name in ("_shown", "_address", "text", "model"):
         if name in at.session_state:
             opened.session_state[name] = at.session_state[name]
     return opened.run()
 
 
-def _share(dark: bool) -> None:
+def _share() -> None:
     from gpt2viz.app.frame import save
-    from gpt2viz.pictures.palette import palette
 
-    save._share_body(palette(dark))
+    save._share_body()
 
 
 def card(at: AppTest) -> ElementTree.Element:

@@ -24,7 +24,6 @@ def draw(view: View) -> None:
     st.markdown(f"The largest weight that each head gives from token {query}, the first left out.")
     output.picture(
         Heatmaps("The largest weight of every head", [head_map(surest, "largest weight")]),
-        view.colors,
         key="surest_heads",
     )
     layer, head = np.indices(surest.shape)

@@ -25,7 +25,6 @@ from gpt2viz.pictures.canvas import message, quantize, quantized_colors
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import MOST_SOURCES
 from gpt2viz.pictures.lines import lines as made_of
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.picture import Heatmaps
 
@@ -48,7 +47,6 @@ def draw_map(
     picture: Thumbnails,
     looks: Looks,
     coming: str,
-    colors: Palette,
     *,
     key: str,
     choose: Callable[[int, int, int | None], None],
@@ -65,7 +63,7 @@ def draw_map(
             token = int(sent["token"])
             choose(int(sent["layer"]), int(sent["head"]), None if token < 0 else token)
 
-    header = _header(picture, looks, coming, colors)
+    header = _header(picture, looks, coming)
     header["alt"] = f"{output.remember(picture)} {_KEYS}"
     clicked = mount(
         message(header, quantize(picture.tiles, picture.hidden).tobytes()),
@@ -79,9 +77,9 @@ def draw_map(
     return int(layer), int(head)
 
 
-def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> dict[str, Any]:
+def _header(picture: Thumbnails, looks: Looks, coming: str) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
-    return map_header(picture, colors) | {
+    return map_header(picture) | {
         "script": "model_map",
         "looks": [_listed(token_looks, n_head) for token_looks in looks.hardest_of_each()],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
@@ -91,9 +89,10 @@ def _header(picture: Thumbnails, looks: Looks, coming: str, colors: Palette) -> 
     }
 
 
-def map_header(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
+def map_header(picture: Thumbnails) -> dict[str, Any]:
     """The heads and tokens of a map, and its colours."""
     n_layer, n_head = picture.tiles.shape[:2]
+    colors = output.shown().colors
     layer, head = picture.chosen or (0, 0)
     tokens = Axis("token", picture.labels, picture.positions)
     row = None if picture.row is None else tokens.row_at(picture.row)

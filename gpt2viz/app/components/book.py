@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpt2viz.app import output
 from gpt2viz.app.components import mount
 from gpt2viz.pictures.frames import Frames, Mark
-from gpt2viz.pictures.palette import Palette, ink
+from gpt2viz.pictures.palette import ink
 
 #: In a visitor's session: the count of the last edit that was read, by a table's or picture's name.
 _EDITS = "_edits_seen"
@@ -82,7 +82,6 @@ class Arrows:
 
 def draw_arrows(
     drawn: Arrows,
-    colors: Palette,
     *,
     key: str,
     largest: float,
@@ -93,6 +92,7 @@ def draw_arrows(
     Numbers lie between −``largest`` and ``largest``.
     """
     counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
+    colors = output.shown().colors
 
     def on_moved() -> None:
         message = st.session_state[key]["moved"]
@@ -163,9 +163,7 @@ def compare_guess(
     mount({"script": "guess_bars", **data}, key=key)
 
 
-def draw_player(
-    drawn: Frames, colors: Palette, *, key: str, at: int, choose: Callable[[int], None]
-) -> None:
+def draw_player(drawn: Frames, *, key: str, at: int, choose: Callable[[int], None]) -> None:
     """Draw the frame ``at``, with the way to the others; ``choose`` is called with where one stops.
 
     The callback stays with the visitor: let it hold no run.
@@ -176,15 +174,15 @@ def draw_player(
             choose(int(sent))
 
     frames = [
-        {"caption": frame.caption, "marks": [_mark(mark, colors) for mark in frame.marks]}
+        {"caption": frame.caption, "marks": [_mark(mark) for mark in frame.marks]}
         for frame in drawn.frames
     ]
     data = {"script": "player", "alt": drawn.what, "lines": drawn.lines, "frames": frames, "at": at}
     mount(data, key=key, on_at_change=stopped)
 
 
-def _mark(mark: Mark, colors: Palette) -> dict[str, Any]:
-    fill = mark.fill(colors)
+def _mark(mark: Mark) -> dict[str, Any]:
+    fill = mark.fill(output.shown().colors)
     return {
         "key": mark.key,
         "box": [round(n, 5) for n in (mark.x, mark.y, mark.wide, mark.tall)],

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from gpt2viz.app import output
 from gpt2viz.app.components import mount
 from gpt2viz.app.components.attention import map_header
 from gpt2viz.arrays import Array
 from gpt2viz.pictures.canvas import header
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.palette import DASHES, Palette
+from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.picture import Curves, Heatmaps
 
 #: What a weight is sent as: whole 65,535ths.
@@ -55,7 +56,6 @@ def draw(
     final: Seen,
     curves: Mapping[str, Curves],
     titles: Mapping[str, str],
-    colors: Palette,
     *,
     at: int,
     alt: str,
@@ -83,22 +83,23 @@ def draw(
     data = {
         "script": "steps",
         **_points(picture, steps, seen, final),
-        **_heads(picture, large, colors),
+        **_heads(picture, large),
         "alt": alt,
         "when": list(when),
         "at": list(steps).index(at),
-        "curves": {name: _lines(chart, steps, colors) for name, chart in curves.items()},
+        "curves": {name: _lines(chart, steps) for name, chart in curves.items()},
         "titles": dict(titles),
     }
     changes = {"on_step_change": stepped, "on_head_change": headed}
     mount(data, key=key, on_more_change=lambda: None, **changes)
 
 
-def _heads(picture: Thumbnails, large: Heatmaps, colors: Palette) -> dict[str, Any]:
+def _heads(picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
     """The map and the chosen head without their numbers, and the colours of bars."""
+    colors = output.shown().colors
     plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
     return {
-        "map": map_header(picture, colors)
+        "map": map_header(picture)
         | {"bare": True, "tallest": _TALL, "arrows": [], "alt": _MAP_ALT},
         "large": header(large, colors) | plain | {"tallest": _LARGE_TALL},
         "bars": colors.cases(2),
@@ -138,10 +139,10 @@ def _number(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _lines(picture: Curves, steps: Sequence[int], colors: Palette) -> dict[str, Any]:
+def _lines(picture: Curves, steps: Sequence[int]) -> dict[str, Any]:
     """Curves as numbers at every step, None where there is none."""
     count = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
-    lines = []
+    lines, colors = [], output.shown().colors
     for curve in picture.curves:
         at = dict(zip(curve.x, curve.y, strict=True))
         values = [at.get(step) for step in steps]

@@ -28,7 +28,6 @@ from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
 from gpt2viz.app.frame.sentence import LIGHT_UP
 from gpt2viz.app.parameters import Switch
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.examples import EXAMPLES
 
@@ -159,7 +158,7 @@ def _summary() -> str:
     return "\n".join(lines)
 
 
-def show(name: str, colors: Palette) -> None:
+def show(name: str) -> None:
     """Draw a chapter, its questions, and the way to the next."""
     chapter = CHAPTERS[name]
     names = list(CHAPTERS)
@@ -170,8 +169,8 @@ def show(name: str, colors: Palette) -> None:
         known = [
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
         ]
-        view = page.read_sentence(colors, CHOOSING[chapter.sentence], known)
-    book = Book(name, colors, view)
+        view = page.read_sentence(CHOOSING[chapter.sentence], known)
+    book = Book(name, view)
     questions.ask(name, chapter.draw(book))
     if isinstance(chapter, Unwritten) and name in story.CHAPTERS:
         story.tell(book)

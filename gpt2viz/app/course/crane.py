@@ -102,7 +102,7 @@ def arrows(book: Book) -> None:
         _temperature(),
     )
     moved = partial(_moved, sentence)
-    draw_arrows(drawn, book.colors, key="crane_arrows", largest=LARGEST, moved=moved)
+    draw_arrows(drawn, key="crane_arrows", largest=LARGEST, moved=moved)
 
 
 def _moved(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:

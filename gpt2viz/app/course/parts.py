@@ -42,16 +42,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Book:
-    """A chapter by its address, its colours, and the run of the sentence where it reads one.
+    """A chapter by its address, and the run of the sentence where it reads one.
 
     ``values`` are what its examples have returned so far: by its name a text for what follows, or a
     ``questions.Check`` for the question of that name.
     """
 
     chapter: str
-    colors: Palette
     run: View | None = None
     values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def colors(self) -> Palette:
+        """The page's colours."""
+        return output.shown().colors
 
     @property
     def view(self) -> View:
@@ -173,7 +177,7 @@ def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False
     at: int = address.get(parameter)
     choose = partial(address.put, parameter)
     output.remember(drawn.still(at), of_run)
-    draw_player(drawn, book.colors, key=f"{parameter.name}_player", at=at, choose=choose)
+    draw_player(drawn, key=f"{parameter.name}_player", at=at, choose=choose)
 
 
 def code(*made: source_code.Made) -> None:

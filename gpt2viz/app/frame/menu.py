@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from gpt2viz.app import address, compat, pages, popover, prose
+from gpt2viz.app import address, compat, output, pages, popover, prose
 from gpt2viz.app.components import browser
 from gpt2viz.app.components.browser import is_dark
 from gpt2viz.app.frame import tour
 from gpt2viz.app.frame.save import numbers_button, save_button, share_button
 from gpt2viz.app.pages import MENU, Page, added
 from gpt2viz.app.terms import TERM, Term, containing
-from gpt2viz.pictures.palette import Palette, palette
+from gpt2viz.pictures.palette import palette
 
 _SCRIPTS = "_scripts"
 
@@ -106,8 +106,8 @@ def _page_paths() -> list[str]:
     return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
 
 
-def draw_tools(which: Page) -> Palette:
-    """Draw the buttons at the menu's end, the same on every page; the pictures' colours."""
+def draw_tools(which: Page) -> None:
+    """Draw the buttons at the menu's end, the same on every page; one decides the colours."""
     with st.container(
         key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
     ):
@@ -116,7 +116,6 @@ def draw_tools(which: Page) -> Palette:
         save_button()
         sharing = st.container(width="content")
         tour.offer(which)
-        colors = palette(theme_switch())
+        output.shown().colors = palette(theme_switch())
         with sharing:
-            share_button(colors)
-    return colors
+            share_button()

@@ -27,7 +27,6 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Switch
 from gpt2viz.app.view import View
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 
 #: What can be switched for every page, beside the sentence.
@@ -44,10 +43,11 @@ def open_page(which: Page, choosing: str = sentence.LIGHT_UP) -> View:
 
     ``choosing`` says what it does to choose a token, "" where it does nothing.
     """
-    return read_sentence(open_menu(which), choosing)
+    open_menu(which)
+    return read_sentence(choosing)
 
 
-def open_menu(which: Page) -> Palette:
+def open_menu(which: Page) -> None:
     """Draw the menu, for a page that can do without a sentence."""
     st.set_page_config(page_title=f"{which.title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(f"<style>{_STYLE}</style>")
@@ -58,18 +58,16 @@ def open_menu(which: Page) -> Palette:
     output.begin(which.title)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap=None):
         menu.draw_menu(which)
-        colors = menu.draw_tools(which)
+        menu.draw_tools(which)
     server_config.admit()
     server_config.notice()
     welcome_back()
     address.begin()
     sentence.keep_choices()
     tour.draw(which)
-    return colors
 
 
 def read_sentence(
-    colors: Palette,
     choosing: str = sentence.LIGHT_UP,
     switches: Collection[Switch] = SWITCHES,
 ) -> View:
@@ -83,7 +81,7 @@ def read_sentence(
     output.run(output.OF_PAGE, trace)
     query = sentence.draw_tokens(trace, choosing)
     _notes(model, trace)
-    return View(model, trace, query, colors)
+    return View(model, trace, query)
 
 
 def _run(model: Model) -> Trace:

@@ -18,7 +18,6 @@ from gpt2viz.app.frame import examples, sentence, tour
 from gpt2viz.app.frame.page import open_page
 from gpt2viz.app.pages import Page
 from gpt2viz.app.view import View
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 
@@ -51,14 +50,13 @@ def draw(
     notes = _notes(view.trace, choosing)
     st.session_state[_FRAME] = _Frame(_chosen(), notes, output.snapshot(), prose.snapshot())
     st.session_state[_WITH_FRAME] = True
-    _draw(view.trace.key, view.query, view.colors, body, choosing)
+    _draw(view.trace.key, view.query, body, choosing)
 
 
 @st.fragment
 def _draw(
     key: RunKey,
     query: int | None,
-    colors: Palette,
     body: Callable[[View], None],
     choosing: Callable[[], str],
 ) -> None:
@@ -67,7 +65,7 @@ def _draw(
     if frame.chosen != _chosen() or (alone and address.frame_has_notes()):
         st.rerun()
     try:
-        view = View(run_cache.load(key.model), run_cache.run(key), query, colors)
+        view = View(run_cache.load(key.model), run_cache.run(key), query)
     except (GPT2VizError, KeyError):
         st.rerun()  # the frame tells what can't be loaded any more
     if frame.notes != _notes(view.trace, choosing):

@@ -275,11 +275,11 @@ def _numbers_body() -> None:
 _OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
 
 
-def share_button(colors: Palette) -> None:
-    """Draw the button, and what it opens. ``colors`` are those of the page, and of the card."""
+def share_button() -> None:
+    """Draw the button, and what it opens."""
     popover.button(
         "Share",
-        partial(_share_body, colors),
+        _share_body,
         key="share",
         icon="share",
         help="A link to this view, and the chosen head as a picture for a slide",
@@ -287,7 +287,7 @@ def share_button(colors: Palette) -> None:
     )
 
 
-def _share_body(colors: Palette) -> None:
+def _share_body() -> None:
     if long := address.unwritten():
         st.caption(f"Too long for a link: {', '.join(long)}. A session, under *Save*, can hold it.")
     else:
@@ -295,7 +295,7 @@ def _share_body(colors: Palette) -> None:
         st.code(link(), language=None, wrap_lines=True)
     outputs = output.shown()
     if pages.called(outputs.page) in _OF_A_HEAD and outputs.runs:
-        _share_picture(next(iter(outputs.traces().values())), colors)
+        _share_picture(next(iter(outputs.traces().values())), outputs.colors)
     else:
         st.caption("Attention and Head have a picture for a slide here; *Save* has this page's.")
 

@@ -136,7 +136,6 @@ def _map(
         drawn,
         every_head.looks,
         f"Prediction: {coming}",
-        view.colors,
         key="all_heads",
         choose=_choose(weights.positions),
     )

@@ -107,7 +107,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     of_heads = next((shares for shares in known if shares.stage in OF_HEADS), None)
     if of_heads is not None:
         with heads:
-            _heads(runs, of_heads, at, peak(known))
+            _heads(of_heads, at, peak(known))
     with details:
         _details(runs, at, of_heads)
     _explain()
@@ -292,19 +292,17 @@ def _maps(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) ->
             least=least,
             height=235,
         ),
-        runs.clean.colors,
         key="depends_streams",
         choose=choose_patch,
     )
 
 
-def _heads(runs: Runs, shares: Shares, at: Edit | None, least: float) -> None:
+def _heads(shares: Shares, at: Edit | None, least: float) -> None:
     """Every head, layers down."""
     what = f"{_OF_HEADS}. {shares.title}"
     heads = [str(n) for n in range(shares.values.shape[1])]
     output.picture(
         share_maps(what, [shares], heads, at, least=least, height=240),
-        runs.clean.colors,
         key="depends_heads",
         choose=choose_patch,
     )
@@ -469,7 +467,6 @@ def _next_tokens(runs: Runs, patched: Trace) -> None:
             [names[n] for n in shown],
             {name: (100 * p[shown]).tolist() for name, p in cases.items()},
         ),
-        runs.clean.colors,
         key="patched",
         made_by=(changes, sampling_distribution),
     )
@@ -520,7 +517,6 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
             shares,
             height=max(150, 60 + 26 * done),
         ),
-        runs.clean.colors,
         key="head_paths",
         choose=lambda cell: choose_patch(cell._replace(panel=piece)),
         made_by=(patch_paths, patch_path),
@@ -567,7 +563,6 @@ def _fewest(runs: Runs) -> None:
         prose.markdown(words)
     output.picture(
         faithfulness_curve("Share of the answer that is kept, by how many heads are left", fewest),
-        runs.clean.colors,
         key="fewest",
         made_by=(fewest_heads,),
     )

@@ -120,7 +120,6 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
         panel = drawn_pattern(pattern, view.labels, view.trace)
         output.picture(
             Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
-            view.colors,
             key="drawn",
             made_by=(drawn,),
             choose=_paint(view),
@@ -130,7 +129,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
         return
     with result:
         values = _every_layer(view, lambda weights: similarity(weights, pattern))
-        _similarity_map(view, values, _chosen_head(view))
+        _similarity_map(values, _chosen_head(view))
     with maps:
         _pattern_note(view)
     with ranking:
@@ -148,7 +147,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with result:
         values = alike(view, layer, head)
-        _similarity_map(view, values, (layer, head))
+        _similarity_map(values, (layer, head))
     prose.caption(
         "The number is the **cosine similarity** of two heads' weights on this sentence, over "
         "all rows but the first: 1 for the same weights, 0 where no key gets weight from both.",
@@ -160,11 +159,10 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         )
 
 
-def _similarity_map(view: View, values: Scores, framed: tuple[int | None, int | None]) -> None:
+def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> None:
     """A map of every head's similarity, (n_layer, n_head), with the chosen one ``framed``."""
     with st.container(key="maps"):
         measures.draw_head_map(
-            view,
             values,
             SIMILARITY,
             framed,
@@ -256,7 +254,6 @@ def _score_maps(
                 _chosen_head(view),
                 by_weights,
             ),
-            view.colors,
             key="atlas_maps",
             made_by=(
                 head_scores,
@@ -367,7 +364,6 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
         for column, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
             with column:
                 measures.draw_head_map(
-                    view,
                     values,
                     name,
                     (layer, head),
@@ -564,7 +560,6 @@ def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
         what = "Similarity of every pair of heads, in groups"
         output.picture(
             similarity_map(what, values, order, grouped, names),
-            view.colors,
             key="alike_map",
             made_by=(similarities, tree),
             then=open_pair,

@@ -247,7 +247,7 @@ def _draw_stage(
     )
     name = f"stage_{key}"
     if as_lines is None:
-        output.picture(picture, view.colors, key=name, **answers)
+        output.picture(picture, key=name, **answers)
     else:
         lined = [Lined(alt, [f"Head {chosen.head}"], lit=view.query is not None)]
         lines.draw(view, picture, lined, as_lines=as_lines, key=name, **answers)

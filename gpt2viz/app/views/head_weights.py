@@ -70,7 +70,6 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
             legend=False,
             bar="score",
         ),
-        view.colors,
         key="foretold",
         made_by=(head_circuit,),
         choose=choose_query(panels[0].rows),
@@ -178,7 +177,6 @@ def _by_position(view: View, layer: int, head: int) -> None:
     by_distance, weights, offset = _position_scores(view.model.name, layer, head)
     output.picture(
         place_curve(f"Scores of layer {layer}, head {head}, by places alone", by_distance),
-        view.colors,
         key="places",
         made_by=(head_circuit,),
         of_run=False,

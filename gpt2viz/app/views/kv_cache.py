@@ -53,7 +53,7 @@ def draw(view: View, text: RunKey) -> None:
     with step:
         _step(view, whole)
     with dropped:
-        _dropped(view, whole)
+        _dropped(whole)
 
 
 def _step(view: View, whole: Trace) -> None:
@@ -105,7 +105,7 @@ def _shape(record: TensorRecord | None) -> str:
     return "in a fused step" if record is None else f"({', '.join(f'{n:,}' for n in record.shape)})"
 
 
-def _dropped(view: View, whole: Trace) -> None:
+def _dropped(whole: Trace) -> None:
     """Surprise under caches of a fixed size, beside one that keeps all."""
     prose.markdown("#### A cache that drops tokens")
     with st.container(horizontal=True, gap="medium"):
@@ -121,7 +121,6 @@ def _dropped(view: View, whole: Trace) -> None:
             whole.labels,
             bits,
         ),
-        view.colors,
         key="cache_curves",
         made_by=(evictions, surprise),
     )

@@ -191,14 +191,13 @@ def draw_weights(
     panels = [pool_panel(panel, GRID)]
     picture = Heatmaps(alt, panels, height=height, row=view.query, column=column, numbers=numbers)
     if as_lines is None:
-        output.picture(picture, view.colors, key=key, made_by=made_by)
+        output.picture(picture, key=key, made_by=made_by)
     else:
         lined = [Lined(alt, [title])]
         lines.draw(view, picture, lined, as_lines=as_lines, key=key, made_by=made_by)
 
 
 def draw_head_map(
-    view: View,
     scores: Scores,
     quantity: str,
     framed: tuple[int | None, int | None],
@@ -224,7 +223,6 @@ def draw_head_map(
             bar=quantity,
             legend=False,
         ),
-        view.colors,
         key=key,
         made_by=made_by,
         choose=choose,

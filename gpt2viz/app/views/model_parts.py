@@ -23,7 +23,6 @@ from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID
@@ -36,7 +35,7 @@ _WAITING = 3
 _NUMBER = st.column_config.NumberColumn(format="localized")
 
 
-def parameter_counts(name: str, colors: Palette) -> None:
+def parameter_counts(name: str) -> None:
     """Every part, all layers together, from the sizes that the files must have."""
     config = read_config(run_cache.model_folders()[name])
     listed = parts(config)
@@ -62,7 +61,6 @@ def parameter_counts(name: str, colors: Palette) -> None:
         what = f"Parameters of every part of {name}"
         output.picture(
             part_bars(what, names, groups, counts, "parameters"),
-            colors,
             key="part_bars",
             of_run=False,
             made_by=(parts,),
@@ -94,7 +92,7 @@ def _part_table(listed: Sequence[Component], whole: int) -> None:
     )
 
 
-def tokenizer(name: str, _colors: Palette) -> None:
+def tokenizer(name: str) -> None:
     """Ask for a word and show its way to tokens."""
     tokenizer = run_cache.tokenizer(name)
     typed = st.text_input(
@@ -211,7 +209,7 @@ def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
-def positions(name: str, colors: Palette) -> None:
+def positions(name: str) -> None:
     """The map of all places, and what to see in it."""
     panel, means = _similarities(name)
     n = panel.rows.stop or 0
@@ -227,7 +225,6 @@ def positions(name: str, colors: Palette) -> None:
                 bar="cosine",
                 legend=False,
             ),
-            colors,
             key="positions",
             of_run=False,
             made_by=(similarity_map, similarity_at),
@@ -303,7 +300,6 @@ def _multiply_adds(view: View) -> None:
                 counts,
                 "multiply-adds",
             ),
-            view.colors,
             key="cost_bars",
             made_by=(products,),
         )

@@ -22,7 +22,6 @@ from gpt2viz.files import read_json
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import read_config, set_aside, stored_numbers, weight_bytes
 from gpt2viz.model.memory import free_memory, run_bytes, spell
-from gpt2viz.pictures.palette import Palette
 
 _FORMATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 
@@ -42,7 +41,7 @@ SECTIONS = {
 
 def show() -> None:
     """Draw the page: one section, or one message where the model's files can't be read."""
-    colors = page.open_menu(pages.MODELS)
+    page.open_menu(pages.MODELS)
     section: str = st.segmented_control(
         "Show",
         required=True,
@@ -55,14 +54,14 @@ def show() -> None:
             _models()
             _ask_by_name()
         elif section in _OF_A_RUN:
-            _OF_A_RUN[section](page.read_sentence(colors, choosing=""))
+            _OF_A_RUN[section](page.read_sentence(choosing=""))
         else:
             lead, draw = _OF_A_MODEL[section]
             heading, menu = st.columns([6.9, 1.6], vertical_alignment="bottom")
             with menu:
                 model = page.choose_model()
             prose.markdown(f"#### {literal(model)}\n{lead}", slot=heading)
-            draw(model, colors)
+            draw(model)
     except GPT2VizError as error:
         st.error(literal(str(error)), icon=":material/error:")
 
@@ -221,7 +220,7 @@ def _ready(offer: hub.Offer) -> None:
     )
 
 
-def _card(name: str, _colors: Palette) -> None:
+def _card(name: str) -> None:
     """The card beside where the files come from."""
     folder = run_cache.model_folders()[name]
     text, source = st.columns([3, 2], gap="large")
@@ -302,7 +301,7 @@ def _files(folder: Path) -> list[StoredFile]:
     return stored_files(folder)
 
 
-def _config(name: str, _colors: Palette) -> None:
+def _config(name: str) -> None:
     """Every field with its meaning; those that nothing reads, below."""
     folder = run_cache.model_folders()[name]
     read, values = read_config(folder), read_json(folder / "config.json")
@@ -341,7 +340,7 @@ _OF_A_RUN: Mapping[str, Callable[[View], None]] = {
     "modules": model_parts.modules,
 }
 #: Each with the line below the model's name.
-_OF_A_MODEL: Mapping[str, tuple[str, Callable[[str, Palette], None]]] = {
+_OF_A_MODEL: Mapping[str, tuple[str, Callable[[str], None]]] = {
     "card": ("What its makers say about it, and where its files come from.", _card),
     "config": ("Every size and option that defines this model.", _config),
     "parameters": ("Where its learned numbers are.", model_parts.parameter_counts),

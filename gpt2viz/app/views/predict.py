@@ -130,7 +130,6 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
                 cases,
                 rest=True,
             ),
-            view.colors,
             key="next_tokens",
             made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
         )
@@ -188,7 +187,6 @@ def _surprises(view: View) -> None:
             token_bars(
                 "Surprise of every token in bits", view.labels, bits, "surprise (bits)", "bits"
             ),
-            view.colors,
             key="surprise",
             made_by=(surprise,),
         )
@@ -214,7 +212,6 @@ def _lens(view: View, position: int) -> None:
             view.labels,
             position,
         ),
-        view.colors,
         key="lens_map",
         made_by=(logit_lens,),
     )
@@ -246,7 +243,6 @@ def _contributions(view: View, position: int) -> None:
             contribution_map(
                 f"What each head, bias and MLP added to the logit after token {position}", parts
             ),
-            view.colors,
             key="contribution_map",
             made_by=(contributions,),
             then=lambda cell: _open_part(cell, view.model.config.n_head),
@@ -404,7 +400,6 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
             weights,
             "attention weight",
         ),
-        view.colors,
         key="row",
         slot=picture,
         made_by=(Line(before, "weights", layer), draw_token, appraise),

@@ -125,7 +125,6 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
         prose.markdown("#### Which next tokens differ most?")
         two_runs.draw_changes(
             changed,
-            both.a.view.colors,
             key="next",
             alt="Tokens whose probability differs most between A and B",
             name="Largest differences of next-token probabilities",
@@ -194,7 +193,6 @@ def _token_rows(both: Sides, drawn: Weights) -> None:
             (drawn.a.values[a.token], drawn.b.values[b.token]),
             (name_a, name_b),
         ),
-        a.view.colors,
         key="bars",
         made_by=(align, aligned_bars),
     )
@@ -310,7 +308,6 @@ def _head_map(both: Sides, what: str, heads: Sequence[Head]) -> None:
     quantity = "cosine similarity" if like else "largest difference"
     with st.container(key="side_heads"):
         measures.draw_head_map(
-            both.a.view,
             numbers,
             quantity,
             framed,
@@ -350,7 +347,7 @@ def _paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
 
 def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> None:
     """The ``paths`` as curves, beside the tokens that the stream of either side is nearest to."""
-    colors, n_layer = both.a.view.colors, both.a.trace.config.n_layer
+    n_layer = both.a.trace.config.n_layer
     prose.markdown("#### The path of the token's vector through the layers")
     curve, numbers = st.columns(2, gap="large")
     with curve:
@@ -358,7 +355,6 @@ def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> 
             path_lines(
                 "Cosine similarity of the token's two vectors after every part of the model", paths
             ),
-            colors,
             key="path",
             made_by=(path, nearest),
         )
@@ -413,7 +409,6 @@ def _mask(view: View, part: Window) -> None:
                 row=view.query,
                 numbers=0,
             ),
-            view.colors,
             key="seen",
             made_by=(who_sees_whom, Line(view.trace, "masked_scores", 0)),
             choose=choose_query(shown.rows),
@@ -557,7 +552,6 @@ def _layer_differences(
             row=view.query,
             bar=changes[0].quantity,
         ),
-        view.colors,
         key="differences",
         choose=choose_query(changes[0].rows),
         drag=part.drag(changes[0]),
@@ -585,7 +579,6 @@ def _in_every_layer(view: View, chosen: _Layers) -> None:
                 numbers=0,
                 bar=strip[0].quantity,
             ),
-            view.colors,
             key="strip_chart",
             made_by=chosen.made_by(view, of_head),
             then=lambda cell: _open_layer(int(cell.panel), head),

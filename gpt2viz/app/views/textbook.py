@@ -11,10 +11,10 @@ from gpt2viz.app.frame import page
 
 def show() -> None:
     """Draw the page."""
-    colors = page.open_menu(pages.TEXTBOOK)
+    page.open_menu(pages.TEXTBOOK)
     side, chapter = st.columns([1, 4], gap="large")
     with side:
         chosen = contents.choose()
         sheets.offer()
     with chapter:
-        contents.show(chosen, colors)
+        contents.show(chosen)

@@ -69,7 +69,7 @@ def show() -> None:
     record = _record_or_stop(view)
     losses, heads = st.columns([5, 6], gap="large")
     with losses:
-        _losses(view, record)
+        _losses(record)
     with heads:
         _growth(view, record)
     card = run_cache.card(view.model.name)
@@ -78,13 +78,12 @@ def show() -> None:
             st.markdown(card.text)
 
 
-def _losses(view: View, record: TrainingRecord) -> None:
+def _losses(record: TrainingRecord) -> None:
     """The loss as training went on."""
     last = len(record.tokens) - 1
     st.markdown(f"**What {record.tokens[last] / 1e6:.1f} million tokens taught it**")
     output.picture(
         loss_curves("Loss on held-out text and on random tokens, by tokens read", record),
-        view.colors,
         key="losses",
         of_run=False,
         made_by=(token_losses,),
@@ -113,7 +112,6 @@ def _growth(view: View, record: TrainingRecord) -> None:
     with st.container(key="growth"):
         output.picture(
             score_growth(f"{shown.name} score of every head during training", record, shown.name),
-            view.colors,
             key="score_growth",
             of_run=False,
             made_by=(batch_score, *shown.code),
@@ -293,7 +291,6 @@ def _slider(
         _seen(view, final),
         curves,
         TITLES | {"score": f"Scores of head {head}, on random tokens said twice"},
-        view.colors,
         at=at,
         alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",

@@ -23,7 +23,6 @@ from gpt2viz.labels import bidi_isolate, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import difference_of_matched, side_panel
 from gpt2viz.pictures.from_trace import hidden_in
-from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.prediction import probability_bars
@@ -187,7 +186,7 @@ def draw(
             drawn = _one_each(both, shown, tokens, as_lines=as_lines, **answers)
     with third:
         picture = _matrices(both.a, of_change, shown.change)
-        output.picture(picture, both.a.view.colors, key="difference", **answers)
+        output.picture(picture, key="difference", **answers)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         output.code(*made_by, difference_of_matched, of=[*drawn, of_change])
         prose.caption(hint, width="content")
@@ -257,14 +256,13 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
                 )
         table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
         alt = f"The most probable next tokens, {first} and {second}"
-        _probabilities(table, both.a.view.colors, "best", alt)
+        _probabilities(table, "best", alt)
         output.code(sampling_distribution, divergence, of=[alt], slot=numbers)
     return tables.largest_changes(a, b, vocabulary, top=6, names=names)
 
 
 def draw_changes(
     table: pd.DataFrame,
-    colors: Palette,
     *,
     key: str,
     alt: str,
@@ -275,7 +273,7 @@ def draw_changes(
     """A table of ``tables.largest_changes`` as bars and as numbers; ``order`` says its order."""
     bars, numbers = st.columns([5, 4], gap="medium")
     with bars:
-        _probabilities(table, colors, key, alt, (*made_by, sampling_distribution, divergence))
+        _probabilities(table, key, alt, (*made_by, sampling_distribution, divergence))
     formats = {
         column: st.column_config.NumberColumn(format="%+.3f" if "points" in column else "%.3f")
         for column in table.columns[2:]
@@ -290,10 +288,8 @@ def draw_changes(
     )
 
 
-def _probabilities(
-    table: pd.DataFrame, colors: Palette, key: str, alt: str, made_by: Sequence[Made] = ()
-) -> None:
+def _probabilities(table: pd.DataFrame, key: str, alt: str, made_by: Sequence[Made] = ()) -> None:
     """Both probabilities of the tokens in a table, in pairs."""
     cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
     picture = probability_bars(alt, table["token"], cases)
-    output.picture(picture, colors, key=key, made_by=made_by)
+    output.picture(picture, key=key, made_by=made_by)

@@ -96,7 +96,7 @@ def read(view: View, text: str) -> View:
     except GPT2VizError as error:
         st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
         st.stop()
-    return View(view.model, trace, None, view.colors)
+    return View(view.model, trace, None)
 
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Changing a word …")

@@ -139,7 +139,6 @@ def _changes(both: Sides, table: pd.DataFrame) -> None:
     prose.markdown("#### Which next tokens rose and fell most")
     two_runs.draw_changes(
         table,
-        both.a.view.colors,
         key="changes",
         alt=f"Tokens whose probability rose or fell most after token {both.a.token}",
         name="Largest changes of next-token probabilities",
@@ -162,7 +161,6 @@ def _lenses(both: Sides) -> None:
             paths,
             names,
         ),
-        both.a.view.colors,
         key="lens_runs",
         made_by=(logit_lens,),
     )
@@ -183,7 +181,6 @@ def _where(both: Sides, layer: int, head: int) -> None:
     )
     with st.container(key="where"):
         measures.draw_head_map(
-            both.a.view,
             both.apart(),
             "largest difference",
             (layer, head),

@@ -184,7 +184,6 @@ def _weights(view: View, step: Step, *, choose: bool) -> None:
             column=step.key,
             legend=False,
         ),
-        view.colors,
         key="why_weights",
         made_by=(Line(view.trace, "weights", step.layer),),
         choose=choose_cell(drawn) if choose else None,
@@ -207,7 +206,7 @@ def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]
     if shown == "path":
         _strongest(view, steps)
     else:
-        _table(view, case, tuple(steps[1:]), raw=shown == "raw")
+        _table(case, tuple(steps[1:]), raw=shown == "raw")
 
 
 def _strongest(view: View, steps: Sequence[Step]) -> None:
@@ -222,9 +221,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     }
     every = run_cache.every_head(view.trace.key, False)
     drawn = path_map(hops, every.tiles, view.trace.hidden_pairs(), view.labels)
-    opened = attention.draw_map(
-        drawn, every.looks, "", view.colors, key="why_map", choose=_follow(ways)
-    )
+    opened = attention.draw_map(drawn, every.looks, "", key="why_map", choose=_follow(ways))
     if opened:
         open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])
@@ -278,7 +275,7 @@ def _follow(ways: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None
     return clicked
 
 
-def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
+def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
     """Every pair of parts with the sums, and the proof."""
     picture = reason_map(case, raw=raw)
     score = float(case.row.scores[case.row.row_of(case.key)])
@@ -292,7 +289,6 @@ def _table(view: View, case: Reason, path: tuple[Step, ...], *, raw: bool) -> No
     )
     output.picture(
         picture,
-        view.colors,
         key="why_table",
         made_by=(explain_row, reason),
         choose=_open(picture.matrices[0], case.sources, path),

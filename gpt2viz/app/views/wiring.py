@@ -214,7 +214,6 @@ def _graph(
     what = f"How the heads of {view.model.name} are wired, by the {_MEASURES[by]}"
     output.picture(
         Wiring(what, config.n_layer, config.n_head, wires, chosen),
-        view.colors,
         key="wiring",
         made_by=(composition, wired),
         choose=_choose,
@@ -339,7 +338,6 @@ def _as_one(view: View, edge: Edge) -> None:
             legend=False,
             numbers=0,
         ),
-        view.colors,
         key="joint",
         made_by=(virtual_head,),
         choose=choose_query(panel.rows),
