@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -245,14 +246,39 @@ def table(
     *,
     slot: Any = st,
     hide_index: bool | None = True,
+    formats: Mapping[str, str] = MappingProxyType({}),
+    tallest: int | None = None,
+    choose: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Any:
     """Draw a table, with the options of ``st.dataframe``, and return what that does.
 
-    ``name`` says in a line what is in it, for the name of the file if it is saved.
+    ``name`` says in a line what is in it, for the name of the file if it is saved. Numbers are
+    written in the ``formats`` of their columns. Where ``tallest`` is given, it is as tall as its
+    rows, and so many pixels at most. ``choose`` is called with a row that is ticked,
+    before the page runs again; it stays with the visitor, so let it hold labels and sizes only.
     """
-    _add(name, frame=pd.DataFrame(frame))
-    return slot.dataframe(frame, hide_index=hide_index, **options)
+    drawn = pd.DataFrame(frame)
+    _add(name, frame=drawn)
+    if tallest is not None:
+        options["height"] = _height(drawn, tallest)
+    if choose:
+        ticked = partial(_ticked, options["key"], choose)
+        options |= {"on_select": ticked, "selection_mode": "single-row"}
+    written = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
+    options["column_config"] = written | options.get("column_config", {})
+    return slot.dataframe(drawn, hide_index=hide_index, **options)
+
+
+def _height(frame: pd.DataFrame, tallest: int) -> int:
+    """Pixels of all rows and their titles, ``tallest`` at most."""
+    return min(tallest, 38 + 35 * len(frame))
+
+
+def _ticked(key: str, choose: Callable[[int], None]) -> None:
+    """Tell which row was ticked in a table. For callbacks."""
+    for row in st.session_state[key]["selection"]["rows"]:
+        choose(row)
 
 
 def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]]) -> None:
@@ -283,7 +309,7 @@ def bring_plotly() -> None:
 def numbers_of(name: str) -> int:
     """Draw the numbers of a picture that the page shows as a table; how many there are."""
     rows = shown().pictures[name].table()
-    st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
+    st.dataframe(rows, hide_index=True, height=_height(rows, 420))
     return len(rows)
 
 

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
-from gpt2viz.app import address, clicks, parameters, run_cache
+from gpt2viz.app import address, clicks, output, parameters, run_cache
 from gpt2viz.app.views import find
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
@@ -135,13 +135,26 @@ def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
     picked: dict[str, Any] = {"ranking": {"selection": {"rows": [1]}}}
     monkeypatch.setattr("streamlit.session_state", picked)
-    choose = find._choose_row([0, 3, 2], [4, 5, 1])
-    choose()
-    assert put == {parameters.LAYER: 3, parameters.HEAD: 5}
+    rows: list[int] = []
+    output._ticked("ranking", rows.append)
     picked["ranking"]["selection"]["rows"] = []
-    put.clear()
-    choose()
-    assert put == {}, "a row that is no longer ticked"
+    output._ticked("ranking", rows.append)
+    assert rows == [1], "none for a row that is no longer ticked"
+
+
+def test_a_row_that_is_ticked_chooses_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, answers, chosen = output.table, [], []
+
+    def table(*of: Any, **options: Any) -> Any:
+        answers.append(options["choose"])
+        return draw(*of, **options)
+
+    monkeypatch.setattr(output, "table", table)
+    monkeypatch.setattr(find, "choose_head", lambda *head: chosen.append(head))
+    at = open_page("find", text="A crane ate fish", find="head")
+    answers[-1](1)
+    ranked = next(iter(at.session_state["_shown"].tables.values()))
+    assert chosen == [(ranked["layer"][1], ranked["head"][1])]
 
 
 def test_the_chosen_head_is_ticked_wherever_it_was_chosen() -> None:

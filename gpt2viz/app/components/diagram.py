@@ -61,7 +61,7 @@ def _as_table(nodes: Sequence[Node], layer: int) -> None:
             },
             f"Modules of the model, layer {layer} in full",
             height=420,
-            column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+            formats={"parameters": "localized"},
         )
 
 

@@ -152,7 +152,7 @@ def gate_sizes(_book: Book) -> None:
     output.table(
         mlp.forms(C),
         "The MLP in both forms, by its channels",
-        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+        formats={"parameters": "localized"},
     )
 
 
@@ -261,7 +261,7 @@ def group_sizes(book: Book) -> None:
             "megabytes kept": [n_bytes / 1e6 for n_bytes in by_groups.values()],
         },
         "What GPT-2 small would keep, by groups",
-        column_config={"megabytes kept": st.column_config.NumberColumn(format="%.1f")},
+        formats={"megabytes kept": "%.1f"},
     )
 
 
@@ -280,9 +280,9 @@ def three_ways(_book: Book) -> dict[str, str]:
         },
         "Three ways to the same outputs",
         placeholder="–",
-        column_config={
-            "largest table of scores, in bytes": st.column_config.NumberColumn(format="localized"),
-            "milliseconds, just now": st.column_config.NumberColumn(format="%.1f"),
+        formats={
+            "largest table of scores, in bytes": "localized",
+            "milliseconds, just now": "%.1f",
         },
     )
     return {"ways_gap": difference(gap)}

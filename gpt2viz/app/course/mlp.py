@@ -85,12 +85,8 @@ def four_curves(book: Book) -> dict[str, Check]:
     curves(book, "curves", "Four activation curves, f(x) over x", xs, drawn, ("x", "f(x)"))
     at = table(parameters.CURVE_X, "At these x", (mlp.TABLE,), ("x",), tuple("abcde"))[0]
     values = {name: np.asarray(f(rows(at))) for name, f in mlp.CURVES.items()}
-    number = st.column_config.NumberColumn(format="%.4f")
-    output.table(
-        {"x": at} | values,
-        "Four curves at some x",
-        column_config=dict.fromkeys(values, number),
-    )
+    formats = dict.fromkeys(values, "%.4f")
+    output.table({"x": at} | values, "Four curves at some x", formats=formats)
     code(*mlp.CURVES.values())
     lowest = values["GELU (erf)"].min()
     note = f"The lowest in the table is {signed(lowest, '.4f')}."
@@ -108,7 +104,6 @@ def blocks(book: Book, text: str) -> dict[str, str]:
     panels = [vectors(name, ran.output, JOURNEY, _AXES, TOKENS) for name, ran in runs.items()]
     picture(book, "blocks", panels, height=270)
     shut = {name: f"{float((ran.inside == 0).float().mean()):.0%}" for name, ran in runs.items()}
-    number = st.column_config.NumberColumn(format="%.4f")
     output.table(
         {
             "block": list(runs),
@@ -118,7 +113,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
             "largest inside": [float(ran.inside.max()) for ran in runs.values()],
         },
         "Inside three blocks",
-        column_config={f"{end} inside": number for end in ("smallest", "largest")},
+        formats={"smallest inside": "%.4f", "largest inside": "%.4f"},
     )
     return shut
 

@@ -591,7 +591,7 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
     output.table(
         group_table(values, grouped, names),
         "Groups of heads that do the same",
-        column_config={"least alike": st.column_config.NumberColumn(format="%.3f")},
+        formats={"least alike": "%.3f"},
     )
     alone = len(names) - sum(map(len, grouped))
     prose.caption(
@@ -651,18 +651,17 @@ def _ranked(
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
             as_lines = lines.switched(whole_text(len(labels)))
-    formats = {name: st.column_config.NumberColumn(format="%.3f") for name in table.columns[2:]}
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]
+    heads = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
     st.session_state["ranking"] = {"selection": {"rows": rows}}  # wherever it was chosen
     output.table(
         table,
         f"Heads ranked by {by}",
         key="ranking",
-        height=min(_TABLE, 38 + 35 * len(table)),
-        column_config=formats,
-        on_select=_choose_row(table["layer"].tolist(), table["head"].tolist()),
-        selection_mode="single-row",
+        tallest=_TABLE,
+        formats=dict.fromkeys(table.columns[2:], "%.3f"),
+        choose=lambda row: choose_head(*heads[row]),
     )
     every = ranking(columns, by, [])
     alone = every[(every["layer"] == layer) & (every["head"] == head)]
@@ -673,16 +672,6 @@ def _ranked(
             best = alone
         if len(best):
             _draw_best(view, best, by, trace, labels, as_lines)
-
-
-def _choose_row(layers: Sequence[int], heads: Sequence[int]) -> Callable[[], None]:
-    """A row of the table that is ticked chooses its head."""
-
-    def choose() -> None:
-        for row in st.session_state["ranking"]["selection"]["rows"]:
-            choose_head(layers[row], heads[row])
-
-    return choose
 
 
 def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:

@@ -194,16 +194,12 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
     if not edges:
         prose.caption("With no other head it is wired more than by chance.")
         return
-    table = edge_table(edges)
     picked = output.table(
-        table,
+        edge_table(edges),
         f"Heads that head {layer}.{head} is wired to",
         key="partners",
-        height=38 + 35 * min(4, len(table)),
-        column_config={
-            column: st.column_config.NumberColumn(format=form)
-            for column, form in (("z", "%.1f"), ("kernel", "%.2f"), ("ratio", "%.3f"))
-        },
+        tallest=178,
+        formats={"z": "%.1f", "kernel": "%.2f", "ratio": "%.3f"},
         on_select="rerun",
         selection_mode="single-row",
     )

@@ -157,20 +157,15 @@ def _means(
     each = cache_bytes(_alone(whole.key)) // n
     held = [kept(edits[name], n) for name in POLICIES]
     output.table(
-        pd.DataFrame(
-            {
-                "cache": POLICIES,
-                "tokens kept": held,
-                "bytes kept": [each * tokens for tokens in held],
-                "surprise per token (bits)": [np.nanmean(bits[name]) for name in POLICIES],
-            }
-        ),
+        {
+            "cache": POLICIES,
+            "tokens kept": held,
+            "bytes kept": [each * tokens for tokens in held],
+            "surprise per token (bits)": [np.nanmean(bits[name]) for name in POLICIES],
+        },
         "Tokens that a cache keeps, and surprise per token",
         height="content",
-        column_config={
-            "bytes kept": st.column_config.NumberColumn(format="localized"),
-            "surprise per token (bits)": st.column_config.NumberColumn(format="%.3f"),
-        },
+        formats={"bytes kept": "localized", "surprise per token (bits)": "%.3f"},
     )
 
 

@@ -32,7 +32,6 @@ from gpt2viz.textbook import diagram
 LONGEST = 60
 #: Pairs that are named of those that had to wait.
 _WAITING = 3
-_NUMBER = st.column_config.NumberColumn(format="localized")
 
 
 def parameter_counts(name: str) -> None:
@@ -84,11 +83,7 @@ def _part_table(listed: Sequence[Component], whole: int) -> None:
         key="parts",
         placeholder="",
         height="content",
-        column_config={
-            "in one layer": _NUMBER,
-            "in the model": _NUMBER,
-            "share (%)": st.column_config.NumberColumn(format="%.2f"),
-        },
+        formats={"in one layer": "localized", "in the model": "localized", "share (%)": "%.2f"},
     )
 
 
@@ -318,7 +313,7 @@ def _multiply_adds(view: View) -> None:
             key="products",
             placeholder="",
             height="content",
-            column_config={"multiply-adds": _NUMBER},
+            formats={"multiply-adds": "localized"},
         )
         prose.caption(_counting_note(view))
 
@@ -345,20 +340,18 @@ def _bytes(view: View) -> None:
         f"keeps {spell(stored)} for the pictures."
     )
     output.table(
-        pd.DataFrame(
-            {
-                "tensor": [t.name for t in tensors],
-                "key": [t.key for t in tensors],
-                "shape": [f"({', '.join(f'{n:,}' for n in t.shape)})" for t in tensors],
-                "times": [t.times for t in tensors],
-                "bytes made": [t.made_bytes for t in tensors],
-                "bytes kept": [t.kept_bytes for t in tensors],
-            }
-        ),
+        {
+            "tensor": [t.name for t in tensors],
+            "key": [t.key for t in tensors],
+            "shape": [f"({', '.join(f'{n:,}' for n in t.shape)})" for t in tensors],
+            "times": [t.times for t in tensors],
+            "bytes made": [t.made_bytes for t in tensors],
+            "bytes kept": [t.kept_bytes for t in tensors],
+        },
         "Bytes of every tensor",
         key="activations",
         height=320,
-        column_config={"bytes made": _NUMBER, "bytes kept": _NUMBER},
+        formats={"bytes made": "localized", "bytes kept": "localized"},
     )
     if not view.trace.explicit:
         prose.caption(

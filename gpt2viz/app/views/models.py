@@ -92,8 +92,8 @@ def _models() -> None:
             }
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
-    localized = {name: st.column_config.NumberColumn(format="localized") for name in numbers}
-    output.table(pd.DataFrame(rows), "Models", key="models", column_config=localized)
+    formats = dict.fromkeys(numbers, "localized")
+    output.table(pd.DataFrame(rows), "Models", key="models", formats=formats)
     prose.caption(
         f"{spell(free_memory())} of memory is free. Loading a model needs room for its weights and "
         "its longest run; where there isn't enough, it is refused without trying."
@@ -267,13 +267,11 @@ def _provenance(name: str, folder: Path) -> None:
     prose.markdown("**Its files**")
     files = _files(folder)
     output.table(
-        pd.DataFrame(
-            {
-                "file": [file.name for file in files],
-                "size": [spell(file.nbytes) for file in files],
-                "SHA-256": [file.sha256 for file in files],
-            }
-        ),
+        {
+            "file": [file.name for file in files],
+            "size": [spell(file.nbytes) for file in files],
+            "SHA-256": [file.sha256 for file in files],
+        },
         "Its files",
         key="files",
         height="content",
@@ -307,14 +305,12 @@ def _config(name: str) -> None:
     read, values = read_config(folder), read_json(folder / "config.json")
     fields = [*explained(read, values), *derived(read)]
     output.table(
-        pd.DataFrame(
-            {
-                "field": [field.name for field in fields],
-                "value": [field.value for field in fields],
-                "meaning": [field.meaning for field in fields],
-                "from": [field.source for field in fields],
-            }
-        ),
+        {
+            "field": [field.name for field in fields],
+            "value": [field.value for field in fields],
+            "meaning": [field.meaning for field in fields],
+            "from": [field.source for field in fields],
+        },
         "Fields of the config",
         key="fields",
         height="content",
@@ -328,7 +324,7 @@ def _config(name: str) -> None:
     if others:
         prose.markdown("**Not used by gpt2viz**")
         output.table(
-            pd.DataFrame({"field": list(others), "value": list(others.values())}),
+            {"field": list(others), "value": list(others.values())},
             "Fields that are not used",
             key="unused",
             height="content",

@@ -136,14 +136,12 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
         prose.caption("The model gives **every** token of its vocabulary a probability.")
     with numbers, st.container(gap="xsmall"):
         _indecision(model, drawn)
-        percent = st.column_config.NumberColumn(format="%.3f")
-        formats = {name: percent for name in table.columns if "%" in name}
-        token = st.column_config.TextColumn(width=140)
         output.table(
             table,
             f"Next tokens after token {position}",
             height="content",
-            column_config=formats | {"id": None, "token": token},
+            formats={name: "%.3f" for name in table.columns if "%" in name},
+            column_config={"id": None, "token": st.column_config.TextColumn(width=140)},
         )
 
 
@@ -257,7 +255,7 @@ def _contributions(view: View, position: int) -> None:
         f"Contributions to a logit after token {position}",
         slot=path,
         height=330,
-        column_config={"added (nats)": st.column_config.NumberColumn(format="%+.4f")},
+        formats={"added (nats)": "%+.4f"},
     )
 
 
@@ -412,12 +410,11 @@ def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
     prompt = view.trace.key
     first = 0 if prompt.causal else max(0, len(ids) - PLAY)
     choices = [run_cache.choice(_with(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]
-    three = st.column_config.NumberColumn(format="%.3f")
     output.table(
         tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
         "Tokens that were written",
         hide_index=None,
-        column_config={"probability (%)": three, "surprise (bits)": three},
+        formats={"probability (%)": "%.3f", "surprise (bits)": "%.3f"},
     )
     last = f" Only the last {PLAY}: without the mask, each needs a run of its own."
     prose.caption(

@@ -51,7 +51,7 @@ def show() -> None:
     output.table(
         shown,
         "Every tensor of the run",
-        height=min(600, 38 + 35 * len(shown)),
+        tallest=600,
         placeholder="",
         column_config=_columns(),
     )

@@ -373,8 +373,7 @@ def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> 
             for letter, side in zip("AB", both.both, strict=True)
         }
         table = nearest_table(tokens, stream_sites(n_layer), both.vocabulary())
-        height = min(440, 38 + 35 * len(table))
-        output.table(table, "Nearest tokens to the stream", hide_index=None, height=height)
+        output.table(table, "Nearest tokens to the stream", hide_index=None, tallest=440)
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:

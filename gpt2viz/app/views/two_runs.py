@@ -274,16 +274,13 @@ def draw_changes(
     bars, numbers = st.columns([5, 4], gap="medium")
     with bars:
         _probabilities(table, key, alt, (*made_by, sampling_distribution, divergence))
-    formats = {
-        column: st.column_config.NumberColumn(format="%+.3f" if "points" in column else "%.3f")
-        for column in table.columns[2:]
-    }
     prose.caption(order, slot=numbers)
     output.table(
         table,
         name,
         slot=numbers,
-        column_config=formats | {"id": None},
+        formats={column: "%+.3f" if "points" in column else "%.3f" for column in table.columns[2:]},
+        column_config={"id": None},
         height=460,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, get_args
 
@@ -179,16 +179,6 @@ def _choose(cell: Cell) -> None:
     address.put(parameters.EDGE, (parse_edge(f"{heads.replace(' → ', ':')}:{into}"),))
 
 
-def _choose_row(names: Sequence[EdgeName]) -> Callable[[], None]:
-    """A row of the table that is ticked chooses its edge."""
-
-    def choose() -> None:
-        for row in st.session_state["edges"]["selection"]["rows"]:
-            address.put(parameters.EDGE, (names[row],))
-
-    return choose
-
-
 def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
     """The three kinds of evidence for an edge, for the pointer."""
     at = " → ".join(f"{n} {view.labels[n]}" for n in (carried.query, carried.key))
@@ -240,18 +230,14 @@ def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) 
     """The edges as a list to choose from."""
     if not edges:
         return
-    table = wire_table(edges, by, carries_here)
+    names = [EdgeName(*edge[:3]) for edge in edges]
     output.table(
-        table,
+        wire_table(edges, by, carries_here),
         "Edges between heads above chance",
         key="edges",
-        height=min(_TABLE, 38 + 35 * len(table)),
-        column_config={
-            column: st.column_config.NumberColumn(format=form)
-            for column, form in (("z", "%.1f"), (by, "%.3g"), ("carries here (%)", "%.0f"))
-        },
-        on_select=_choose_row([EdgeName(*edge[:3]) for edge in edges]),
-        selection_mode="single-row",
+        tallest=_TABLE,
+        formats={"z": "%.1f", by: "%.3g", "carries here (%)": "%.0f"},
+        choose=lambda row: address.put(parameters.EDGE, (names[row],)),
     )
 
 
