@@ -172,10 +172,11 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
     )
 
 
-def joint_pattern(heads: VirtualHead, trace: Trace, labels: Sequence[str]) -> Panel:
+def joint_pattern(heads: VirtualHead, trace: Trace) -> Panel:
     """The pattern of two heads as one on a text: (T, T), queries down and keys across."""
     (a, b), (c, d) = heads.sender, heads.receiver
-    panel = stage_panel(trace, labels, "weights", c, d, f"{c}.{d} of what {a}.{b} took")
+    title = f"{c}.{d} of what {a}.{b} took"
+    panel = stage_panel(trace, trace.labels, "weights", c, d, title)
     values = heads.pattern(trace).astype(np.float32)
     return replace(
         panel, values=values, name="joint", quantity="weight through both heads", head=None

@@ -101,13 +101,13 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
     )
 
 
-def drawn_pattern(pattern: Mask, labels: Sequence[str], trace: Trace) -> Panel:
+def drawn_pattern(pattern: Mask, trace: Trace) -> Panel:
     """A drawn pattern (T, T) as the weights that a head would have which does just that."""
     panel = Panel(
         title="The pattern to look for",
         values=as_weights(pattern),
-        rows=Axis("query", labels),
-        columns=Axis("key", labels),
+        rows=Axis("query", trace.labels),
+        columns=Axis("key", trace.labels),
         name="pattern",
         quantity="wanted weight",
         masked=mask_of(trace, 0, 0),
@@ -136,9 +136,7 @@ def ranking(
     return table.sort_values(by, ascending=False, kind="stable", ignore_index=True)
 
 
-def best_heads(
-    trace: Trace, labels: Sequence[str], table: pd.DataFrame, by: str, size: int = SMALL
-) -> list[Panel]:
+def best_heads(trace: Trace, table: pd.DataFrame, by: str, size: int = SMALL) -> list[Panel]:
     """The weights (T, T) of the heads in a table, shrunk to ``size``.
 
     A click carries "layer.head".
@@ -147,7 +145,7 @@ def best_heads(
     for row in table.to_dict("records"):
         layer, head = int(row["layer"]), int(row["head"])
         title = f"Layer {layer} · Head {head}: {row[by]:.3f}"
-        panel = stage_panel(trace, labels, "weights", layer, head, title)
+        panel = stage_panel(trace, trace.labels, "weights", layer, head, title)
         result.append(replace(pool_panel(panel, size), name=f"{layer}.{head}"))
     return result
 

@@ -126,40 +126,27 @@ def test_a_chosen_head_is_shown_in_place_of_the_best(stages: Any) -> None:
 
 
 def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    put: dict[Any, Any] = {}
+    put, rows = dict[Any, Any](), list[int]()
     monkeypatch.setattr(address, "put", lambda parameter, value: put.update({parameter: value}))
     clicks.choose_named_head(clicks.Cell("2.3", 9, 9))
     assert put == {parameters.LAYER: 2, parameters.HEAD: 3}
     find._choose_look(7, [1, 4])(clicks.Cell("attention weight", 1, 5))
     assert (put.pop(parameters.QUERY), put.pop(parameters.KEYS)) == (7, [1, 4])
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
-    picked: dict[str, Any] = {"ranking": {"selection": {"rows": [1]}}}
-    monkeypatch.setattr("streamlit.session_state", picked)
-    rows: list[int] = []
-    output._ticked("ranking", rows.append)
-    picked["ranking"]["selection"]["rows"] = []
-    output._ticked("ranking", rows.append)
-    assert rows == [1], "none for a row that is no longer ticked"
+    for ticked in ([1], []):  # a row, and one that is no longer ticked
+        monkeypatch.setattr("streamlit.session_state", {"ranking": {"selection": {"rows": ticked}}})
+        output._ticked("ranking", rows.append)
+    assert rows == [1]
 
 
-def test_a_row_that_is_ticked_chooses_its_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw, answers, chosen = output.table, [], []
-
-    def table(*of: Any, **options: Any) -> Any:
-        answers.append(options["choose"])
-        return draw(*of, **options)
-
-    monkeypatch.setattr(output, "table", table)
-    monkeypatch.setattr(find, "choose_head", lambda *head: chosen.append(head))
-    at = open_page("find", text="A crane ate fish", find="head")
-    answers[-1](1)
-    ranked = next(iter(at.session_state["_shown"].tables.values()))
-    assert chosen == [(ranked["layer"][1], ranked["head"][1])]
-
-
-def test_the_chosen_head_is_ticked_wherever_it_was_chosen() -> None:
+def test_a_chosen_head_is_ticked_and_a_ticked_one_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, answers, heads = output.table, list[Any](), list[Any]()
+    monkeypatch.setattr(output, "table", lambda *of, **how: answers.append(how) or draw(*of, **how))
+    monkeypatch.setattr(find, "choose_head", lambda *head: heads.append(head))
     at = open_page("find", layer="2", head="3")
     table = next(iter(at.session_state["_shown"].tables.values()))
+    answers[0]["choose"](1)
+    assert heads == [(table["layer"][1], table["head"][1])]
     chosen = (table["layer"] == 2) & (table["head"] == 3)
     assert at.session_state["ranking"]["selection"]["rows"] == list(np.flatnonzero(chosen))
     at.button(key="best_instead").click().run()

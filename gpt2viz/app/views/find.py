@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
@@ -117,7 +117,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     picture, result = maps.columns(2, gap="small")
     pattern = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
-        panel = drawn_pattern(pattern, view.labels, view.trace)
+        panel = drawn_pattern(pattern, view.trace)
         output.picture(
             Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
             key="drawn",
@@ -133,7 +133,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     with maps:
         _pattern_note(view)
     with ranking:
-        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels)
+        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace)
 
 
 def _by_head(view: View, choices: DeltaGenerator) -> None:
@@ -154,9 +154,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         slot=maps,
     )
     with ranking:
-        _ranked(
-            view, {SIMILARITY: values}, SIMILARITY, view.trace, view.labels, as_lines, large=False
-        )
+        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, as_lines, large=False)
 
 
 def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> None:
@@ -237,7 +235,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
     run = runs.get(text, view.trace)
     with ranking:
-        _ranked(view, columns, score, run, run.labels)
+        _ranked(view, columns, score, run)
     if surveyed:
         _passages(surveyed, score)
 
@@ -382,7 +380,7 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
                 "token that isn't the first."
             )
     with ranking:
-        _ranked(view, numbers, by, view.trace, view.labels)
+        _ranked(view, numbers, by, view.trace)
 
 
 def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
@@ -629,16 +627,14 @@ def _ranked(
     columns: Mapping[str, Scores],
     by: str,
     trace: Trace,
-    labels: Sequence[str],
     as_lines: bool | None = None,
     large: bool = True,
 ) -> None:
     """The heads in a table, largest ``by`` first, and pictures of the best: a click chooses one.
 
     One that is chosen stands there alone, ``large``, where it isn't shown elsewhere on the page.
-    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of,
-    ``labels`` its tokens as written on screen; ``as_lines`` draws them as lines, and is asked for
-    above them where it is None.
+    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of;
+    ``as_lines`` draws them as lines, and is asked for above them where it is None.
     """
     if np.isnan(columns[by]).all():
         st.info(
@@ -650,7 +646,7 @@ def _ranked(
     with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
-            as_lines = lines.switched(whole_text(len(labels)))
+            as_lines = lines.switched(whole_text(len(trace.labels)))
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]
     heads = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
@@ -671,7 +667,7 @@ def _ranked(
             _about_chosen(layer, head)
             best = alone
         if len(best):
-            _draw_best(view, best, by, trace, labels, as_lines)
+            _draw_best(view, best, by, trace, as_lines)
 
 
 def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
@@ -695,9 +691,7 @@ def _about_chosen(layer: int, head: int) -> None:
         )
 
 
-def _draw_best(
-    view: View, best: pd.DataFrame, by: str, trace: Trace, labels: Sequence[str], as_lines: bool
-) -> None:
+def _draw_best(view: View, best: pd.DataFrame, by: str, trace: Trace, as_lines: bool) -> None:
     """The weights of the best heads, two by two, or of one, large."""
     alone = len(best) == 1
     name = f"{best['layer'].iloc[0]}.{best['head'].iloc[0]}"
@@ -705,7 +699,7 @@ def _draw_best(
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
     own = trace is view.trace  # else its tokens are others than those of the sentence
     size = GRID if alone else SMALL  # of lines all are drawn
-    panels = best_heads(trace, labels, best, by, GRID if as_lines else size)
+    panels = best_heads(trace, best, by, GRID if as_lines else size)
     picture = Heatmaps(
         alt,
         panels,
@@ -720,7 +714,7 @@ def _draw_best(
         picture,
         [Lined(f"{alt}: {panel.title}", [panel.title], to) for panel in panels],
         as_lines=as_lines,
-        here=len(labels) <= size,
+        here=len(trace.labels) <= size,
         key="best_heads",
         made_by=made_by,
         of_run=own,

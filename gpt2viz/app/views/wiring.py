@@ -314,7 +314,7 @@ def _as_one(view: View, edge: Edge) -> None:
     """The pattern of both heads as one, on the sentence."""
     (a, b), (c, d) = edge.sender, edge.receiver
     virtual = virtual_head(view.model, edge.sender, edge.receiver)
-    panel = joint_pattern(virtual, view.trace, view.labels)
+    panel = joint_pattern(virtual, view.trace)
     output.picture(
         Heatmaps(
             f"Pattern of head {c}.{d} after head {a}.{b}, as one virtual head",
