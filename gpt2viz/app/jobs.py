@@ -7,24 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import streamlit as st
 
-from gpt2viz import (
-    FewestHeads,
-    GPT2VizError,
-    Model,
-    PatchSweep,
-    PathSweep,
-    fewest_heads,
-    patch_estimate,
-    patch_paths,
-    patch_sweep,
-)
+from gpt2viz import GPT2VizError, Model, PatchSweep
 from gpt2viz.analysis.composition import Composition
 from gpt2viz.analysis.on_disk import cached_composition, cached_scores
-from gpt2viz.analysis.patching import Direction, Metric
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.app import prose, run_cache
 from gpt2viz.app.literal import literal
@@ -223,65 +212,23 @@ def weights_bar(reading: WeightReading) -> None:
 Tell = Callable[[Any, float], None]
 
 
-class Search(Protocol):
-    """All that decides the numbers of a sweep; hashable."""
+class Search(NamedTuple):
+    """A search between two runs: all that decides its numbers; hashable.
 
-    def run(self, model: Model, progress: Tell) -> Any:
+    ``find`` makes them: a function of a model, the tokens of both runs and ``args``, with
+    ``options`` by name.
+    """
+
+    find: Callable[..., Any]
+    clean: RunKey
+    corrupted: RunKey
+    args: tuple[Any, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+    def run(self, model: Model, **progress: Tell) -> Any:
         """Make the numbers; ``progress`` is called with those so far, and may raise."""
-
-
-class StageSearch(NamedTuple):
-    """Every patch of a stage: both runs, what is patched and how it is read."""
-
-    clean: RunKey
-    corrupted: RunKey
-    stage: str
-    answer: tuple[int, int]
-    direction: Direction
-    metric: Metric
-
-    def run(self, model: Model, progress: Tell) -> PatchSweep:
-        """Sweep the stage."""
-        clean, corrupted, stage, answer, direction, metric = self
-        return patch_sweep(
-            model, clean.token_ids, corrupted.token_ids, stage, answer,
-            direction=direction, metric=metric, causal=clean.causal, progress=progress,
-        )  # fmt: skip
-
-
-class PathSearch(NamedTuple):
-    """Every path into a head, (layer, head)."""
-
-    clean: RunKey
-    corrupted: RunKey
-    receiver: tuple[int, int]
-    answer: tuple[int, int]
-    direction: Direction
-    metric: Metric
-
-    def run(self, model: Model, progress: Tell) -> PathSweep:
-        """Patch the paths."""
-        clean, corrupted, receiver, answer, direction, metric = self
-        return patch_paths(
-            model, clean.token_ids, corrupted.token_ids, receiver, answer,
-            direction=direction, metric=metric, causal=clean.causal, progress=progress,
-        )  # fmt: skip
-
-
-class HeadSearch(NamedTuple):
-    """The fewest heads that keep an answer."""
-
-    clean: RunKey
-    corrupted: RunKey
-    answer: tuple[int, int]
-
-    def run(self, model: Model, progress: Tell) -> FewestHeads:
-        """Give up one head after the other."""
-        clean, corrupted, answer = self
-        return fewest_heads(
-            model, clean.token_ids, corrupted.token_ids, answer,
-            causal=clean.causal, progress=progress,
-        )  # fmt: skip
+        texts, causal = (self.clean.token_ids, self.corrupted.token_ids), self.clean.causal
+        return self.find(model, *texts, *self.args, causal=causal, **dict(self.options), **progress)
 
 
 @dataclass(eq=False)
@@ -293,14 +240,18 @@ class Sweep(Job):
 
     def work(self, model: Model) -> None:
         """Run the search."""
-        self.result = self.search.run(model, self._came)
+        self.result = self.search.run(model, progress=self._came)
 
     def _came(self, result: Any, share: float) -> None:
         self.result = result
         self.tell(share)
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
+#: How Streamlit's caches tell searches apart.
+_BY_SEARCH: dict[str | type[Any], Callable[[Any], Any]] = {Search: repr}
+
+
+@st.cache_resource(max_entries=256, hash_funcs=_BY_SEARCH, show_spinner=False)
 def sweep_of(search: Search) -> Sweep:
     """The sweep for a search, one for all visitors."""
     return Sweep(search)
@@ -317,19 +268,11 @@ def begin_sweeps(searches: Sequence[Search], model: Model, wait: float) -> list[
     return sweeps
 
 
-@st.cache_data(max_entries=64, show_spinner="Estimating …")
-def estimate(search: StageSearch) -> PatchSweep:
-    """All logit differences of a sweep at once, to first order."""
-    clean, corrupted, stage, answer, direction, _metric = search
-    return patch_estimate(
-        run_cache.load(clean.model),
-        clean.token_ids,
-        corrupted.token_ids,
-        stage,
-        answer,
-        direction=direction,
-        causal=clean.causal,
-    )
+@st.cache_data(max_entries=64, hash_funcs=_BY_SEARCH, show_spinner="Estimating …")
+def estimate(search: Search) -> PatchSweep:
+    """The numbers of a search that makes all at once, to first order."""
+    numbers: PatchSweep = search.run(run_cache.load(search.clean.model))
+    return numbers
 
 
 @dataclass(eq=False)

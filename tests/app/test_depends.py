@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.analysis.patching import Metric
 from gpt2viz.app import jobs
 from gpt2viz.app.views import depends, two_texts
 from gpt2viz.model.checkpoint import BUNDLED
@@ -245,11 +244,11 @@ def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
     assert notices(open_depends(**chosen))
 
 
-def wanted(metric: Metric = "logit difference") -> jobs.StageSearch:
+def wanted() -> jobs.Search:
     encode = bundled_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
     answer = (encode(" fish")[0], encode(" corn")[0])
-    return jobs.StageSearch(clean, corrupted, "mlp_output", answer, "denoise", metric)
+    return jobs.Search(gpt2viz.patch_sweep, clean, corrupted, ("mlp_output", answer))
 
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:

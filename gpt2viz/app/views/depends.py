@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import streamlit as st
@@ -33,7 +33,7 @@ from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.frame import page
-from gpt2viz.app.jobs import HeadSearch, PathSearch, Search, StageSearch, Sweep
+from gpt2viz.app.jobs import Search, Sweep
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
@@ -207,7 +207,7 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
     """The shares of each stage by now, with a bar while there is more to come."""
     estimated = runs.metric == "logit difference"
     sweeping = _sweep(
-        [runs.sweep(stage) for stage in stages],
+        [runs.sweep(patch_sweep, stage) for stage in stages],
         runs,
         runs.cost * runs.clean.model.config.n_layer * runs.clean.n_tokens,
         "sweep",
@@ -222,7 +222,8 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
         values = job.result  # before the share, which may be whole a moment later
         estimate = None
         if job.share < 1 and estimated:
-            estimate = jobs.estimate(runs.sweep(stage))
+            search = runs.search(patch_estimate, stage, direction=runs.direction)
+            estimate = jobs.estimate(search)
         if (here := shares(stage, values, estimate)) is not None:
             known.append(here)
     if any(not np.isfinite(here.values).all() for here in known):
@@ -336,10 +337,14 @@ class Runs:
     direction: Direction
     metric: Metric
 
-    def sweep(self, stage: str) -> StageSearch:
-        """The sweep of a stage."""
+    def search(self, find: Callable[..., Any], *args: Any, **options: str) -> Search:
+        """The search by ``find`` between these runs, for their answer."""
         keys = self.clean.trace.key, self.corrupted.trace.key
-        return StageSearch(*keys, stage, self.answer, self.direction, self.metric)
+        return Search(find, *keys, (*args, self.answer), tuple(options.items()))
+
+    def sweep(self, find: Callable[..., Any], *args: Any) -> Search:
+        """A search in the chosen direction, by the chosen metric."""
+        return self.search(find, *args, direction=self.direction, metric=self.metric)
 
     @property
     def cost(self) -> float:
@@ -493,10 +498,10 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
             "head comes before it. Click a head of a later layer."
         )
         return
-    keys, config = (runs.clean.trace.key, runs.corrupted.trace.key), runs.clean.model.config
+    config = runs.clean.model.config
     n_runs = len(WAYS) * head[0] * config.n_head
     (job,) = _sweep(
-        [PathSearch(*keys, head, runs.answer, runs.direction, runs.metric)],
+        [runs.sweep(patch_paths, head)],
         runs,
         2 * runs.cost * n_runs * (1 - head[0] / config.n_layer),
         "paths",
@@ -548,7 +553,7 @@ def _fewest(runs: Runs) -> None:
     config = runs.clean.model.config
     n_heads = config.n_layer * config.n_head
     (job,) = _sweep(
-        [HeadSearch(runs.clean.trace.key, runs.corrupted.trace.key, runs.answer)],
+        [runs.search(fewest_heads)],
         runs,
         runs.cost * n_heads * (n_heads + 1),
         "fewest",
