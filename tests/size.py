@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (55_969, 44_000),
-    "of them app/": (23_484, 17_500),
-    "lines of tests and benchmarks": (49_722, 37_000),
+    "product lines": (55_879, 44_000),
+    "of them app/": (23_395, 17_500),
+    "lines of tests and benchmarks": (49_721, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
