@@ -128,13 +128,16 @@ def read_all() -> Mapping[str, Chapter]:
 
 
 def parse(text: str) -> Chapter:
-    """The chapter that a Markdown text writes. Raises ``ValueError`` if it has no front matter."""
+    """The chapter that a Markdown text writes.
+
+    Raises ``ValueError`` if it has no front matter with a title, or one with other fields.
+    """
     front = _FRONT_MATTER.match(text)
     if front is None:
         raise ValueError(f"no front matter: {text[:80]!r}")
-    fields = dict(line.split(": ", 1) for line in front[1].splitlines())
-    if unknown := fields.keys() - _KEYS:
-        raise ValueError(f"a chapter has {sorted(_KEYS)}, not {sorted(unknown)}")
+    fields = dict(line.partition(": ")[::2] for line in front[1].splitlines())
+    if not {"title"} <= fields.keys() <= _KEYS:
+        raise ValueError(f"a chapter has a title, of {sorted(_KEYS)}, not {sorted(fields)}")
     return Chapter(blocks=tuple(_blocks(text[front.end() :])), **fields)
 
 

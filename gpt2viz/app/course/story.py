@@ -74,6 +74,17 @@ _EDITABLE: Mapping[str, _Table] = {
 }
 
 
+#: The chapters that tell it, in order, and the tables that their steps show.
+CHAPTERS = ("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "next-word")
+_SHOWN_IN: Mapping[str, tuple[str, ...]] = {
+    "tokens": ("tokens",),
+    "order": ("positions",),
+    "by-hand": ("q0", "k0", "v0"),
+    "heads": ("q1", "k1", "v1", "merge"),
+    "mlp": ("widen", "back"),
+}
+
+
 class Mine(NamedTuple):
     """The tables with all that the reader changed, and the names of those that were changed."""
 
@@ -126,10 +137,9 @@ def _read(book: Book) -> tuple[Reading, Mine]:
 
 def _used(chapter: str) -> list[str]:
     """The tables that a chapter's step rests on and that only others show."""
-    names = list(_TABLES)
     last = "by-hand" if chapter == "crane" else chapter  # which shows the tables a chapter later
-    used = [table for name in names[: names.index(last) + 1] for table in _TABLES[name]]
-    return [table for table in used if table not in _TABLES[chapter]]
+    before = CHAPTERS[: CHAPTERS.index(last) + 1]
+    return [name for at in before if at != chapter for name in _SHOWN_IN.get(at, ())]
 
 
 def _back() -> None:
@@ -142,8 +152,9 @@ def _field(name: str) -> None:
     tables.table(*_EDITABLE[name], LARGEST)
 
 
-def _fields(*names: str) -> None:
-    """Tables whose numbers can be changed, two in a row."""
+def _fields(chapter: str) -> None:
+    """The tables of a chapter's step, two in a row."""
+    names = _SHOWN_IN[chapter]
     for n in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
             with column:
@@ -222,7 +233,7 @@ def by_hand(book: Book, text: str) -> dict[str, str]:
     crane, mine = _read(book)
     book.write(text)
     head = crane.free
-    _fields("q0", "k0", "v0")
+    _fields(book.chapter)
     scaled, weights, values = (
         np.asarray(part, np.float64)
         for part in (head.scaled_scores[_FISH], head.weights[_FISH], head.v)
@@ -272,7 +283,7 @@ def heads(book: Book, text: str) -> dict[str, str]:
         looks_back=mine.as_made("tokens", "positions", "q1", "k1"),
         keeps=as_words and mine.as_made("merge"),
     )
-    _fields("q1", "k1", "v1", "merge")
+    _fields(book.chapter)
     hidden = crane.heads[0].masked_scores.isneginf()
     looks = [
         pairs(f"weights of head {n}", head.weights, SENTENCE, "attention weight", hidden)
@@ -296,7 +307,7 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
     named = mine.edited <= {"back"}
     neurons = ("no deed", "deed", "both") if named else NEURONS
     book.write(text, named=named)
-    _fields("widen", "back")
+    _fields(book.chapter)
     first = [
         _by_token("x + attention", crane.mid),
         _by_token("in the middle", crane.widened, neurons),
@@ -407,20 +418,6 @@ def _all(names: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-#: The tables that a chapter's step shows.
-_TABLES: Mapping[str, tuple[str, ...]] = {
-    "tokens": ("tokens",),
-    "order": ("positions",),
-    "crane": (),
-    "by-hand": ("q0", "k0", "v0"),
-    "mask": (),
-    "heads": ("q1", "k1", "v1", "merge"),
-    "mlp": ("widen", "back"),
-    "residual": (),
-    "next-word": (),
-}
-#: The chapters that tell it, in order.
-CHAPTERS = tuple(_TABLES)
 _STEPS: Mapping[str, Callable[[Book, Reading, Mine], None]] = {
     "residual": _residual,
     "next-word": _next_word,

@@ -1,0 +1,100 @@
+"""Chapters in Markdown: how they are read, and that all they name exists."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from gpt2viz.app import pages, parameters
+from gpt2viz.app.course.chapter import parse, question, read_all
+from gpt2viz.app.course.parts import fill
+from gpt2viz.app.course.questions import Check
+from gpt2viz.run.stages import STAGE
+
+#: A text of each kind -> the block that it is read as.
+BLOCKS = {
+    "Two\nlines.\n\n- a list\n- of two": ("prose", "", "Two lines.\n\n- a list\n- of two"),
+    "## Apart {#apart}": ("heading", "apart", "Apart"),
+    "::: not few": ("condition", "not few", ""),
+    "$$x\n+ y$$": ("formula", "", "x\n+ y"),
+    "> small\n> print": ("caption", "", "small print"),
+    ":::": ("condition", "", ""),
+    "[All of {{n}}](shapes?filter={{n}})": ("link", "shapes?filter={{n}}", "All of {{n}}"),
+    "```example heads.way\nIts own\ntext.\n```": ("example", "heads.way", "Its own text."),
+    "```code heads.mix\nheads.Mask\n```": ("code", "heads.mix", "heads.Mask"),
+    "```question why\nWhy?\nhint: Look.\n```": ("question", "why", "Why?\nhint: Look.\n"),
+}
+
+
+class All(dict[str, Any]):
+    """Values of a book, of which every one is a check."""
+
+    def __missing__(self, name: str) -> Check:
+        return Check(done=True)
+
+
+def test_a_chapter_is_read_block_by_block() -> None:
+    chapter = parse("---\ntitle: Heads\nsentence: read\n---\n" + "\n\n".join(BLOCKS))
+    assert (chapter.title, chapter.sentence, chapter.guess) == ("Heads", "read", "")
+    assert list(chapter.blocks) == list(BLOCKS.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "said_of"),
+    [
+        ("# Heads\n", "no front matter"),
+        ("---\ntitle: Heads\nauthor: me\n---\n", r"not .*author"),
+        ("---\nsentence: read\n---\n", "has a title"),
+    ],
+)
+def test_a_chapter_without_its_fields_is_refused(text: str, said_of: str) -> None:
+    with pytest.raises(ValueError, match=said_of):
+        parse(text)
+
+
+def test_a_text_is_filled_with_what_is_computed() -> None:
+    values = {"n": 3, "on": True, "off": False}
+    assert fill(r"\text{{{n}}} of {{n}}", values) == r"\text{3} of 3"
+    assert fill("{{on? {{n}} more | none ?}}{{off?, and ?}}", values) == "3 more"
+    assert fill("It is {{off? on |\noff ?}}.", values) == "It is off."
+    with pytest.raises(KeyError, match="gone"):
+        fill("{{gone}}", values)
+
+
+def test_a_question_needs_an_answer_or_a_check() -> None:
+    text = "How\nmany {{n}}?\n\nhint: Count.\nwhy: They\nare two.\n"
+    typed = question(
+        "many", f"{text}answer: 2\nalso: two | both\nnear: 3 → One less.\n", {"n": "x"}
+    )
+    assert (typed.text, typed.why, typed.answer) == ("How many x?", "They are two.", "2")
+    assert (typed.also, typed.near) == (("two", "both"), {"3": "One less."})
+    done = question("many", text, {"n": "x", "many": Check(True, near={"1": "One more."})})
+    assert (done.done, done.near) == (True, {"1": "One more."})
+    with pytest.raises(KeyError, match="many"):
+        question("many", text, {"n": "x"})
+
+
+@pytest.mark.parametrize("name", read_all())
+def test_all_that_a_chapter_names_exists(name: str) -> None:
+    for block in read_all()[name].blocks:
+        match block.kind:
+            case "example":
+                assert callable(resolve_name(f"gpt2viz.app.course.{block.name}"))
+            case "code":
+                for made in fill(f"{block.name} {block.text}", All()).split():
+                    path = made if made.startswith("gpt2viz.") else f"gpt2viz.textbook.{made}"
+                    assert made in STAGE or callable(resolve_name(path))
+            case "question":
+                asked = question(block.name, block.text, All())
+                assert asked.hint
+                assert asked.why
+            case "link":
+                address = urlsplit(fill(block.name, All()))
+                assert address.path in {page.name for page in pages.MENU}
+                assert {key for key, _ in parse_qsl(address.query)} <= set(parameters.NAMED)
+            case "prose":
+                assert "```" not in block.text
+                assert not block.text.startswith(":::")
