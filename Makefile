@@ -57,7 +57,8 @@ test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
 	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
-	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile $(QUICK:%=tests/%) tests/test_*.py
+	$(BIN)/pytest -m "not slow" $(WRITTEN:%=--ignore=%) --numprocesses 2 --dist loadfile \
+	  $(QUICK:%=tests/%) tests/test_*.py
 
 browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser

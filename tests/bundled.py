@@ -39,6 +39,11 @@ def bundled_model() -> gpt2viz.Model:
     return gpt2viz.load_model()
 
 
+def ids_of(text: str) -> list[int]:
+    """A text's tokens, by their numbers."""
+    return bundled_model().tokenizer.encode(text)
+
+
 @cache
 def weights(text: str, causal: bool = True) -> np.ndarray:
     """(n_layer, nh, T, T)."""

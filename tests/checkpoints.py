@@ -1,15 +1,17 @@
-"""Tiny random checkpoints, written by transformers: the files that the package has to read."""
+"""Tiny random checkpoints, as transformers writes them: the files that the package has to read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
@@ -25,6 +27,17 @@ TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
     "too tired; she'll say it's 42 degrees, they've said, we're naïve, ÆØÅ, 東京, مرحبا, 🦩🦩!"
 )
+
+CONFIG: dict[str, Any] = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
+CONFIG |= {"vocab_size": 420, "n_positions": 24, "n_embd": 24, "n_layer": 3, "n_head": 4}
+CONFIG |= {"activation_function": "gelu_new", "n_inner": None, "layer_norm_epsilon": 1e-5}
+CONFIG |= {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+CONFIG |= {"reorder_and_upcast_attn": False, "tie_word_embeddings": True}
+CONFIG |= {"bos_token_id": 0, "eos_token_id": 0}
+#: Odd sizes, untied, another ε, scores divided in deeper layers.
+ODD: dict[str, Any] = {"n_embd": 15, "n_head": 3, "tie_word_embeddings": False}
+ODD |= {"layer_norm_epsilon": 0.3, "scale_attn_by_inverse_layer_idx": True}
+SHAPES: dict[str, dict[str, Any]] = {"plain": {}, "odd": ODD}
 
 
 def write_tokenizer(folder: Path, vocab_size: int = 400) -> ByteLevelBPETokenizer:
@@ -43,29 +56,73 @@ def write_tokenizer(folder: Path, vocab_size: int = 400) -> ByteLevelBPETokenize
 
 def write_checkpoint(
     folder: Path, *, seed: int = 0, dtype: torch.dtype = torch.float32, **changes: Any
-) -> GPT2LMHeadModel:
-    """Write a whole checkpoint and return transformers' own model of it, in eager attention.
+) -> Path:
+    """Write a whole checkpoint into a folder, laid out as by transformers; give the folder back.
 
     Weights and biases are large and random, so that a wrong formula shows in the numbers.
-    transformers takes seconds to import, and most tests write no checkpoint.
     """
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder)
-    sizes = {"vocab_size": 420, "n_positions": 24, "n_embd": 24, "n_layer": 3, "n_head": 4}
-    special = {"bos_token_id": 0, "eos_token_id": 0}
-    config = GPT2Config(**{**sizes, **special, **changes})
-    config._attn_implementation = "eager"
+    config = CONFIG | changes | {"dtype": str(dtype).removeprefix("torch.")}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    ends = {name: config[name] for name in ("bos_token_id", "eos_token_id")}
+    (folder / "generation_config.json").write_text(json.dumps(ends), encoding="utf-8")
     torch.manual_seed(seed)
-    model: Any = GPT2LMHeadModel(config)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            around = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
-            weight.copy_(around + 0.7 * config.n_embd**-0.5 * torch.randn_like(weight))
-    model = model.to(dtype)
-    model.save_pretrained(folder, max_shard_size="5GB")
-    return model.float().eval()
+    draw_as_transformers_does(config)
+    weights = {}
+    for name, shape in shapes(config):
+        around = 1.0 if ".ln_" in name and name.endswith("weight") else 0.0
+        weights[name] = (around + 0.7 * config["n_embd"] ** -0.5 * torch.randn(shape)).to(dtype)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def draw_as_transformers_does(config: Mapping[str, Any]) -> None:
+    """Draw the numbers that a new model of transformers begins with, and drop them.
+
+    Answers of TransformerLens are stored of the weights that a seed gives after those.
+    """
+    for name, shape in shapes({**config, "tie_word_embeddings": False}):
+        if len(shape) == 2:
+            (torch.rand if name == "lm_head.weight" else torch.randn)(shape)
+            torch.randn(shape)
+        if name.endswith("c_proj.weight"):
+            torch.randn(shape)
+
+
+def shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The tensors of a GPT-2 by the names of transformers; its Conv1D keeps (in, out)."""
+    C = config["n_embd"]
+    hidden = config["n_inner"] or 4 * C
+    yield "transformer.wte.weight", (config["vocab_size"], C)
+    yield "transformer.wpe.weight", (config["n_positions"], C)
+    sizes = {
+        "ln_1": (C,),
+        "attn.c_attn": (C, 3 * C),
+        "attn.c_proj": (C, C),
+        "ln_2": (C,),
+        "mlp.c_fc": (C, hidden),
+        "mlp.c_proj": (hidden, C),
+    }
+    blocks = product(range(config["n_layer"]), sizes.items())
+    for name, size in [*((f"h.{n}.{part}", size) for n, (part, size) in blocks), ("ln_f", (C,))]:
+        yield f"transformer.{name}.weight", size
+        yield f"transformer.{name}.bias", size[-1:]
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", (config["vocab_size"], C)
+
+
+def transformers_model(folder: Path) -> GPT2LMHeadModel:
+    """transformers' own model of a checkpoint, in 32 bits and eager attention.
+
+    transformers takes seconds to import: only the tests that compare with it do.
+    """
+    from transformers import GPT2LMHeadModel
+
+    model: Any = GPT2LMHeadModel.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    )
+    return model.eval()
 
 
 def edit_json(path: Path, **changes: Any) -> None:

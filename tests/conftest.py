@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -38,6 +39,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in ("browser", "serving"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give one worker all tests of a file, and all files that need transformers: a slow import."""
+    from xdist.scheduler import LoadFileScheduling
+
+    def file_of(nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        needs = re.search("from transformers|transformers_model", Path(file).read_text("utf-8"))
+        return "transformers" if needs else file
+
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = file_of
+    return scheduler
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say where the time went, by room: setting up, calling and tearing down, in seconds."""
     seconds: defaultdict[str, float] = defaultdict(float)
@@ -55,9 +71,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random checkpoint: 3 layers of 4 heads, C = 24, 24 positions."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    write_checkpoint(folder)
-    return folder
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture(scope="session")

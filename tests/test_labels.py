@@ -37,6 +37,7 @@ def test_examples(subtests: pytest.Subtests) -> None:
             assert label(token) == written
 
 
+@pytest.mark.slow
 @given(a=tokens, b=tokens)
 @example(a="·".encode(), b=b" ")
 @settings(max_examples=500)

@@ -17,7 +17,7 @@ from gpt2viz.analysis.attribution import (
     value_weighted,
     without_first,
 )
-from tests.checkpoints import with_stages, write_checkpoint
+from tests.checkpoints import transformers_model, with_stages, write_checkpoint
 
 IDS = [5, 300, 17, 17, 219]
 N_HEAD, HS, C = 4, 6, 24
@@ -27,15 +27,13 @@ Pair = tuple[Any, gpt2viz.Model]
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    folder = tmp_path_factory.mktemp("attribution")
-    return write_checkpoint(folder), gpt2viz.load_model(folder)
+def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Pair:
+    return transformers_model(tiny_folder), tiny
 
 
 def test_value_weighted_of_another_models_trace(pair: Pair, tmp_path: Path) -> None:
     _, ours = pair
-    write_checkpoint(tmp_path / "other")
-    other = gpt2viz.load_model(tmp_path / "other")
+    other = gpt2viz.load_model(write_checkpoint(tmp_path / "other"))
     with pytest.raises(ValueError, match="was made by"):
         value_weighted(other, gpt2viz.trace(ours, IDS), 0)
     with pytest.raises(IndexError):

@@ -45,8 +45,7 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
 
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
-    write_checkpoint(tmp_path / "model", seed=4)
-    model = gpt2viz.load_model(tmp_path / "model")
+    model = gpt2viz.load_model(write_checkpoint(tmp_path / "model", seed=4))
     found = measured(model)
     assert found is not None
     ids = list(probe(420, 24))

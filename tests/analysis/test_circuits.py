@@ -18,28 +18,19 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.analysis.copying_model import copying_model
 from tests.bundled import bundled_model
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import ODD, write_checkpoint
 from tests.numpy_gpt2 import layer_norm, read, softmax
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
-    "odd sizes, untied, another ε, scores divided in deeper layers": {
-        "n_embd": 15,
-        "n_head": 3,
-        "n_positions": 7,
-        "tie_word_embeddings": False,
-        "layer_norm_epsilon": 0.3,
-        "scale_attn_by_inverse_layer_idx": True,
-    },
+    "odd": {**ODD, "n_positions": 7},
     "one head as wide as the stream": {"n_head": 1, "n_embd": 8},
 }
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("circuits")
-    write_checkpoint(path, **SHAPES[request.param])
-    return path
+    return write_checkpoint(tmp_path_factory.mktemp("circuits"), **SHAPES[request.param])
 
 
 @dataclass
@@ -127,6 +118,7 @@ def test_everything_is_that_of_the_whole_circuits(
         assert every[layer, head].place_weights.first == found.place_weights.first
 
 
+@pytest.mark.slow
 def test_eigenvalues_are_those_of_the_whole_circuits(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     found, wanted = head_circuit(model, 2, 0), whole(folder, 2, 0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz.analysis.comparison import (
@@ -69,9 +70,7 @@ def test_words_that_changed_places_are_shared() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("comparison") / "tiny"
-    write_checkpoint(made)
-    return made
+    return write_checkpoint(tmp_path_factory.mktemp("comparison") / "tiny")
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -128,9 +127,10 @@ def test_a_part_that_adds_nothing_points_nowhere(folder: Path) -> None:
 
 
 def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: Path) -> None:
-    theirs = write_checkpoint(tmp_path / "padded")
-    theirs.transformer.wte.weight.data[419] = 0  # a row that only fills the table up
-    theirs.save_pretrained(tmp_path / "padded")
+    write_checkpoint(tmp_path / "padded")
+    weights = load_file(tmp_path / "padded" / "model.safetensors")
+    weights["transformer.wte.weight"][419] = 0  # a row that only fills the table up
+    save_file(weights, tmp_path / "padded" / "model.safetensors")
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
     found = nearest(trace, 3, stream_sites(3), top=420)
     assert np.isfinite(found.cosine[:, :419]).all()

@@ -25,9 +25,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=SHAPES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("wired")
-    write_checkpoint(path, **SHAPES[request.param])
-    return path
+    return write_checkpoint(tmp_path_factory.mktemp("wired"), **SHAPES[request.param])
 
 
 def matrices(folder: Path, layer: int, head: int) -> dict[str, np.ndarray]:
@@ -69,6 +67,7 @@ def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
         assert np.nanmin(found.kernel[way]) >= 0
 
 
+@pytest.mark.slow
 def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     """The means and deviations behind z, which are formulas, against 4,000 rotations."""
     model = gpt2viz.load_model(folder)

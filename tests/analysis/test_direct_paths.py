@@ -24,9 +24,9 @@ from tests.checkpoints import write_checkpoint
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
-    folder: Path = tmp_path_factory.mktemp("model")
-    write_checkpoint(folder, **peer_patches.SIZES)
-    return gpt2viz.load_model(folder)
+    return gpt2viz.load_model(
+        write_checkpoint(tmp_path_factory.mktemp("model"), **peer_patches.SIZES)
+    )
 
 
 @pytest.mark.parametrize("rows", [1024, 1], ids=["together", "one at a time"])

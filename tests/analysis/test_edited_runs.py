@@ -36,7 +36,7 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
-from tests.checkpoints import with_stages, write_checkpoint
+from tests.checkpoints import with_stages
 from tests.numpy_gpt2 import Checkpoint, Tolerance, by_head, layer_norm, read, reference, softmax
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
@@ -207,22 +207,10 @@ class Case:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("edited")
-    write_checkpoint(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def model(checkpoint: Path) -> gpt2viz.Model:
-    return gpt2viz.load_model(checkpoint)
-
-
-@pytest.fixture(scope="module")
-def edited(checkpoint: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
+def edited(tiny_folder: Path, tiny: gpt2viz.Model) -> Callable[[str, bool], Edited]:
     """What makes the oracle's side of edits, with the mask or without."""
-    of = read(checkpoint)
-    ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
+    of = read(tiny_folder)
+    ids = tiny.tokenizer.encode(REFERENCE_TEXT)[: tiny.config.n_positions]
     means = [heads.mean(axis=1) for heads in reference(of, list(ids), True)["head_output"]]
 
     def make(edits: str, causal: bool) -> Edited:
@@ -241,18 +229,18 @@ def edited(checkpoint: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edit
 
 
 @pytest.fixture(scope="module")
-def cases(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> list[Case]:
+def cases(tiny: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> list[Case]:
     """All edits, with the mask and without: one of the two captured, in turn, the other derived."""
     made = []
     for causal in (True, False):
-        plain, theirs_plain = gpt2viz.trace(model, IDS, causal), edited("", causal).run(IDS)
+        plain, theirs_plain = gpt2viz.trace(tiny, IDS, causal), edited("", causal).run(IDS)
         for n, edits in enumerate(CASES):
             oracle, explicit = edited(edits, causal), n % 2 == causal
             run = gpt2viz.trace(
-                model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
+                tiny, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
             )
             name = f"{named(edits, causal)}, {'captured' if explicit else 'derived'}"
-            made.append(Case(name, model, run, plain, oracle, oracle.run(IDS), theirs_plain, {}))
+            made.append(Case(name, tiny, run, plain, oracle, oracle.run(IDS), theirs_plain, {}))
     return made
 
 
@@ -573,7 +561,7 @@ def bent(made: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
+def pairs(tiny: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
     """All edits, those of others too, with the mask on or off in turn."""
     for name, stage in (("bentq", "q"), ("bentoutput", "head_output")):
         gpt2viz.register_edit(EditKind(name, "is bent", bent, stage=stage))  # type: ignore[arg-type]
@@ -583,7 +571,7 @@ def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterat
         oracle = edited(edits, causal)
         given = {"answer": ANSWER, "causal": causal, "edits": gpt2viz.parse_edits(edits)}
         runs = [oracle.run(ids) for ids in (IDS, CORRUPTED)]
-        made.append(Pair(named(edits, causal), model, oracle, runs[0], runs[1], given))
+        made.append(Pair(named(edits, causal), tiny, oracle, runs[0], runs[1], given))
     yield made
     for name in ("bentq", "bentoutput"):
         KINDS._known.pop(name)
@@ -642,23 +630,23 @@ def test_every_path_and_patch_of_edited_runs(pairs: list[Pair]) -> None:
 
 
 @pytest.mark.parametrize("edits", ["off:1.2", "scale:1.2:-2", "mean:1.2", "attn:1", "mlp:1"])
-def test_a_text_of_one_token(model: gpt2viz.Model, edits: str) -> None:
-    run = gpt2viz.trace(model, [17], edits=gpt2viz.parse_edits(edits))
-    parts = gpt2viz.contributions(model, run, 301)
+def test_a_text_of_one_token(tiny: gpt2viz.Model, edits: str) -> None:
+    run = gpt2viz.trace(tiny, [17], edits=gpt2viz.parse_edits(edits))
+    parts = gpt2viz.contributions(tiny, run, 301)
     assert parts.total == pytest.approx(float(run.logits[0, 0, 301]), abs=1e-4)
     for layer in range(N_LAYER):
-        assert difference_from_run(model, run, layer)[0] < 1e-5
+        assert difference_from_run(tiny, run, layer)[0] < 1e-5
         assert_allclose(rollout(run, layer), [[1]])
-        given = value_weighted(model, run, layer)[:, 0, 0]
+        given = value_weighted(tiny, run, layer)[:, 0, 0]
         silent = layer == 1 and edits != "scale:1.2:-2" and edits != "mlp:1"
         assert_array_equal(given == 0, [silent and (edits == "attn:1" or h == 2) for h in range(4)])
         assert cell_arithmetic(run, layer, 2, 0, 0).largest_difference < 1e-5
 
 
 @pytest.mark.parametrize("edits", ["off:1.2", "mean:1.2", "attn:1"])
-def test_what_is_switched_off_gives_0_whatever_it_held(model: gpt2viz.Model, edits: str) -> None:
+def test_what_is_switched_off_gives_0_whatever_it_held(tiny: gpt2viz.Model, edits: str) -> None:
     """A head may be too large for float32: the run without it has numbers, and so has the rest."""
-    run = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits(edits))
+    run = gpt2viz.trace(tiny, IDS, edits=gpt2viz.parse_edits(edits))
     spoilt: dict[tuple[str, int | None], np.ndarray] = {
         (key, 1): run.stage(key, 1).copy() for key in ("weights", "v")
     }
@@ -667,11 +655,11 @@ def test_what_is_switched_off_gives_0_whatever_it_held(model: gpt2viz.Model, edi
     if edits == "attn:1":
         spoilt["head_output", 1] = np.full_like(run.stage("head_output", 1), np.nan)
     spoilt_run = with_stages(run, spoilt)
-    assert not value_weighted(model, spoilt_run, 1)[2].any()
-    assert taken(model, spoilt_run, 1, LAST, [0, 3])[2] == 0
-    assert difference_from_run(model, spoilt_run, 1)[0] < 1e-5
+    assert not value_weighted(tiny, spoilt_run, 1)[2].any()
+    assert taken(tiny, spoilt_run, 1, LAST, [0, 3])[2] == 0
+    assert difference_from_run(tiny, spoilt_run, 1)[0] < 1e-5
     assert_allclose(rollout(spoilt_run, 2), rollout(run, 2))
-    parts, expected = (gpt2viz.contributions(model, one, 301) for one in (spoilt_run, run))
+    parts, expected = (gpt2viz.contributions(tiny, one, 301) for one in (spoilt_run, run))
     assert_array_equal(parts.heads, expected.heads)
     if edits != "attn:1":
         assert not cell_arithmetic(spoilt_run, 1, 2, LAST, 0).contribution.any()

@@ -14,20 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.explanation import Part, explain_row, explain_score
 from tests.analysis.copying_model import copying_model
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import SHAPES, write_checkpoint
 from tests.numpy_gpt2 import by_head, read
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
-SHAPES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "odd sizes, untied, another ε, scores divided in deeper layers": {
-        "n_embd": 15,
-        "n_head": 3,
-        "tie_word_embeddings": False,
-        "layer_norm_epsilon": 0.3,
-        "scale_attn_by_inverse_layer_idx": True,
-    },
-}
 EDITS = {
     "none": "",
     "heads": "off:0.1,scale:1.0:-0.5",
@@ -39,9 +29,7 @@ EDITS = {
 
 @pytest.fixture(scope="module", params=SHAPES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("explained")
-    write_checkpoint(path, **SHAPES[request.param])
-    return path
+    return write_checkpoint(tmp_path_factory.mktemp("explained"), **SHAPES[request.param])
 
 
 def written(folder: Path, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,7 @@ CLEAN, CORRUPTED, ANSWER = [5, 300, 17, 219, 7], [5, 300, 23, 219, 7], (12, 40)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
-    folder: Path = tmp_path_factory.mktemp("model")
-    write_checkpoint(folder, n_layer=2)
-    return gpt2viz.load_model(folder)
+    return gpt2viz.load_model(write_checkpoint(tmp_path_factory.mktemp("model"), n_layer=2))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,14 @@ import gpt2viz
 from gpt2viz.analysis.generation import appraise, draw, generate
 from gpt2viz.analysis.sampling import sampling_distribution, surprise
 from gpt2viz.model.network import GPT2
-from tests.checkpoints import with_stages, write_checkpoint
+from tests.checkpoints import transformers_model, with_stages
 
 IDS = [5, 300, 17]
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("generation")
-    return write_checkpoint(folder), gpt2viz.load_model(folder)
+def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
+    return transformers_model(tiny_folder), tiny
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.analysis.lens import contributions, logit_lens
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import transformers_model, write_checkpoint
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 N_LAYER, N_HEAD, C = 3, 4, 24
@@ -20,8 +20,8 @@ N_LAYER, N_HEAD, C = 3, 4, 24
 
 @pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("lens")
-    theirs = write_checkpoint(folder, tie_word_embeddings=request.param)
+    folder = write_checkpoint(tmp_path_factory.mktemp("lens"), tie_word_embeddings=request.param)
+    theirs = transformers_model(folder)
     return theirs, gpt2viz.load_model(folder)
 
 
@@ -133,8 +133,7 @@ def test_what_cannot_be_asked(pair: Any, tmp_path: Path) -> None:
     for wrong in ({"token": 420}, {"token": 1, "versus": -1}, {"token": 1, "position": 7}):
         with pytest.raises(IndexError):
             contributions(ours, trace, **wrong)
-    write_checkpoint(tmp_path / "other")
-    other = gpt2viz.load_model(tmp_path / "other")
+    other = gpt2viz.load_model(write_checkpoint(tmp_path / "other"))
     with pytest.raises(ValueError, match="was made by"):
         contributions(other, trace, 1)
     with pytest.raises(ValueError, match="was made by"):

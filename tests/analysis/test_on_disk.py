@@ -72,8 +72,7 @@ def test_other_weights_sizes_code_or_numbers_are_others(
 
 def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path: Path) -> None:
     make = Made()
-    write_checkpoint(tmp_path / "model")
-    model = gpt2viz.load_model(tmp_path / "model")
+    model = gpt2viz.load_model(write_checkpoint(tmp_path / "model"))
     with (tmp_path / "model" / "model.safetensors").open("ab") as file:
         file.write(b" ")
     in_memory = gpt2viz.Model("by hand", model.config, model.network, model.tokenizer)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.analysis.text_pairs import LIKELIEST, MOST, Change, one_word_changes
 from gpt2viz.model.checkpoint import BUNDLED
+from tests.checkpoints import transformers_model
 
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
 
@@ -24,7 +24,7 @@ def changes(model: gpt2viz.Model, text: str, end_of_text_first: bool = False) ->
 
 @cache
 def theirs() -> Any:
-    return GPT2LMHeadModel.from_pretrained(BUNDLED).eval()
+    return transformers_model(BUNDLED)
 
 
 def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
@@ -63,6 +63,7 @@ def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
     assert (MOST, LIKELIEST) == (4, 30)
 
 
+@pytest.mark.slow
 def test_one_token_differs_and_all_others_stand_where_they_stood(
     model: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:

@@ -21,36 +21,25 @@ from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.paired_texts import nearest_pair
 from tests.analysis import peer_patches
 from tests.bundled import bundled_model
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import ODD, write_checkpoint
 from tests.numpy_gpt2 import by_head, read, reference, unchanged
 
 CLEAN = [5, 300, 17, 219, 88, 401, 7]
 CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
 ANSWER = (12, 40)
-SHAPES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "odd sizes, untied, scores divided in deeper layers": {
-        "n_embd": 15,
-        "n_head": 3,
-        "tie_word_embeddings": False,
-        "scale_attn_by_inverse_layer_idx": True,
-    },
-}
+SHAPES: dict[str, dict[str, Any]] = {"plain": {}, "odd": {**ODD, "layer_norm_epsilon": 1e-5}}
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(the oracle, our model)."""
-    folder = tmp_path_factory.mktemp("patched")
-    write_checkpoint(folder, **SHAPES[request.param])
+    folder = write_checkpoint(tmp_path_factory.mktemp("patched"), **SHAPES[request.param])
     return Oracle(folder), gpt2viz.load_model(folder)
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
-    folder: Path = tmp_path_factory.mktemp("model")
-    write_checkpoint(folder)
-    return gpt2viz.load_model(folder)
+@pytest.fixture
+def model(tiny: gpt2viz.Model) -> gpt2viz.Model:
+    return tiny
 
 
 class Oracle:
@@ -144,6 +133,7 @@ def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) 
             assert np.ptp(sweep.values) > 0.01
 
 
+@pytest.mark.slow
 def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtests) -> None:
     """That of a thousandth of the patch, from both sides, in double precision."""
     for stage in STREAMS + OF_HEADS:
@@ -195,8 +185,7 @@ def test_a_path_is_as_numpy_makes_it(pair: Any) -> None:
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
-    write_checkpoint(tmp_path, **peer_patches.SIZES)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path, **peer_patches.SIZES))
     for stage, by_position in peer_patches.THEIRS:
         sweep = gpt2viz.patch_sweep(
             model,

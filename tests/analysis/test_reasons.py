@@ -46,8 +46,7 @@ def named(case: Reason) -> str:
 
 
 def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path))
     trace = gpt2viz.trace(model, IDS)
     signs = set()
     for key in range(6):
@@ -74,8 +73,7 @@ def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path))
     for edits, silent in (("", ()), ("mean:0.1,mean:1.2", ("0.1", "1.2")), ("attn:0", ("0.",))):
         trace = gpt2viz.trace(model, IDS, causal=False, edits=parse_edits(edits))
         found = dict.fromkeys([True, False], 0)
@@ -143,8 +141,7 @@ def path_by_hand(
 
 
 def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path))
     lengths = set()
     for edits, query, key in (
         ("", 6, 2),
@@ -336,8 +333,7 @@ def test_a_token_is_looked_for_only_where_no_other_would_do() -> None:
 
 def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path) -> None:
     """The change of a token's embedding, step by step through both heads, scales held."""
-    write_checkpoint(tmp_path)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path))
     trace = gpt2viz.trace(model, IDS, edits=parse_edits("scale:0.1:-2"))
     config, w = papers(tmp_path)
     ones = np.ones(config["n_embd"])

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 from numpy.testing import assert_allclose
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from gpt2viz.analysis.sampling import divergence, entropy, sampling_distribution, softmax
 
@@ -38,6 +37,8 @@ def test_by_hand() -> None:
     some.sampled_from([0.1, 0.5, 0.9, 0.99]),
 )
 def test_equals_transformers_warpers(seed: int, temperature: float, k: int, p: float) -> None:
+    from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
     logits = np.random.default_rng(seed).normal(0, 3, 30).astype(np.float32)
     theirs = torch.from_numpy(logits)[None].double()
     for warp in (TemperatureLogitsWarper(temperature), TopKLogitsWarper(k), TopPLogitsWarper(p)):

@@ -38,6 +38,7 @@ def test_the_token_is_changed_that_changes_the_prediction_most(
     assert own == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_it_is_read_as_the_same_number_of_tokens(
     model: gpt2viz.Model, subtests: pytest.Subtests
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,26 +17,15 @@ from gpt2viz.analysis.composition import Measure, carried, composition, copying_
 from gpt2viz.analysis.scores import head_scores
 from tests.analysis.copying_model import copying_model
 from tests.bundled import bundled_model
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import SHAPES, write_checkpoint
 from tests.numpy_gpt2 import by_head, layer_norm, read, reference
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
-SHAPES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "odd sizes, untied, another ε": {
-        "n_embd": 15,
-        "n_head": 3,
-        "tie_word_embeddings": False,
-        "layer_norm_epsilon": 0.3,
-    },
-}
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("wiring")
-    write_checkpoint(path, **SHAPES[request.param])
-    return path
+    return write_checkpoint(tmp_path_factory.mktemp("wiring"), **SHAPES[request.param])
 
 
 def centred(x: np.ndarray, axis: int) -> np.ndarray:
@@ -53,6 +42,7 @@ def ov(folder: Path, layer: int, head: int) -> np.ndarray:
     return gain @ V @ w[f"h.{layer}.attn.c_proj.weight"][cut]
 
 
+@pytest.mark.slow
 def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
     model, (_, w) = gpt2viz.load_model(folder), read(folder)
     config, token = model.config, 219
@@ -179,6 +169,7 @@ def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) 
     assert np.isnan(alone.share)  # a row of one key has nothing that sets it apart
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", get_args(Measure))
 def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> None:
     found = composition(bundled_model())
@@ -242,8 +233,7 @@ def test_the_copying_edge_is_between_the_best_of_both_habits(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("n_layer", [1, 2])
 def test_one_layer_and_one_head(tmp_path: Path, n_layer: int) -> None:
-    write_checkpoint(tmp_path, n_layer=n_layer, n_head=1, n_embd=8)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=n_layer, n_head=1, n_embd=8))
     found, trace = composition(model), gpt2viz.trace(model, IDS)
     drawn, first = wired(found, "ratio"), copying_edge(found, head_scores(trace))
     assert drawn.edges == ()

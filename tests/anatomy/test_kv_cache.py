@@ -21,7 +21,7 @@ from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
 from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import transformers_model, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -32,7 +32,8 @@ IDS = np.random.default_rng(5).integers(0, 420, 12).tolist()
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(checkpoint folder, transformers' model of it, ours)."""
     folder = tmp_path_factory.mktemp("cache")
-    theirs = write_checkpoint(folder, n_inner=20, scale_attn_by_inverse_layer_idx=True)
+    write_checkpoint(folder, n_inner=20, scale_attn_by_inverse_layer_idx=True)
+    theirs = transformers_model(folder)
     return folder, theirs, gpt2viz.load_model(folder)
 
 

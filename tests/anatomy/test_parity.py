@@ -12,8 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import ByteLevelBPETokenizer
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import GPT2Config as TheirConfig
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from gpt2viz.anatomy.cost import activations, products
@@ -46,13 +44,15 @@ THEIRS = {
 
 
 def test_every_part_has_as_many_parameters_as_transformers(subtests: pytest.Subtests) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     cases: list[dict[str, Any]] = [*RELEASED.values(), ODD]
     for tied in (True, False):
         for sizes in cases:
             with subtests.test(tied=tied, sizes=sizes):
                 ours = parts(gpt2viz.GPT2Config(**sizes, tie_word_embeddings=tied))
                 with torch.device("meta"):
-                    theirs = GPT2LMHeadModel(TheirConfig(**sizes, tie_word_embeddings=tied))
+                    theirs = GPT2LMHeadModel(GPT2Config(**sizes, tie_word_embeddings=tied))
                 theirs.tie_weights()
                 counted = dict.fromkeys(THEIRS, 0)
                 for name, weight in theirs.named_parameters():  # a tied one comes once
@@ -80,8 +80,7 @@ def test_the_parts_sum_to_the_released_counts(total: int) -> None:
 def test_multiply_adds_are_half_of_pytorchs_flops(
     tmp_path: Path, changes: dict[str, Any], n_tokens: int, explicit: bool
 ) -> None:
-    write_checkpoint(tmp_path, **changes)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path, **changes))
     ids = list(range(n_tokens))
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         # Explicit: of the fused step on a processor PyTorch has no count.
@@ -148,6 +147,7 @@ words = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=30)
 known = st.lists(st.sampled_from([*TEXT.split(" "), " ", "'s", "a", "ab", "7"])).map("".join)
 
 
+@pytest.mark.slow
 @given(text=words | known)
 @example("it's \n\t 42 🦩🦩 e\u0301")
 @example("\x1c\x1f\x85\u200b\u3000x")

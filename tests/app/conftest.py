@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
+import gpt2viz
 from gpt2viz.app import address, checkpoint_runs, jobs, output, pages, run_cache, server
 from gpt2viz.app.parameters import Parameter
 
@@ -48,3 +49,14 @@ def _one_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
 def _pages_are_on_a_server_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that Streamlit has started by itself shows others nothing."""
     monkeypatch.setattr(server, "_limited", True)
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens each run reads that is made from here on."""
+    made: list[int] = []
+    trace = gpt2viz.trace
+    monkeypatch.setattr(
+        "gpt2viz.trace", lambda m, ids, **rest: made.append(len(ids)) or trace(m, ids, **rest)
+    )
+    return made

@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl
 import pytest
 from streamlit.testing.v1 import AppTest
 
-import gpt2viz
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
@@ -114,14 +113,9 @@ def test_every_parameter_takes_any_text_and_is_bounded(
     part: dict[str, str],
     names: dict[str, str],
     touched: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    runs: list[int],
 ) -> None:
     """In what it reaches for, what is kept and sent of it, and the runs that it can ask for."""
-    runs: list[int] = []
-    trace = gpt2viz.trace
-    monkeypatch.setattr(
-        "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
-    )
     names.clear()
     at, mode = open_page(page, **part), dict(parse_qsl(page.partition("?")[2]))
     before, here, rng = sent(at), dict(names), Random(page)

@@ -362,8 +362,7 @@ def test_all_that_an_address_has_wrong_is_one_message() -> None:
 @pytest.fixture
 def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A model whose scores in layer 1 are too large for float32, as the only listed one."""
-    folder = tmp_path / "large"
-    write_checkpoint(folder, n_positions=64)
+    folder = write_checkpoint(tmp_path / "large", n_positions=64)
     path = folder / "model.safetensors"
     weights = load_file(path)
     for name in ("ln_1.weight", "attn.c_attn.weight"):

@@ -21,6 +21,7 @@ from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import array, button, figure, heatmaps, notices, open_page, page_text, pictures
 from tests.bundled import HEADS, N_HEAD, bundled_model, copier
+from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import Tolerance, softmax
 
 CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
@@ -78,9 +79,7 @@ def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
 
 
 def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
-    from transformers import GPT2LMHeadModel
-
-    theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, dtype=torch.float32).eval()
+    theirs = transformers_model(BUNDLED)
     tokenizer = bundled_model().tokenizer
     clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))
     block = theirs.transformer.h[2]

@@ -26,7 +26,7 @@ from gpt2viz.survey.run import survey
 from tests.analysis.head_scores import expected_scores
 from tests.app.cases import each
 from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
-from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model
+from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.survey.test_survey import margin
@@ -37,7 +37,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 @pytest.fixture(scope="module")
 def ids() -> list[int]:
-    return bundled_model().tokenizer.encode(TEXT)
+    return ids_of(TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
 
 
 def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "weighed"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / "weighed")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="weighed", text="A crane ate fish", on="weights")
     wanted = weight_scores(gpt2viz.load_model(folder))
@@ -313,8 +312,7 @@ DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and s
 def test_scores_across_many_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
 ) -> None:
-    folder = tmp_path / f"surveyed{n_documents}"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / f"surveyed{n_documents}")
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
@@ -353,8 +351,7 @@ def test_scores_across_many_texts(
 def test_a_score_that_a_survey_was_made_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "older"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / "older")
     (tmp_path / "texts.txt").write_text(f"{TEXT}\n{TEXT}", encoding="utf-8")
     survey(tmp_path / "texts.txt", folder, folder / "survey", 10, "cpu", local(1))
     table = folder / "survey" / "heads.csv"
@@ -398,8 +395,7 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
 def test_a_survey_of_other_weights_is_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "stale"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / "stale")
     (folder / "survey").mkdir()
     (folder / "survey" / "heads.csv").write_text("score\n")
     (folder / "survey" / "survey.json").write_text('{"model": "another"}')

@@ -20,7 +20,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
-from tests.bundled import bundled_model, opening, weights
+from tests.bundled import bundled_model, ids_of, opening, weights
 from tests.notebook.test_show import decoded
 from tests.pictures.test_svg import SVG, images, shade, texts
 
@@ -178,7 +178,7 @@ def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: 
     assert max(float(one.attrib["y"]) for one in said) < 900 - 50 - 32 - 20
     assert len(marked(root)) == (query is not None)
     if query is not None:
-        ids = bundled_model().tokenizer.encode(text)
+        ids = ids_of(text)
         token = bundled_model().tokenizer.token_bytes(ids[int(query)]).decode()
         assert marked(root) == [token.replace(" ", "·")]
     long = len(expected(text, 1, 0)) > 60

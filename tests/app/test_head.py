@@ -30,6 +30,7 @@ from tests.bundled import (
     bundled_model,
     copier,
     copiers_of,
+    ids_of,
     itself,
 )
 from tests.numpy_gpt2 import reference
@@ -207,7 +208,7 @@ def proof(page: str, text: str) -> tuple[float, float]:
 def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
     difference, largest = proof(page, TEXT)
     assert 0 <= difference < 1e-3
-    ids = bundled_model().tokenizer.encode(TEXT)
+    ids = ids_of(TEXT)
     added = np.array(reference(BUNDLED, ids, causal=True)["attention_output"])  # (n_layer, T, C)
     assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
 
@@ -229,7 +230,7 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_an_earlier_run_had_is_said() -> None:
     """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
     text = "The crane stood by the water and"
-    n = len(bundled_model().tokenizer.encode(text))
+    n = len(ids_of(text))
     said = f"The numbers of {n} tokens at the start are those of an earlier run"
     assert proof("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")

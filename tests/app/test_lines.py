@@ -19,7 +19,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
 from tests.app.pages import canvas, figure, heatmaps, hold_lines, open_page, pictures, said
-from tests.bundled import bundled_model
+from tests.bundled import ids_of
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -76,10 +76,6 @@ def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
     there = np.isfinite(drawn)
     assert_allclose(drawn[there], expected[there], **TOLERANCE)
     assert (expected[~there] < 0.01 + 2e-3).all()
-
-
-def ids(text: str) -> list[int]:
-    return bundled_model().tokenizer.encode(text)
 
 
 def weights(tokens: Sequence[int], causal: bool = True) -> Any:
@@ -163,8 +159,8 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
     found = drawn(at, tmp_path)
     (a,), (b,) = found["weights_a"], found["weights_b"]
-    agree(alone(a), weights(ids(TEXT))[2][3])
-    agree(alone(b), weights(ids(SECOND))[2][3])
+    agree(alone(a), weights(ids_of(TEXT))[2][3])
+    agree(alone(b), weights(ids_of(SECOND))[2][3])
     assert [a["chosen"], b["chosen"]] == [1, 6]  # both are crane
     assert b["queries"][6] == [6, "·crane"]
     assert [a["title"], b["title"]] == [
@@ -177,13 +173,13 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
 def test_both_sides_of_one_sentence(differs: str, tmp_path: Path) -> None:
     page = {"layer2": "3", "head2": "4", "edits": "forbid:3:1", "layer": "1", "head": "0"}
     at = open_page("side_by_side", text=TEXT, differs=differs, **page)
-    run = weights(ids(TEXT))
+    run = weights(ids_of(TEXT))
     a, b = map(alone, drawn(at, tmp_path)["both_sides"])
     agree(a, run[1][0])
     if differs == "head":
         agree(b, run[3][4])
     elif differs == "mask":
-        agree(b, weights(ids(TEXT), causal=False)[1][0])
+        agree(b, weights(ids_of(TEXT), causal=False)[1][0])
     else:
         assert np.isnan(b[3, 1])
         assert_allclose(np.nansum(b, axis=1), 1, atol=0.04)
@@ -194,19 +190,19 @@ def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
     (together,) = drawn(at, tmp_path)["layers_chart"]
     assert [one["name"] for one in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
     for found, layer in zip(matrices(together), (0, 1, 3), strict=True):
-        agree(found, weights(ids(TEXT))[layer][5])
+        agree(found, weights(ids_of(TEXT))[layer][5])
     assert len(set(together["colors"])) == 3
     assert not together["title"]
 
 
 def test_the_mean_of_heads_as_lines(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, differs="head", whole="true", layer="1")
-    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(ids(TEXT))[1], axis=0))
+    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(ids_of(TEXT))[1], axis=0))
 
 
 def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
     at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2")
-    expected = weights(ids(TEXT))[0][2]
+    expected = weights(ids_of(TEXT))[0][2]
     before, changed = map(alone, drawn(at, tmp_path)["both_sides"])
     agree(before, expected)
     assert np.isnan(changed[3, 0])
@@ -219,7 +215,7 @@ def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
 def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
     place = {"text": TEXT, "layer": "1", "head": "2"}
     (found,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
-    agree(alone(found), weights(ids(TEXT))[1][2])
+    agree(alone(found), weights(ids_of(TEXT))[1][2])
     assert found["chosen"] == -1
     (found,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
     assert found["chosen"] == 2
@@ -227,7 +223,7 @@ def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
 
 def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
-    run, found = weights(ids(TEXT)), drawn(at, tmp_path)
+    run, found = weights(ids_of(TEXT)), drawn(at, tmp_path)
     agree(alone(found["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
     for n, one in enumerate(found["best_heads"]):
@@ -240,7 +236,7 @@ def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
 
 def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
     place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
-    expected = weights(ids(TEXT))[1][2]
+    expected = weights(ids_of(TEXT))[1][2]
     at = open_page("textbook", **place)
     assert_allclose(heatmaps(figure(at, "real_head"))["weights"], expected, **TOLERANCE)
     agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)

@@ -37,7 +37,7 @@ from tests.app.pages import (
     page_text,
     pictures,
 )
-from tests.bundled import bundled_model
+from tests.bundled import bundled_model, ids_of
 from tests.checkpoints import edit_json, load_ahead, outgrow_the_memory, write_checkpoint
 from tests.hub_server import Hub, point_the_client_at, serving
 
@@ -45,8 +45,7 @@ from tests.hub_server import Hub, point_the_client_at, serving
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny model that the owner lists."""
-    folder = tmp_path / "mine"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / "mine")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     st.cache_data.clear()
     st.cache_resource.clear()
@@ -154,7 +153,7 @@ def test_the_positions_drawn_are_the_models(mine: Path) -> None:
 
 def test_a_word_is_followed_to_its_tokens() -> None:
     at = section("tokenizer", word=" unbelievable")
-    ids = bundled_model().tokenizer.encode(" unbelievable")
+    ids = ids_of(" unbelievable")
     assert f"{len(ids)} tokens, with their ids" in page_text(at)
     assert "1 token, with its id:" in page_text(section("tokenizer", word="A"))
     last = at.dataframe[0].value.iloc[-1]
@@ -180,7 +179,7 @@ def test_the_cost_is_that_of_the_sentence_on_screen() -> None:
     assert small.iloc[:-1].sum() == small.iloc[-1]
     at.text_input(key="text").set_value(long).run()
     large = at.dataframe[0].value["multiply-adds"]
-    n, m = (len(bundled_model().tokenizer.encode(text)) for text in (short, long))
+    n, m = (len(ids_of(text)) for text in (short, long))
     assert large[0] * n == small[0] * m
     assert large[1] * n**2 == small[1] * m**2
 

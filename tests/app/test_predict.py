@@ -26,7 +26,7 @@ from tests.app.pages import (
     open_page,
     page_text,
 )
-from tests.bundled import N_HEAD, N_LAYER, bundled_model
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -136,7 +136,7 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
 
 def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
     at = open_page("predict", text=TEXT, explain="crane")
-    (crane,) = bundled_model().tokenizer.encode(" crane")
+    (crane,) = ids_of(" crane")
     total = at.dataframe[1].value["added (nats)"].sum()
     assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
 
@@ -289,16 +289,10 @@ def test_a_link_holds_what_was_written() -> None:
 
 
 @each("causal", [True, False])
-def test_a_long_link_takes_few_runs(
-    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
-) -> None:
+def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causal: bool) -> None:
     ids = [n % 500 for n in range(240)]
     prompt = RunKey("stories", tuple(model.tokenizer.encode("the cat")), causal)
-    runs: list[int] = []
-    trace = gpt2viz.trace
-    monkeypatch.setattr(
-        "gpt2viz.trace", lambda m, ids, **rest: runs.append(len(ids)) or trace(m, ids, **rest)
-    )
+    runs.clear()
     new = ",".join([predict.sign(prompt), *map(str, ids)])
     at = open_page("predict?predict=generate", text="the cat", new=new, causal=str(causal).lower())
     rows = at.dataframe[0].value
@@ -306,7 +300,7 @@ def test_a_long_link_takes_few_runs(
     assert len(runs) <= (2 if causal else predict.PLAY + 2)
     for row in (0, -2, -1):
         place = len(ids) - len(rows) + row % len(rows)
-        read = trace(model, [*prompt.token_ids, *ids[:place]], causal=causal)
+        read = gpt2viz.trace(model, [*prompt.token_ids, *ids[:place]], causal=causal)
         p = softmax(read.logits_at(-1))[ids[place]]
         assert rows.iloc[row]["probability (%)"] == pytest.approx(100 * p, rel=1e-3)
 

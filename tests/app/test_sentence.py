@@ -33,7 +33,7 @@ from tests.app.pages import (
     pictures,
     plain,
 )
-from tests.bundled import N_HEAD, bundled_model
+from tests.bundled import N_HEAD, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
@@ -46,7 +46,7 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 def ids() -> list[int]:
     """The token's id as config.json has it, then the sentence."""
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
-    return [special, *bundled_model().tokenizer.encode(TEXT)]
+    return [special, *ids_of(TEXT)]
 
 
 @pytest.fixture(scope="module")
@@ -211,8 +211,7 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It is there without a switch, and said; a text that is too long is cut with room for it."""
-    folder = tmp_path / "around"
-    write_checkpoint(folder)
+    folder = write_checkpoint(tmp_path / "around")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -292,7 +291,7 @@ def parts(at: Any, name: str) -> list[Any]:
 @each("page", ["attention", "head", "shapes"])
 @each("text", ["A crane ate fish", "<b>x</b> $y$ :red[r] [a](http://b)\n"])
 def test_every_token_is_sent_with_its_id_and_as_nothing_but_text(page: str, text: str) -> None:
-    ids = bundled_model().tokenizer.encode(text)
+    ids = ids_of(text)
     drawn = chips(open_page(page, text=text))
     assert drawn["ids"] == ids
     written = gpt2viz.trace(bundled_model(), text).labels
@@ -341,8 +340,7 @@ def test_as_many_chips_as_there_can_be_take_no_more_than_streamlit_s_own() -> No
 @pytest.fixture
 def _sorter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of three digits, listed by the owner."""
-    folder = tmp_path / "sorter"
-    write_checkpoint(folder, vocab_size=3)
+    folder = write_checkpoint(tmp_path / "sorter", vocab_size=3)
     for name in ("vocab.json", "merges.txt"):
         (folder / name).unlink()
     (folder / "tokens.json").write_text(json.dumps(["0", "1", "2"]), encoding="utf-8")
@@ -379,7 +377,7 @@ WORDS = ["The", "·animal", "·didn't", "·cross", "·🦩", "·untired"]
 
 @pytest.fixture(scope="module")
 def split_ids() -> list[int]:
-    return bundled_model().tokenizer.encode(SPLIT)
+    return ids_of(SPLIT)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.app.pages import (
     plain,
     unpacked,
 )
-from tests.bundled import N_HEAD, N_LAYER, bundled_model
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
@@ -357,7 +357,7 @@ MAN = "Man bites dog"
 
 @pytest.fixture(scope="module")
 def run() -> dict[str, np.ndarray]:
-    return reference(BUNDLED, bundled_model().tokenizer.encode(MAN), causal=True)
+    return reference(BUNDLED, ids_of(MAN), causal=True)
 
 
 def strip(**parameters: str) -> dict[str, np.ndarray]:

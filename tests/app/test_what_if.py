@@ -30,7 +30,8 @@ from tests.app.pages import (
     pictures,
     unpacked,
 )
-from tests.bundled import N_HEAD, N_LAYER, bundled_model, opening
+from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of, opening
+from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import Tolerance, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
@@ -43,12 +44,8 @@ def runs() -> Any:
 
     The lens is the logits (places, T, n_vocab) of the stream read after every step.
     """
-    from transformers import GPT2LMHeadModel
-
-    theirs = GPT2LMHeadModel.from_pretrained(
-        BUNDLED, attn_implementation="eager", dtype=torch.float32
-    ).eval()
-    ids = torch.tensor([bundled_model().tokenizer.encode(TEXT)])
+    theirs = transformers_model(BUNDLED)
+    ids = torch.tensor([ids_of(TEXT)])
     n = ids.shape[1]
     hs = theirs.config.n_embd // theirs.config.n_head
 

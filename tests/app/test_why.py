@@ -33,7 +33,8 @@ from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, unpacked
-from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier, weights
+from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier, ids_of, weights
+from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import reference
 
 LAYER, HEAD = copier()
@@ -42,7 +43,7 @@ COPYING = {"text": CATS, "layer": str(LAYER), "head": str(HEAD), "query": "8", "
 
 def scores(causal: bool = True) -> np.ndarray:
     """(n_layer, nh, T, T), by NumPy alone."""
-    ids = list(bundled_model().tokenizer.encode(CATS))
+    ids = list(ids_of(CATS))
     return np.array(reference(BUNDLED, ids, causal)["scores"])
 
 
@@ -74,10 +75,8 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     asked = [dict(parse_qsl(link.query_string)) for link in links]
     edits = [gpt2viz.parse_edits(one["edits"])[0] for one in asked if "edits" in one]
     assert before in [(edit.layer, edit.head) for edit in edits]
-    from transformers import GPT2LMHeadModel
-
-    theirs: Any = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").eval()
-    ids = torch.tensor([bundled_model().tokenizer.encode(CATS)])
+    theirs = transformers_model(BUNDLED)
+    ids = torch.tensor([ids_of(CATS)])
     for edit, left in zip(edits, weights, strict=True):
         assert edit.layer is not None
         assert edit.head is not None

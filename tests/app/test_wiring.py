@@ -147,8 +147,7 @@ def test_a_tokens_own_hyphen_is_no_minus() -> None:
 def test_where_there_is_nothing_to_wire(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any], wanted: str
 ) -> None:
-    folder = tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}"
-    write_checkpoint(folder, **sizes)
+    folder = write_checkpoint(tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}", **sizes)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
     assert wanted in page_text(at)

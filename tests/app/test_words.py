@@ -21,7 +21,7 @@ from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, button, canvas, chips, figure, notices, open_page, plain
 from tests.app.pages import said as of_message
-from tests.bundled import bundled_model
+from tests.bundled import bundled_model, ids_of
 from tests.pictures.samples import heatmaps
 
 #: What choosing a token does, by page and address; "" where it does nothing.
@@ -100,9 +100,7 @@ def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
         assert [(box.value, box.type) for box in boxes] == [
             (text, "text_area" if there else "text_input")
         ]
-    assert at.session_state["_shown"].runs["The run"].token_ids == tuple(
-        bundled_model().tokenizer.encode(text)
-    )
+    assert at.session_state["_shown"].runs["The run"].token_ids == tuple(ids_of(text))
 
 
 @each(("page", "name"), [("shapes", "filter"), ("models", "word"), ("predict", "explain")])

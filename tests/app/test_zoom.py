@@ -38,7 +38,7 @@ from tests.app.pages import (
     said,
     unpacked,
 )
-from tests.bundled import bundled_model
+from tests.bundled import ids_of
 from tests.checkpoints import write_checkpoint
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -51,9 +51,7 @@ TOLERANCE: Tolerance = {"rtol": 1e-3, "atol": 1e-5}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with positions for a long text; its app name is "long"."""
-    folder = tmp_path_factory.mktemp("models") / "long"
-    write_checkpoint(folder, n_positions=T, n_layer=2)
-    return folder
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "long", n_positions=T, n_layer=2)
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +258,7 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
 
 
 SENTENCE = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."
-N = len(bundled_model().tokenizer.encode(SENTENCE))
+N = len(ids_of(SENTENCE))
 #: The whole, the beginning, the end, at most eight tokens, one, and a part of masked cells alone.
 PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,{N}")
 

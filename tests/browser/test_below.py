@@ -13,6 +13,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 import gpt2viz
 from gpt2viz.app.frame.examples import EXAMPLES, find
+from tests.bundled import bundled_model
 from tests.soak.visitor import Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
@@ -193,7 +194,7 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(
 
 def test_what_the_frame_says_of_a_head_goes_with_it(tabs: Any) -> None:
     example = EXAMPLES[1]
-    seen = find(example, gpt2viz.trace(gpt2viz.load_model(), example.text))
+    seen = find(example, gpt2viz.trace(bundled_model(), example.text))
     assert seen
     layer, head, query = seen[:3]
     tab = tabs("head", {"text": example.text, "layer": layer, "head": head, "query": query})

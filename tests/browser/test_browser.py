@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.pages import SHADE
 from tests.browser.conftest import act, open_from_menu, settle
-from tests.bundled import HEADS, N_HEAD
+from tests.bundled import HEADS, N_HEAD, bundled_model
 
 Visit = Callable[..., Page]
 
@@ -54,7 +54,7 @@ def drawn(page: Page, key: str) -> list[dict[str, Any]]:
 
 
 def weights(text: str, layer: int, causal: bool = True) -> np.ndarray:
-    trace = gpt2viz.trace(gpt2viz.load_model(), text, causal=causal)
+    trace = gpt2viz.trace(bundled_model(), text, causal=causal)
     return trace.stage("weights", layer)[0]
 
 
@@ -83,7 +83,7 @@ def test_equal_tokens_and_all_dimensions_have_cells_of_their_own(walk: Visit) ->
     }
     q, shown = stages["q"], stages["weights"]
     assert q["columns"] == [str(n) for n in range(32)]
-    expected = gpt2viz.trace(gpt2viz.load_model(), text).stage("q", 2)[0, 1]
+    expected = gpt2viz.trace(bundled_model(), text).stage("q", 2)[0, 1]
     assert_allclose(q["z"], expected, atol=1e-5)
     assert_allclose(shown["z"], weights(text, layer=2)[1], atol=1e-5)
     tokens = ["0 the", "1 ·cat", "2 ·saw", "3 ·the", "4 ·cat"]
@@ -168,7 +168,7 @@ TEXT = "The animal didn't cross"
 
 def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
     page = walk("", text=TEXT, words="true")
-    trace = gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    trace = gpt2viz.trace(bundled_model(), TEXT)
     starts = gpt2viz.word_starts(trace.token_bytes)
     assert starts == (0, 1, 2, 4)
     for panel in drawn(page, "heads"):
@@ -193,7 +193,7 @@ def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert chips.nth(2).get_attribute("aria-checked") == "true"
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
-    model = gpt2viz.load_model()
+    model = bundled_model()
     trace = gpt2viz.trace(model, [special, *model.tokenizer.encode("A crane ate fish")])
     for panel in drawn(page, "heads"):
         layer, head = map(int, panel["name"].split("."))

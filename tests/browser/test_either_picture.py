@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import (
     Reader,
@@ -24,6 +23,7 @@ from tests.browser.test_browser import drawn, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
+from tests.bundled import ids_of
 from tests.numpy_gpt2 import Tolerance, reference
 
 TEXT, SECOND = "The cat sat on the mat and the cat sat", "A crane lifted the steel"
@@ -102,7 +102,7 @@ def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
 
 def ranked() -> Any:
     """The heads in the order of Find: by how they are like 1.2."""
-    run = reference(BUNDLED, ids(TEXT), causal=True)["weights"]
+    run = reference(BUNDLED, ids_of(TEXT), causal=True)["weights"]
     every = [(layer, head) for layer in range(4) for head in range(8)]
     chosen = run[1][2][1:].ravel()
 
@@ -113,15 +113,11 @@ def ranked() -> Any:
     return sorted(every, key=lambda at: -score(run[at[0]][at[1]]))
 
 
-def ids(text: str) -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(text)
-
-
 def expected(shown: str) -> Weights:
     """The weights that are shown, from a GPT-2 that shares no code with the app."""
     of, _, where = shown.partition(" ")
     layer, head = ranked()[int(where)] if of == "best" else map(int, where.split("."))
-    tokens = ids(SECOND) if of == "second" else ids(TEXT)
+    tokens = ids_of(SECOND) if of == "second" else ids_of(TEXT)
     found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
     return found
 

@@ -25,7 +25,7 @@ from gpt2viz.cli.tensor import choose
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
-from tests.bundled import N_HEAD, N_LAYER
+from tests.bundled import N_HEAD, N_LAYER, bundled_model
 from tests.notebook.test_show import CASES, in_float32
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def trace() -> gpt2viz.Trace:
-    return gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    return gpt2viz.trace(bundled_model(), TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
 ) -> None:
     for text, picture, width in READ:
         with subtests.test(f"{picture}, {width}, {text[:9]}"):
-            run = gpt2viz.trace(gpt2viz.load_model(), text)
+            run = gpt2viz.trace(bundled_model(), text)
             drawn = export.figure_bytes(
                 COLUMNS[picture](run), "svg", export.about(run, "weights", 1, 0), width=width
             ).decode()

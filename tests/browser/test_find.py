@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import gpt2viz
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
+from tests.bundled import bundled_model, ids_of
 
 #: Plotly has looked up what a click would be on.
 HOVERED = "document.querySelector('.st-key-wiring .js-plotly-plot')?._hoverdata?.length"
@@ -114,8 +114,8 @@ def test_who_sends_it_to_animal_is_two_clicks(walk: Visit) -> None:
     page.locator(".st-key-keys").get_by_text("·animal").click()
     settle(page)
     assert drawn(page, "maps")
-    ids = gpt2viz.load_model().tokenizer.encode(text)
-    tokens = [gpt2viz.load_model().tokenizer.decode([n]) for n in ids]
+    ids = ids_of(text)
+    tokens = [bundled_model().tokenizer.decode([n]) for n in ids]
     it, animal = tokens.index(" it"), tokens.index(" animal")
     expected = [weights(text, layer)[:, it, animal] for layer in range(4)]
     assert_allclose(drawn(page, "maps")[0]["z"], expected, atol=1e-6)

@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
+from tests.bundled import bundled_model, ids_of
 from tests.numpy_gpt2 import reference
 
 LONG = "The little dog ran to the big red house because it was so very cold"
@@ -51,7 +51,7 @@ def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subt
 
 def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
     page = walk("head", text=LONG, layer=1, head=4)
-    run = reference(BUNDLED, gpt2viz.load_model().tokenizer.encode(LONG), causal=True)
+    run = reference(BUNDLED, ids_of(LONG), causal=True)
     for n, (stage, chart) in enumerate(PAIRS.items()):
         query, key = 9 + n, 6 + n
         with subtests.test(stage):
@@ -100,7 +100,7 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
 
 def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
     page = walk("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
-    n_head = gpt2viz.load_model().config.n_head
+    n_head = bundled_model().config.n_head
     click_cell(
         page, "why_table", row=0, column=2 + n_head + 2
     )  # head 1.0, above the bias and the MLP

@@ -9,10 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
+from tests.bundled import ids_of
 from tests.numpy_gpt2 import reference
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -31,7 +31,7 @@ NUMBERS = """
 
 def oracle(text: str, layer: int) -> np.ndarray:
     """Attention weights (nh, T, T) of a GPT-2 that shares no code with the app."""
-    ids = gpt2viz.load_model().tokenizer.encode(text)
+    ids = ids_of(text)
     found: np.ndarray = reference(BUNDLED, ids, causal=True)["weights"][layer]
     return found
 
@@ -102,7 +102,7 @@ def test_closing_the_mask_moves_the_lines_that_it_changes(walk: Visit, motion: A
     page.locator(".st-key-causal label").click()
     page.wait_for_url(lambda url: "causal=true" in url or "causal" not in url)
     settle(page)
-    ids = gpt2viz.load_model().tokenizer.encode("Dog bites man")
+    ids = ids_of("Dog bites man")
     on, off = (reference(BUNDLED, ids, causal)["weights"][1][1] for causal in (True, False))
     drawn = {(int(one["query"]), int(one["key"])) for one in lines(page, "rest")}
     assert drawn == set(zip(*np.nonzero(on >= 0.01), strict=True))

@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 import gpt2viz
 from tests.browser.conftest import act, settle
+from tests.bundled import bundled_model
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAME = "gpt2viz_stories_Dog-bites-man_"
@@ -50,7 +51,7 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     name, path = saved(page, "CSV")
     assert name == f"{NAME}Attention-weights-L1H5_causal.csv"
     numbers = pd.read_csv(path)
-    weights = gpt2viz.trace(gpt2viz.load_model(), "Dog bites man").stage("weights", 1)[0, 5]
+    weights = gpt2viz.trace(bundled_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
 
 

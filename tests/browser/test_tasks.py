@@ -15,11 +15,10 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import act, settle, wait_until
 from tests.browser.test_browser import PLACE, Visit, drawn, picture
-from tests.bundled import N_LAYER, TWICE, C, copiers_of, opening
+from tests.bundled import N_LAYER, TWICE, C, bundled_model, copiers_of, ids_of, opening
 from tests.numpy_gpt2 import reference, softmax
 
 CRANE = "A crane ate fish"
@@ -75,10 +74,6 @@ def person(walk: Visit) -> Person:
     return Person(walk())
 
 
-def ids_of(text: str) -> list[int]:
-    return gpt2viz.load_model().tokenizer.encode(text)
-
-
 def weights(text: str, causal: bool = True) -> Any:
     """(n_layer, nh, T, T), by a GPT-2 that shares no code with the app."""
     return np.stack(reference(BUNDLED, ids_of(text), causal)["weights"])
@@ -87,7 +82,7 @@ def weights(text: str, causal: bool = True) -> Any:
 def most_probable(text: str, causal: bool = True) -> tuple[str, float]:
     """The next token as it is written on screen, and its percentage."""
     p = softmax(reference(BUNDLED, ids_of(text), causal)["logits"][-1])
-    written = gpt2viz.load_model().tokenizer.decode([int(p.argmax())]).replace(" ", "·")
+    written = bundled_model().tokenizer.decode([int(p.argmax())]).replace(" ", "·")
     return written, 100 * float(p.max())
 
 
@@ -100,7 +95,7 @@ def test_where_it_looks(person: Person) -> None:
     person.press("Examples")
     person.press("Pronoun")
     assert person.actions == 2
-    tokens = [gpt2viz.load_model().tokenizer.decode([n]) for n in ids_of(PRONOUN)]
+    tokens = [bundled_model().tokenizer.decode([n]) for n in ids_of(PRONOUN)]
     query, animal = tokens.index(" it"), tokens.index(" animal")
     it = weights(PRONOUN)[:, :, query]
     layer, head = np.unravel_index(it[:, :, animal].argmax(), it.shape[:2])

@@ -12,6 +12,7 @@ import gpt2viz
 from gpt2viz.analysis.text_pairs import telling_answers
 from tests.browser.conftest import act, settle
 from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, weights
+from tests.bundled import bundled_model
 
 AFTER = "The steel was lifted by a crane"
 
@@ -59,7 +60,7 @@ chart => [...chart.querySelector(".scatterlayer .trace").querySelectorAll(".poin
 
 def edited(text: str, layer: int, head: int) -> np.ndarray:
     edits = gpt2viz.parse_edits(text)
-    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", edits=edits)
+    trace = gpt2viz.trace(bundled_model(), "A crane ate fish", edits=edits)
     return trace.stage("weights", layer)[0, head]
 
 
@@ -123,7 +124,7 @@ def patch_of_a_sweep(page: Page) -> None:
     The second sentence is the page's own, and the first one is put into it.
     """
     act(page, page.get_by_role("radio", name="Depends on").click)
-    model, text = gpt2viz.load_model(), "A crane ate fish"
+    model, text = bundled_model(), "A crane ate fish"
     other = page.get_by_role("textbox", name="Second sentence").input_value()
     click_cell(page, "depends_streams", 2, 2)
     assert "patch=patch%3Aresidual_in%3A2%3A2" in page.url

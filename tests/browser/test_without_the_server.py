@@ -11,14 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import Reader, Visitor, act, settle
 from tests.browser.test_browser import PLACE, drawn, picture
 from tests.browser.test_lines import lines
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag
-from tests.bundled import N_HEAD
+from tests.bundled import N_HEAD, ids_of
 from tests.numpy_gpt2 import reference
 
 TEXT = "The cat sat on the mat and the cat sat"
@@ -53,7 +52,7 @@ def reader(walk: Callable[..., Page], staying: list[Visitor]) -> FirstScreen:
 
 @pytest.fixture(scope="module")
 def expected() -> Any:
-    ids = gpt2viz.load_model().tokenizer.encode(TEXT)
+    ids = ids_of(TEXT)
     return reference(BUNDLED, ids, causal=True)["weights"]
 
 
@@ -189,7 +188,7 @@ def test_the_next_sentence_is_read_with_the_head_that_was_chosen(reader: FirstSc
     page.keyboard.press("Enter")
     page.wait_for_url("**text=A+crane*")
     settle(page)
-    ids = gpt2viz.load_model().tokenizer.encode("A crane ate fish")
+    ids = ids_of("A crane ate fish")
     weights = reference(BUNDLED, ids, causal=True)["weights"][1][3]
     assert_allclose(large(reader), weights, rtol=2e-3, atol=2e-3)
 

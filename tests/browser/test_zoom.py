@@ -15,7 +15,7 @@ from gpt2viz.run.stages import HEAD_STAGES
 from tests.app.pages import SHADE
 from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import PLACE, click_cell, drawn, picture
-from tests.bundled import N_HEAD
+from tests.bundled import N_HEAD, bundled_model
 
 
 def drag(
@@ -51,7 +51,7 @@ def shake(page: Page, key: str, place: tuple[int, int]) -> None:
 
 def test_a_part_of_a_short_text_says_what_it_is_and_leads_back(walk: Callable[..., Page]) -> None:
     page = walk("", text=SHORT, layer=1, head=4)
-    expected = gpt2viz.trace(gpt2viz.load_model(), SHORT).stage("weights", 1)[0]
+    expected = gpt2viz.trace(bundled_model(), SHORT).stage("weights", 1)[0]
     shake(page, "head_large", (6, 4))
     assert "zoom" not in page.url
     assert "query=6" in page.url
@@ -83,7 +83,7 @@ def test_a_part_of_two_runs_is_the_same_part(walk: Callable[..., Page]) -> None:
         shown = drawn(page, key)
         assert {np.shape(one["z"]) for one in shown} == {(3, 3)}
         assert {one["part"][0] for one in shown} == {"queries 6 to 8, keys 4 to 6"}
-    model, part = gpt2viz.load_model(), (slice(6, 9), slice(4, 7))
+    model, part = bundled_model(), (slice(6, 9), slice(4, 7))
     on, off = (
         gpt2viz.trace(model, SHORT, causal=causal).stage("weights", 1, 4)[part]
         for causal in (True, False)
@@ -103,7 +103,7 @@ SHOWN: dict[str, Any] = {"text": SHORT, "layer": 1, "head": 4}
 
 def whole() -> dict[str, list[np.ndarray]]:
     """What each container shows of all of the text, by an address and the container's key."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     on = gpt2viz.trace(model, SHORT)
     weights, second = (on.stage("weights", layer, 4) for layer in (1, 2))
     return {

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.labels import label
-from tests.bundled import N_HEAD, N_LAYER
+from tests.bundled import N_HEAD, N_LAYER, bundled_model
 from tests.cli.conftest import Run
 
 CAT = "The cat sat on the mat and the cat sat"
@@ -29,7 +29,7 @@ def probabilities(trace: gpt2viz.Trace) -> np.ndarray:
 
 
 def test_surprise(run: Run) -> None:
-    trace = gpt2viz.trace(gpt2viz.load_model(), CAT)
+    trace = gpt2viz.trace(bundled_model(), CAT)
     p, ids = probabilities(trace), trace.token_ids
     bits = [-np.log2(p[t - 1, ids[t]]) for t in range(1, len(ids))]
     found = document(run, "surprise", CAT)
@@ -44,7 +44,7 @@ def test_surprise(run: Run) -> None:
 
 
 def test_lens(run: Run) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     trace = gpt2viz.trace(model, CAT)
     p = probabilities(trace)[1]
     found = document(run, "lens", CAT, "--position", "1")
@@ -62,7 +62,7 @@ def test_lens(run: Run) -> None:
 
 
 def test_contributions(run: Run) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     trace = gpt2viz.trace(model, CAT)
     on, down = (model.tokenizer.encode(word)[0] for word in (" on", " down"))
     found = document(run, "contributions", CAT, "--token", " on", "--versus", " down")
@@ -80,7 +80,7 @@ def test_contributions(run: Run) -> None:
 
 
 def test_generate(run: Run) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     ids = model.tokenizer.encode("A crane ate")
     for _ in range(4):  # greedy: the most probable token, again and again
         ids.append(int(gpt2viz.trace(model, ids).logits[0, -1].argmax()))

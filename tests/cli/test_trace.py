@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.export import can_draw
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.bundled import N_HEAD, PARAMETERS
+from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
 from tests.cli.conftest import Run
 from tests.numpy_gpt2 import reference
 from tests.processes import full_disk
@@ -25,7 +25,7 @@ TEXT = "A crane ate fish"
 
 @pytest.fixture(scope="module")
 def ids() -> list[int]:
-    return list(gpt2viz.load_model().tokenizer.encode(TEXT))
+    return list(ids_of(TEXT))
 
 
 def weights(ids: list[int], causal: bool = True) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_a_piece_of_another_text(run: Run) -> None:
     other = "A dog ate fish"
     patch = ("--edits", "patch:residual_in:2:1", "--patch-from", other)
     found = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
-    ids = gpt2viz.load_model().tokenizer.encode(other)
+    ids = ids_of(other)
     assert_allclose(found["values"][1], weights(ids)[2, 0][1], atol=1e-5)
     assert found["patch_from"] == other
 
@@ -83,7 +83,7 @@ def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     mean = ("--edits", "mean:0.1", "--mean-over", str(tmp_path / "texts.txt"))
     found = json.loads(run("trace", TEXT, *mean, "-H", "1", "-s", "head_output", "--json").stdout)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     runs = [gpt2viz.trace(model, text).stage("head_output", 0, 1)[:4] for text in texts]
     assert_allclose(found["values"], np.mean(runs, axis=0), atol=1e-5)
     assert found["mean_over"].startswith("2 texts, sha256 ")
@@ -91,7 +91,7 @@ def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
 
 def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
     found = json.loads(run("trace", TEXT, "-l", "1", "--endoftext", "--json").stdout)
-    end = gpt2viz.load_model().tokenizer.end_of_text
+    end = bundled_model().tokenizer.end_of_text
     assert end is not None
     assert found["token_ids"] == [end, *ids]
     assert_allclose(found["values"], weights([end, *ids])[1, 0], atol=1e-5)
@@ -105,7 +105,7 @@ def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: 
     assert said in plain.stderr
     assert len(json.loads(plain.stdout)["token_ids"]) > 2 * len(ids) + 1
     read = run("trace", typed, "--json", "--special")
-    end = gpt2viz.load_model().tokenizer.end_of_text
+    end = bundled_model().tokenizer.end_of_text
     assert read.stderr == run("trace", TEXT, "--json").stderr == "Running stories …\n"
     assert end is not None
     found = json.loads(read.stdout)
@@ -138,7 +138,7 @@ def test_a_stage_by_the_name_that_transformer_lens_has(run: Run) -> None:
 
 
 def test_a_stage_without_heads_or_layers(run: Run) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     stream = json.loads(run("trace", TEXT, "-s", "residual_out", "-l", "3", "--json").stdout)
     with_hand = model.network.ln_f.weight.numpy(), model.network.ln_f.bias.numpy()
     x = np.array(stream["values"])

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.export import can_draw
-from tests.bundled import CATS, copier
+from tests.bundled import CATS, bundled_model, copier
 from tests.cli.conftest import Run
 
 LAYER, HEAD = copier()
@@ -20,7 +20,7 @@ LAYER, HEAD = copier()
 
 def test_it_says_what_the_pairs_are(run: Run) -> None:
     said = run("why", CATS, "-l", str(LAYER), "-H", str(HEAD), "--query", "8").stdout.splitlines()
-    model = gpt2viz.load_model()
+    model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), LAYER, HEAD, 8)
     case = gpt2viz.reason(row, 2)  # the key with most weight
     n = len(case.words())
@@ -37,7 +37,7 @@ def test_its_json_has_the_whole_table(run: Run) -> None:
     where = ("-l", str(LAYER), "-H", str(HEAD), "--query", "9", "--key", "3", "--edits", "off:0.1")
     common = ("why", CATS, "--no-causal", *where, "--json", "-q")
     apart, raw = (json.loads(run(*common, *more).stdout) for more in ((), ("--raw",)))
-    model = gpt2viz.load_model()
+    model = bundled_model()
     edits = gpt2viz.parse_edits("off:0.1")
     trace = gpt2viz.trace(model, CATS, causal=False, edits=edits)
     row = gpt2viz.explain_row(model, trace, LAYER, HEAD, 9)
@@ -56,7 +56,7 @@ def test_its_json_has_the_whole_table(run: Run) -> None:
 def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     files = ("w.csv", "w.parquet", "w.html")
     run("why", CATS, "-l", "2", "--raw", *(part for name in files for part in ("-o", name)))
-    model = gpt2viz.load_model()
+    model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), 2, 0, 9)
     table = row.table(int(row.keys[row.weights.argmax()]))
     for found in (pd.read_csv("w.csv"), pd.read_parquet("w.parquet")):

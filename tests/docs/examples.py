@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-import gpt2viz
 from gpt2viz.app.frame.examples import EXAMPLES, Example
-from tests.bundled import place, weights
+from tests.bundled import bundled_model, place, weights
 
 
 class Candidate(NamedTuple):
@@ -137,7 +136,7 @@ def measured(habit: str, shown: np.ndarray, tokens: list[str], asked: int, seen:
 
 def row_of(habit: str, one: Candidate) -> tuple[tuple[int, int], Row]:
     """The head that has most of the habit on a sentence, and its row of the word that asks."""
-    tokenizer = gpt2viz.load_model().tokenizer
+    tokenizer = bundled_model().tokenizer
     tokens = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(one.text)]
     query, key = (
         max((n for n, token in enumerate(tokens) if word and token.strip() == word), default=None)

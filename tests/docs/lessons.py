@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 from markdown_it import MarkdownIt
 
-import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, sizes
-from tests.bundled import CATS, CRANE, back, copier
+from tests.bundled import CATS, CRANE, back, bundled_model, copier, ids_of
 from tests.numpy_gpt2 import reference, softmax
 
 LESSONS = Path(__file__).parents[2] / "docs" / "lessons"
@@ -44,7 +43,7 @@ blockquote { margin: .4em 0; padding-left: .8em; border-left: 3px solid; }
 """
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
@@ -60,26 +59,26 @@ def model(text: str, off: tuple[int, int] | None = None) -> Mapping[str, np.ndar
         silent = np.arange(len(heads)) == off[1] if off and off[0] == layer else np.zeros(1, bool)
         return np.where(silent[:, None, None], 0, heads)
 
-    ids = gpt2viz.load_model().tokenizer.encode(text)
+    ids = ids_of(text)
     return reference(BUNDLED, ids, causal=True, heads_become=become)
 
 
 def guesses() -> dict[str, str]:
     """What the model expects after the sentence, after its beginning, and without a head."""
-    name = gpt2viz.load_model().tokenizer.decode
+    name = bundled_model().tokenizer.decode
     long, short, off = model(CATS), model(SHORT), model(CATS, back())
     chances, few, left = (run["next_token_probabilities"] for run in (long, short, off))
     best, second = (int(n) for n in (-chances).argsort()[:2])
     layer, head = copier()
     return {
         "best": name([best]).strip(),
-        "best_chance": _percent(chances[best]),
+        "best_chance": percent(chances[best]),
         "second": name([second]).strip(),
-        "second_chance": _percent(chances[second]),
+        "second_chance": percent(chances[second]),
         "short_best": name([int(few.argmax())]).strip(),
-        "short_chance": _percent(few.max()),
-        "without": _percent(left[best]),
-        "copied": _percent(long["weights"][layer][head, 9, 3]),
+        "short_chance": percent(few.max()),
+        "without": percent(left[best]),
+        "copied": percent(long["weights"][layer][head, 9, 3]),
     }
 
 
@@ -119,7 +118,7 @@ def by_hand() -> dict[str, str]:
 
 def counts() -> dict[str, str]:
     """What is counted: tokens, cells of the mask, numbers of a table."""
-    ids, small = gpt2viz.load_model().tokenizer.encode(CATS), sizes.RELEASED[0]
+    ids, small = ids_of(CATS), sizes.RELEASED[0]
     seen = [np.tri(n, dtype=bool) for n in (len(CRANE.split()), len(ids))]
     first, last = (n for n, id in enumerate(ids) if id == ids[-1])
     words, vocabulary = CRANE.split(), small.config.vocab_size

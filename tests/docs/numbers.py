@@ -23,7 +23,7 @@ from click.testing import CliRunner
 import gpt2viz
 from gpt2viz.cli import main as gpt2viz_command
 from gpt2viz.export import can_draw
-from tests.bundled import CATS, CRANE, back, copiers, itself, rests, weights
+from tests.bundled import CATS, CRANE, back, bundled_model, copiers, itself, rests, weights
 from tests.docs import lessons
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def heads() -> dict[str, Head]:
 
 def _reads_itself(layer: int, head: int) -> Head:
     """The head by which a copier's query knows its own token; else the one that most reads it."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), layer, head, query=9)
     found = re.fullmatch(r"head (\d+)\.(\d+)", gpt2viz.reason(row, key=3).pairs[0].query_part)
     return (int(found[1]), int(found[2])) if found else itself()
@@ -142,20 +142,16 @@ def command(line: str) -> None:
 
 def chance(text: str, word: str, edits: str = "", causal: bool = True) -> float:
     """The probability that a word comes next."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run = gpt2viz.trace(model, text, causal=causal, edits=gpt2viz.parse_edits(edits))
     return float(run.next_token_probabilities[0, model.tokenizer.encode(f" {word}")[0]])
 
 
 def likeliest(text: str, causal: bool = True) -> str:
     """The word that most probably comes next."""
-    model = gpt2viz.load_model()
+    model = bundled_model()
     run = gpt2viz.trace(model, text, causal=causal)
     return model.tokenizer.decode([int(run.next_token_probabilities[0].argmax())]).strip()
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def taught() -> dict[str, tuple[str, ...]]:
@@ -177,7 +173,7 @@ def taught() -> dict[str, tuple[str, ...]]:
     }
     return {
         pattern.replace(" ", r"\s+"): tuple(
-            one if isinstance(one, str) else _percent(one) for one in values
+            one if isinstance(one, str) else lessons.percent(one) for one in values
         )
         for pattern, values in both.items()
     }

@@ -18,7 +18,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
 from gpt2viz.training.recipe import Recipe
 from tests.app.pages import open_page
-from tests.bundled import CATS, copiers, weights
+from tests.bundled import CATS, bundled_model, copiers, weights
 from tests.docs import lessons, numbers, single_pictures
 from tests.docs.gallery import entries, first_screens
 from tests.docs.reading_level import grade, sentences, syllables
@@ -121,7 +121,7 @@ def test_what_the_lesson_and_the_guide_claim() -> None:
     assert on > down
     assert numbers.chance(CATS, "down", off) > numbers.chance(CATS, "on", off)
     assert numbers.chance(CATS, "on", one_off) > numbers.chance(CATS, "down", one_off)
-    model = gpt2viz.load_model()
+    model = bundled_model()
     without = gpt2viz.trace(model, CATS, edits=gpt2viz.parse_edits(off))
     assert without.stage("weights", layer, head)[9, 3] < 0.2 < shown[layer, head, 9, 3]
     assert (np.diagonal(shown[early, one_back], -1) > 0.9).all()

@@ -225,8 +225,7 @@ def read_steps(path: Path) -> None:
 
 def all_of(folder: Path) -> Iterator[tuple[str, Content, Read]]:
     """Every bad file, with what reads it."""
-    write_checkpoint(folder / "tiny")
-    model = gpt2viz.load_model(folder / "tiny")
+    model = gpt2viz.load_model(write_checkpoint(folder / "tiny"))
     whole = save_trace(gpt2viz.trace(model, [1, 2]), folder / "whole.npz").read_bytes()
     for name, bad in traces(whole):
         yield name, bad, gpt2viz.load_trace

@@ -369,8 +369,7 @@ def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> 
 
 
 def test_the_model_is_in_eval_mode_and_frozen(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    model = gpt2viz.load_model(tmp_path)
+    model = gpt2viz.load_model(write_checkpoint(tmp_path))
     assert not model.network.training
     assert not any(weight.requires_grad for weight in model.network.parameters())
     assert model.network.lm_head.weight is model.network.wte.weight

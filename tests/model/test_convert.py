@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from safetensors.torch import load_file
 from torch import nn
 
 import gpt2viz
@@ -170,8 +171,9 @@ def test_files_that_are_neither(tmp_path: Path) -> None:
 
 
 def test_other_layouts_and_files_are_refused(tmp_path: Path) -> None:
-    theirs = write_checkpoint(tmp_path / "theirs")
-    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    write_checkpoint(tmp_path / "theirs")
+    theirs = load_file(tmp_path / "theirs" / "model.safetensors")
+    torch.save(theirs, tmp_path / "pytorch_model.bin")
     with pytest.raises(gpt2viz.CheckpointError, match=r"only the layout of nn\.Linear"):
         convert(tmp_path / "pytorch_model.bin", tmp_path / "out", n_head=4)
     (tmp_path / "cut.pt").write_bytes((tmp_path / "pytorch_model.bin").read_bytes()[:500])
@@ -225,6 +227,7 @@ def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> N
     equals(tmp_path / "out", network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
 def test_a_file_with_damaged_bytes_is_refused_in_one_sentence(tmp_path: Path, zipped: bool) -> None:
     network = layouts.random_weights(layouts.Today(nano=False))

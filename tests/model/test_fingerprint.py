@@ -89,8 +89,7 @@ def test_weights_that_were_written_over(
     before = gpt2viz.trace(x, IDS)
     folder = tmp_path / "x" / "ckpt"
     (folder / "model.safetensors").unlink()
-    write_checkpoint(folder, seed=2)
-    later = gpt2viz.load_model(folder)
+    later = gpt2viz.load_model(write_checkpoint(folder, seed=2))
     before.check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
         before.check_made_by(later)

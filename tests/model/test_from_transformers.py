@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 from torch import nn
-from transformers import (
-    GPT2DoubleHeadsModel,
-    GPT2ForSequenceClassification,
-    GPT2ForTokenClassification,
-    GPT2LMHeadModel,
-    GPT2Model,
-    PreTrainedTokenizerFast,
-)
 
 import gpt2viz
 from gpt2viz.errors import CheckpointError
-from tests.checkpoints import TEXT, write_checkpoint, write_tokenizer
+from tests.bundled import bundled_model
+from tests.checkpoints import TEXT, transformers_model, write_checkpoint, write_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
 
 
 def held(folder: Path, **changes: Any) -> tuple[GPT2LMHeadModel, PreTrainedTokenizerFast]:
     """A model with its tokenizer, both transformers' own, as a notebook holds them."""
-    model = write_checkpoint(folder, **changes)
+    from transformers import PreTrainedTokenizerFast
+
+    write_checkpoint(folder, **changes)
     cut = write_tokenizer(folder)
     cut.save(str(folder / "tokenizer.json"))
-    return model, PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    theirs = transformers_model(folder)
+    return theirs, PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -47,10 +46,15 @@ def test_it_computes_what_transformers_does(tmp_path: Path, tied: bool) -> None:
 
 
 def test_a_head_of_another_task_is_set_aside_and_named(tmp_path: Path) -> None:
+    import transformers
+
     config, cut = (one if n else one.config for n, one in enumerate(held(tmp_path)))
     ids = torch.tensor([cut("A crane ate fish")["input_ids"]])
-    kinds = (GPT2ForSequenceClassification, GPT2ForTokenClassification, GPT2DoubleHeadsModel)
-    for kind, aside in zip(kinds, ("score.", "classifier.", "multiple_choice_head."), strict=True):
+    for kind, aside in (
+        (transformers.GPT2ForSequenceClassification, "score."),
+        (transformers.GPT2ForTokenClassification, "classifier."),
+        (transformers.GPT2DoubleHeadsModel, "multiple_choice_head."),
+    ):
         theirs = kind(config).eval()
         ours = gpt2viz.from_transformers(theirs, cut)
         assert ours.set_aside
@@ -93,7 +97,7 @@ def spoiled(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
     ("made", "message"),
     [
         (lambda _: object(), "object is no model of transformers"),
-        (lambda m: GPT2Model(m.config), "GPT2Model isn't a GPT2LMHeadModel .*lm_head.weight is"),
+        (lambda m: m.transformer, "GPT2Model isn't a GPT2LMHeadModel .*lm_head.weight is"),
         (Adapted, "merge its adapters first"),
         (lambda m: m.half(), r"of float16, not .* of float32; call \.float\(\)"),
         (spoiled, r"h\.0\.mlp\.c_fc\.weight holds nan at \[1, 2\]"),
@@ -108,11 +112,11 @@ def test_what_cannot_be_used(tmp_path: Path, made: Any, message: str) -> None:
 
 def test_what_is_no_tokenizer(tmp_path: Path) -> None:
     theirs, cut = held(tmp_path)
-    own = cut.backend_tokenizer
-    for given in (None, "gpt2", own, 5, PreTrainedTokenizerFast, gpt2viz.load_model().tokenizer):
+    own, kind = cut.backend_tokenizer, type(cut)
+    for given in (None, "gpt2", own, 5, kind, bundled_model().tokenizer):
         with pytest.raises(CheckpointError, match="must be one of transformers: pass"):
             gpt2viz.from_transformers(theirs, given)
-    made = gpt2viz.from_transformers(theirs, PreTrainedTokenizerFast(tokenizer_object=own))
+    made = gpt2viz.from_transformers(theirs, kind(tokenizer_object=own))
     assert made.tokenizer.encode(TEXT) == cut(TEXT)["input_ids"]
 
 

@@ -20,7 +20,7 @@ from gpt2viz import settings
 from gpt2viz.errors import HubError
 from gpt2viz.model import hub
 from gpt2viz.model.memory import spell
-from tests.checkpoints import edit_json, write_checkpoint
+from tests.checkpoints import edit_json, transformers_model, write_checkpoint
 from tests.cli.conftest import Run, run
 from tests.hub_server import Hub, point_the_client_at, serving
 
@@ -97,7 +97,7 @@ def test_a_model_that_moved_is_found(server: Hub) -> None:
 
 
 def test_shards(server: Hub, tmp_path: Path) -> None:
-    theirs = write_checkpoint(tmp_path / "tiny")
+    theirs = transformers_model(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path / "tiny", max_shard_size="40KB")
     folder = get()
@@ -205,6 +205,7 @@ def test_without_network_one_line_names_what_is_in_the_cache(
     refused(r"^No connection to http://127\.0\.0\.1:9\. In the cache: someone/tiny\.$")
 
 
+@pytest.mark.slow
 def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
     code = (
         "from gpt2viz.model import hub; print(hub.fetch(hub.look_up('someone/tiny')));"

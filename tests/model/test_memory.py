@@ -145,12 +145,12 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         gpt2viz.load_model(folder)
 
 
+@pytest.mark.slow
 def test_many_layers_load_in_proportion(tmp_path: Path) -> None:
     """In calls, not seconds: four times the layers, and not sixteen times the work."""
 
     def calls(n_layer: int) -> int:
-        folder = tmp_path / str(n_layer)
-        write_checkpoint(folder, n_layer=n_layer, n_embd=4, n_head=1)
+        folder = write_checkpoint(tmp_path / str(n_layer), n_layer=n_layer, n_embd=4, n_head=1)
         profile = cProfile.Profile()
         profile.runcall(gpt2viz.load_model, folder)
         return sum(entry.callcount for entry in profile.getstats())

@@ -24,7 +24,8 @@ from gpt2viz.model.convert import convert
 from gpt2viz.model.meta_pickle import tokens_of
 from gpt2viz.model.tokenizer import TokenList, load_tokenizer
 from tests import layouts
-from tests.checkpoints import write_checkpoint
+from tests.bundled import bundled_model
+from tests.checkpoints import transformers_model, write_checkpoint
 from tests.numpy_gpt2 import PER_LAYER, reference
 
 VERSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
@@ -61,9 +62,7 @@ def test_nanogpts_shakespeare_by_characters(
     ids = [CHARACTERS.index(c) for c in "First\nCitizen"]
     assert list(trace.token_ids) == ids
     assert trace.tokens == tuple("First\nCitizen")
-    from transformers import GPT2LMHeadModel
-
-    theirs: Any = GPT2LMHeadModel.from_pretrained(tmp_path / "out", attn_implementation="eager")
+    theirs = transformers_model(tmp_path / "out")
     with torch.no_grad():
         assert_allclose(trace.logits, network(torch.tensor([ids])), rtol=1e-5, atol=1e-5)
         out = theirs(torch.tensor([ids]), output_attentions=True)
@@ -148,7 +147,7 @@ def test_each_word_of_a_list_of_words_is_one(tmp_path: Path) -> None:
     assert gpt2viz.word_starts(trace.token_bytes, trace.apart) == (0, 1, 2, 3)
     assert model.tokenizer.cuts_like(load_tokenizer(tmp_path))
     assert not model.tokenizer.cuts_like(TokenList(SUMS[:-1]))
-    assert not model.tokenizer.cuts_like(gpt2viz.load_model().tokenizer)
+    assert not model.tokenizer.cuts_like(bundled_model().tokenizer)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, ByteLevelBPETokenizer
 from tokenizers import Tokenizer as HuggingFace
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from gpt2viz.anatomy.merges import follow
 from gpt2viz.errors import CheckpointError, TextError
@@ -68,10 +67,17 @@ def test_a_million_spaces_are_a_text(
     assert ours.encode(text) == theirs.encode(text).ids
 
 
+def byte_letters() -> dict[int, str]:
+    """The letter of each byte, by transformers."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+    return dict(bytes_to_unicode())
+
+
 @pytest.mark.slow
 def test_every_character_is_cut_off_where_hugging_face_cuts(tmp_path: Path) -> None:
     """Merges of a letter, digit, sign or space with any byte show where a text was cut."""
-    letters = bytes_to_unicode()
+    letters = byte_letters()
     pairs = [(letters[first], letters[byte]) for first in b"a1! " for byte in range(256)]
     tokens = [*letters.values(), *(left + right for left, right in pairs)]
     vocab = {token: i for i, token in enumerate(tokens)}
@@ -285,7 +291,7 @@ def test_no_tokenizer_files(tmp_path: Path) -> None:
 
 
 def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, object]) -> None:
-    letters = {letter: n for n, letter in enumerate(bytes_to_unicode().values())}
+    letters = {letter: n for n, letter in enumerate(byte_letters().values())}
     merges = [("a", "b"), ("c", "d")]
     vocab = letters | {"ab": 256, "cd": 257}
     ours = Tokenizer(vocab, merges)
@@ -301,9 +307,7 @@ def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, objec
 def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
     """A vocabulary of all single bytes and of what the merges make."""
     made = [left + right for left, right in merges]
-    return {
-        token: n for n, token in enumerate(dict.fromkeys([*bytes_to_unicode().values(), *made]))
-    }
+    return {token: n for n, token in enumerate(dict.fromkeys([*byte_letters().values(), *made]))}
 
 
 @st.composite
@@ -317,6 +321,7 @@ def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
     return draw(st.permutations(merges) | st.just(merges))
 
 
+@pytest.mark.slow
 @given(merges=merge_lists(), texts=st.lists(st.text("abc", max_size=30), min_size=1, max_size=5))
 @example(merges=[("b", "c"), ("a", "b"), ("ab", "c")], texts=["abc", "aabc"])
 @example(merges=[("a", "b"), ("b", "c"), ("a", "bc"), ("ab", "c")], texts=["abc", "cabcab"])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 import gpt2viz
 from gpt2viz.errors import CheckpointError, TextError
@@ -29,6 +28,12 @@ TEXTS = [
 ]
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 PLAIN, FAST = {"tokenizer_class": "GPT2Tokenizer"}, {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+def their_tokenizer(folder: Path, **settings: Any) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder, **settings)
 
 
 def token(content: str, **flags: bool) -> Values:
@@ -155,8 +160,8 @@ def test_ids_are_those_of_transformers(tmp_path: Path) -> None:
     """Both ways: special tokens as tokens, and as text like any other."""
     wrong = []
     for made in folders(tmp_path):
-        ours, theirs = load_tokenizer(made), AutoTokenizer.from_pretrained(made)
-        as_text = AutoTokenizer.from_pretrained(made, split_special_tokens=True)
+        ours, theirs = load_tokenizer(made), their_tokenizer(made)
+        as_text = their_tokenizer(made, split_special_tokens=True)
         for text in TEXTS:
             pairs = (
                 (ours.encode(text, special=True), theirs(text)["input_ids"]),
@@ -208,7 +213,7 @@ def test_tokens_that_only_a_file_numbers_refuse_the_texts_that_have_them(tmp_pat
         ("[PAD]", folder(tmp_path, "named", PLAIN | {"pad_token": "[PAD]"}), "a[PAD]"),
     ):
         ours = load_tokenizer(made)
-        assert ours.encode("A crane") == AutoTokenizer.from_pretrained(made)("A crane")["input_ids"]
+        assert ours.encode("A crane") == their_tokenizer(made)("A crane")["input_ids"]
         with pytest.raises(
             TextError, match=f"'{name[:-1]}.' (has the id|is named in)".replace("[", r"\[")
         ):
@@ -224,7 +229,7 @@ def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
         add(values, token("<zZ>"))
 
     made = folder(tmp_path, "lacking", FAST, drop)
-    ours, theirs = load_tokenizer(made), AutoTokenizer.from_pretrained(made)
+    ours, theirs = load_tokenizer(made), their_tokenizer(made)
     for text in (*TEXTS[:5], "a<zZ>b"):
         assert ours.encode(text, special=True) == theirs(text)["input_ids"]
     with pytest.raises(TextError, match=r"4 of the 256 bytes .* needs them for '~', '\\n', 'z'\."):

@@ -15,6 +15,7 @@ from IPython.core.formatters import DisplayFormatter
 import gpt2viz
 from gpt2viz.notebook import view as module
 from gpt2viz.run.session import open_session
+from tests.bundled import bundled_model
 
 
 class Channel(comm.DummyComm):
@@ -106,7 +107,7 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
 
 
 def test_a_session_has_what_was_clicked(tmp_path: Path) -> None:
-    view = gpt2viz.show(gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish"))
+    view = gpt2viz.show(gpt2viz.trace(bundled_model(), "A crane ate fish"))
     view.clicks.clicked = (2, 3, 1, 0)
     chosen = open_session(view.save(tmp_path / "x.json")).parameters
     assert [chosen[name] for name in ("layer", "head", "query")] == ["2", "3", "1"]

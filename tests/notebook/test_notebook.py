@@ -15,7 +15,7 @@ from PIL import Image
 import gpt2viz
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.offline import CONFIG, _Offline
-from tests.bundled import HEADS, N_HEAD, N_LAYER
+from tests.bundled import HEADS, N_HEAD, N_LAYER, bundled_model
 from tests.checkpoints import write_checkpoint
 
 FETCHES = re.compile(r"""<(script|link|img|iframe)[^>]*(src|href)\s*=\s*["']?(https?:)?//""")
@@ -23,7 +23,7 @@ FETCHES = re.compile(r"""<(script|link|img|iframe)[^>]*(src|href)\s*=\s*["']?(ht
 
 @pytest.fixture(scope="module")
 def trace() -> gpt2viz.Trace:
-    return gpt2viz.trace(gpt2viz.load_model(), "<img src=x onerror=alert(1)> & the cat")
+    return gpt2viz.trace(bundled_model(), "<img src=x onerror=alert(1)> & the cat")
 
 
 class Parts(HTMLParser):
@@ -112,7 +112,7 @@ def test_all_heads_of_a_layer(trace: gpt2viz.Trace) -> None:
 
 
 def test_a_reason_shows_itself(trace: gpt2viz.Trace) -> None:
-    model = gpt2viz.load_model()
+    model = bundled_model()
     row = gpt2viz.explain_row(model, trace, 2, 1, 5)
     case = gpt2viz.reason(row, 3)
     html = case._repr_mimebundle_(include=None, exclude=None)["text/html"]

@@ -20,6 +20,7 @@ import gpt2viz
 from gpt2viz.labels import label
 from gpt2viz.notebook import show as module
 from gpt2viz.notebook.stored import pooled, stored
+from tests.bundled import bundled_model
 
 HOSTILE = "</script><img src=x onerror=window.hacked=1>"
 rng = np.random.default_rng(0)
@@ -355,7 +356,7 @@ def test_scores_are_no_weights() -> None:
 
 
 def test_a_traces_tokens_and_weights() -> None:
-    trace = gpt2viz.trace(gpt2viz.load_model(), f"The cat {HOSTILE}")
+    trace = gpt2viz.trace(bundled_model(), f"The cat {HOSTILE}")
     view = gpt2viz.show(trace)
     n_layer = trace.config.n_layer
     np.testing.assert_array_equal(
@@ -477,7 +478,7 @@ def test_a_hostile_token_stays_a_token(tmp_path: Path) -> None:
 def test_a_session_is_of_a_run(tmp_path: Path) -> None:
     with pytest.raises(gpt2viz.ExportError, match=r"as numbers: save it as \.html"):
         gpt2viz.show(np.eye(3)).save(tmp_path / "x.json")
-    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
+    trace = gpt2viz.trace(bundled_model(), "A crane ate fish")
     n_layer, n_head = trace.config.n_layer, trace.config.n_head
     view = gpt2viz.show(trace)
     path = view.save(tmp_path / "x.json")

@@ -23,6 +23,7 @@ from gpt2viz.errors import PluginError, SurveyError
 from gpt2viz.heads import SCORES, Score, head_scores, register_score
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.engines import score as score_shard
+from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
 from tests.package.with_plugins import TEXT
 
@@ -48,7 +49,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def run() -> gpt2viz.Trace:
-    return gpt2viz.trace(gpt2viz.load_model(), TEXT)
+    return gpt2viz.trace(bundled_model(), TEXT)
 
 
 def surest(rows: np.ndarray) -> float:
@@ -203,7 +204,7 @@ def test_a_program_registers_its_own(own: Score, run: gpt2viz.Trace) -> None:
 def test_a_worker_without_the_score_refuses_the_shard() -> None:
     """Else the numbers of one score would stand under the name of the next."""
     shard = Shard(0, 0, (TEXT,))
-    model = gpt2viz.load_model()
+    model = bundled_model()
     with pytest.raises(SurveyError, match="A worker doesn't know the score 'mine'"):
         score_shard(model, shard, 8, names=("entropy", "mine"))
     some = score_shard(model, Shard(0, 0, (f"{TEXT} {TEXT}",)), 8, names=("entropy", "same token"))

@@ -20,7 +20,6 @@ from gpt2viz.analysis.attribution import rollout
 from gpt2viz.errors import PluginError
 from gpt2viz.run.edit_kinds import KINDS
 from gpt2viz.run.edits import describe
-from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
 from tests.run.test_tracing import n_hooks
 
@@ -29,12 +28,10 @@ IDS = np.random.default_rng(3).integers(0, 420, 9).tolist()
 C, HS = 24, 6
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture
+def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
     """(checkpoint folder, our model of it)."""
-    folder = tmp_path_factory.mktemp("kinds") / "tiny"
-    write_checkpoint(folder)
-    return folder, gpt2viz.load_model(folder)
+    return tiny_folder, tiny
 
 
 @pytest.fixture

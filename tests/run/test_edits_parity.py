@@ -19,7 +19,7 @@ from torch import Tensor
 import gpt2viz
 from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import REFERENCE_TEXT
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import Tolerance, reference
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -52,11 +52,9 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
     """(checkpoint folder, transformers' model of it, ours)."""
-    folder = tmp_path_factory.mktemp("edits")
-    theirs = write_checkpoint(folder)
-    return folder, theirs, gpt2viz.load_model(folder)
+    return tiny_folder, transformers_model(tiny_folder), tiny
 
 
 def means(folder: Path, model: gpt2viz.Model) -> list[np.ndarray]:

@@ -30,6 +30,7 @@ def extreme(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return folder
 
 
+@pytest.mark.slow
 def test_softmax_holds(extreme: Path, subtests: pytest.Subtests) -> None:
     for explicit in (True, False):
         for causal in (True, False):

@@ -14,6 +14,7 @@ TEXTS = [[5, 3, 8, 9], [1, 2, 3, 4, 5], "A crane ate fish", [7], [9, 9, 3, 5], [
 EDITS = "off:0.1,mean:1.2,scale:2.0:3,mlp:1,forbid:3:1"
 
 
+@pytest.mark.slow
 def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, bool]] = [("", True), ("", False), (EDITS, True)]
     for explicit in (None, False):

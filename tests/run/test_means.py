@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,15 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.tracer import reference_run
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import transformers_model
 
 TEXTS = [[5, 9, 300, 17, 3], [5, 7, 41, 17, 3, 88, 2], [8, 9, 41]]
 IDS, HS = [11, 7, 300, 17, 3, 88], 6
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("means")
-    return write_checkpoint(folder), gpt2viz.load_model(folder)
+def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
+    return transformers_model(tiny_folder), tiny
 
 
 def means(theirs: Any, layer: int) -> np.ndarray:
@@ -113,13 +113,13 @@ def test_a_run_says_over_which_texts(pair: Any) -> None:
     assert plain.key == gpt2viz.trace(model, IDS).key
 
 
-def test_what_has_no_mean(pair: Any, tiny: gpt2viz.Model) -> None:
-    model, edits = pair[1], gpt2viz.parse_edits("mean:0.1")
+def test_what_has_no_mean(model: gpt2viz.Model, tiny: gpt2viz.Model) -> None:
+    edits = gpt2viz.parse_edits("mean:0.1")
     with pytest.raises(gpt2viz.TextError, match="no text to take means over"):
-        gpt2viz.mean_reference(model, [])
-    short = gpt2viz.mean_reference(model, TEXTS)
+        gpt2viz.mean_reference(tiny, [])
+    short = gpt2viz.mean_reference(tiny, TEXTS)
     with pytest.raises(gpt2viz.EditError, match="at most 7 tokens, and this one has 8"):
-        gpt2viz.trace(model, range(8), edits=edits, reference=short)
-    other = gpt2viz.mean_reference(tiny, TEXTS)
+        gpt2viz.trace(tiny, range(8), edits=edits, reference=short)
+    other = gpt2viz.mean_reference(model, TEXTS)
     with pytest.raises(ValueError, match="not by"):
-        gpt2viz.trace(model, IDS, edits=edits, reference=other)
+        gpt2viz.trace(tiny, IDS, edits=edits, reference=other)

@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.model.config import ACTIVATIONS
 from gpt2viz.run.stages import STAGES
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import transformers_model, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
@@ -42,8 +42,8 @@ def random_ids(n: int) -> list[int]:
 @pytest.fixture(scope="module", params=list(SHAPES))
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(checkpoint folder, transformers' model of it, ours)."""
-    folder = tmp_path_factory.mktemp("parity")
-    theirs = write_checkpoint(folder, **SHAPES[request.param])
+    folder = write_checkpoint(tmp_path_factory.mktemp("parity"), **SHAPES[request.param])
+    theirs = transformers_model(folder)
     return folder, theirs, gpt2viz.load_model(folder)
 
 
@@ -117,7 +117,7 @@ def test_one_cell_worked_out_by_hand_is_what_the_model_computed(pair: Any) -> No
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None:
-    theirs = write_checkpoint(tmp_path, activation_function=name)
+    theirs = transformers_model(write_checkpoint(tmp_path, activation_function=name))
     ids = random_ids(9)
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), ids)
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_every_activation_equals_transformers(tmp_path: Path, name: str) -> None
 @torch.no_grad()
 def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
     """Where a fine-tuned model's file has those that were added to its vocabulary, in order."""
-    theirs = write_checkpoint(tmp_path)
+    theirs = transformers_model(write_checkpoint(tmp_path))
     first = len(json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8")))
     added = {"<user>": first, "<bot>": first + 1}
     (tmp_path / "added_tokens.json").write_text(json.dumps(added), encoding="utf-8")
@@ -140,7 +140,7 @@ def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_files_run_in_float32(tmp_path: Path, dtype: torch.dtype) -> None:
-    theirs = write_checkpoint(tmp_path, dtype=dtype)
+    theirs = transformers_model(write_checkpoint(tmp_path, dtype=dtype))
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
     with torch.no_grad():
         out = theirs(torch.tensor([trace.token_ids]))
@@ -149,7 +149,7 @@ def test_half_precision_files_run_in_float32(tmp_path: Path, dtype: torch.dtype)
 
 
 def test_sharded_files(tmp_path: Path) -> None:
-    theirs = write_checkpoint(tmp_path)
+    theirs = transformers_model(write_checkpoint(tmp_path))
     (tmp_path / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1

@@ -26,8 +26,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """(the folder of a checkpoint of odd sizes, our model of it)."""
     folder = tmp_path_factory.mktemp("patches")
     sizes: dict[str, Any] = {"n_embd": 15, "n_head": 3, "scale_attn_by_inverse_layer_idx": True}
-    write_checkpoint(folder, **sizes)
-    return folder, gpt2viz.load_model(folder)
+    return folder, gpt2viz.load_model(write_checkpoint(folder, **sizes))
 
 
 def spelled(stage: str, layer: int, head: int, position: int | None) -> str:

@@ -35,8 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, gp
     """By kind, the checkpoint's folder and its model."""
     made = {}
     for kind, changes in KINDS.items():
-        folder = tmp_path_factory.mktemp("prefix") / "model"
-        write_checkpoint(folder, **changes)
+        folder = write_checkpoint(tmp_path_factory.mktemp("prefix") / "model", **changes)
         made[kind] = folder, gpt2viz.load_model(folder)
     return made
 
@@ -199,8 +198,7 @@ def test_another_model_is_refused(
     tiny: gpt2viz.Model, models: dict[str, tuple[Path, gpt2viz.Model]], tmp_path: Path
 ) -> None:
     """By its sizes, and by its weights where name and sizes are the same."""
-    write_checkpoint(tmp_path / "tiny", seed=1)
-    other = gpt2viz.load_model(tmp_path / "tiny")
+    other = gpt2viz.load_model(write_checkpoint(tmp_path / "tiny", seed=1))
     with pytest.raises(ValueError, match="by another tiny, with other weights"):
         gpt2viz.trace(tiny, IDS, reuse=gpt2viz.trace(other, IDS))
     _, narrow = models["odd head size"]

@@ -20,11 +20,9 @@ from tests.checkpoints import write_checkpoint
 EDITS = "off:1.2,forbid:3:1"
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
-    folder = tmp_path_factory.mktemp("again")
-    write_checkpoint(folder)
-    return gpt2viz.load_model(folder)
+@pytest.fixture
+def model(tiny: gpt2viz.Model) -> gpt2viz.Model:
+    return tiny
 
 
 @pytest.mark.parametrize("kind", export.TRACE_KINDS)
@@ -81,14 +79,15 @@ def test_a_patched_run_says_where_its_pieces_are_from(
 def test_a_model_without_files_is_known_by_its_numbers(
     model: gpt2viz.Model, tmp_path: Path
 ) -> None:
-    other = write_checkpoint(tmp_path, seed=1)
+    write_checkpoint(tmp_path, seed=1)
+    other = gpt2viz.load_model(tmp_path, model.name)
     unnamed = gpt2viz.Model(model.name, model.config, model.network, model.tokenizer)
     path = export.save_trace(gpt2viz.trace(unnamed, [1, 2]), tmp_path / "run.npz")
     gpt2viz.load_trace(path, unnamed)
     gpt2viz.load_trace(path, model)
     assert other.config.n_embd == model.config.n_embd
     with pytest.raises(gpt2viz.ExportError, match="with other weights"):
-        gpt2viz.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+        gpt2viz.load_trace(path, other)
 
 
 def test_another_models_run_is_refused(model: gpt2viz.Model, tmp_path: Path) -> None:

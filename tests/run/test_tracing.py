@@ -190,6 +190,7 @@ def test_a_long_run_keeps_only_what_the_rest_comes_from(
     assert kept == {"q", "k", "v", "attention_output", "mlp_output"} | more
 
 
+@pytest.mark.slow
 def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model) -> None:
     rng = np.random.default_rng(0)
     prompts = [rng.integers(0, 420, rng.integers(2, 20)).tolist() for _ in range(60)]

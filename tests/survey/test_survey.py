@@ -253,6 +253,7 @@ def test_the_interval_is_the_textbooks() -> None:
     assert found.margin[0, 0, 0] == pytest.approx((high - low) / 2)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.Subtests) -> None:
     """2,000 surveys at once, each a head of its own. ``spread`` of the variance is documents'."""
     for spread in (0.0, 0.1, 0.5):
@@ -280,6 +281,7 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.S
                         assert (np.abs(found.mean) < narrow).mean() < 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_documents", "share"), [(5, 0.89), (55, 0.94)])
 def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> None:
     """As docs/researchers.md says: exponential ones, half of whose variance is documents'."""

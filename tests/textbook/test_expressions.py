@@ -260,6 +260,7 @@ _CHANGED = [
 _BUFFERS = 2**16
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.recursive(

@@ -149,6 +149,7 @@ def test_what_is_right_in_one_layer_must_be_so_in_all() -> None:
     assert "off by up to 1." in verdict.remark
 
 
+@pytest.mark.slow
 def test_the_finished_model_writes_what_the_app_writes() -> None:
     """And so does what is shown, run as the Python that it is."""
     ids, end = list(run().token_ids), model().tokenizer.end_of_text
@@ -234,6 +235,7 @@ def right_bytes() -> int:
     return peak_bytes(lambda: Draft(right).read_by(model()).write([*ids, 0], 1, None))
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @example({"embedding": [999, -4, 0], "softmax": [0, 0, 500, 1]})
 @example({"softmax": [0, 0, 0, 0]})

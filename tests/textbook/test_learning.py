@@ -63,6 +63,7 @@ def test_a_step_is_one_of_sgd(rate: float) -> None:
     assert_close(learning.step(before, lessons, rate), table.weight.detach())
 
 
+@pytest.mark.slow
 def test_the_corpus_holds_out_every_tenth_passage() -> None:
     found = learning.corpus()
     assert set(found.letters) == set(" ',.abcdefghijklmnopqrstuvwxyz")
@@ -108,6 +109,7 @@ def test_letters_are_drawn_from_what_the_model_says() -> None:
     assert abs(after_b - 0.5) < 4 * np.sqrt(0.25 / 150)
 
 
+@pytest.mark.slow
 def test_each_addition_lowers_the_loss() -> None:
     """In the stated order. It holds for other seeds and the chapter's own, longer training too."""
     text, seed = learning.corpus(), 0

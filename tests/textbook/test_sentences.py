@@ -17,6 +17,7 @@ from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import drawn, normal
 from tests.bundled import bundled_model
+from tests.checkpoints import transformers_model
 from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
 
 X = np.array(attention.SENTENCE_X, np.float64)
@@ -24,9 +25,7 @@ X = np.array(attention.SENTENCE_X, np.float64)
 
 def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
     """The bundled model without its places, in Hugging Face's code: what follows the last word."""
-    from transformers import GPT2LMHeadModel
-
-    theirs = GPT2LMHeadModel.from_pretrained(BUNDLED, attn_implementation="eager").float().eval()
+    theirs = transformers_model(BUNDLED)
     n = len(words)
     seen = torch.zeros(1, 1, n, n)
     if causal:
@@ -127,6 +126,7 @@ def test_every_printed_row_of_weights_is_held_against_the_computed() -> None:
     assert f"{softmax(JOURNEY @ JOURNEY.T)[1, 3]:.4f} rounds to 0.12" in first.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hs", [32, 128])
 def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
     rng = np.random.default_rng(hs)

@@ -30,11 +30,6 @@ def figures() -> dict[str, Any]:
     return json.loads((BUNDLED / "evaluation.json").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def model() -> gpt2viz.Model:
-    return gpt2viz.load_model()
-
-
 def card() -> str:
     return (BUNDLED / "README.md").read_text(encoding="utf-8")
 
@@ -56,6 +51,7 @@ def test_bits_per_byte_of_the_sample(
         assert f"| n-gram, order {order} | {smoothed} |" in card()
 
 
+@pytest.mark.slow
 def test_copying_of_repeated_tokens(model: gpt2viz.Model, figures: dict[str, Any]) -> None:
     found = repetition(model)
     assert set(found) == {"16", "32", "64"}
@@ -115,6 +111,7 @@ def test_the_late_nudge_is_told_of_with_what_became_of_both() -> None:
     assert f"| first token | 16,501–16,575 | 1 | {score[16575]} | {score[17100]} |" in card()
 
 
+@pytest.mark.slow
 def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
     """The last point is the model, bit for bit; the others copy as well as their record says."""
     steps = gpt2viz.load_steps(BUNDLED)

@@ -72,6 +72,7 @@ def test_openings_are_the_starts_of_paragraphs(tiny: gpt2viz.Model) -> None:
     assert openings_of(tiny, "\n".join(lines), most=3).tolist() == [rows[0], rows[4], rows[8]]
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes(
     tiny_folder: Path,
     tmp_path: Path,

@@ -45,6 +45,7 @@ from gpt2viz.training.held_out import write_held_out
 from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, new_network, optimizers
+from tests.checkpoints import transformers_model
 from tests.training.runs import RECIPE, held_out, stream, trained
 
 
@@ -88,6 +89,7 @@ def test_a_folder_of_another_recipe_is_refused(tmp_path: Path) -> None:
         trained(tmp_path, 2, recipe=replace(RECIPE, seed=1))
 
 
+@pytest.mark.slow
 def test_training_learns_a_text_that_goes_round(tmp_path: Path) -> None:
     recipe = replace(RECIPE, phases=(Phase(120, 8, 16, 0.0),), points=(40, 80, 120))
     text = Text(np.tile(np.arange(100, 120), 100), np.arange(0, 2000, 20))
@@ -372,16 +374,13 @@ def test_too_little_text_for_a_vocabulary() -> None:
 
 
 def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) -> None:
-    from transformers import GPT2LMHeadModel
-
     network = new_network(RECIPE).half().float().eval()  # as the file will hold it
     save_bpe(train_bpe(["words of text " * 50], 600), tmp_path)
     export(network, tmp_path)
     ids = torch.from_numpy(held_out())
     with torch.no_grad():
         expected = network(ids)
-        theirs = GPT2LMHeadModel.from_pretrained(tmp_path, attn_implementation="eager")
-        assert_allclose(theirs.float().eval()(ids).logits, expected, atol=1e-5)
+        assert_allclose(transformers_model(tmp_path)(ids).logits, expected, atol=1e-5)
     model = gpt2viz.load_model(tmp_path)
     assert_allclose(gpt2viz.trace(model, ids[0].tolist()).logits[0], expected[0], atol=1e-5)
     n_weights = sum(weight.numel() for weight in network.parameters())
