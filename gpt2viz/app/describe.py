@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from gpt2viz import Trace
-from gpt2viz.app.literal import literal
 from gpt2viz.pictures.panel import Axis, Panel
 
 #: A number that is a smaller share of its row than this isn't told.
@@ -42,13 +40,12 @@ def describe_head(
     masked: Panel | None = None,
     *,
     query: int | None,
-    write: Callable[[str], str] = literal,
 ) -> str:
     """A head's behaviour at the chosen ``query``, or else at the query of its hardest look.
 
     ``shown`` are the numbers (T, T) of the picture that the sentence stands at, between tokens or
-    words; ``masked`` are those with the causal mask on where ``shown`` are without it. ``write``
-    makes what is written of a token's label: Markdown, or a plain text.
+    words; ``masked`` are those with the causal mask on where ``shown`` are without it. It is plain
+    text, not Markdown.
     """
     noun = "token" if shown.rows.positions is None else "word"
     words, why = _WORDS.get(shown.name, _WEIGHTS), ""
@@ -61,15 +58,15 @@ def describe_head(
                 return f"a single {noun} can look only at itself."
             return f"every {noun} looks only at itself and at the first."
         why = f": of its rows the one with {words.why.format(noun)}"
-    name = _named(shown.rows, row, write)
+    name = _named(shown.rows, row)
     if np.isnan(shown.values[row]).any():
         return f"the weights of {name} are NaN, not numbers."
     takes = words.takes.format(noun)
-    at = _looked_at(shown, row, write)
+    at = _looked_at(shown, row)
     if not at:
         return f"{name} {takes} nothing: its whole weight is on the first."
     if masked is not None:
-        at += f" (with the mask on at {_looked_at(masked, row, write) or 'nothing'})"
+        at += f" (with the mask on at {_looked_at(masked, row) or 'nothing'})"
     return f"{name} {takes} {at}{why}."
 
 
@@ -82,24 +79,24 @@ def _hardest(values: np.ndarray) -> np.ndarray:
     return hardest
 
 
-def _looked_at(panel: Panel, row: int, write: Callable[[str], str]) -> str:
+def _looked_at(panel: Panel, row: int) -> str:
     """The keys with the three largest numbers of a row, each with its number; one at least, unless
     all are 0."""
     numbers = panel.values[row]
     least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
     most = [int(n) for n in np.argsort(-numbers, kind="stable")[:3] if numbers[n] > 0]
     keys = [n for n in most if numbers[n] >= least] or most[:1]
-    return ", ".join(f"{_named(panel.columns, n, write)} ({numbers[n]:.2f})" for n in keys)
+    return ", ".join(f"{_named(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
 
 
 def token_names(trace: Trace) -> list[str]:
     """The tokens' names in such a sentence, as plain texts."""
     axis = Axis("query", trace.labels)
-    return [_named(axis, position, str) for position in range(len(trace.labels))]
+    return [_named(axis, position) for position in range(len(trace.labels))]
 
 
-def _named(axis: Axis, row: int, write: Callable[[str], str]) -> str:
+def _named(axis: Axis, row: int) -> str:
     """A token's label, with its place where others have the same."""
     text = axis.labels[row]
     suffix = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
-    return f"{write(text)}{suffix}"
+    return f"{text}{suffix}"

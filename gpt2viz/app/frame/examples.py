@@ -117,9 +117,8 @@ def _open(example: Example) -> None:
     seen = None
     with suppress(GPT2VizError):  # the page says what is wrong
         model = run_cache.load(address.get(parameters.MODEL))
-        ids = model.tokenizer.encode(example.text, end_of_text_first=sentence.has_end_of_text())
-        causal = address.get(parameters.CAUSAL)
-        seen = find(example, run_cache.run(RunKey(model.name, tuple(ids), causal)))
+        ids, causal = sentence.encode(model, example.text), address.get(parameters.CAUSAL)
+        seen = find(example, run_cache.run(RunKey(model.name, ids, causal)))
     address.put(parameters.TEXT, example.text)
     address.put(parameters.QUERY, seen and seen.query)
     if seen:

@@ -87,10 +87,8 @@ def read_sentence(
 def _run(model: Model) -> Trace:
     """The run that every page shows, and what to know about it; or one message and no more."""
     try:
-        ids = model.tokenizer.encode(
-            address.get(parameters.TEXT), end_of_text_first=sentence.has_end_of_text()
-        )
-        trace = run_cache.run(RunKey(model.name, tuple(ids), address.get(parameters.CAUSAL)))
+        ids = sentence.encode(model, address.get(parameters.TEXT))
+        trace = run_cache.run(RunKey(model.name, ids, address.get(parameters.CAUSAL)))
     except ContextError as error:
         sentence.too_long(model, error)
     except GPT2VizError as error:

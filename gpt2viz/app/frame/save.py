@@ -326,7 +326,7 @@ def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
 
     shown = weights(trace)
     masked = None if trace.causal else weights(run_cache.run(replace(trace.key, causal=True)))
-    does = describe_head(shown, masked, query=query, write=str)
+    does = describe_head(shown, masked, query=query)
     return export.Card(
         title=f"Layer {layer} · Head {head}",
         panel=shown,

@@ -95,6 +95,11 @@ def has_end_of_text() -> bool:
     return on
 
 
+def encode(model: Model, text: str) -> tuple[int, ...]:
+    """The tokens that the model reads of a text. Raises ``TextError``."""
+    return tuple(model.tokenizer.encode(text, end_of_text_first=has_end_of_text()))
+
+
 def end_of_text_switch(model: Model, offered: bool = True) -> None:
     """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
     token. There is none where the model's own tokenizer puts that token first."""
@@ -213,15 +218,14 @@ def _end_of_text_changed(_before: bool, on: bool) -> None:
     _carry(lambda position: position + by if position + by >= 0 else None, parameters.END_OF_TEXT)
 
 
-def _ids(text: str) -> list[int]:
+def _ids(text: str) -> tuple[int, ...]:
     """The tokens of a text; none where it has none, or the page says that there is no model."""
     with suppress(GPT2VizError, KeyError):
-        tokenizer = run_cache.load(address.get(parameters.MODEL)).tokenizer
-        return list(tokenizer.encode(text, end_of_text_first=has_end_of_text()))
-    return []
+        return encode(run_cache.load(address.get(parameters.MODEL)), text)
+    return ()
 
 
-def _first_apart(before: list[int], after: list[int]) -> int:
+def _first_apart(before: Sequence[int], after: Sequence[int]) -> int:
     """The first position at which two texts differ, or at which one ends."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))

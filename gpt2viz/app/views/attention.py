@@ -210,7 +210,7 @@ def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict
     def panels(layer: int, head: int) -> list[Panel]:
         return [one_head(of_run, head, "", chosen.shown) for of_run in numbers[layer]]
 
-    return {f"{n}.{h}": describe_head(*panels(n, h), query=view.query, write=str) for n, h in heads}
+    return {f"{n}.{h}": describe_head(*panels(n, h), query=view.query) for n, h in heads}
 
 
 def _names(view: View, chosen: _Chosen) -> list[str]:

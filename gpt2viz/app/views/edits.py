@@ -226,8 +226,7 @@ def _second(view: View) -> tuple[int, ...]:
 def _second_ids(model: Model) -> tuple[int, ...]:
     """The tokens of the second text, none where there is none. Raises ``TextError``."""
     text = address.get(parameters.TEXT2)
-    first = sentence.has_end_of_text()
-    return tuple(model.tokenizer.encode(text, end_of_text_first=first)) if text else ()
+    return sentence.encode(model, text) if text else ()
 
 
 def _odd(view: View, second: tuple[int, ...]) -> str:

@@ -433,9 +433,9 @@ def said_twice(view: View) -> tuple[str, Trace] | None:
     text: str = address.get(parameters.TEXT)
     twice = f"{text} {text}"
     try:
-        ids = view.model.tokenizer.encode(twice, end_of_text_first=sentence.has_end_of_text())
+        ids = sentence.encode(view.model, twice)
     except TextError:
         return None
     if len(ids) > server_config.longest_text(view.model.config):
         return None
-    return twice, run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
+    return twice, run_cache.run(replace(view.trace.key, token_ids=ids))

@@ -619,8 +619,8 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
 def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
     """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
     text = address.get(parameters.TEXT) + view.model.tokenizer.decode(ids)
-    again = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
-    return text if tuple(again) == (*view.trace.token_ids, *ids) else None
+    whole = (*view.trace.token_ids, *ids)
+    return text if sentence.encode(view.model, text) == whole else None
 
 
 def _make_sentence(text: str, layer: int, head: int) -> None:

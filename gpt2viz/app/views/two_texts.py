@@ -89,8 +89,8 @@ def read(view: View, text: str) -> View:
     """Run the second ``text`` like the first; or one message and the end of the page."""
     sentence.notes(parameters.TEXT2)
     try:
-        ids = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
-        trace = run_cache.run(replace(view.trace.key, token_ids=tuple(ids)))
+        ids = sentence.encode(view.model, text)
+        trace = run_cache.run(replace(view.trace.key, token_ids=ids))
     except ContextError as error:
         sentence.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
@@ -331,8 +331,8 @@ def _refuse(view: View, error: PatchError) -> None:
     text = None if error.nearest is None else _text(view.model.name, error.nearest)
     ids = view.trace.token_ids
     if text is not None:
-        read = view.model.tokenizer.encode(text, end_of_text_first=sentence.has_end_of_text())
-        text = text if len(read) == len(ids) and tuple(read) != ids else None
+        read = sentence.encode(view.model, text)
+        text = text if len(read) == len(ids) and read != ids else None
     if text := text or _proposed_pair(view.trace.key):
         st.button(
             f"Use “{literal(shorten(text, 80))}”",
