@@ -135,7 +135,7 @@ def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
         st.rerun()
     left = sum(job.left for job in jobs if job.running)
     soon = "" if left == float("inf") else f", {left:.0f} s left"
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(_mean_share(jobs), f"{doing}: {100 * _mean_share(jobs):.0f} %{soon}", width=420)
         st.button(
             "Cancel", icon=":material/stop:", key=f"cancel_{key}", on_click=_cancel, args=(jobs,)
@@ -150,7 +150,7 @@ def _cancel(jobs: Sequence[Job]) -> None:
 def _stopped(jobs: Sequence[Job], offer: str, key: str) -> None:
     """The reason of an early end, and a button to start again."""
     why = next((job.error for job in jobs if job.error), "")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         prose.caption(
             literal(why) if why else f"Cancelled at {100 * _mean_share(jobs):.0f} %.",
             width="content",

@@ -236,7 +236,7 @@ def code(*made_by: Made, of: Sequence[str], slot: Any = st) -> None:
     """The code that made the numbers of the pictures ``of``, on demand."""
     entries = shown().entries
     entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})
-    with slot.popover("Code", icon=":material/code:", type="tertiary", width="content"):
+    with slot.popover("Code", icon=":material/code:", type="tertiary"):
         source_code.listing(*made_by)
 
 

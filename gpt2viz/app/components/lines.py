@@ -46,11 +46,7 @@ def switched(*parts: Window, named: bool = False) -> bool:
 def _switch_with_name(few: bool) -> None:
     """The switch with its name, and a tip, beside it."""
     with st.container(
-        key="named_switch",
-        horizontal=True,
-        width="content",
-        vertical_alignment="center",
-        gap="small",
+        key="named_switch", horizontal=True, width="content", vertical_alignment="center"
     ):
         prose.markdown(
             ":small[Picture]",

@@ -154,7 +154,7 @@ def choose_model(**look: Any) -> str:
 
 
 def _model_and_sentence(switches: Collection[Switch]) -> Model:
-    with st.container(key="reads", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="reads", horizontal=True, vertical_alignment="center"):
         with st.container(key="sentence"):
             sentence.box(
                 parameters.TEXT,
@@ -188,7 +188,6 @@ def _mask_switch(offered: bool) -> None:
     if offered or not address.get(parameters.CAUSAL):
         st.toggle(
             "Causal mask",
-            width="content",
             help=prose.tip(
                 "On, as the model was trained: a token sees itself and the tokens before it. "
                 "Off: it sees the later ones too."

@@ -47,7 +47,7 @@ def _note_spaces(which: Text, text: str) -> None:
     if not bare or bare == text:
         return
     n = len(text) - len(bare)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         prose.caption(
             f"This text ends with {'a space' if n == 1 else f'{n} spaces'}. Most words' tokens "
             "begin with their own, so the prediction changes.",

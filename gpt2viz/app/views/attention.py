@@ -79,10 +79,7 @@ def _heads(view: View) -> None:
     """The map, the chosen head beside it, and notes on both."""
     layer, head = controls.layer_and_head(view)
     the_map, large = st.columns([4, 3], gap="medium")
-    with (
-        large,
-        st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center"),
-    ):
+    with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
         shown, whole_words = measures.choose()
         as_lines = lines.switched(part := zoom.whole_or_part(view))
     chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
@@ -101,7 +98,7 @@ def _heads(view: View) -> None:
         _next_tokens(best)
     with the_map, st.container(key="heads"):
         drawn = _map(view, chosen, numbers, every_head, best)
-    with st.container(key="below", gap="small"):
+    with st.container(key="below"):
         _about(view, chosen, ones[0], drawn, here, bool((every_head.first > _STRONG).any()))
 
 
@@ -255,7 +252,7 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
     if not best:
         return
     listed = "  ".join(f":blue-background[{literal(text)}] {100 * p:.1f} %" for text, p in best)
-    with st.container(key="next", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="next", horizontal=True, vertical_alignment="center"):
         st.markdown(f":small[**What comes next**: {listed}]", width="content")
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
@@ -275,7 +272,7 @@ def _about(
             f"Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
         )
     # Filled last: words are linked below.
-    above = st.container(horizontal=True, gap="small", vertical_alignment="center")
+    above = st.container(horizontal=True, vertical_alignment="center")
     prose.markdown(
         "Each small square is one head's **attention weights**, layers down and heads across: how "
         f"much each token (row, the *query*) takes from each token (column, the *key*). {sums}"
@@ -298,5 +295,5 @@ def _about(
             "These numbers as a table", {the_large: partial(tables.shown_table, panel)}
         )
         if strong:
-            with st.popover("Why is the first column so strong?", type="tertiary", width="content"):
+            with st.popover("Why is the first column so strong?", type="tertiary"):
                 prose.markdown(_SINK)

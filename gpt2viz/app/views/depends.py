@@ -86,9 +86,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
     maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
-    settings = st.container(
-        key="patching", horizontal=True, vertical_alignment="center", gap="small"
-    )
+    settings = st.container(key="patching", horizontal=True, vertical_alignment="center")
     with settings:
         runs = _pick_runs(view, other)
     left, right = st.columns([4, 7], gap="medium")
@@ -115,7 +113,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
 
 def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
     """One patch, the paths into its head, or the fewest heads that keep the answer."""
-    with st.container(key="below_maps", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="below_maps", horizontal=True, vertical_alignment="center"):
         shown: str = st.segmented_control(
             "Shown below the maps",
             required=True,

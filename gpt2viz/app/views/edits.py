@@ -91,7 +91,6 @@ def pick() -> tuple[Edit, ...]:
     on: bool = st.toggle(
         "With the edits",
         disabled=not apart,
-        width="content",
         help=prose.tip(
             "What you changed inside the model acts here, too. Off: the model as it is."
             if apart
@@ -354,7 +353,7 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
         prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
     labels = [*map(bidi_isolate, view.labels)]
-    with st.container(key="edit_list", horizontal=True, gap="small"):
+    with st.container(key="edit_list", horizontal=True):
         for n, edit in reversed([*enumerate(edits)]):
             st.button(
                 literal(describe(edit, labels)),

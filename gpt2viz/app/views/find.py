@@ -92,7 +92,7 @@ def show() -> None:
 
 def _modes(view: View) -> None:
     """Pick a way to look and draw it."""
-    choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
+    choices = st.container(key="choices", horizontal=True, vertical_alignment="center")
     with choices:
         chosen = controls.mode(pages.FIND)
     if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
@@ -114,7 +114,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     with choices:
         kind, n, cells = _pick_pattern(view)
     maps, ranking = _columns()
-    picture, result = maps.columns(2, gap="small")
+    picture, result = maps.columns(2)
     pattern = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(pattern, view.trace)
@@ -142,7 +142,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.switched(whole_text(view.n_tokens))
     maps, ranking = _columns()
-    picture, result = maps.columns(2, gap="small")
+    picture, result = maps.columns(2)
     with picture:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with result:
@@ -426,7 +426,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
         keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
         address.put(parameters.KEYS, keys)  # in place of the key that nobody chose
 
-    with st.container(key="keys_of", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="keys_of", horizontal=True, vertical_alignment="center"):
         prose.markdown(
             f"“{literal(view.labels[query])}” ({query}) looks at",
             width="content",
@@ -643,7 +643,7 @@ def _ranked(
         )
         return
     layer, head = _chosen_head(view) if large else (None, None)
-    with st.container(key="listed", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="listed", horizontal=True, vertical_alignment="center"):
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
             as_lines = lines.switched(whole_text(len(trace.labels)))
@@ -679,7 +679,7 @@ def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
 
 def _about_chosen(layer: int, head: int) -> None:
     """The ways from the chosen head: inside it, or back to the best."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, head)
         st.button(

@@ -186,7 +186,7 @@ def _how_to_read(view: View) -> None:
         else "The mask would strike out later keys; it is off."
     )
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
-    with st.container(key="signs", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="signs", horizontal=True, vertical_alignment="center"):
         st.html(
             f'<span style="display: block; width: 7rem; height: .7rem; border-radius: .2rem; '
             f"border: 1px solid {view.colors.grid}; "
@@ -405,7 +405,7 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     query, key = divmod(int(looks.argmax()), len(run.token_ids))
     if not looks[query, key] >= _COPIES:  # nor where it is NaN
         return
-    with st.container(key="copying", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="copying", horizontal=True, vertical_alignment="center"):
         st.caption(
             f"Head {layer}.{head} copies, but here nothing comes twice. With the sentence said "
             f"twice, “{literal(run.labels[query])}” looks at what followed it before: "

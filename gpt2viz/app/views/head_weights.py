@@ -98,7 +98,7 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
 
 def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> None:
     """Its copying score, its place among all heads, and what it does across many texts."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if reading.scores is not None:
             _copying(reading.scores["copying"], layer, head)
         st.page_link(
@@ -114,7 +114,6 @@ def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> Non
                     parameters.HABIT: "copying",
                 }
             ),
-            width="content",
         )
         if (across := find.survey(view)) is not None:
             output.tables_on_demand(

@@ -67,9 +67,7 @@ def _choosing() -> str:
 
 def _modes(view: View) -> None:
     """Pick a mode and draw it."""
-    settings = st.container(
-        key="sampling", horizontal=True, vertical_alignment="center", gap="small"
-    )
+    settings = st.container(key="sampling", horizontal=True, vertical_alignment="center")
     with settings:
         mode = controls.mode(pages.PREDICT)
         if mode == "next":

@@ -80,7 +80,7 @@ def show() -> None:
 
 def _modes(view: View) -> None:
     """Pick the difference between both sides, and draw it."""
-    choices = st.container(key="choices", horizontal=True, gap="small", vertical_alignment="center")
+    choices = st.container(key="choices", horizontal=True, vertical_alignment="center")
     with choices:
         what = controls.mode(pages.SIDE_BY_SIDE)
     if what == "layers":
@@ -277,7 +277,6 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
         )
     whole: bool = st.toggle(
         "Mean of all heads",
-        width="content",
         help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
         **address.switch(parameters.WHOLE),
     )
@@ -522,7 +521,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
         if others:
             with of_differences:
                 _layer_differences(view, part, whole, chosen, change)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
         if chosen.head != "rollout":
             measures.proof(view, chosen.layers)

@@ -158,7 +158,6 @@ def offer_birth(view: View, layer: int, head: int) -> None:
             label="When was this head born?",
             icon=":material/egg:",
             query_params=address.parameters({parameters.LAYER: layer, parameters.HEAD: head}),
-            width="content",
         )
 
 
@@ -206,7 +205,7 @@ def _births(
     last = habits[steps[-1]].scores if habits else {}
     other = partner(last, *chosen) if last else chosen
     with st.container(key="births", horizontal=True, vertical_alignment="center"):
-        words = st.container(width="stretch")
+        words = st.container()
         picked: str = st.selectbox(
             "Beside it",
             format_func=lambda name: f"beside head {name}",

@@ -187,7 +187,7 @@ def draw(
     with third:
         picture = _matrices(both.a, of_change, shown.change)
         output.picture(picture, key="difference", **answers)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         output.code(*made_by, difference_of_matched, of=[*drawn, of_change])
         prose.caption(hint, width="content")
 

@@ -172,7 +172,7 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
         put_match(a, st.session_state[_CHOSEN])
 
     st.session_state[_CHOSEN] = matched.get(a)
-    with st.container(key="partner", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="partner", horizontal=True, vertical_alignment="center"):
         prose.markdown(
             f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with",
             width="content",

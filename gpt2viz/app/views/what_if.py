@@ -36,9 +36,7 @@ def _choosing() -> str:
 
 def _modes(view: View) -> None:
     """Pick a mode and draw it."""
-    choices = st.container(
-        key="new_edit", horizontal=True, vertical_alignment="center", gap="small"
-    )
+    choices = st.container(key="new_edit", horizontal=True, vertical_alignment="center")
     with choices:
         mode = controls.mode(pages.WHAT_IF)
     if mode == "depends":

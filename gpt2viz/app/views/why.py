@@ -93,7 +93,7 @@ def _way_down(view: View, steps: Sequence[Step]) -> None:
     """The cells that were opened one from another; each but the last is a way back."""
     if len(steps) == 1:
         return
-    with st.container(key="why_path", horizontal=True, vertical_alignment="center", gap="small"):
+    with st.container(key="why_path", horizontal=True, vertical_alignment="center"):
         for n, step in enumerate(steps[:-1]):
             st.button(
                 f"H{_cell_in_words(view, step)[1:]}",
@@ -138,7 +138,7 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
     """One of the heads that wrote to query or key."""
     at = steps[-1]
     edits = (*view.trace.edits, Edit("off", opened.layer, opened.head))
-    line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    line = st.container(horizontal=True, vertical_alignment="center")
     line.button(
         f"Why {_cell_in_words(view, opened)}?",
         key=f"why_{opened}",
@@ -166,7 +166,6 @@ def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: b
         icon=":material/arrow_forward:",
         help=prose.tip(f"Switch {part} off and see all that changes."),
         query_params=address.parameters(changes),
-        width="content",
     )
 
 
@@ -236,7 +235,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
 
 def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
     """One cell of the path with its strongest part."""
-    line = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    line = st.container(horizontal=True, vertical_alignment="center")
     words = f"H{_cell_in_words(view, hop.step)[1:]}"
     if n == 0:
         prose.markdown(f"**{words}**:", slot=line, width="content")

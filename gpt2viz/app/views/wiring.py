@@ -274,7 +274,7 @@ def _one_edge(
         f"**z {_number(edge.z(by))}**{'' if above else ', not above chance'}. "
         f"{_on_this_sentence(view, edge, carries_here)}"
     )
-    picture, words = st.columns([5, 6], gap="small")
+    picture, words = st.columns([5, 6])
     with picture:
         _as_one(view, edge)
     with words:
