@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (55_879, 44_000),
-    "of them app/": (23_395, 17_500),
+    "product lines": (55_857, 44_000),
+    "of them app/": (23_373, 17_500),
     "lines of tests and benchmarks": (49_817, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),
