@@ -18,7 +18,6 @@ from gpt2viz.app.course.questions import (
     Question,
     explain_wrong,
     is_right,
-    near_misses,
     values,
 )
 from gpt2viz.model.checkpoint import BUNDLED
@@ -179,8 +178,7 @@ def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
 @cache
 def typed() -> dict[str, Question]:
     """The questions that are answered in words."""
-    asked = answered_in_words()[1]
-    return {id: q._replace(near=q.near or near_misses(id)) for id, q in asked.items() if q.answer}
+    return {id: question for id, question in answered_in_words()[1].items() if question.answer}
 
 
 def test_all_questions_are_tried_here() -> None:

@@ -10,14 +10,14 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz.analysis.scores import first_token, weight_on
-from gpt2viz.app import address, output, pages, parameters
+from gpt2viz.app import address, output, parameters
 from gpt2viz.app.course.parts import (
     PLANE,
     SAME,
     TOKENS,
     Book,
     curves,
-    link,
+    largest_gap,
     pairs,
     pick,
     picture,
@@ -50,14 +50,9 @@ def write(book: Book) -> dict[str, Any]:
         picture(book, "cache_kept", panels, height=240)
     costs = {"cost_again": again.cost, "cost_cached": cached.cost}
     return {
-        "outputs_gap": difference(float((again.output - cached.output).abs().max())),
+        "outputs_gap": difference(largest_gap(again.output, cached.output)),
         **{name: f"{' + '.join(map(str, cost))} = {sum(cost)}" for name, cost in costs.items()},
     }
-
-
-def to_generate(_book: Book, label: str) -> None:
-    """A link to where the model writes, with its cache shown."""
-    link(pages.PREDICT, label, {parameters.PREDICT: "generate", parameters.CACHE: True})
 
 
 def long_text(book: Book) -> dict[str, Any]:
@@ -77,15 +72,13 @@ def long_text(book: Book) -> dict[str, Any]:
 
 def norms(book: Book) -> dict[str, Any]:
     """LayerNorm and RMSNorm of x, and of x with the same number added everywhere."""
-    shifts = [-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0]
+    shifts = {c: signed(c, "g") for c in (-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0)}
     left, right = st.columns([2, 3], gap="large")
     with left:
         total = np.add(residual.STREAM, residual.ADDED).round(6)
         x = table(parameters.RMS_X, "x", total, ("x",), _FOUR)[0]
         shift: float = st.select_slider(
-            "c, added to all of x",
-            format_func=lambda c: signed(c, "g"),
-            **address.choice(parameters.RMS_SHIFT, shifts),
+            "c, added to all of x", **address.choice(parameters.RMS_SHIFT, shifts)
         )
     both, ones, none = (x, x + np.float32(shift)), np.ones(4), np.zeros(4)
     layer = [residual.layer_norm(row, ones, none) for row in both]
@@ -99,8 +92,8 @@ def norms(book: Book) -> dict[str, Any]:
     for name, row, part in zip(("x", "moved"), both, scaled, strict=True):
         n = enough(part.size, partial(np.divide, row), part.output)
         values |= {f"rms_{name}": equals(part.size, n), f"normed_{name}": equals(part.output)}
-    moves = [float((moved.output - first.output).abs().max()) for first, moved in (layer, scaled)]
-    gap = float((layer[0].output - scaled[0].output).abs().max())
+    moves = [largest_gap(first.output, moved.output) for first, moved in (layer, scaled)]
+    gap = largest_gap(layer[0].output, scaled[0].output)
     same, centred = gap < SAME, bool(abs(x.mean()) <= 1e-4 * abs(x).max())
     note = "x is so small that ε decides. Take larger numbers." if same else ""
     if not x.any():
@@ -179,7 +172,6 @@ def rotated(book: Book) -> dict[str, Any]:
         panel = vectors("before and after turning", [*both, *turned], rows, columns, ("", ""))
         picture(book, "rope_turned", [panel], height=250)
     first, second = np.asarray(after_gpt2.rotary_angles([1], 4))[0]
-    later = " Here the key comes later: the causal mask would hide it."
     return {
         "both": both,
         "theta_0": equals(first),
@@ -193,7 +185,7 @@ def rotated(book: Book) -> dict[str, Any]:
         "move": f"{move:,}",
         "apart": abs(at - key_at),
         "score_gap": difference(abs(after - before)),
-        "later": later if key_at > at else "",
+        "later": key_at > at,
     }
 
 
@@ -271,7 +263,7 @@ def three_ways(_book: Book) -> dict[str, str]:
     T = pick("Tokens T", parameters.FLASH_T, [64, 256, 1024], left)
     size = pick("Keys of a tile", parameters.FLASH_SIZE, [16, 64, 256], right)
     runs = after_gpt2.run_three(T, size)
-    gap = max(float((run.output - runs["explicit"].output).abs().max()) for run in runs.values())
+    gap = max(largest_gap(run.output, runs["explicit"].output) for run in runs.values())
     output.table(
         {
             "way": list(runs),

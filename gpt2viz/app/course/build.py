@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz import Trace
 from gpt2viz.analysis.generation import generate
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.course.parts import Book, code
-from gpt2viz.app.course.questions import Question
+from gpt2viz.app.course.parts import Book
+from gpt2viz.app.course.questions import Check
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
@@ -36,26 +37,25 @@ _ATTENTION = ("scores", "scale", "mask", "softmax", "merge")
 _LARGEST = 600 * 2**20
 
 
-def draw(book: Book) -> list[Question]:
-    """The gaps, what is to be said of each, and what the reader's model writes."""
-    refusal = _refusal(book.view)
-    if refusal:
-        prose.markdown(
-            "GPT-2 fits into eighty lines. Here you fill **eight gaps** in them. Each is compared "
-            f"with what the model above made of your sentence. {refusal}"
-        )
-        return _questions({}, same=True)
-    prose.markdown(
-        "GPT-2 fits into eighty lines. Here they are, but for **eight gaps**. Put an expression "
-        "into each: it is computed with the tensors of your sentence, and compared with what the "
-        "model above made there."
-    )
-    st.latex(r"\text{softmax}\!\left(\frac{QK^\top}{\sqrt{h_s}} + \text{mask}\right)V")
-    prose.caption(
-        "Write as in PyTorch: `+ - * / ** @`, comparisons, `x[1:T]`, `x.mT`, and functions such "
-        "as `softmax`, `sqrt`, `ones`, `tril`, `where`, `masked_fill`, `transpose`, `permute` and "
-        "`reshape`. A small language of this project reads it; no Python is run."
-    )
+def fits(book: Book) -> dict[str, Any]:
+    """Why this model or sentence can't be built with, if it can't."""
+    model, config = book.view.model, book.view.model.config
+    differs = not config.tie_word_embeddings or config.scale_attn_by_inverse_layer_idx
+    too_large = not differs and model.nbytes > _LARGEST
+    too_short = not differs and not too_large and book.view.n_tokens < gaps.FEWEST
+    return {
+        "differs": differs,
+        "too_large": too_large,
+        "too_short": too_short,
+        "fewest": gaps.FEWEST,
+        "fits": not (differs or too_large or too_short),
+        **dict.fromkeys(("waits", "stuck", "differently", "built", "hidden"), False),
+        **_checks({}, same=True),
+    }
+
+
+def fill_gaps(book: Book) -> dict[str, Any]:
+    """The gaps, and what is to be said of each."""
     run = _run(book.view)
     n = len(run.token_ids)
     cases, shorter = (gaps.as_in(book.view.model, run, m) for m in (n, n - 1))
@@ -65,26 +65,15 @@ def draw(book: Book) -> list[Question]:
         given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], shorter[gap.name][0])
     with listing_place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
         st.code(Draft(given).source(), wrap_lines=True)
-    code(gaps.as_in, gaps.judge)
-    return _questions(verdicts, _speaks(run, given, verdicts))
-
-
-def _refusal(view: View) -> str:
-    """Why this model or sentence can't be built with; "" where it can."""
-    config = view.model.config
-    if not config.tie_word_embeddings or config.scale_attn_by_inverse_layer_idx:
-        return (
-            "The model above differs from GPT-2 in its scale or in its head. Choose another to "
-            "build it here."
-        )
-    if view.model.nbytes > _LARGEST:
-        return "The model above is too large to be run at each change. Choose a smaller one."
-    if view.n_tokens < gaps.FEWEST:
-        return (
-            f"Type a sentence of {gaps.FEWEST} tokens or more: in a shorter one some mistakes "
-            "don't show."
-        )
-    return ""
+    return {
+        "sentence": run,
+        "given": given,
+        "verdicts": verdicts,
+        "n_right": len(_right(verdicts)),
+        "gaps": pluralize(len(GAPS), "gaps"),
+        "waits": not all(verdict.runs for verdict in verdicts.values()),
+        **_checks(verdicts, same=True),
+    }
 
 
 def _run(view: View) -> Trace:
@@ -125,36 +114,28 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
     return given, verdict
 
 
-def _speaks(run: Trace, given: Mapping[str, str], verdicts: Mapping[str, Verdict]) -> bool:
-    """Let the reader's model write, once it can; whether it writes what the real one does."""
-    st.subheader("Your model writes", anchor="writes")
-    right = [gap.title for gap in GAPS if verdicts[gap.name].kind == "right"]
-    prose.markdown(f"Right: **{len(right)} of {pluralize(len(GAPS), 'gaps')}**.")
-    if not all(verdict.runs for verdict in verdicts.values()):
-        prose.caption(
-            "Once something of the right shape stands in each gap, right or wrong, your model "
-            "writes on."
-        )
-        return True
+def write_on(book: Book) -> dict[str, Any]:
+    """The reader's model writes, once it can; and what the real one writes, where that differs."""
+    run, given, verdicts = (book.values[name] for name in ("sentence", "given", "verdicts"))
+    if book.values["waits"]:
+        return {}
     try:
         mine = _by_reader(run.key.model, run.token_ids, tuple(given.items()))
     except ExpressionError as error:
-        prose.markdown(f"Your model can't write on: {error}")
-        return False
+        return {"stuck": error, **_checks(verdicts, same=False)}
     real = _by_app(run.key.model, run.token_ids)
     tokenizer = run_cache.load(run.key.model).tokenizer
     begun, ends, real_end = (literal(tokenizer.decode(n)) for n in (run.token_ids, mine, real))
-    st.markdown(f"“{begun}:{'green' if mine == real else 'orange'}-background[{ends}]”")
-    if mine != real:
-        prose.markdown(f"The real model goes on: “{real_end}”")
-    elif len(right) == len(GAPS):
-        prose.markdown(
-            f"{pluralize(len(real), 'tokens')}, and each is what the model above writes at "
-            "temperature 0. **You have built GPT-2.**"
-        )
-    else:
-        prose.markdown("The same tokens as the real model's: this mistake doesn't show here.")
-    return mine == real
+    same, complete = mine == real, len(_right(verdicts)) == len(GAPS)
+    st.markdown(f"“{begun}:{'green' if same else 'orange'}-background[{ends}]”")
+    return {
+        "differently": not same,
+        "real_end": real_end,
+        "built": same and complete,
+        "hidden": same and not complete,
+        "n_written": pluralize(len(real), "tokens"),
+        **_checks(verdicts, same),
+    }
 
 
 @st.cache_data(max_entries=64, show_spinner="Your model writes …")
@@ -171,36 +152,19 @@ def _by_app(model_name: str, text: tuple[int, ...]) -> list[int]:
     return [choice.token for choice in generate(model, text, NEW)]
 
 
-def _questions(verdicts: Mapping[str, Verdict], same: bool) -> list[Question]:
+def _right(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """The gaps that are filled as in the real model."""
+    return [name for name, verdict in verdicts.items() if verdict.kind == "right"]
+
+
+def _checks(verdicts: Mapping[str, Verdict], same: bool) -> dict[str, Check]:
     """``same`` tells that the reader's model writes what the real one does, or doesn't write."""
-    right = [name for name, verdict in verdicts.items() if verdict.kind == "right"]
+    right = _right(verdicts)
     runs = bool(verdicts) and all(verdict.runs for verdict in verdicts.values())
     one_wrong = runs and len(right) == len(GAPS) - 1
-    return [
-        Question(
-            "build_attention",
-            "Fill the five gaps of **attention**: scores, scale, mask, softmax and merge.",
-            "Each has a hint of its own, and the formula above has four of them.",
-            "Five lines, and every head of every layer runs through them.",
-            done=set(_ATTENTION) <= set(right),
-        ),
-        Question(
-            "build_all",
-            "Fill **all eight**, so that your model writes what the real one writes.",
-            "Start with those that need least: the residual is one sign.",
-            "All else in the eighty lines is linear layers, norms and a loop.",
-            done=len(right) == len(GAPS) and same,
-        ),
-        Question(
-            "build_broken",
-            "Now spoil **one** of the eight, so that your model still runs but writes something "
-            "else.",
-            "What if nothing hid later keys, or if layers replaced the stream?",
-            "No error, no warning: only the words tell. That's why a model is tested against "
-            "numbers that something else has worked out.",
-            done=one_wrong and not same,
-            note="One is wrong, but the tokens are the same. Spoil it more, or another."
-            if one_wrong and same
-            else "",
-        ),
-    ]
+    unnoticed = "One is wrong, but the tokens are the same. Spoil it more, or another."
+    return {
+        "build_attention": Check(set(_ATTENTION) <= set(right)),
+        "build_all": Check(len(right) == len(GAPS) and same),
+        "build_broken": Check(one_wrong and not same, unnoticed if one_wrong and same else ""),
+    }

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import land
-from gpt2viz.app.course import (
-    build,
-    learning,
-    mistakes,
-    next_word,
-    printed,
-    progress,
-    questions,
-    real_step,
-    residual,
-    story,
-    whole,
-    why,
-)
+from gpt2viz.app.course import progress, questions, real_step
 from gpt2viz.app.course.chapter import Chapter, read_all
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
@@ -31,80 +17,10 @@ from gpt2viz.app.parameters import Switch
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.examples import EXAMPLES
 
-
-class Unwritten(NamedTuple):
-    """A chapter that isn't Markdown yet: see ``chapter.Chapter``."""
-
-    title: str
-    draw: Callable[[Book], Iterable[questions.Question]]
-    examples: tuple[str, ...]
-    questions: tuple[str, ...]
-    sentence: str = ""
-    part: str = ""
-    guess: str = ""
-
-
 #: The chapter that has every example once more, with what the texts print.
 APPENDIX = "printed"
 
-_UNWRITTEN: Mapping[str, Unwritten] = {
-    "residual": Unwritten(
-        "Residual stream and norms",
-        residual.draw,
-        ("E11", "E12", "E17"),
-        ("stream_erase", "norm_flat", "norm_scale", "depth_ten"),
-        sentence="follow a token",
-    ),
-    "whole": Unwritten(
-        "The whole model",
-        whole.draw,
-        ("E26", "E25", "E1", "E16", "E18"),
-        ("whole_half", "whole_untied", "whole_heads"),
-        sentence="read",
-    ),
-    "next-word": Unwritten(
-        "From logits to the next word",
-        next_word.draw,
-        ("E14",),
-        ("next_steel", "next_even", "next_loss"),
-        sentence="follow a token",
-        guess="next",
-    ),
-    "learning": Unwritten(
-        "How it learns",
-        learning.draw,
-        (),
-        ("learn_count", "learn_rise", "learn_floor"),
-        sentence="read",
-    ),
-    "why": Unwritten(
-        "Why does it look there?",
-        why.draw,
-        (),
-        ("why_pairs", "why_shared", "why_own"),
-        sentence="read",
-    ),
-    "build": Unwritten(
-        "Build it yourself",
-        build.draw,
-        (),
-        ("build_attention", "build_all", "build_broken"),
-        sentence="read",
-    ),
-    "mistakes": Unwritten(
-        "Common mistakes", mistakes.draw, ("E23",), ("mistake_made", "mistake_25")
-    ),
-    APPENDIX: Unwritten("Printed and computed", printed.draw, tuple(EXAMPLES), (), part="Appendix"),
-}
-
-_ORDER = (
-    *("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "whole"),
-    *("next-word", "learning", "why", "build", "kv-cache", "rmsnorm", "swiglu", "rope", "grouped"),
-    *("flash", "sinks", "rnn", "mistakes", APPENDIX),
-)
-CHAPTERS: Mapping[str, Chapter | Unwritten] = {
-    name: read_all().get(name) or _UNWRITTEN[name] for name in _ORDER
-}
+CHAPTERS: Mapping[str, Chapter] = read_all()
 
 #: What it does to choose a token of the sentence, by how a chapter reads it.
 CHOOSING = {"read": "", "follow a token": real_step.CHOOSING, "light up a row": LIGHT_UP}
@@ -138,8 +54,8 @@ def choose() -> str:
         **address.choice(parameters.CHAPTER, names, names[0]),
     )
     progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
-    if example and example not in CHAPTERS[chosen].examples:  # the reader has gone on
-        example = None
+    if example and example not in CHAPTERS[chosen].examples and chosen != APPENDIX:
+        example = None  # the reader has gone on
         address.put(parameters.EXAMPLE, None)
     land(chosen, example or "")
     return chosen
@@ -170,15 +86,12 @@ def show(name: str) -> None:
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
         ]
         view = page.read_sentence(CHOOSING[chapter.sentence], known)
-    book = Book(name, view)
-    questions.ask(name, chapter.draw(book))
-    if isinstance(chapter, Unwritten) and name in story.CHAPTERS:
-        story.tell(book)
+    questions.ask(name, chapter.draw(Book(name, view)))
     prose.caption(
         "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
         "Calculations use all the digits."
     )
-    if chapter.examples and name != APPENDIX:
+    if chapter.examples:
         _to_appendix(chapter.examples)
     if position + 1 < len(names):
         following = names[position + 1]

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from threading import Semaphore
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import streamlit as st
+from numpy.typing import ArrayLike
 
 from gpt2viz import CheckpointError, Model
 from gpt2viz.analysis.sampling import surprise
-from gpt2viz.anatomy.training_record import TrainingRecord
-from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
-from gpt2viz.app.course.parts import Book, code, link, picture, vectors
-from gpt2viz.app.course.questions import Question
+from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
+from gpt2viz.app.course.parts import Book, pick, picture, vectors
+from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals, spelled
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
-from gpt2viz.app.view import View
-from gpt2viz.arrays import Array
 from gpt2viz.labels import label, pluralize, signed
 from gpt2viz.model.tuning import threads
 from gpt2viz.pictures.training import curves_at, loss_curves, losses_of_models
 from gpt2viz.textbook import learning
-from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.learning import Point, Setting
 
 _RATES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -36,29 +33,10 @@ _SECOND = "The end."
 _LOW = 0.3
 
 
-def draw(book: Book) -> Iterator[Question]:
-    """From one batch to a trained model."""
-    prose.markdown(
-        "A new model's parameters are random numbers, and so is what it says. Training repeats "
-        "three things: let it say what comes next, measure how wrong it was, and move every "
-        "parameter a little, so that it would have been less wrong."
-    )
-    _batch(book.view)
-    logits, loss = _by_hand()
-    rose = _step(book, logits)
-    yield from _questions(loss, rose, not np.allclose(logits, learning.LOGITS))
-    _four(book)
-    _real(book)
-
-
-def _batch(view: View) -> None:
-    st.subheader("A batch", anchor="batch")
-    prose.markdown(
-        "The text is its own answer: the **target** of each token is the one that follows. Texts "
-        "that are read together stand in the rows of one table, and shorter ones are padded. A "
-        f"padded place gets the target **{signed(learning.IGNORED)}**, which says: this doesn't "
-        f"count. Here is your sentence, with “{_SECOND}” as a second row:"
-    )
+def batch(book: Book, text: str) -> dict[str, Any]:
+    """The sentence and a second text, with what is to be said after each token."""
+    book.write(text, ignored=signed(learning.IGNORED), second=_SECOND)
+    view = book.view
     texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
     inputs, targets = (np.asarray(part) for part in learning.batch(texts))
 
@@ -67,48 +45,35 @@ def _batch(view: View) -> None:
 
     columns: dict[str, list[str]] = {}
     for n, name in enumerate(("sentence", "second row")):
-        lessons = targets[n] != learning.IGNORED
+        read = list(zip(inputs[n].tolist(), targets[n].tolist(), strict=True))
         columns[f"{name} reads"] = [
-            written(id) if counts else "padding"
-            for id, counts in zip(inputs[n].tolist(), lessons, strict=True)
+            "padding" if target == learning.IGNORED else written(id) for id, target in read
         ]
         columns[f"{name}: target"] = [
-            written(id) if counts else signed(id)
-            for id, counts in zip(targets[n].tolist(), lessons, strict=True)
+            signed(target) if target == learning.IGNORED else written(target) for _, target in read
         ]
-    output.table(
-        columns, "A batch and its targets", hide_index=None, height=36 * min(len(inputs[0]) + 1, 10)
-    )
-    count = int((targets != learning.IGNORED).sum())
-    summary = f"{targets.size} places, **{pluralize(count, 'lessons')}**."
+    height = 36 * min(len(inputs[0]) + 1, 10)
+    output.table(columns, "A batch and its targets", hide_index=None, height=height)
     bits = surprise(view.trace)[1:]
-    if not len(bits):
-        summary += " Your single token is no lesson: nothing follows it."
-    elif np.isfinite(bits).all():
-        nats = float(bits.mean() * np.log(2))
-        summary += f" On your sentence alone, the loss of the model above is {nats:.4f} nats."
-    prose.markdown(summary)
-    code(learning.batch)
+    return {
+        "places": targets.size,
+        "lessons": pluralize(int((targets != learning.IGNORED).sum()), "lessons"),
+        "alone": not len(bits),
+        "measured": bool(len(bits) and np.isfinite(bits).all()),
+        "sentence_loss": f"{float(bits.mean() * np.log(2)):.4f}" if len(bits) else "",
+    }
 
 
-def _by_hand() -> tuple[Array, float]:
-    """The table of logits and its loss."""
-    st.subheader("Its loss, by hand", anchor="loss")
-    prose.markdown(
-        "The smallest model of all is a table: for each letter, a row of logits for the next. Its "
-        f"batch is made of **{learning.WORDS[0]}** and **{learning.WORDS[1]}**. Change a logit:"
-    )
+def by_hand(book: Book, text: str) -> dict[str, Any]:
+    """A table of logits, and its loss on two words."""
+    first, second = learning.WORDS
+    book.write(text, first_word=first, second_word=second)
     left, right = st.columns([3, 4], gap="large")
     with left:
-        logits = table(
-            parameters.LEARN_LOGITS,
-            "Logits",
-            learning.LOGITS,
-            [f"after {letter}" for letter in learning.LETTERS],
-            learning.LETTERS,
-        )
-    inputs, targets = (part.flatten() for part in learning.words())
-    costs = learning.cross_entropy(logits[inputs], targets)
+        after = [f"after {letter}" for letter in learning.LETTERS]
+        logits = table(parameters.LEARN_LOGITS, "Logits", learning.LOGITS, after, learning.LETTERS)
+    read, targets = (part.flatten() for part in learning.words())
+    costs = learning.cross_entropy(logits[read], targets)
     counts = np.asarray(targets != learning.IGNORED)
     with right:
         chances = np.asarray(costs.probabilities)
@@ -120,18 +85,20 @@ def _by_hand() -> tuple[Array, float]:
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
         output.table(rows, "The loss of each lesson", height=35 * 11 + 3)
-    st.latex(r"p = \text{softmax}(z) \qquad \text{loss} = \text{mean of }(-\ln p_{\text{target}})")
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
-    digits = enough(each, np.mean, loss)
-    st.latex(rf"\text{{loss}} = \text{{mean}}\,{spelled(each, digits)} {equals(loss)}")
-    prose.markdown(
-        f"The mean is over the {len(each)} that count. PyTorch's `F.cross_entropy` with "
-        f"`ignore_index={learning.IGNORED}` gives "
-        f"**{float(learning.by_torch(logits[inputs], targets)):.4f}**. Knowing nothing costs "
-        f"ln {len(learning.LETTERS)} = {np.log(len(learning.LETTERS)):.4f}."
-    )
-    code(learning.words, learning.cross_entropy, learning.by_torch)
-    return logits, loss
+    low, edited = loss < _LOW, not np.allclose(logits, learning.LOGITS)
+    return {
+        "logits": logits,
+        "each": spelled(each, enough(each, np.mean, loss)),
+        "mean": equals(loss),
+        "n_lessons": len(each),
+        "ignore_index": learning.IGNORED,
+        "by_torch": f"{float(learning.by_torch(logits[read], targets)):.4f}",
+        "n_letters": len(learning.LETTERS),
+        "unknowing": f"{np.log(len(learning.LETTERS)):.4f}",
+        "low": _LOW,
+        "learn_floor": Check(low, f"Now it is {loss:.4f}." if edited and not low else ""),
+    }
 
 
 def _lessons() -> list[str]:
@@ -144,23 +111,21 @@ def _lessons() -> list[str]:
     return lessons
 
 
-def _step(book: Book, logits: Array) -> bool:
-    """One step of gradient descent; whether the loss rose."""
-    st.subheader("One step", anchor="step")
-    prose.markdown(
-        "How fast does the loss change as one logit of a lesson grows? By (p − 1) / n for the "
-        "target, by p / n for every other letter: n is the number of lessons. These numbers are "
-        "the **gradient**. A step moves each logit of the table against the sum of its rows, times "
-        "the **learning rate**."
-    )
-    st.latex(r"\frac{\partial\,\text{loss}}{\partial z_i} = \frac{p_i - [i = \text{target}]}{n}")
-    rate: float = st.segmented_control(
-        "Learning rate", required=True, **address.choice(parameters.LEARN_RATE, _RATES)
-    )
+def _loss(logits: ArrayLike) -> float:
+    """The mean loss of a table of logits on the two words."""
+    read, targets = (part.flatten() for part in learning.words())
+    return float(learning.cross_entropy(np.asarray(logits)[read], targets).mean)
+
+
+def step(book: Book) -> dict[str, Any]:
+    """One step of gradient descent."""
+    logits = book.values["logits"]
+    rate = pick("Learning rate", parameters.LEARN_RATE, _RATES)
     lessons = learning.words()
-    read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
+    read, targets = (part.flatten() for part in lessons)
     uphill = learning.gradient(logits[read], targets)
-    moved = np.asarray(learning.step(logits, lessons, rate))
+    moved = learning.step(logits, lessons, rate)
+    before, after = _loss(logits), _loss(moved)
     left, right = st.columns([4, 3], gap="large")
     names, letters = ("lesson", "next letter"), learning.LETTERS
     with left:
@@ -169,28 +134,9 @@ def _step(book: Book, logits: Array) -> bool:
     with right:
         panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
         picture(book, "learn_table", [panel], height=230)
-        before, after = (
-            float(learning.cross_entropy(letter_table[read], targets).mean)
-            for letter_table in (logits, moved)
-        )
         st.metric("Loss after the step", f"{after:.4f}", f"{after - before:+.4f}", "inverse")
-    _every_rate(book, logits, before)
-    prose.markdown(
-        f"From {before:.4f} to **{after:.4f}**. The gradient tells only which way is down from "
-        "here. A step that is too long goes past the lowest point, and a much longer one can end "
-        "higher than it began."
-    )
-    code(learning.words, learning.gradient, learning.step, learning.cross_entropy)
-    return after > before
-
-
-def _every_rate(book: Book, logits: Array, before: float) -> None:
-    """The loss after one step, long or short."""
-    lessons = learning.words()
-    read, targets = lessons.inputs.flatten(), lessons.targets.flatten()
     rates = np.geomspace(_RATES[0], _RATES[-1], 61)
-    tables = [np.asarray(learning.step(logits, lessons, float(stepped))) for stepped in rates]
-    losses = [float(learning.cross_entropy(stepped[read], targets).mean) for stepped in tables]
+    losses = [_loss(learning.step(logits, lessons, float(rate))) for rate in rates]
     drawn = curves_at(
         "Loss after one step, by learning rate",
         rates,
@@ -199,20 +145,18 @@ def _every_rate(book: Book, logits: Array, before: float) -> None:
         "loss",
     )
     output.picture(replace(drawn, log=True, height=240), book.colors, key="rates", of_run=False)
+    return {
+        "before": f"{before:.4f}",
+        "after": f"{after:.4f}",
+        "learn_rise": Check(after > before),
+    }
 
 
-def _four(book: Book) -> None:
+def four(book: Book, text: str) -> dict[str, Any]:
     """Four small models, trained when asked."""
-    st.subheader("Four small models", anchor="four")
     size = Setting()
-    prose.markdown(
-        "The table sees one letter. Give it more, one thing after the other. First **attention**, "
-        f"so that it sees up to {size.T} letters; then **{size.nh} heads** in place of one. Last "
-        "the whole block, with **residuals, norms and an MLP**, in "
-        f"{pluralize(size.n_layer, 'layers')}."
-        "\n\nAll four learn from the same passages of old books of Project Gutenberg, in small "
-        "letters. Every tenth passage is held out, and on those the loss is measured."
-    )
+    layers = pluralize(size.n_layer, "layers")
+    book.write(text, letters=size.T, nh=size.nh, layers=layers)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed: int = st.selectbox("Seed", width=120, **address.choice(parameters.LEARN_SEED, SEEDS))
         job, requested = training(seed), f"_train_{seed}"
@@ -228,18 +172,26 @@ def _four(book: Book) -> None:
         job.go_on(book.view.model)
         jobs.bar([job], "Training", "Train the four models", "training")
     elif job.share < 1:
-        return
-    if any(len(learned.points) > 1 for learned in job.learned.values()):
-        _losses(book, job)
+        return {"all_trained": False}
+    done = {name: model for name, model in job.learned.items() if model.written}
+    if any(len(model.points) > 1 for model in job.learned.values()):
+        _draw_losses(book, job.learned, done)
+    losses = [model.points[-1].loss for model in done.values()]
+    steps = zip(list(done)[1:], pairwise(losses), strict=False)
+    return {
+        "all_trained": len(done) == len(learning.PARTS),
+        "changes": ", ".join(
+            f"{name} {signed(after - before, '+.4f')}" for name, (before, after) in steps
+        ),
+        "each_lowered": all(after < before for before, after in pairwise(losses)),
+    }
 
 
-def _losses(book: Book, job: Training) -> None:
-    """The losses that a training has measured by now."""
-    models = job.learned
-    curves = {name: dict(model.points) for name, model in models.items()}
-    drawn = losses_of_models("Held-out loss of four models, by training step", curves)
+def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
+    """The losses that a training has measured by now, and the models that are ``done``."""
+    measured = {name: dict(model.points) for name, model in models.items()}
+    drawn = losses_of_models("Held-out loss of four models, by training step", measured)
     output.picture(drawn, book.colors, key="learn_losses", of_run=False)
-    done = {name: model for name, model in models.items() if model.written}
     last = [model.points[-1].loss for model in done.values()]
     output.table(
         {
@@ -255,114 +207,34 @@ def _losses(book: Book, job: Training) -> None:
             "loss": st.column_config.NumberColumn(format="%.4f"),
         },
     )
-    if len(done) == len(learning.PARTS):
-        prose.markdown(_fell(done))
-        code(
-            learning.corpus,
-            *_BUILT,
-            learning.loss_of,
-            learning.train,
-            learning.held_out_loss,
-            learning.write,
-        )
 
 
-#: What the models are made of.
-_BUILT = (
-    learning.Table,
-    learning.Reader,
-    CausalAttention,
-    MultiHeadAttention,
-    learning.blocks,
-    learning.build,
-)
-
-
-def _fell(done: dict[str, Learned]) -> str:
-    """The change of the loss by each addition."""
-    names, losses = list(done), [model.points[-1].loss for model in done.values()]
-    steps = zip(names[1:], losses, losses[1:], strict=False)
-    changes = ", ".join(f"{name} {signed(after - before, '+.4f')}" for name, before, after in steps)
-    held = all(after < before for before, after in pairwise(losses))
-    return (
-        f"Measured on this server, with this seed: {changes}."
-        + (" **Each addition lowered the loss.** " if held else " Not each lowered the loss here. ")
-        + "A head mixes what it sees into one vector; several can look at different letters at "
-        "once. In the block, each letter's own vector stays, and each part adds to it."
-    )
-
-
-def _real(book: Book) -> None:
+def real(book: Book) -> dict[str, Any]:
     """The model above, by the record of its training."""
-    st.subheader("The real one", anchor="real")
-    name = book.view.model.name
+    model = book.view.model
     try:
-        record = run_cache.training(name)
+        record = run_cache.training(model.name)
     except CheckpointError as error:
         prose.markdown(literal(str(error)))
-        return
+        return {"unrecorded": False, "recorded": False}
     if record is None:
-        prose.markdown(
-            "The folder of the model above has no record of its training. Choose the bundled "
-            "model, which has one."
-        )
-        return
-    _curve(book, record, book.view.model.config.vocab_size)
-
-
-def _curve(book: Book, record: TrainingRecord, n_vocab: int) -> None:
-    output.picture(
-        loss_curves("Loss of the model above, by tokens read", record),
-        book.colors,
-        key="learn_real",
-        of_run=False,
-    )
+        return {"unrecorded": True, "recorded": False}
+    drawn = loss_curves("Loss of the model above, by tokens read", record)
+    output.picture(drawn, book.colors, key="learn_real", of_run=False)
     first, last = (float(record.held_out[n]) for n in (0, -1))
-    unsure, nothing = learning.perplexity(last), np.log(n_vocab)
-    began = f"as unsure as among {learning.perplexity(first):,.0f} equally likely tokens"
-    if first > nothing:
-        began = f"worse than knowing nothing, which costs ln {n_vocab:,} = {nothing:.2f}"
-    prose.markdown(
-        "The model above learned by batches, a loss and steps too. Over "
-        f"{record.tokens[-1] / 1e6:.1f} million tokens its held-out loss went from {first:.2f} to "
-        f"**{last:.2f}** nats. At first that was {began}. In the end it was as unsure as among "
-        f"{unsure:,.0f} equally likely tokens. Where the two curves for random tokens part, heads "
-        "have learned to copy."
-    )
-    link(pages.TRAINING, "See its heads being born, on Training")
-    code(learning.perplexity)
-
-
-def _questions(loss: float, rose: bool, edited: bool) -> list[Question]:
-    low = loss < _LOW
-    return [
-        Question(
-            "learn_count",
-            "Three texts of 7, 4 and 2 tokens make one batch. Over how many targets is the mean "
-            "of the loss taken?",
-            "What follows the last token of a text?",
-            "6 + 3 + 1: each text has one target fewer than tokens. The batch has 18 places.",
-            answer="10",
-        ),
-        Question(
-            "learn_rise",
-            "Find a learning rate at which one step makes the loss **rise**.",
-            "When would a step go past the lowest point?",
-            "The row after n is pulled toward a twice and toward s once. A long step follows the "
-            "two and forgets the one, which then costs more than all that was won.",
-            done=rose,
-        ),
-        Question(
-            "learn_floor",
-            f"Edit the logits so that the loss, before any step, is below **{_LOW}**.",
-            "Which letters are always followed by the same one? And after n, what comes how often?",
-            "No table gets below 0.2387: after n comes a twice and s once, and by the n alone "
-            "nobody can tell which. Anyone who sees the letters before it can. That is what "
-            "attention is for.",
-            done=low,
-            note=f"Now it is {loss:.4f}." if edited and not low else "",
-        ),
-    ]
+    n_vocab = model.config.vocab_size
+    return {
+        "unrecorded": False,
+        "recorded": True,
+        "millions": f"{record.tokens[-1] / 1e6:.1f}",
+        "first": f"{first:.2f}",
+        "last": f"{last:.2f}",
+        "worse": first > np.log(n_vocab),
+        "n_vocab": f"{n_vocab:,}",
+        "nothing": f"{np.log(n_vocab):.2f}",
+        "unsure_first": f"{learning.perplexity(first):,.0f}",
+        "unsure_last": f"{learning.perplexity(last):,.0f}",
+    }
 
 
 #: The seeds that are offered: so many trainings, each kept for all visitors, are a server's most.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz.app import prose
 from gpt2viz.app.course.parts import Book, code, heading
-from gpt2viz.app.course.questions import Question
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import pluralize
 from gpt2viz.textbook.claims import TEXTS, Claim, Text
@@ -17,16 +17,15 @@ from gpt2viz.textbook.examples import EXAMPLES, claims
 _COLOR = {"agrees": "green", "differs": "orange"}
 
 
-def draw(_book: Book) -> list[Question]:
-    """Every example, with the texts that have it and all that they print of it."""
-    prose.markdown(
-        "The worked examples of this book come from five texts. Here is all that they print of "
-        "them, beside what comes out of their own inputs. This is for those who have read them; "
-        "nothing in the chapters rests on it."
-    )
+def sources(_book: Book) -> dict[str, Any]:
+    """The texts, below room for what is counted once all their results are there."""
     in_all = st.container()
     prose.markdown("\n\n".join(_source(n, text) for n, text in TEXTS.items()))
-    prose.caption("The numbers E1, E2 and so on are this project's own.")
+    return {"in_all": in_all}
+
+
+def results(book: Book, text: str) -> None:
+    """Every example, with the texts that have it and all that they print of it."""
     for id, example in EXAMPLES.items():
         heading(id)
         results = claims(id)
@@ -36,13 +35,9 @@ def draw(_book: Book) -> list[Question]:
         )
         code(example.claims)
     every = Counter(claim.verdict for id in EXAMPLES for claim in claims(id))
-    prose.markdown(
-        f"Of {every['agrees'] + every['differs']} printed results **{every['agrees']} agree** and "
-        f"**{every['differs']} differ**. A number agrees when it lies within half a unit of its "
-        "last printed digit. Where a reason is known, it is given.",
-        slot=in_all,
-    )
-    return []
+    agree, differ = every["agrees"], every["differs"]
+    with book.values["in_all"]:
+        book.write(text, results=agree + differ, agree=agree, differ=differ)
 
 
 def _source(n: int, text: Text) -> str:

@@ -181,65 +181,6 @@ class _Calculation:
         return float(first)
 
 
-#: Question -> wrong answers (several with " | " between) -> what they would be right for.
-_NEAR: Mapping[str, Mapping[str, str]] = {
-    "norm_scale": {
-        "10": "It would be, if only the mean were subtracted. What is it divided by?",
-        "0.1": "It would be, if σ alone had grown. x − μ grows too.",
-        "100": "That is the variance. The standard deviation is its square root.",
-    },
-    "whole_untied": {
-        "77.2 | 77.19 | 77194752": "That is both tables. One of them is there already.",
-        "124.4 | 124.44 | 124439808": "That is all of GPT-2 small, tied.",
-        "163 | 163.04 | 163037184": "That is all of GPT-2 small, untied. By how much has it grown?",
-        "31 | 31.02": "That is its growth in per cent.",
-        "0.8 | 0.79 | 786432": "That is the position table: 1,024 · 768.",
-    },
-    "why_pairs": {
-        "11": "That is how many parts there are. Each meets every one of the other side.",
-        "16": "That is the query's parts with themselves.",
-        "49": "That is the key's parts with themselves.",
-        "14": "That would be the pairs of two query parts. There are four.",
-    },
-    "why_shared": {
-        "5": "That is how much each score grows. What does softmax make of it?",
-        "148 | 148.4": "That is e⁵: each numerator grows so many times. So does their sum.",
-        "1": "That is what the weights sum to, before and after.",
-    },
-    "whole_heads": {
-        "12": "That is GPT-2 small.",
-        "16": "That is GPT-2 medium.",
-        "25": "That is GPT-2 XL.",
-        "36": "That is how many layers it has.",
-        "64": "That is how many channels each head has.",
-    },
-    "next_loss": {
-        "0.25": "That is the probability. The loss is −ln of it.",
-        "0.602": "That is the logarithm to base 10. Nats take ln.",
-        "2": "That is in bits: log₂ 4. In nats the number is smaller.",
-        "4": "That is how many words there are.",
-    },
-    "learn_count": {
-        "6": "That is the longest text alone.",
-        "12": "That would be one text of 13 tokens. These are three.",
-        "13": "Those are all tokens. What comes after the last one of a text?",
-        "18": "Those are all places of the batch, padding too.",
-        "21": "That is three times the longest text. Padding doesn't count.",
-    },
-    "mistake_25": {
-        "40": "That is how many channels each head would have.",
-        "48 | 64 | 768": "Divided by 25, that is not a whole number.",
-        "100": "That works too, but the question asks for another.",
-        "1600": "That is GPT-2 XL's own width. It isn't among those here.",
-    },
-}
-
-
-def near_misses(question: str) -> Mapping[str, str]:
-    """The known wrong answers to a question, each with what it would be right for."""
-    return _NEAR.get(question, {})
-
-
 class Check(NamedTuple):
     """The part of a ``Question`` that a chapter's example decides."""
 
@@ -307,7 +248,7 @@ def _done(question: Question) -> bool:
         )
         done = is_right(given, question.answer, question.also)
         if given and not done:
-            note = explain_wrong(given, question.answer, question.near or near_misses(question.id))
+            note = explain_wrong(given, question.answer, question.near)
             note = f"Not yet. {note or 'Look again, or take the hint.'}"
     if note and not done:
         prose.caption(note)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import streamlit as st
 
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.cell import Step
-from gpt2viz.analysis.explanation import Part, RowExplanation, Side
+from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import part_label
 from gpt2viz.analysis.scores import induction
-from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.course.parts import Book, code, link
-from gpt2viz.app.course.questions import Question
+from gpt2viz.app import address, output, pages, parameters, run_cache
+from gpt2viz.app.course.parts import Book, link
+from gpt2viz.app.course.questions import Check
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
@@ -40,33 +38,22 @@ class _Text(NamedTuple):
     twice: bool
 
 
-def draw(book: Book) -> Iterator[Question]:
-    """The hardest look at what followed the same token before, step by step."""
-    prose.markdown(
-        "A weight says **where** a head looks. This chapter asks **why**, of one weight in the "
-        "model above. The answer is a sum, and nothing is left over."
-    )
+def find(book: Book) -> dict[str, Any]:
+    """The hardest look at what followed the same token before, where there is one."""
     read = _text(book.view)
     look = None if read is None else _hardest(read.view.trace)
-    if read is None or look is None:
-        _pairs_formula()
-        prose.markdown(f"Here nothing can be copied: {_nothing(book.view, read)}")
-        code(induction)
-        yield from _questions(None, 0.0)
-        return
-    _look(read, look)
-    case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
-    if not np.isfinite(case.deviation).all():
-        prose.markdown("It can't be taken apart: some numbers went beyond float32.")
-        yield from _questions(read, case.weight)
-        return
-    _sum(case)
-    _apart(read, case)
-    yield from _questions(read, case.weight)
-    before = _before(case)
-    if before is not None:
-        _read(read, look, before)
-    _so(read, case, before)
+    shallow = look is None and book.view.trace.config.n_layer == 1
+    too_long = not shallow and read is None
+    return {
+        "read": read,
+        "look": look,
+        "shallow": shallow,
+        "too_long": too_long,
+        "unseen": look is None and not shallow and not too_long,
+        **dict.fromkeys(("case", "before", "beyond", "pair", "rule", "no_rule", "copies")),
+        "weight": "0.00",
+        "why_own": Check(),
+    }
 
 
 def _text(view: View) -> _Text | None:
@@ -95,37 +82,24 @@ def _hardest(trace: Trace) -> Step | None:
     return Step(above + 1, head, query, key) if on[query, key] > 0 else None
 
 
-def _nothing(view: View, read: _Text | None) -> str:
-    """Why there is no look to explain, and what helps."""
-    if view.trace.config.n_layer == 1:
-        return "the model has a single layer. Choose another model."
-    if read is None:
-        return (
-            "no token comes twice, and the sentence said twice would be too long. Type another one."
-        )
-    return (
-        "no head looks at what followed the same token before, not even where your sentence is "
-        "said twice. Type a longer one."
-    )
-
-
-def _look(read: _Text, look: Step) -> None:
-    st.subheader("A look", anchor="look")
+def show(book: Book, text: str) -> None:
+    """The look, in the weights of its head."""
+    read, look = book.values["read"], book.values["look"]
     view, labels = read.view, read.view.labels
-    if read.twice:
-        prose.markdown(
-            "In your sentence no token comes twice, so there is nothing to copy. The chapter reads "
-            f"it said twice: “{literal(read.text)}”."
-        )
     row = view.trace.stage("weights", look.layer, look.head)[look.query]
     seen = int((~view.trace.hidden_pairs()[look.query]).sum())
-    asks, answers = (literal(labels[n]) for n in (look.query, look.key))
-    prose.markdown(
-        f"Of all heads above layer 0, **head {look.layer}.{look.head}** (layer {look.layer}, "
-        f"head {look.head}) looks most at *what followed the same token before*. Its hardest such "
-        f"look here goes from {look.query} {asks} to {look.key} {answers}: weight "
-        f"**{row[look.key]:.2f}**. If the {pluralize(seen, 'keys')} it sees were alike, each would "
-        f"have {1 / seen:.2f}."
+    book.write(
+        text,
+        twice=read.twice,
+        doubled=literal(read.text),
+        head=f"{look.layer}.{look.head}",
+        of_layer=look.layer,
+        of_head=look.head,
+        asks=f"{look.query} {literal(labels[look.query])}",
+        answers=f"{look.key} {literal(labels[look.key])}",
+        weight=f"{row[look.key]:.2f}",
+        keys=pluralize(seen, "keys"),
+        alike=f"{1 / seen:.2f}",
     )
     _weights(view, look, "why_look")
     _to(pages.HEAD, "See how this weight was made, on Head", read, look)
@@ -137,60 +111,52 @@ def _weights(view: View, step: Step, key: str) -> None:
     draw_weights(at, step.layer, step.head, key=key, height=330, column=step.key)
 
 
-def _pairs_formula() -> None:
-    st.latex(r"q = \sum_i q_i \qquad k = \sum_j k_j \qquad q \cdot k = \sum_i \sum_j q_i \cdot k_j")
+def take_apart(book: Book) -> dict[str, Any]:
+    """The look's score as a sum, and why its key got more than the others."""
+    read, look = book.values["read"], book.values["look"]
+    case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
+    own, weight = not read.twice, f"{case.weight:.2f}"
+    small = (
+        f"The hardest look takes {weight} here. Try a longer sentence, or one with a rarer token "
+        "twice."
+    )
+    hard = case.weight > _HALF
+    values: dict[str, Any] = {
+        "weight": weight,
+        "why_own": Check(own and hard, small if own and not hard else ""),
+    }
+    if not np.isfinite(case.deviation).all():
+        return values | {"beyond": True}
+    row, names = case.row, case.row.names
+    return values | {
+        "case": case,
+        "before": _before(case),
+        "n_writers": len(names),
+        "n_pairs": len(names) ** 2,
+        "writers": ", ".join(names[:3]),
+        "total": f"{float(row.table(case.key).sum()):.4f}",
+        "score": f"{float(row.scores[row.row_of(case.key)]):.4f}",
+        "raised": f"{case.raised:.2f}",
+        "lowered": f"{abs(case.lowered):.2f}",
+        "apart": f"{case.raised + case.lowered:.2f}",
+        "above": ABOVE,
+        "below": BELOW,
+        "verb": "raises" if case.above else "lowers",
+        "rule": case.rule and literal(case.words()[-1]),
+        "no_rule": case.rule is None,
+        "copies": case.rule is not None and case.rule[0].name == "induction",
+    }
 
 
-def _sum(case: Reason) -> None:
-    st.subheader("A score is a sum", anchor="sum")
-    row = case.row
-    prose.markdown(
-        "A head reads the residual stream, and that is a sum: token vector, position vector, and "
-        "what each head, bias and MLP before has added. LayerNorm divides by σ, one number for "
-        "each token. Take that σ as it was, and the rest of the way to query and key is "
-        "multiplying and adding."
-        "\n\nSo a query is a sum with **one part for each writer**, and so is a key. Their dot "
-        "product is the sum over all pairs of parts (Elhage et al. 2021, *A Mathematical Framework "
-        "for Transformer Circuits*):"
-    )
-    _pairs_formula()
-    n = len(row.names)
-    total, score = float(row.table(case.key).sum()), float(row.scores[row.row_of(case.key)])
-    st.latex(
-        rf"{n} \cdot {n} = {n**2} \text{{ pairs}} \qquad "
-        rf"\sum_i \sum_j q_i \cdot k_j \approx {total:.4f}"
-    )
-    prose.caption(
-        f"i and j run over the writers: {', '.join(row.names[:3])} and so on; the last, constant, "
-        f"is what was there whatever was written. The run's own q·k is {score:.4f}."
-    )
-
-
-def _apart(read: _Text, case: Reason) -> None:
-    st.subheader("What sets this key apart", anchor="apart")
-    prose.markdown(
-        "Softmax knows only differences: what a pair gives to *all* keys explains nothing. So from "
-        "each pair its mean over the keys that the query sees is taken away. What is left says why "
-        "this key got more than the others, or less:"
-    )
-    st.latex(
-        r"\text{score} - \text{mean of the row} \approx "
-        rf"{case.raised:.2f} - {abs(case.lowered):.2f} \approx "
-        rf"{case.raised + case.lowered:.2f}"
-    )
-    prose.caption("First all that raises it, then all that lowers it.")
+def parts(book: Book) -> dict[str, Any]:
+    """The map of pairs of writers that raise the score and lower it."""
+    read, case = book.values["read"], book.values["case"]
     output.picture(reason_map(case), read.view.colors, key="why_parts")
-    prose.caption(
-        f"The query's writers down, the key's across: {ABOVE} raises the score, {BELOW} lowers it."
-    )
-    if case.pairs:
-        pair, verb = case.pairs[0], "raises" if case.above else "lowers"
-        prose.markdown(
-            f"The pair that {verb} it most is **{pair}**: {100 * pair.share:.0f} % of all that "
-            f"{verb} it. If this pair gave nothing to any key, the weight would be "
-            f"{pair.ablated_weight:.2f}."
-        )
-    code(explain_row, RowExplanation.deviation, reason)
+    if not case.pairs:
+        return {}
+    pair = case.pairs[0]
+    share, ablated = f"{100 * pair.share:.0f}", f"{pair.ablated_weight:.2f}"
+    return {"pair": pair, "share": share, "ablated": ablated}
 
 
 def _before(case: Reason) -> Step | None:
@@ -200,62 +166,39 @@ def _before(case: Reason) -> Step | None:
     return next((step for step in (*at_key, *at_query) if step is not None), None)
 
 
-def _read(read: _Text, look: Step, before: Step) -> None:
-    st.subheader("What had that head read?", anchor="read")
+def read_before(book: Book, text: str) -> None:
+    """The cell that one of the writers looked at before."""
+    read, look, before = (book.values[name] for name in ("read", "look", "before"))
     view = read.view
     side: Side = "key" if before.query == look.key else "query"
     part = Part("head", before.layer, before.head)
     weight = view.trace.weights_of_queries(before.layer, slice(before.query, before.query + 1))
-    asks, answers = (f"{n} {literal(view.labels[n])}" for n in (before.query, before.key))
     back = before.query - before.key
-    apart = f"{pluralize(back, 'tokens')} back" if back else "the token there"
-    prose.markdown(
-        f"One of the writers in the leading pairs is {part_label(part, side)}. It is a head as "
-        f"well, so ask it the same: at {asks}, it had looked hardest at {answers}, **{apart}** "
-        f"(weight {weight[before.head, 0, before.key]:.2f}). What it found there, it wrote into "
-        "the stream."
+    book.write(
+        text,
+        writer=part_label(part, side),
+        asks=f"{before.query} {literal(view.labels[before.query])}",
+        answers=f"{before.key} {literal(view.labels[before.key])}",
+        back=f"{pluralize(back, 'tokens')} back" if back else "the token there",
+        weight_before=f"{weight[before.head, 0, before.key]:.2f}",
     )
     _weights(view, before, "why_read")
-    _to(pages.HEAD, f"Why did {part} look there?", read, look, _why(before))
+    why = {parameters.SEE: "why", parameters.WHY: (before,)}
+    _to(pages.HEAD, f"Why did {part} look there?", read, look, why)
 
 
-def _why(*steps: Step) -> dict[Parameter, Any]:
-    """Parameters that open the explanation on Head, at heads further down."""
-    return {parameters.SEE: "why", parameters.WHY: steps}
-
-
-def _so(read: _Text, case: Reason, before: Step | None) -> None:
-    st.subheader("So why does it look there?", anchor="so")
-    if case.rule is None:
-        prose.markdown(
-            "No single reason stands out by more than half here: the score is made of many small "
-            "pairs. That is an answer too."
-        )
-    else:
-        prose.markdown(f"**{literal(case.words()[-1])}**")
-    if case.rule is not None and case.rule[0].name == "induction":
-        prose.markdown(
-            "Two heads do it together. An early one writes beside each token which one came "
-            "before it. A later one looks for its token among these notes, and finds what came "
-            "next the last time. This is an **induction** circuit (Olsson et al. 2022, "
-            "*In-context Learning and Induction Heads*)."
-        )
-    if before is not None:
-        _without(read, case, before)
-
-
-def _without(read: _Text, case: Reason, before: Step) -> None:
+def without(book: Book, text: str) -> None:
     """The same weight where the head before is off: by the sum, and by a run."""
+    read, case, before = (book.values[name] for name in ("read", "case", "before"))
     row, edit = case.row, Edit("off", before.layer, before.head)
     part = Part("head", before.layer, before.head)
     run = run_cache.run(replace(read.view.trace.key, edits=(edit,)))
     weights = run.weights_of_queries(row.layer, slice(row.query, row.query + 1))
-    left = float(weights[row.head, 0, case.key])
-    prose.markdown(
-        f"A sum is no experiment, so the model was run again with {part} switched off. "
-        f"The weight went from {case.weight:.2f} to **{left:.2f}**. By the sum alone it would be "
-        f"{row.ablated_part_weight(case.key, part):.2f}; the two need not agree, as without the "
-        "head σ and all later parts change too."
+    book.write(
+        text,
+        part=part,
+        weight_off=f"{float(weights[row.head, 0, case.key]):.2f}",
+        by_sum=f"{row.ablated_part_weight(case.key, part):.2f}",
     )
     at = Step(row.layer, row.head, row.query, case.key)
     _to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, {parameters.EDITS: (edit,)})
@@ -274,37 +217,3 @@ def _to(
         **(more or {}),
     }
     link(page, label, there)
-
-
-def _questions(read: _Text | None, weight: float) -> list[Question]:
-    own = read is not None and not read.twice
-    return [
-        Question(
-            "why_pairs",
-            "A query has 4 parts and a key has 7. Over how many **pairs** is their score a sum?",
-            "Each part of the query meets each part of the key.",
-            "4 · 7. With n writers on each side, n².",
-            answer="28",
-        ),
-        Question(
-            "why_shared",
-            "One part adds 5 to the scores of **all** keys of a row. By how much does each weight "
-            "change?",
-            "Softmax divides by the sum of the row.",
-            "Each numerator grows e⁵ times, and so does their sum. What all keys share cancels.",
-            answer="0",
-            also=("nothing", "none", "not at all", "no change", "unchanged"),
-        ),
-        Question(
-            "why_own",
-            "Type a sentence in which a token comes **twice**, so that a head gives more than half "
-            "of its weight to what followed it the first time.",
-            "Say something, then begin to say it again.",
-            f"The hardest look takes {weight:.2f}. Change the word that follows, and read again.",
-            done=own and weight > _HALF,
-            note=f"The hardest look takes {weight:.2f} here. Try a longer sentence, or one with a "
-            "rarer token twice."
-            if own and weight <= _HALF
-            else "",
-        ),
-    ]
