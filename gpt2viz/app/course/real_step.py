@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz import Trace, sampling_distribution
+from gpt2viz import sampling_distribution
 from gpt2viz.analysis.cell import Step
-from gpt2viz.app import address, pages, parameters, prose, run_cache
-from gpt2viz.app.course.parts import Book, code, link, picture, vectors
+from gpt2viz.app import address, pages, parameters, run_cache
+from gpt2viz.app.course.parts import Book, link, picture, vectors
 from gpt2viz.app.course.written import bracketed, enough, equals, spelled
 from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
-from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.measures import draw_weights
@@ -97,11 +96,6 @@ def _sum(parts: Sequence[float], total: float) -> str:
     n = enough(parts, np.sum, total)
     added = " + ".join(bracketed(spelled(part, n)) for part in parts)
     return rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}"
-
-
-def _lines(view: View, layer: int | None, *stages: str) -> None:
-    """The lines of the model that made what is drawn."""
-    code(*(Line(view.trace, stage, layer) for stage in stages))
 
 
 def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
@@ -229,46 +223,34 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     return {"sum": _sum([strong, rest, float(inside.bias[0])], float(adds[0]))}
 
 
-def _residual(book: Book) -> None:
+def residual(book: Book, text: str) -> dict[str, str]:
+    """The stream before a layer and after it, and what the layer adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    n = _followed(view)
-    before = _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding")
+    book.write(text, followed=_written(view, _followed(view)), layer=layer)
     rows = {
-        "before": before,
+        "before": _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding"),
         "attention": _row(view, "attention_output", layer),
         "MLP": _row(view, "mlp_output", layer),
         "after": _row(view, "residual_out", layer),
     }
-    prose.markdown(
-        f"The stream of {_written(view, n)} before layer {layer}, what the layer adds to it, and "
-        "the stream after it:"
-    )
     _first(book, "real_stream", f"the stream in layer {layer}", rows)
     *parts, total = (float(row[0]) for row in rows.values())
-    st.latex(_sum(parts, total))
-    _lines(view, layer, "residual_mid", "residual_out")
-    to_shapes(f"The stream in layer {layer} among all tensors", f"h.{layer}.residual")
+    return {"sum": _sum(parts, total)}
 
 
-def _next_word(book: Book) -> None:
+def next_word(book: Book, text: str) -> dict[str, int]:
+    """The highest logits after the token."""
     view, n = book.view, _followed(book.view)
     logits, names = view.trace.logits_at(n), run_cache.vocabulary(view.model.name)
-    chances = sampling_distribution(logits)
     best = np.argsort(-np.nan_to_num(logits), kind="stable")[:_TOP]
-    first = int(best[0])
-    prose.markdown(
-        f"The highest logits after {_written(view, n)}, of {len(logits):,}. Softmax gives "
-        f"“{literal(names[first])}” **{chances[first]:.1%}**."
+    book.write(
+        text,
+        followed=_written(view, n),
+        count=f"{len(logits):,}",
+        first=literal(names[int(best[0])]),
+        chance=f"{sampling_distribution(logits)[best[0]]:.1%}",
     )
     words = [names[int(id)] for id in best]
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
     picture(book, "real_logits", [panel], height=120)
-    code(Trace.logits_at, sampling_distribution)
-    link(
-        pages.PREDICT,
-        "All of it, on Predict",
-        {parameters.PREDICT: "next", parameters.QUERY: n},
-    )
-
-
-STEPS: Mapping[str, Callable[[Book], None]] = {"residual": _residual, "next-word": _next_word}
+    return {"n": n}

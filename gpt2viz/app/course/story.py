@@ -6,7 +6,7 @@ address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, parameters, prose
-from gpt2viz.app.course import real_step, tables
-from gpt2viz.app.course.parts import TOKENS, Book, code, pairs, picture, vectors
+from gpt2viz.app.course import tables
+from gpt2viz.app.course.parts import TOKENS, Book, pairs, picture, vectors
 from gpt2viz.app.course.written import bracketed, brief, enough, equals, given, gives, spelled
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.pictures.panel import Panel
@@ -354,11 +354,10 @@ def _combined(row: ArrayLike, bias: float) -> str:
     return terms.removeprefix(" + ").strip()
 
 
-def _residual(book: Book, crane: Reading, mine: Mine) -> None:
-    prose.markdown(
-        "Nothing was replaced on the way. All that was written for “fish” adds up to its last "
-        "vector. The tiny crane has **no LayerNorm**, so that the sums stay easy."
-    )
+def residual(book: Book, text: str) -> dict[str, str]:
+    """All that was written for "fish", and its sum."""
+    crane, _ = _read(book)
+    book.write(text)
     parts = {
         "token": crane.tokens,
         "position": crane.positions,
@@ -372,38 +371,33 @@ def _residual(book: Book, crane: Reading, mine: Mine) -> None:
     *things, total = (part[0] for part in rows)
     n = enough(things, np.sum, total)
     added = " + ".join(bracketed(spelled(thing, n)) for thing in things)
-    st.latex(rf"\text{{thing: }} {added} {equals(total)}")
+    return {"added": added, "total": equals(total)}
 
 
-def _next_word(book: Book, crane: Reading, mine: Mine) -> None:
+def next_word(book: Book, text: str) -> dict[str, Any]:
+    """The logits of every word after each, and what comes next."""
+    crane, mine = _read(book)
     chances, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
-    only = (
-        ""
-        if table[:, 2:].any()
-        else (" The clock's numbers are 0 there, so only thing and deed count.")
-    )
-    prose.markdown(f"The last vector of “fish” meets each row of the token table.{only}")
+    book.write(text, clockless=not table[:, 2:].any())
     last = np.asarray(crane.end[_FISH], float)
     n = enough(last, lambda z: table @ z, crane.logits[_FISH])
     st.latex(rf"\text{{fish, at the end}} {equals(last, n)}")
-    panels = [
-        vectors("all logits", crane.logits, SENTENCE, VOCABULARY, ("token", "next word")),
-        vectors("all probabilities", chances, SENTENCE, VOCABULARY, ("token", "next word")),
-    ]
+    names = ("token", "next word")
     left, right = st.columns(2, gap="medium")
     with left:
-        picture(book, "tiny_logits", panels[:1], height=230)
+        panel = vectors("all logits", crane.logits, SENTENCE, VOCABULARY, names)
+        picture(book, "tiny_logits", [panel], height=230)
     with right:
-        picture(book, "tiny_chances", panels[1:], "unit", height=230)
+        panel = vectors("all probabilities", chances, SENTENCE, VOCABULARY, names)
+        picture(book, "tiny_chances", [panel], "unit", height=230)
     best = [_highest(row, VOCABULARY) for row in chances]
-    guesses = ", ".join(
-        f"{_all(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True)
-    )
-    prose.markdown(
-        f"It expects {guesses}. After “fish”, {_all(best[_FISH])} "
-        f"{'gets' if len(best[_FISH]) == 1 else 'each get'} **{chances[_FISH].max():.1%}**. "
-        "That is the whole way, from text to the next word."
-    )
+    guesses = (f"{_all(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
+    return {
+        "guesses": ", ".join(guesses),
+        "best": _all(best[_FISH]),
+        "one": len(best[_FISH]) == 1,
+        "chance": f"{chances[_FISH].max():.1%}",
+    }
 
 
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
@@ -416,18 +410,3 @@ def _all(names: Sequence[str]) -> str:
     """“A”, “crane” and “ate”."""
     *others, last = (f"“{name}”" for name in names)
     return f"{', '.join(others)} and {last}" if others else last
-
-
-_STEPS: Mapping[str, Callable[[Book, Reading, Mine], None]] = {
-    "residual": _residual,
-    "next-word": _next_word,
-}
-
-
-def tell(book: Book) -> None:
-    """Draw a chapter's step of the tiny crane, and the same step in the real model."""
-    st.subheader("The tiny crane", anchor="tiny")
-    _STEPS[book.chapter](book, *_read(book))
-    code(tiny_crane.read, tiny_crane.look)
-    st.subheader("The same step in the real model", anchor="real")
-    real_step.STEPS[book.chapter](book)
