@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -263,15 +263,6 @@ N = len(ids_of(SENTENCE))
 PARTS = ("", "0,11,0,10", f"{N - 9},{N},3,{N}", "6,11,2,9", "7,8,0,12", f"2,4,8,{N}")
 
 
-def cut(message: bytes, parts: Sequence[str | None], folder: Path) -> list[dict[str, Any]]:
-    """What the browser makes of a message for these parts; as it is for None."""
-    (folder / "message").write_bytes(message)
-    made = run(HERE / "cut_again.js", folder / "message", json.dumps(parts))
-    found: list[dict[str, Any]] = json.loads(made.stdout or "[]")
-    assert found, made.stderr
-    return found
-
-
 def canvases(page: str, **chosen: str) -> dict[str, bytes]:
     """By its key, what is sent of every picture on a page whose parts the browser can draw."""
     at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
@@ -281,9 +272,15 @@ def canvases(page: str, **chosen: str) -> dict[str, bytes]:
 
 def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
     """Of whichever part the server drew, the browser makes what it draws of any other."""
-    (wanted,) = zip(*(cut(message, [None], folder) for message in drawn.values()), strict=True)
-    for part, message in drawn.items():
-        for other, found, right in zip(drawn, cut(message, [*drawn], folder), wanted, strict=True):
+    files = [folder / str(n) for n in range(len(drawn))]
+    for file, message in zip(files, drawn.values(), strict=True):
+        file.write_bytes(message)
+    made = run(HERE / "cut_again.js", json.dumps([*drawn]), *files)
+    assert made.stdout, made.stderr
+    by_message = json.loads(made.stdout)
+    wanted = [as_it_is for as_it_is, *_ in by_message]
+    for part, (_, *cuts) in zip(drawn, by_message, strict=True):
+        for other, found, right in zip(drawn, cuts, wanted, strict=True):
             for name in right:
                 assert found[name] == right[name], (part, other, name)
             assert found.keys() == right.keys()
