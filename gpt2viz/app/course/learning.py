@@ -52,8 +52,7 @@ def batch(book: Book, text: str) -> dict[str, Any]:
         columns[f"{name}: target"] = [
             signed(target) if target == learning.IGNORED else written(target) for _, target in read
         ]
-    height = 36 * min(len(inputs[0]) + 1, 10)
-    output.table(columns, "A batch and its targets", hide_index=None, height=height)
+    output.table(columns, "A batch and its targets", hide_index=None, tallest=360)
     bits = surprise(view.trace)[1:]
     return {
         "places": targets.size,
@@ -84,7 +83,7 @@ def by_hand(book: Book, text: str) -> dict[str, Any]:
             ],
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
-        output.table(rows, "The loss of each lesson", height=35 * 11 + 3)
+        output.table(rows, "The loss of each lesson", tallest=388)
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     low, edited = loss < _LOW, not np.allclose(logits, learning.LOGITS)
     return {
@@ -202,10 +201,7 @@ def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, L
             "it writes": [model.written for model in done.values()],
         },
         "Four models",
-        column_config={
-            "parameters": st.column_config.NumberColumn(format="localized"),
-            "loss": st.column_config.NumberColumn(format="%.4f"),
-        },
+        formats={"parameters": "localized", "loss": "%.4f"},
     )
 
 

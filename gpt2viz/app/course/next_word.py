@@ -90,5 +90,4 @@ def predicted(book: Book) -> None:
         came = n + 1 < len(labels)
         chance = chances[trace.token_ids[n + 1]] if came else 0.0
         rows["what came"].append(f"{labels[n + 1]}  ({chance:.1%})" if came else "")
-    height = 36 * min(len(labels) + 1, 12)
-    output.table(rows, "What the model predicts after each token", height=height)
+    output.table(rows, "What the model predicts after each token", tallest=432)

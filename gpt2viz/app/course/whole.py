@@ -156,10 +156,7 @@ def parts(_book: Book) -> dict[str, Any]:
             "share": [100 * n / total for n in (*parts.values(), total)],
         },
         "Parameters by part",
-        column_config={
-            "parameters": st.column_config.NumberColumn(format="localized"),
-            "share": st.column_config.NumberColumn(format="%.1f %%"),
-        },
+        formats={"parameters": "localized", "share": "%.1f %%"},
     )
     words, C = chosen["vocab_size"], chosen["n_embd"]
     counts = {"words": words, "C": C, "in_table": words * C, "in_layer": 12 * C**2 + 13 * C}
@@ -183,5 +180,5 @@ def released(_book: Book) -> None:
             "parameters": [sizes.counted(model.config) for model in models],
         },
         "The released models",
-        column_config={"parameters": st.column_config.NumberColumn(format="localized")},
+        formats={"parameters": "localized"},
     )
