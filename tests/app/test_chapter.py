@@ -16,7 +16,7 @@ from gpt2viz.run.stages import STAGE
 
 #: A text of each kind -> the block that it is read as.
 BLOCKS = {
-    "Two\nlines.\n\n- a list\n- of two": ("prose", "", "Two lines.\n\n- a list\n- of two"),
+    "At\n6. On\n\n- a list\n- of two": ("prose", "", "At 6. On\n\n- a list\n- of two"),
     "## Apart {#apart}": ("heading", "apart", "Apart"),
     "::: not few": ("condition", "not few", ""),
     "$$x\n+ y$$": ("formula", "", "x\n+ y"),

@@ -168,8 +168,8 @@ def _prose(text: str) -> Iterator[Block]:
 
 
 def _joined(text: str) -> str:
-    """Markdown with each paragraph on one line; lists and tables keep theirs."""
-    return re.sub(r"(?<=\S)\n(?!\n|- |\| |\d+\. )", " ", text.strip())
+    """Markdown with each paragraph on one line; tables and lists with bullets keep theirs."""
+    return re.sub(r"(?<=\S)\n(?!\n|- |\| )", " ", text.strip())
 
 
 def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
