@@ -18,8 +18,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (55_331, 44_000),
-    "of them app/": (22_847, 17_500),
+    "product lines": (55_323, 44_000),
+    "of them app/": (22_839, 17_500),
     "lines of tests and benchmarks": (49_815, 37_000),
     "modules": (296, 300),
     "private names of Streamlit": (2, 3),
