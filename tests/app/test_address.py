@@ -80,12 +80,12 @@ def fill(at: AppTest, values: dict[str, str]) -> AppTest:
 #: Pages, their modes, and the parts of them that have parameters of their own.
 PARTS: list[tuple[str, dict[str, str]]] = [(view, {}) for view in (*VIEWS, *WITHOUT)]
 PARTS += [("models", {"part": "tokenizer"})]
-#: Lists of numbers, edits, cells and scores, and a text, as often as they fit into an address.
-LONG = ("1,", "off:0.0,", "1:0,", "1.0,", "<b>")
-#: By a page, what was tried in one of its modes.
-_TRIED: dict[str, set[str]] = {}
 #: As long as each of three values may be beside a sentence.
 LENGTH = address.LONGEST_ADDRESS // 3 - 50
+#: Lists of numbers, edits, cells and scores, and a text, as often as they fit: whole to the end.
+LONG = [(u * (LENGTH // len(u))).rstrip(",") for u in ("1,", "off:0.0,", "1:0,", "1.0,", "<b>")]
+#: By a page, what was tried in one of its modes.
+_TRIED: dict[str, set[str]] = {}
 
 
 def sent(at: AppTest) -> int:
@@ -104,7 +104,7 @@ def too_long(page: str, cut: list[str], free: set[str]) -> list[dict[str, str]]:
     others = sorted(free - alone)
     together = [[name, "unknown"] for name in sorted(alone)]
     together += [others[n : n + 3] for n in range(0, len(others), 3)]
-    return [whole, *(dict.fromkeys(some, (u * 1000)[:LENGTH]) for some in together for u in LONG)]
+    return [whole, *(dict.fromkeys(some, long) for some in together for long in LONG)]
 
 
 @each(("page", "part"), PARTS)
