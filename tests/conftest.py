@@ -46,7 +46,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     def file_of(nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        needs = re.search("from transformers|transformers_model", Path(file).read_text("utf-8"))
+        needs = re.search("from transformers|transformers_model", (config.rootpath / file).read_text("utf-8"))
         return "transformers" if needs else file
 
     scheduler = LoadFileScheduling(config, log)
