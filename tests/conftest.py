@@ -46,8 +46,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     def file_of(nodeid: str) -> str:
         file = nodeid.split("::")[0]
-        needs = re.search("from transformers|transformers_model", (config.rootpath / file).read_text("utf-8"))
-        return "transformers" if needs else file
+        text = (config.rootpath / file).read_text("utf-8")
+        return "transformers" if re.search("from transformers|transformers_model", text) else file
 
     scheduler = LoadFileScheduling(config, log)
     scheduler._split_scope = file_of

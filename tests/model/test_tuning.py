@@ -56,7 +56,7 @@ gpt2viz.model.tuning._mallopt = told
 gpt2viz.model.tuning.LARGE = 1
 def use():
     calls.update(dict.fromkeys(calls, 0))
-    trace = gpt2viz.trace(bundled_model(), "A crane ate fish", explicit=False)
+    trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", explicit=False)
     trace.stage("weights", 1), trace.logits
     print(*calls.values(), torch.get_num_threads())
 use()
