@@ -127,6 +127,25 @@ def test_imports_point_down() -> None:
     assert not offenders
 
 
+def test_nobody_waits_for_the_package_it_is_in() -> None:
+    """One thread that imports a package and another that imports a part of it would wait for each
+    other, and Python then gives one of them half a module."""
+    waiting = [
+        named(path)
+        for path in SOURCES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+        and path.parent != ROOT / "gpt2viz"
+        and path.name != "__init__.py"
+        and node.module == module_of(path.parent / "__init__.py")
+        and any(
+            name.startswith(f"{module_of(path)}.")
+            for name in imports(nodes(path.parent / "__init__.py"))
+        )
+    ]
+    assert not waiting
+
+
 def test_nobody_imports_training() -> None:
     assert not [room for room, (allowed, _) in MAP.items() if "training" in allowed]
 

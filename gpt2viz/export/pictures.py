@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
-from gpt2viz.export import metadata
 from gpt2viz.export.about import About
 from gpt2viz.export.chromium import browser, draw, missing
+from gpt2viz.export.metadata import label_pdf, label_png, label_svg, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
 from gpt2viz.extras import needed
 from gpt2viz.pictures import svg
@@ -81,7 +81,7 @@ def figure_bytes(
     """
     across = None if width is None else pixels(width)
     if kind == "svg" and (sheet := sheet_of(figure, about, across, height)):
-        return sheet.svg(metadata.svg_heads(about)).encode()
+        return sheet.svg(svg_heads(about)).encode()
     with needed(f"This picture as .{kind}", "export"):
         drawn = _on_paper(figure, about, across, height)
     if lacks := missing():
@@ -157,8 +157,8 @@ def _label(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
     if kind == "pdf":
         version = about.version if about else __version__
         source = {"Subject": about.source} if about else {}
-        return metadata.label_pdf(picture, texts | source | {"Creator": f"gpt2viz {version}"})
+        return label_pdf(picture, texts | source | {"Creator": f"gpt2viz {version}"})
     if kind == "png":
         source = {"Description": about.source} if about else {}
-        return metadata.label_png(picture, texts | source, DPI)
-    return metadata.label_svg(picture, about)
+        return label_png(picture, texts | source, DPI)
+    return label_svg(picture, about)

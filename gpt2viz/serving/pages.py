@@ -21,8 +21,7 @@ HEAVY = (
     "gpt2viz.run.tracer",
     "gpt2viz.pictures.plotly.render",
     "gpt2viz.model.hub",
-    "gpt2viz.export.card",
-    "gpt2viz.export.pictures",
+    "gpt2viz.export",
 )
 
 

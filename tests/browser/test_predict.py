@@ -87,14 +87,16 @@ def test_play_can_be_stopped_and_the_link_holds_what_was_written(walk: Visit) ->
     # So long a text that a step takes its time, and without the mask, so that each runs all of it
     # again: else ten are written before Stop is found.
     text = " ".join(["the cat sat"] * 75)
-    page = walk("predict", predict="generate", causal="false", text=text)
-    stop = page.get_by_role("button", name="Stop")
-    expect(stop).to_be_disabled()
-    page.get_by_role("button", name="Write 10").click()
-    page.wait_for_function(STOP)
-    expect(stop).to_be_disabled()
-    settle(page)
-    n = written(page)
+    for _ in range(5):  # a fast machine may have written all when the server hears of Stop
+        page = walk("predict", predict="generate", causal="false", text=text)
+        stop = page.get_by_role("button", name="Stop")
+        expect(stop).to_be_disabled()
+        page.get_by_role("button", name="Write 10").click()
+        page.wait_for_function(STOP)
+        expect(stop).to_be_disabled()
+        settle(page)
+        if (n := written(page)) < 10:
+            break
     assert 0 < n < 10
     page.wait_for_timeout(1500)
     assert written(page) == n
