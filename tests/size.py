@@ -18,7 +18,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (55_323, 44_000),
+    "product lines": (55_322, 44_000),
     "of them app/": (22_839, 17_500),
     "lines of tests and benchmarks": (49_836, 37_000),
     "modules": (296, 300),
