@@ -192,6 +192,8 @@ def look_alike(page: Page, width: int, dark: bool) -> None:
 def go(page: Page, server: str, place: str) -> None:
     """Go to an address of an app: where one of its pages is open, without loading it again."""
     open_already = page.url.startswith(f"{server}/")
+    if open_already:  # a run that is on its way could still write its own address
+        page.wait_for_selector(".stApp[data-test-script-state='notRunning']")
     if not (open_already and page.evaluate(_GO, place)):
         page.goto(server + place)
 

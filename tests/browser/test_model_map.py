@@ -103,7 +103,7 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
 
 def test_a_chosen_token_stays_lit(walk: Visit) -> None:
     page = walk("", query=2)
-    assert all(2 in found for found in lit(page))
+    wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
     assert looks(page).startswith("Hardest looks from 2 ·ate")
 

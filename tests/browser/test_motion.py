@@ -104,8 +104,11 @@ def test_arrows_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
         field.press("Enter")
         page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
         page.wait_for_function("[...window.places].some(Boolean)")
-        page.wait_for_timeout(500)
-        return int(page.evaluate("[...window.places].filter(Boolean).length"))
+        count, before = 0, -1
+        while count != before:  # until it rests
+            page.wait_for_timeout(500)
+            before, count = count, page.evaluate("[...window.places].filter(Boolean).length")
+        return count
 
     assert places("9") > 1
     page.emulate_media(reduced_motion="reduce")
