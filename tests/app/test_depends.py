@@ -57,11 +57,11 @@ def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, pie
     assert list(maps) == list(STREAMS)
     maps |= heatmaps(figure(at, "depends_heads"))
     for stage in (*STREAMS, piece):
-        wanted = sweep(stage, direction=direction, metric=metric)
-        into, source = wanted.corrupted, wanted.clean
+        expected = sweep(stage, direction=direction, metric=metric)
+        into, source = expected.corrupted, expected.clean
         if direction == "noise":
             into, source = source, into
-        assert_allclose(maps[stage], (wanted.values - into) / (source - into), **TOLERANCE)
+        assert_allclose(maps[stage], (expected.values - into) / (source - into), **TOLERANCE)
     both = "depends_streams", "depends_heads"
     scales = [figure(at, key)["layout"]["coloraxis"] for key in both]
     assert len({(one["cmin"], one["cmax"]) for one in scales}) == 1
@@ -243,7 +243,7 @@ def test_what_can_not_be_shown_is_told(chosen: dict[str, str]) -> None:
     assert notices(open_depends(**chosen))
 
 
-def wanted() -> jobs.Search:
+def search() -> jobs.Search:
     encode = bundled_model().tokenizer.encode
     clean, corrupted = (RunKey("stories", tuple(encode(text))) for text in (CLEAN, CORRUPTED))
     answer = (encode(" fish")[0], encode(" corn")[0])
@@ -252,7 +252,7 @@ def wanted() -> jobs.Search:
 
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
-    sweeping, model = jobs.Sweep(wanted()), bundled_model()
+    sweeping, model = jobs.Sweep(search()), bundled_model()
     came = sweeping._came
 
     def cancel_early(found: gpt2viz.PatchSweep, share: float) -> None:
@@ -282,7 +282,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
 
 def test_a_sweep_that_nobody_looks_at_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "UNSEEN", -1)
-    sweeping = jobs.Sweep(wanted())
+    sweeping = jobs.Sweep(search())
     sweeping.go_on(bundled_model())
     sweeping.wait(time.monotonic() + 60)
     assert 0 < sweeping.share < 1

@@ -278,12 +278,12 @@ def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
     made = run(HERE / "cut_again.js", json.dumps([*drawn]), *files)
     assert made.stdout, made.stderr
     by_message = json.loads(made.stdout)
-    wanted = [as_it_is for as_it_is, *_ in by_message]
+    as_they_are = [as_it_is for as_it_is, *_ in by_message]
     for part, (_, *cuts) in zip(drawn, by_message, strict=True):
-        for other, found, right in zip(drawn, cuts, wanted, strict=True):
+        for other, cut, right in zip(drawn, cuts, as_they_are, strict=True):
             for name in right:
-                assert found[name] == right[name], (part, other, name)
-            assert found.keys() == right.keys()
+                assert cut[name] == right[name], (part, other, name)
+            assert cut.keys() == right.keys()
 
 
 @each(
