@@ -62,9 +62,7 @@ class Model:
 
     def merging(self, layer: int) -> tuple[Tensor, Tensor]:
         """The projection that merges a layer's heads: W_O by head (nh, hs, C), and b_O (C,)."""
-        merge = self.network.get_submodule(f"h.{layer}.attn.c_proj")
-        by_head = merge.weight.t().unflatten(0, (self.config.n_head, -1))  # type: ignore[operator]
-        return by_head, merge.bias  # type: ignore[return-value]
+        return self.network.blocks[layer].attention.merging()
 
 
 def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:

@@ -38,8 +38,38 @@ ALSO = {
 }
 
 
+class ModelConfig:
+    """The sizes that every family has, under the names of GPT-2's ``config.json``."""
+
+    vocab_size: int
+    n_positions: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    tie_word_embeddings: bool
+
+    @property
+    def n_kv_head(self) -> int:
+        """Groups of heads that share keys and values: as many as heads where none do."""
+        return self.n_head
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of one head: hs = C / nh."""
+        return self.n_embd // self.n_head
+
+    @property
+    def mlp_dim(self) -> int:
+        """Channels inside the MLP: F."""
+        raise NotImplementedError
+
+    def layer_divisor(self, layer: int) -> int:
+        """The divisor of the scores of ``layer``, from 0, besides √hs: 1 in most models."""
+        return 1
+
+
 @dataclass(frozen=True)
-class GPT2Config:
+class GPT2Config(ModelConfig):
     """Field names and defaults are those of GPT-2's ``config.json``.
 
     Raises ``CheckpointError`` for anything that this model can't compute.
@@ -80,11 +110,6 @@ class GPT2Config:
                 f"config.json: activation_function {self.activation_function!r:.60} is not one of "
                 f"{', '.join(ACTIVATIONS)}"
             )
-
-    @property
-    def head_dim(self) -> int:
-        """Channels of one head: hs = C / nh."""
-        return self.n_embd // self.n_head
 
     @property
     def mlp_dim(self) -> int:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gpt2viz.errors import ContextError
+from gpt2viz.model import transformer
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.mask import hidden_pairs
 
@@ -90,7 +91,7 @@ class Attend(nn.Module):
         return self.head_output(self.dropout(weights) @ v)  # (B, nh, T, hs)
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(transformer.Attention):
     """Multi-head self-attention: (B, T, C) -> (B, T, C)."""
 
     def __init__(self, config: GPT2Config, layer: int) -> None:
@@ -127,6 +128,16 @@ class SelfAttention(nn.Module):
         y = y.transpose(1, 2).reshape(B, T, C)
         y = self.c_proj(y)  # (B, T, C)
         return self.resid_dropout(y)  # (B, T, C)
+
+    def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
+        C, hs = len(self.c_proj.bias), len(self.c_proj.bias) // self.n_head
+        start = "qkv".index(into) * C + head * hs
+        rows = slice(start, start + hs)
+        return self.c_attn.weight[rows].t(), self.c_attn.bias[rows]
+
+    def merging(self) -> tuple[Tensor, Tensor]:
+        W_O = self.c_proj.weight.t()  # (C, C)
+        return W_O.reshape(self.n_head, -1, len(W_O)), self.c_proj.bias
 
 
 class GELUTanh(nn.GELU):
@@ -167,7 +178,7 @@ class MLP(nn.Module):
         return self.dropout(x)  # (B, T, C)
 
 
-class Block(nn.Module):
+class Block(transformer.Block):
     """One layer: attention, then MLP, each added to the residual stream (B, T, C)."""
 
     def __init__(self, config: GPT2Config, layer: int) -> None:
@@ -185,6 +196,14 @@ class Block(nn.Module):
         normed = self.ln_2(x)  # (B, T, C)
         return self.residual_out(x + self.mlp(normed))  # (B, T, C)
 
+    @property
+    def attention(self) -> SelfAttention:
+        return self.attn
+
+    @property
+    def attention_norm(self) -> nn.LayerNorm:
+        return self.ln_1
+
 
 def _embedding(n: int, C: int) -> nn.Embedding:
     """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its
@@ -193,8 +212,10 @@ def _embedding(n: int, C: int) -> nn.Embedding:
     return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)  # type: ignore[no-untyped-call]
 
 
-class GPT2(nn.Module):
+class GPT2(transformer.Transformer):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""
+
+    config: GPT2Config
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
@@ -207,6 +228,11 @@ class GPT2(nn.Module):
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.wte.weight
+
+    def embed(self, ids: Tensor, position_ids: Tensor) -> Tensor:
+        tokens = self.wte(ids)  # (B, T, C)
+        positions = self.wpe(position_ids)  # (T, C)
+        return self.drop(tokens + positions)  # (B, T, C)
 
     def forward(
         self,
@@ -236,10 +262,24 @@ class GPT2(nn.Module):
         position_ids = torch.arange(T, device=ids.device)  # (P + T,)
         asking = T if past and past[0].q is not None else T - first
         mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
-        tokens = self.wte(ids)  # (B, T, C)
-        positions = self.wpe(position_ids[first:])  # (T, C)
-        x = self.drop(tokens + positions)  # (B, T, C)
+        x = self.embed(ids, position_ids[first:])  # (B, T, C)
         for n, block in enumerate(self.h):
             x = block(x, mask, past[n] if past else None)  # (B, T, C)
         x = self.ln_f(x)  # (B, T, C)
         return self.lm_head(x[:, -1:] if last_only else x)  # (B, T, n_vocab)
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        return self.wte
+
+    @property
+    def position_embedding(self) -> nn.Embedding:
+        return self.wpe
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        return self.h  # type: ignore[return-value]
+
+    @property
+    def final_norm(self) -> nn.LayerNorm:
+        return self.ln_f

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Literal, cast
 
 from gpt2viz.errors import PlaceError, StageError
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 
 #: "unit" runs over [0, 1], "amount" from 0 up, "signed" to both sides of 0.
 Scale = Literal["signed", "unit", "amount"]
@@ -393,7 +393,7 @@ def masking(causal: bool, edited: bool) -> str:
     return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
 
 
-def formula(stage: Stage, config: GPT2Config, layer: int | None, masked: str = "") -> str:
+def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = "") -> str:
     """The computation of a stage in a layer: in some models deeper layers divide scores further.
 
     ``masked`` is what becomes of masked scores, see ``masking``; by default that of the mask on.
@@ -404,7 +404,7 @@ def formula(stage: Stage, config: GPT2Config, layer: int | None, masked: str = "
     return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
 
 
-def axis_sizes(config: GPT2Config, n_tokens: int) -> dict[str, int]:
+def axis_sizes(config: ModelConfig, n_tokens: int) -> dict[str, int]:
     """The size of every axis letter in one run, such as {"B": 1, "T": 4, "nh": 12, …}."""
     return {
         "B": 1,

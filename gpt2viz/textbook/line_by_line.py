@@ -318,9 +318,10 @@ PAIRS: tuple[Pair, ...] = (
         "x = wte[ids]",
         "Adds the vector of each token and that of its position. Here the stream begins.",
         (
-            "GPT2.forward: tokens =",
-            "GPT2.forward: positions = self.wpe",
-            "GPT2.forward: self.drop(",
+            "GPT2.forward: x = self.embed(",
+            "GPT2.embed: tokens =",
+            "GPT2.embed: positions = self.wpe",
+            "GPT2.embed: self.drop(",
         ),
         makes=("embedding",),
     ),

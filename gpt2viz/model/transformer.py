@@ -1,0 +1,116 @@
+"""A language model of any family, as runs and analyses know it.
+
+Every family names its modules as its checkpoints do, and tells here which module is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gpt2viz.model.config import ModelConfig
+from gpt2viz.model.devices import double
+
+Numbers = NDArray[np.float64]
+
+
+class Transformer(nn.Module):
+    """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only.
+
+    A stack of pre-norm blocks, whose arguments are those of ``GPT2.forward``.
+    """
+
+    config: ModelConfig
+    lm_head: nn.Linear
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """The vector of every token: (n_vocab, C)."""
+        raise NotImplementedError
+
+    @property
+    def position_embedding(self) -> nn.Embedding | None:
+        """The vector of every position (n_positions, C), where positions are learned vectors."""
+        return None
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The layers, from the first."""
+        raise NotImplementedError
+
+    @property
+    def final_norm(self) -> nn.Module:
+        """The norm before the unembedding."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """The device where it computes."""
+        return self.embedding.weight.device
+
+    def embed(self, ids: Tensor, position_ids: Tensor) -> Tensor:
+        """The residual stream at the start, of tokens (B, T) at positions (T,): (B, T, C)."""
+        raise NotImplementedError
+
+
+class Attention(nn.Module):
+    """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head."""
+
+    def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
+        """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
+        raise NotImplementedError
+
+    def merging(self) -> tuple[Tensor, Tensor]:
+        """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,)."""
+        raise NotImplementedError
+
+
+class Block(nn.Module):
+    """One layer: attention, then MLP, each behind a norm and added to the stream (B, T, C)."""
+
+    @property
+    def attention(self) -> Attention:
+        """Its attention."""
+        raise NotImplementedError
+
+    @property
+    def attention_norm(self) -> nn.Module:
+        """The norm before attention."""
+        raise NotImplementedError
+
+
+class Norm(NamedTuple):
+    """A LayerNorm or RMSNorm by its numbers: x -> ``centre(x) / sigma(x)`` · gain + bias.
+
+    LayerNorm (Ba et al. 2016) takes the mean over the channels away first and is ``centred``;
+    RMSNorm (Zhang & Sennrich 2019) doesn't, and has no bias: zeros. ``gain`` and ``bias`` are (C,).
+    """
+
+    gain: Numbers
+    bias: Numbers
+    eps: float
+    centred: bool
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Norm:
+        """The numbers of a module ``nn.LayerNorm`` or ``nn.RMSNorm``."""
+        gain = double(module.weight)  # type: ignore[arg-type]
+        bias = getattr(module, "bias", None)
+        zeros = np.zeros_like(gain)
+        centred = isinstance(module, nn.LayerNorm)
+        return cls(gain, zeros if bias is None else double(bias), float(module.eps or 0), centred)  # type: ignore[arg-type]
+
+    def centre(self, x: Numbers, axis: int = -1) -> Numbers:
+        """``x`` without its mean over the channels, along ``axis``; RMSNorm takes none away."""
+        centred: Numbers = x - x.mean(axis, keepdims=True) if self.centred else x
+        return centred
+
+    def sigma(self, x: Numbers) -> Numbers:
+        """The scale that streams (…, C) are divided by: (…,)."""
+        sigma: Numbers = np.sqrt((self.centre(x) ** 2).mean(-1) + self.eps)
+        return sigma
