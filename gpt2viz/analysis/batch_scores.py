@@ -21,12 +21,13 @@ from torch import Tensor
 from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, TokenIds, probe
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.network import GPT2
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.forward import TURN
+from gpt2viz.run.stages import module_of
 
 
 def batch_scores(
-    network: GPT2, texts: Mapping[Read, Tensor], scores: Iterable[Score]
+    network: Transformer, texts: Mapping[Read, Tensor], scores: Iterable[Score]
 ) -> dict[str, list[Scores]]:
     """Scores of every head, each on the rows of token ids (B, T) that it is measured on.
 
@@ -63,13 +64,13 @@ def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
     return [[*range(T // 2)] * 2] * B if read == "probe" else rows.tolist()
 
 
-def attention_weights(network: GPT2, ids: Tensor) -> list[Array]:
+def attention_weights(network: Transformer, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
     weights: list[Array] = []
-    taps = [network.get_submodule(f"h.{n}.attn.attend.weights") for n in range(len(network.h))]
+    names = [module_of("weights", layer) for layer in range(len(network.blocks))]
     with TURN, torch.inference_mode(), ExitStack() as hooks:
-        for tap in taps:
-            handle = tap.register_forward_hook(
+        for name in names:
+            handle = network.get_submodule(name).register_forward_hook(
                 lambda _module, _args, out: weights.append(out.float().cpu().numpy())
             )
             hooks.callback(handle.remove)
@@ -77,7 +78,7 @@ def attention_weights(network: GPT2, ids: Tensor) -> list[Array]:
     return weights
 
 
-def token_losses(network: GPT2, ids: Tensor) -> NDArray[np.float32]:
+def token_losses(network: Transformer, ids: Tensor) -> NDArray[np.float32]:
     """−ln p of every token but the first, in nats: ids (B, T) -> (B, T − 1)."""
     with TURN, torch.inference_mode():
         logits = network(ids[:, :-1])  # (B, T − 1, n_vocab)
@@ -122,7 +123,7 @@ def measured(model: Model) -> Measured | None:
     ids = probe(model.config.vocab_size, model.config.n_positions)
     if not ids:
         return None
-    rows = torch.tensor([ids], device=model.network.wte.weight.device)
+    rows = torch.tensor([ids], device=model.network.device)
     by_layer = [weights[0] for weights in attention_weights(model.network, rows)]  # (nh, T, T)
     scores = {name: np.stack([SCORES[name].of(w, ids) for w in by_layer]) for name in HABITS}
     losses, half = token_losses(model.network, rows)[0], len(ids) // 2  # (T − 1,)

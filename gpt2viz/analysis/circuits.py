@@ -38,6 +38,7 @@ from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
 from gpt2viz.model.mask import hidden_pairs
+from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
@@ -46,26 +47,17 @@ Into = Literal["q", "k", "v"]
 
 
 def reading(model: Model, layer: int, head: int, into: Into) -> tuple[Numbers, Numbers]:
-    """W_Q, W_K or W_V of a head with ln_1's centring and gain folded in (C, hs), and what is read
-    whatever was written: ln_1's bias through it, and its own (hs,).
+    """W_Q, W_K or W_V of a head with its norm's centring and gain folded in (C, hs), and what is
+    read whatever was written: the norm's bias through it, and its own (hs,).
     """
-    C, hs = model.config.n_embd, model.config.head_dim
-    start = "qkv".index(into) * C + head * hs
-    network = model.network
-    rows = slice(start, start + hs)
-    W = double(network.get_parameter(f"h.{layer}.attn.c_attn.weight")[rows]).T  # (C, hs)
-    b = double(network.get_parameter(f"h.{layer}.attn.c_attn.bias")[rows])
-    gain = double(network.get_parameter(f"h.{layer}.ln_1.weight"))
-    bias = double(network.get_parameter(f"h.{layer}.ln_1.bias"))
-    read = gain[:, None] * W
-    return read - read.mean(axis=0), bias @ W + b
+    block = model.network.blocks[layer]
+    norm, (W, b) = Norm.of(block.attention_norm), map(double, block.attention.reading(into, head))
+    return norm.centre(norm.gain[:, None] * W, axis=0), norm.bias @ W + b
 
 
 def writing(model: Model, layer: int, head: int) -> Numbers:
-    """W_O of a head (hs, C), centred: no LayerNorm reads what all channels of the stream share."""
-    W_O = double(model.merging(layer)[0][head])  # (hs, C)
-    centred: Numbers = W_O - W_O.mean(axis=1, keepdims=True)
-    return centred
+    """W_O of a head (hs, C), centred as norms do: no LayerNorm reads what all channels share."""
+    return Norm.of(model.network.final_norm).centre(double(model.merging(layer)[0][head]))
 
 
 def check_head(model: Model, layer: int, head: int) -> None:
@@ -302,10 +294,10 @@ class Ends:
 
     def __init__(self, model: Model) -> None:
         network = model.network
-        self._embedding, self._unembedding = read_only(network.wte.weight), model.unembedding
-        self._wpe = double(network.wpe.weight)  # (n_positions, C)
-        self._gain = double(network.ln_f.weight)  # (C,)
-        self._eps = model.config.layer_norm_epsilon
+        self._embedding, self._unembedding = read_only(network.embedding.weight), model.unembedding
+        self._wpe = double(network.position_embedding.weight)  # (n_positions, C)
+        self._first = Norm.of(network.blocks[0].attention_norm)
+        self._gain = Norm.of(network.final_norm).gain  # (C,)
 
     def normed(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
         """Tokens as ln_1 leaves them before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
@@ -346,8 +338,7 @@ class Ends:
         return _moments(self._embedding, self._embedding)
 
     def _norm(self, x: Numbers) -> Numbers:
-        centred = x - x.mean(axis=1, keepdims=True)
-        normed: Numbers = centred / np.sqrt(centred.var(axis=1, keepdims=True) + self._eps)
+        normed: Numbers = self._first.centre(x) / self._first.sigma(x)[:, None]
         return normed
 
 

@@ -44,6 +44,7 @@ from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
+from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace, check_run
 
 #: The Projection Kernel or the ratio of Frobenius norms.
@@ -372,7 +373,7 @@ def _of_value(model: Model, trace: Trace, edge: Edge, key: int) -> float:
     """The share of a receiver's value at a key that the sender wrote, along that value."""
     (first, writer), (second, reader) = edge.sender, edge.receiver
     before = trace.stage("residual_out", second - 1)[0, key].astype(np.float64)  # (C,)
-    sigma = np.sqrt(before.var() + model.config.layer_norm_epsilon)
+    sigma = Norm.of(model.network.blocks[second].attention_norm).sigma(before)
     W_O = double(model.merging(first)[0])[writer]  # (hs, C)
     z = trace.stage("head_output", first, writer)[key].astype(np.float64)  # (hs,)
     part = z @ W_O @ reading(model, second, reader, "v")[0] / sigma

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import NamedTuple, cast, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from gpt2viz.analysis.circuits import Into
@@ -34,7 +33,6 @@ from gpt2viz.analysis.patching import (
 )
 from gpt2viz.errors import ArgumentError, EditError, PatchError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.network import Block
 from gpt2viz.run.edits import Edits, attention_is_off
 from gpt2viz.run.means import Reference
 from gpt2viz.run.stages import module_of
@@ -178,11 +176,9 @@ def _alone(runs: PairedRuns) -> tuple[float, float]:
 def _written(runs: PairedRuns, layer: int) -> Tensor:
     """Every head's output to the stream in the other run, less that in this one: (nh, T, C)."""
     outputs = [run.stage("head_output", layer)[0] for run in (runs.source, runs.into)]
-    project = _block(runs.model, layer).attn.c_proj.weight  # (C, C)
-    nh, _, hs = outputs[0].shape
-    by_head = project.view(len(project), nh, hs).permute(1, 2, 0)  # (nh, hs, C)
+    W_O, _ = runs.model.merging(layer)  # (nh, hs, C)
     with torch.inference_mode():
-        written = torch.from_numpy(outputs[0] - outputs[1]).to(project.device) @ by_head
+        written = torch.from_numpy(outputs[0] - outputs[1]).to(W_O.device) @ W_O
         return torch.zeros_like(written) if attention_is_off(runs.into.edits, layer) else written
 
 
@@ -198,18 +194,12 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
 
 def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
     """The receiver's q, k or v of streams (B, T, C) before its layer: (B, T, hs)."""
-    block, config = _block(to.runs.model, to.layer), to.runs.model.config
-    # By their weights and not as modules: a run in another thread listens to those.
-    norm, qkv = block.ln_1, block.attn.c_attn
-    start = "qkv".index(into) * config.n_embd + to.head * config.head_dim
-    rows = slice(start, start + config.head_dim)
+    block = to.runs.model.network.blocks[to.layer]
+    W, b = block.attention.reading(into, to.head)
     with torch.inference_mode():
-        normed = F.layer_norm(streams, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-        return normed @ qkv.weight[rows].T + qkv.bias[rows]
-
-
-def _block(model: Model, layer: int) -> Block:
-    return cast(Block, model.network.h[layer])
+        # By ``forward``, which calls no hook: a run in another thread listens to the modules.
+        normed: Tensor = block.attention_norm.forward(streams)
+        return normed @ W + b
 
 
 def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:

@@ -22,7 +22,8 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import double
+from gpt2viz.model.devices import double, read_only
+from gpt2viz.model.transformer import Norm
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
 from gpt2viz.run.stages import stream_before
 from gpt2viz.run.trace import Trace, check_run
@@ -373,7 +374,7 @@ class _Stream:
             factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
             written = self._merging(layer)[0][head] @ direction  # (hs,)
             along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
-        embedding = self.model.network.wte.weight.detach().cpu().numpy()  # (n_vocab, C)
+        embedding = read_only(self.model.network.embedding.weight)  # (n_vocab, C)
         added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
         return added
 
@@ -382,7 +383,7 @@ class _Stream:
         return reading(self.model, self.layer, self.head, "k" if side == "key" else "q")
 
     def scale(self, positions: Positions) -> Numbers:
-        """The σ of ln_1 at some places of this run: (P,)."""
+        """The σ of the layer's norm at some places of this run: (P,)."""
         return self._scales[positions]
 
     @cached_property
@@ -391,10 +392,9 @@ class _Stream:
 
 
 def _sigma(model: Model, trace: Trace, layer: int) -> Numbers:
-    """The σ of a layer's ln_1 at every token: (T,)."""
+    """The σ of the norm before a layer's attention at every token: (T,)."""
     x = trace.stage(*stream_before(layer))[0].astype(np.float64)  # (T, C)
-    sigma: Numbers = np.sqrt(x.var(axis=-1) + model.config.layer_norm_epsilon)
-    return sigma
+    return Norm.of(model.network.blocks[layer].attention_norm).sigma(x)
 
 
 def _parts(layer: int, n_head: int) -> tuple[Part, ...]:

@@ -211,7 +211,7 @@ def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
         if reference is not None:
             for head in range(len(mean)):
                 mean[head] = mean_output(reference, layer, head, T)
-        means.append(torch.from_numpy(mean).to(model.network.wte.weight.device))
+        means.append(torch.from_numpy(mean).to(model.network.device))
     gone = torch.zeros(len(means), model.config.n_head, dtype=torch.bool, device=means[0].device)
     return _Circuit(runs, means, gone, whole)
 

@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
+from gpt2viz.model.transformer import Norm
 from gpt2viz.run.edits import attention_is_off, check_decomposable
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
@@ -103,13 +103,12 @@ def logit_lens(
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
     """Final LayerNorm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
-    By their weights and not as modules: a run in another thread listens to those.
+    By ``forward``, which calls no hook: a run in another thread listens to the modules.
     """
-    network, norm = model.network, model.network.ln_f
+    network = model.network
     with torch.inference_mode():
-        here = torch.from_numpy(stream).to(norm.weight.device)
-        normed = F.layer_norm(here, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-        return F.linear(normed, network.lm_head.weight).cpu().double()  # MPS has no double
+        normed = network.final_norm.forward(torch.from_numpy(stream).to(network.device))
+        return network.lm_head.forward(normed).cpu().double()  # MPS has no double
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,9 +178,9 @@ def contributions(
     layers = range(model.config.n_layer)
     stage = partial(_at, trace, position)
     end = stage("residual_out", layers[-1])  # (C,)
-    sigma = np.sqrt(end.var() + network.ln_f.eps)
-    direction = double(network.ln_f.weight) * u / sigma  # (C,)
-    direction -= direction.mean()  # the same as taking the mean off every part
+    norm = Norm.of(network.final_norm)
+    # To centre the direction is the same as taking the mean off every part.
+    direction = norm.centre(norm.gain * u / norm.sigma(end))  # (C,)
     heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
     bias = np.array([double(model.merging(n)[1]) @ direction for n in layers])
     off = [attention_is_off(trace.edits, n) for n in layers]
@@ -196,7 +195,7 @@ def contributions(
         heads=heads,
         attention_bias=bias,
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
-        norm_bias=float(double(network.ln_f.bias) @ u),
+        norm_bias=float(norm.bias @ u),
     )
 
 

@@ -346,7 +346,7 @@ def _patched(
     runs: PairedRuns, stage: str, layer: int, indices: Sequence[tuple[int | slice, ...]]
 ) -> Numbers:
     """The metric after each of some patches of a layer: one batch."""
-    streams = stream(runs.into, layer, runs.model.network.wte.weight.device)
+    streams = stream(runs.into, layer, runs.model.network.device)
     streams = streams.expand(len(indices), -1, -1)  # (B, T, C)
     source = torch.from_numpy(activation(runs.source, stage, layer)).to(streams.device)
     change = partial(

@@ -12,7 +12,7 @@ from gpt2viz.analysis.sampling import divergence, sampling_distribution, surpris
 from gpt2viz.analysis.words import word_starts
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.tokenizer import Tokenizer
-from gpt2viz.run.forward import run_from
+from gpt2viz.run.forward import TURN, run_from
 from gpt2viz.run.trace import Trace
 
 #: Tokens that are tried, from the last one back, and tokens that may take the place of each.
@@ -37,9 +37,9 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     if not tried:
         return None
     network = model.network
-    with torch.inference_mode():
-        read = torch.tensor(tried, device=network.wte.weight.device)  # (B, T)
-        streams = network.wte.weight[read] + network.wpe.weight[:T]  # (B, T, C)
+    with TURN, torch.inference_mode():
+        read = torch.tensor(tried, device=network.device)  # (B, T)
+        streams = network.embed(read, torch.arange(T, device=network.device))  # (B, T, C)
     logits = run_from(
         model, 0, streams, [], causal=run.causal, explicit=False, hidden=run.forbidden
     )

@@ -39,8 +39,7 @@ def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
     """
     ids = list(trace.token_ids)
     start = start_of(trace, model, ids, trace.causal, trace.edits)
-    device = model.network.wte.weight.device
-    past = None if start is None else start.past(device, explicit=False)
+    past = None if start is None else start.past(model.network.device, explicit=False)
     _, seen = run_texts(model.network, [ids[-1:]], True, True, None, (), past)
     table = shape_table(seen.made, masking(causal=True, edited=False))
     return tuple(replace(row, axes=_of_step(row, len(ids))) for row in table)

@@ -218,8 +218,8 @@ def _check_weights(
     """Refuse another model's file: by the checksum, where there is one, and by its embeddings."""
     mine = model.weights.sha256 if model.weights else ""
     known = bool(mine and about["sha256"])
-    wte = model.network.wte.weight
-    if (known and mine != about["sha256"]) or not torch.equal(wte[ids].cpu(), embedded):
+    embedding = model.network.embedding.weight
+    if (known and mine != about["sha256"]) or not torch.equal(embedding[ids].cpu(), embedded):
         raise _UnfitError(
             f"it was made by {about['model']:.100} with other weights than {model.name} has here; "
             "give the model that made it: load_trace(path, model)"

@@ -20,7 +20,7 @@ def page_of(node: Node) -> Page | None:
         return None
     if STAGE[node.made.key].of_head:
         return pages.HEAD
-    if node.name in ("ln_f", "lm_head"):
+    if node.made.key in ("final_norm", "last_logits"):
         return pages.PREDICT
     return pages.SHAPES
 
@@ -82,23 +82,24 @@ def _kind(start: str, end: str) -> str:
 
 def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
     """Boxes from top to bottom, and the notes between them."""
-    beside = {"wte": "wpe", f"h.{layer}.attn.q": f"h.{layer}.attn.v"}  # first and last of a row
+    keys = [node.made.key if node.made else "" for node in nodes]
+    beside = {"token_embedding": "position_embedding", "q": "v"}  # first and last of a row
     before = {0: "", 1: " (after layer 0)"}.get(layer, f" (after layers 0 to {layer - 1})")
     notes = {
-        "wte": "From token numbers to vectors",
-        f"h.{layer}.ln_1": f"Layer {layer}: attention reads the stream and adds to it{before}",
-        f"h.{layer}.ln_2": f"Layer {layer}: the MLP reads the stream and adds to it",
-        "ln_f": f"After the last of {n_layer} layers, all built alike",
+        "token_embedding": "From token numbers to vectors",
+        "ln_1": f"Layer {layer}: attention reads the stream and adds to it{before}",
+        "ln_2": f"Layer {layer}: the MLP reads the stream and adds to it",
+        "final_norm": f"After the last of {n_layer} layers, all built alike",
     }
     rows: list[dict[str, object]] = []
     row: list[dict[str, str]] = []
     last = ""
-    for node in nodes:
-        if node.name in notes:
-            rows.append({"note": notes[node.name]})
-        last = beside.get(node.name, last)
+    for node, key in zip(nodes, keys, strict=True):
+        if key in notes:
+            rows.append({"note": notes[key]})
+        last = beside[key] if beside.get(key) in keys else last
         row.append(_box(node))
-        if not last or node.name == last:
+        if not last or key == last:
             rows.append({"nodes": row})
             row, last = [], ""
     return rows
