@@ -1,4 +1,4 @@
-"""Paths of the app and its model, and the settings file of this machine's owner.
+"""Paths of the app and its model, and the settings of this machine's owner: variables and a file.
 
 The file is the one that ``GPT2VIZ_CONFIG`` names; else ``gpt2viz.toml`` beside ``app.py`` of a
 clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` holds). It may be missing.
@@ -28,6 +28,8 @@ ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
 #: The number of processes that serve the pages; ``gpt2viz serve`` sets it for each of them.
 WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
+#: Names the proxies before that of ``gpt2viz serve``, addresses or ranges with commas between.
+PROXIES_VARIABLE = "GPT2VIZ_PROXIES"
 #: Stands before a name of the hub that one of the owner's folders has already.
 HUB = "hub:"
 #: What this machine calls itself.
@@ -121,8 +123,36 @@ def allowed() -> list[str]:
 
     Raises ``CheckpointError`` as ``listed`` does.
     """
-    variable = [part.strip() for part in os.environ.get(ALLOW_VARIABLE, "").split(",")]
-    return list(filter(None, variable)) or listed("allow")
+    return _parts(ALLOW_VARIABLE) or listed("allow")
+
+
+def proxies() -> list[str]:
+    """The proxies before that of ``gpt2viz serve``, whose word on who asks is taken."""
+    return _parts(PROXIES_VARIABLE)
+
+
+def _parts(variable: str) -> list[str]:
+    parts = [part.strip() for part in os.environ.get(variable, "").split(",")]
+    return list(filter(None, parts))
+
+
+def number(variable: str, default: float, least: float = 0) -> float:
+    """The number that a variable of the environment holds; ``default`` where it isn't set.
+
+    Raises ``CheckpointError`` for what is no number above 0, or is less than ``least``.
+    """
+    raw = os.environ.get(variable)
+    if not raw:
+        return default
+    try:
+        value = float(raw)
+    except ValueError:
+        value = 0
+    if not 0 < value < 10**12:
+        raise CheckpointError(f"{variable} must be a number above 0, not {raw!r:.40}")
+    if value < least:
+        raise CheckpointError(f"{variable} must be {least:g} or more, not {raw!r:.40}")
+    return value
 
 
 def expanded(path: str) -> Path:

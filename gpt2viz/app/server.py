@@ -13,7 +13,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import suppress
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import cast
 
@@ -31,11 +35,22 @@ from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileMan
 from gpt2viz import settings
 from gpt2viz.app import compat, metrics, render_queue
 from gpt2viz.app.pages import ADDED, PAGES
+from gpt2viz.errors import CheckpointError
 
 #: Files that are kept of one visitor: one for each uploader on a page, and one on its way.
 FILES = 4
 #: Bytes of files that are kept of all visitors together.
 BYTES = 64 * 10**6
+#: Connections that one client, a network address, has open at a time; a class of sixty may be one.
+CONNECTIONS_VARIABLE = "GPT2VIZ_MAX_CONNECTIONS"
+DEFAULT_CONNECTIONS = 120
+#: What a client asks for in a second, on average.
+REQUESTS_VARIABLE = "GPT2VIZ_MAX_REQUESTS"
+DEFAULT_REQUESTS = 100
+#: Seconds whose requests may come at once: a class opens its first page, of sixty files, together.
+BURST = 40
+#: Clients whose requests are remembered.
+CLIENTS = 10_000
 #: Seconds that the first page may take before a server lets visitors in.
 FIRST_PAGE = 30.0
 #: A worker's metrics, as JSON.
@@ -48,6 +63,11 @@ _LONGEST_START = 50_000
 #: with two errors on the console. The server is where a page is, whatever stands before its name.
 _SERVER = (
     '<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location.href).href }</script>'
+)
+
+#: Also to a connection, before it is made: a browser then waits longer each time that it tries.
+_TOO_MUCH = PlainTextResponse(
+    "Too much at once from your address: try again in 10 seconds.\n", 429, {"Retry-After": "10"}
 )
 
 _limited = False
@@ -94,24 +114,29 @@ def _metrics(_request: Request) -> JSONResponse:
 
 
 class Limits:
-    """Middleware that bounds uploads and messages, and tells health once a page was drawn."""
+    """Middleware that bounds what clients ask for and send, and tells health of the first page."""
 
     def __init__(self, app: ASGIApp, wait_for_page: bool) -> None:
         self.app = app
         self._wait_for_page = wait_for_page
+        self._clients = Clients()
         self._first_page: asyncio.Future[None] | None = None
         self._since = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let Streamlit do so."""
-        if scope["type"] == "websocket":
-            await Visit().serve(self.app, scope, receive, send)
-        elif scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
-        elif scope["path"] == _SCRIPT_HEALTH:  # for ourselves alone: it draws a page
-            await PlainTextResponse("Not found", 404)(scope, receive, send)
         elif scope["path"] == _HEALTH and not self._is_ready(scope):
             await PlainTextResponse("not yet", 503)(scope, receive, send)
+        elif scope["path"] != _HEALTH and not self._clients.admit(client_of(scope)):
+            await _TOO_MUCH(scope, receive, send)
+        elif scope["type"] == "websocket":
+            with self._clients.connect(client_of(scope)) as fits:
+                answer = partial(Visit().serve, self.app) if fits else _TOO_MUCH
+                await answer(scope, receive, send)
+        elif scope["path"] == _SCRIPT_HEALTH:  # for ourselves alone: it draws a page
+            await PlainTextResponse("Not found", 404)(scope, receive, send)
         else:
             await self.app(scope, receive, send)
             if scope["method"] in ("PUT", "POST"):
@@ -136,6 +161,55 @@ class Limits:
             path = {"path": _SCRIPT_HEALTH, "raw_path": _SCRIPT_HEALTH.encode()}
             request = {**scope, **path, "method": "GET", "query_string": b""}
             await self.app(request, receive, send)
+
+
+class Clients:
+    """The connections that each client has open, and how much it has asked for."""
+
+    def __init__(self) -> None:
+        self._connections = Counter[str]()
+        #: When what a client has asked for would be done, at the rate it is allowed.
+        self._done = OrderedDict[str, float]()
+        self._most = _limit(CONNECTIONS_VARIABLE, DEFAULT_CONNECTIONS)
+        self._rate = _limit(REQUESTS_VARIABLE, DEFAULT_REQUESTS)
+
+    def admit(self, client: str) -> bool:
+        """True where one more request fits, which then counts."""
+        now = time.monotonic()
+        done = max(now, self._done.get(client, now)) + 1 / self._rate
+        if done > now + BURST:
+            return False
+        self._done[client] = done
+        self._done.move_to_end(client)
+        if len(self._done) > CLIENTS:
+            self._done.popitem(last=False)
+        return True
+
+    @contextmanager
+    def connect(self, client: str) -> Iterator[bool]:
+        """Count a connection while it lasts; False where it is one too many."""
+        self._connections[client] += 1
+        try:
+            yield self._connections[client] <= self._most
+        finally:
+            self._connections[client] -= 1
+            self._connections += Counter()  # forgets who has none
+
+
+def client_of(scope: Scope) -> str:
+    """The address of who asks, which Uvicorn has from our proxy; of IPv6 the network."""
+    address = str((scope.get("client") or [""])[0])
+    if ":" in address and "." not in address:
+        with suppress(ValueError):
+            return str(ip_network((ip_address(address).packed, 64), strict=False))
+    return address
+
+
+def _limit(variable: str, default: float) -> float:
+    """The owner's limit; the default where it can't be read, as each page then says."""
+    with suppress(CheckpointError):
+        return settings.number(variable, default, least=1)
+    return default
 
 
 def bound_uploads() -> None:

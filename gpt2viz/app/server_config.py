@@ -43,17 +43,18 @@ _ADMITTED = "_admitted"
 
 def longest_text(config: GPT2Config) -> int:
     """Tokens that a text may have: as many as the model reads and the owner allows."""
-    return int(min(config.n_positions, _number(TOKENS_VARIABLE, config.n_positions)))
+    positions = config.n_positions
+    return int(min(positions, settings.number(TOKENS_VARIABLE, positions, least=1)))
 
 
 def kept_runs() -> int:
     """Bytes of runs that are kept for all visitors of this process together."""
-    return int(_number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6 * _share())
+    return int(settings.number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6 * _share())
 
 
 def kept_models() -> int:
     """Bytes of models that are kept for all visitors of this process together."""
-    return int(_number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
+    return int(settings.number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
 
 
 def _share() -> float:
@@ -67,9 +68,11 @@ def admit() -> None:
         st.error("Other machines can reach this server: start it with `gpt2viz app`.")
         st.stop()
     try:
-        for variable in (TOKENS_VARIABLE, RUNS_VARIABLE, MODELS_VARIABLE):
-            _number(variable, 1)
-        most = int(_number(SESSIONS_VARIABLE, DEFAULT_SESSIONS))
+        for variable in (RUNS_VARIABLE, MODELS_VARIABLE):
+            settings.number(variable, 1)
+        for variable in (TOKENS_VARIABLE, server.CONNECTIONS_VARIABLE, server.REQUESTS_VARIABLE):
+            settings.number(variable, 1, least=1)
+        most = int(settings.number(SESSIONS_VARIABLE, DEFAULT_SESSIONS, least=1))
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
@@ -94,21 +97,6 @@ def notice() -> None:
         f"**Models** on texts{tokens}, and fetch those that its owner has allowed. They can't "
         "read or write its files. Texts stay in its memory for a while and in your address bar."
     )
-
-
-def _number(variable: str, default: float) -> float:
-    raw = os.environ.get(variable)
-    if not raw:
-        return default
-    try:
-        number = float(raw)
-    except ValueError:
-        number = 0
-    if not 0 < number < 10**12:
-        raise CheckpointError(f"{variable} must be a number above 0, not {raw!r:.40}")
-    if variable in (TOKENS_VARIABLE, SESSIONS_VARIABLE) and number < 1:
-        raise CheckpointError(f"{variable} must be 1 or more, not {raw!r:.40}")
-    return number
 
 
 #: Stands for every name.

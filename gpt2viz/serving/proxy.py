@@ -109,7 +109,7 @@ http://:{port} {{
 			fail_duration 2s
 			health_uri /_stcore/health
 			health_interval 2s
-			health_timeout 4s
+			health_timeout 4s{trusted}
 			transport http {{
 				dial_timeout 2s
 				response_header_timeout 30s
@@ -141,11 +141,14 @@ def configuration(
     secret: str,
     *,
     frames: Sequence[str] = (),
+    proxies: Sequence[str] = (),
 ) -> str:
     """Caddy's configuration: what comes to ``host`` and ``port`` goes to one of the ``workers``.
 
     ``workers`` and ``health`` are ports of this machine. Cookies are signed with ``secret``.
     ``frames`` are other sites whose pages may show these, such as "https://course.example.org".
+    ``proxies`` are those before this one, addresses or ranges, who say whom they ask for; what
+    anybody else says of that is replaced by their own address.
     """
     policy = POLICY | {"frame-ancestors": " ".join(["'self'", *frames])}
     # Within another site's page a browser sends a cookie back only where that is asked for.
@@ -163,6 +166,7 @@ def configuration(
         parts=" ".join(_PARTS),
         flags=flags,
         most=CONNECTIONS,
+        trusted=f"\n\t\t\ttrusted_proxies {' '.join(proxies)}" if proxies else "",
     )
 
 

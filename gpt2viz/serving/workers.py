@@ -70,6 +70,7 @@ def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
         server.health[1],
         secrets.token_hex(16),
         frames=server.frames,
+        proxies=settings.proxies(),
     )
     silences = [partial(silence.__getitem__, n) for n in range(server.workers)]
     processes = [
@@ -94,6 +95,7 @@ def _work(server: ServerSettings, port: int, threads: int) -> None:
     torch.set_num_threads(threads)
     logs.leave_texts_out()
     os.environ[settings.WORKERS_VARIABLE] = str(server.workers)
+    os.environ["FORWARDED_ALLOW_IPS"] = ",".join((_LOCAL, *settings.proxies()))  # Uvicorn's
     config = pages.streamlit_settings(_LOCAL, port, pages.answers(server.host, server.names))
     pages.open_app(config, server.given)
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.app import metrics, server_config
+from gpt2viz.app import metrics, server, server_config
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, button, notices, open_page, pictures
 
@@ -206,11 +206,16 @@ def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPa
     assert pictures(late.run())
 
 
-LIMITS = (server_config.TOKENS_VARIABLE, server_config.SESSIONS_VARIABLE)
+LIMITS = (
+    server_config.TOKENS_VARIABLE,
+    server_config.SESSIONS_VARIABLE,
+    server.CONNECTIONS_VARIABLE,
+    server.REQUESTS_VARIABLE,
+)
 NO_NUMBERS = ("many", "-1", "0", "nan", "inf", "1e400", "0.5")
 
 
-@each(("name", "value"), [(LIMITS[n % 2], value) for n, value in enumerate(NO_NUMBERS)])
+@each(("name", "value"), [(LIMITS[n % 4], value) for n, value in enumerate(NO_NUMBERS)])
 def test_a_limit_that_is_no_number_is_one_message(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

@@ -8,6 +8,7 @@ import gc
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse, WebSocketTestSession
 from starlette.types import Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -236,3 +237,74 @@ def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.Mon
 
     with ThreadPoolExecutor(1) as own:  # a browser of another test may have a loop on this one
         own.submit(asyncio.run, ask()).result()
+
+
+def status(limits: server.Limits, client: str, path: str = "/page") -> int:
+    """The status of the answer to that client's request."""
+    return TestClient(limits, client=(client, 1)).get(path).status_code
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> server.Limits:
+    """Two requests a second, and four at once; two connections at a time."""
+    monkeypatch.setenv(server.REQUESTS_VARIABLE, "2")
+    monkeypatch.setenv(server.CONNECTIONS_VARIABLE, "2")
+    monkeypatch.setattr(server, "BURST", 2)
+
+    async def streamlit(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            return await PlainTextResponse("ok")(scope, receive, send)
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+
+    return server.Limits(streamlit, wait_for_page=False)
+
+
+def test_a_client_has_so_many_requests_a_second(
+    limits: server.Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: now))
+    assert [status(limits, "192.0.2.1") for _ in range(6)] == [200] * 4 + [429] * 2
+    assert status(limits, "192.0.2.1", "/_stcore/health") == 200  # what our own proxy asks for
+    refused = TestClient(limits, client=("192.0.2.1", 1)).get("/page")
+    assert (refused.headers["Retry-After"], "try again in 10 seconds" in refused.text) == ("10", 1)
+    assert status(limits, "192.0.2.2") == 200
+    now += 1  # who was refused has paid nothing for that
+    assert [status(limits, "192.0.2.1") for _ in range(3)] == [200, 200, 429]
+    monkeypatch.setattr(server, "CLIENTS", 3)
+    for n in (4, 5, 6, 7, 5, 8):  # forgotten is who has been away longest
+        status(limits, f"192.0.2.{n}")
+    assert list(limits._clients._done) == [f"192.0.2.{n}" for n in (7, 5, 8)]
+
+
+def test_a_client_has_so_many_connections_at_a_time(limits: server.Limits) -> None:
+    def connect(client: str) -> WebSocketTestSession:
+        return TestClient(limits, client=(client, 1)).websocket_connect("/_stcore/stream")
+
+    with connect("192.0.2.1"), connect("192.0.2.1"):
+        with pytest.raises(WebSocketDenialResponse) as refused, connect("192.0.2.1"):
+            pass
+        assert refused.value.status_code == 429
+        with connect("192.0.2.2"):
+            pass
+    with connect("192.0.2.1"):
+        assert limits._clients._connections == {"192.0.2.1": 1}
+
+
+def test_a_network_of_the_newer_kind_is_one_client(limits: server.Limits) -> None:
+    of_one = ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::", "2001:db8::1", "2001:db8::9"]
+    assert [status(limits, client) for client in of_one] == [200] * 4 + [429]
+    apart = ["2001:db8:0:1::1", "::ffff:192.0.2.1", "::ffff:192.0.2.2", "no:address", ""]
+    assert len({server.client_of({"client": (client, 1)}) for client in apart}) == 5
+
+
+def test_a_class_behind_one_address_opens_its_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty browsers, none of which has a file yet, two of whose pages are open."""
+    clients = server.Clients()
+    assert all(clients.admit("192.0.2.1") for _ in range(60 * 60 + 2 * 60))
+    with ExitStack() as opened:
+        assert all(opened.enter_context(clients.connect("192.0.2.1")) for _ in range(2 * 60))
+    monkeypatch.setenv(server.REQUESTS_VARIABLE, "many")  # each page says so
+    assert server.Clients()._rate == server.DEFAULT_REQUESTS

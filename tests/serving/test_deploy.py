@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,8 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
         context = serve.make_context("serve", list(map(str, plain)))
         assert (context.params["workers"], context.params["host"]) == (2, "0.0.0.0")  # noqa: S104
         assert {settings.MODELS_VARIABLE, settings.CACHE_VARIABLE} <= set(environment)
+        ranges = environment[settings.PROXIES_VARIABLE].split(",")
+        assert all(ip_network(network).is_private for network in ranges)
     ports = {p.name: p.default for p in serve.params}
     named = {one["name"]: one["containerPort"] for one in container(cluster)["ports"]}
     assert named == {"pages": ports["port"], "metrics": ports["metrics_port"]}

@@ -141,13 +141,16 @@ def handlers(part: object) -> Iterator[dict[str, object]]:
 
 
 def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -> None:
-    written = proxy.configuration("127.0.0.1", 8501, [7001, 7002], 8502, "5ec4e7")
+    given = ("127.0.0.1", 8501, [7001, 7002], 8502, "5ec4e7")
+    assert "trusted_proxies" not in proxy.configuration(*given)
+    written = proxy.configuration(*given, proxies=["10.0.0.0/8", "192.0.2.1"])
     assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
     told = adapted(caddy, written, tmp_path)
     assert told["admin"] == {"disabled": True}
     proxies = [one for one in handlers(told) if one["handler"] == "reverse_proxy"]
     health, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
     assert health["upstreams"] == [{"dial": "127.0.0.1:8502"}]
+    assert pages["trusted_proxies"] == ["10.0.0.0/8", "192.0.2.1"]
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from email.message import Message
@@ -23,7 +26,7 @@ import psutil
 import pytest
 from numpy.testing import assert_allclose
 from prometheus_client.parser import text_string_to_metric_families
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gpt2viz.app.frame import page
 from gpt2viz.model.tokenizer import load_tokenizer
@@ -35,6 +38,8 @@ from tests.soak.visitor import Screen, Visitor
 
 ROOT = Path(__file__).parents[2]
 TEXT = "Zebras ate the secret fish"
+#: What one address may have of a worker, and a proxy before ours.
+FEW = {"GPT2VIZ_MAX_REQUESTS": "6", "GPT2VIZ_MAX_CONNECTIONS": "6", "GPT2VIZ_PROXIES": "127.0.0.2"}
 
 
 @dataclass
@@ -91,7 +96,7 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     command = [sys.executable, "-m", "gpt2viz", "serve", "--workers", "2", "--port", str(port)]
     command += ["--model", str(tmp_path / "mine"), "--metrics-port", str(metrics)]
     with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | FEW)
     found = Server(process, port, metrics, tmp_path / "mine", tmp_path / "log")
     try:
         found.wait("2 of 2")
@@ -125,9 +130,10 @@ def told(screen: Screen) -> bool:
     return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
 
-def headers(server: Server, path: str, **asked: str) -> tuple[int, Message]:
-    """Status and headers of an answer."""
-    with closing(HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+def headers(server: Server, path: str, by: str = "127.0.0.1", **asked: str) -> tuple[int, Message]:
+    """Status and headers of an answer to who asks ``by`` an address of this machine."""
+    to, own = ("127.0.0.1", server.port), (by, 0)
+    with closing(HTTPConnection(*to, timeout=30, source_address=own)) as connection:
         connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in asked.items()})
         answer = connection.getresponse()
         answer.read()
@@ -172,6 +178,42 @@ def test_what_strangers_meet(server: Server) -> None:
     for one in half:
         with one:  # cut off: with 408, or without a word
             assert b" 200 " not in one.recv(100)
+
+
+def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) -> None:
+    """Of one worker, by its cookie: the proxies before ours say whom they ask for, nobody else."""
+    cookie = headers(server, "/")[1]["Set-Cookie"].partition(";")[0]
+
+    def ask(by: str, clients: Iterable[str]) -> list[int]:
+        """How often it is answered and refused."""
+
+        def one(client: str) -> tuple[int, str | None]:
+            asked = {"Cookie": cookie, "X_Forwarded_For": client}
+            status, found = headers(server, "/favicon.png", by, **asked)
+            return status, found["Retry-After"]
+
+        with ThreadPoolExecutor(16) as pool:
+            answers = Counter(pool.map(one, clients))
+        assert set(answers) <= {(200, None), (429, "10")}
+        return [answers[200, None], answers[429, "10"]]
+
+    proxy, stranger = "127.0.0.2", "127.0.0.3"
+    answered, refused = ask(proxy, ["192.0.2.1"] * 350)
+    assert answered >= 240
+    assert refused > 20
+    assert ask(proxy, ["192.0.2.2"]) == [1, 0]
+    assert ask(proxy, ["192.0.2.1, 192.0.2.2"]) == [1, 0]  # the proxy's own word is the last one
+    assert ask(stranger, ["192.0.2.1"]) == [1, 0]
+    answered, refused = ask(stranger, (f"192.0.2.{n % 250}" for n in range(350)))
+    assert answered >= 239
+    assert refused > 20
+
+    first = Visitor(server.port)
+    visitors = [first, *(Visitor(server.port, cookie=first.cookie) for _ in range(5))]
+    with pytest.raises(InvalidStatus, match="429"):
+        Visitor(server.port, cookie=first.cookie)
+    for visitor in visitors:
+        visitor.close()
 
 
 def test_a_worker_that_hangs_is_started_again(server: Server) -> None:
