@@ -47,6 +47,11 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+def is_gguf(path: Path) -> bool:
+    """True if it is, by its name, a GGUF file: a whole model, as a folder is in other layouts."""
+    return path.suffix.lower() == ".gguf" and not is_folder(path)
+
+
 def steps_in(folder: Path) -> list[tuple[int, Path]]:
     """The checkpoints of a training in a folder, by their steps, the first one first.
 

@@ -26,7 +26,6 @@ from gpt2viz.files import own_file, reading, whole
 from gpt2viz.model.checkpoint import tensor_sizes
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.weights import (
-    BROKEN,
     CONV1D,
     Stored,
     broken,
@@ -34,6 +33,7 @@ from gpt2viz.model.weights import (
     content_of,
     header,
     numbers,
+    problem,
 )
 
 #: Of 4.56 million numbers a file of 3.0 MB.
@@ -84,7 +84,7 @@ def read_packed(file: Path, config: GPT2Config) -> dict[str, Tensor]:
         raise broken(file, f"{odd[0]} {what}")
     for name, size in sizes.items():
         _compare(declared, name, size)
-    with reading(file.name, BROKEN), own_file(file).open("rb") as opened:
+    with reading(file.name, problem(file)), own_file(file).open("rb") as opened:
         return {name: _weight(opened, declared, name, size) for name, size in sizes.items()}
 
 

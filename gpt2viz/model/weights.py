@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.files import is_there, own_file, read_json, reading
+from gpt2viz.files import is_gguf, is_there, own_file, read_json, reading
 from gpt2viz.model import memory
 from gpt2viz.model.other_formats import way_out
 
@@ -38,8 +38,6 @@ FLOATS = {
     "F32": torch.float32,
     "F64": torch.float64,
 }
-#: The complaint about a file that breaks its format.
-BROKEN = "not a whole safetensors file"
 # Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
 _LARGEST_HEADER = 4_000_000
 # Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
@@ -64,6 +62,15 @@ class Stored:
 
     def __str__(self) -> str:
         return f"{self.file.name}: {self.key}"
+
+    @property
+    def is_readable(self) -> bool:
+        """True if its type is one that can be read."""
+        return self.dtype in FLOATS
+
+    def unpacked(self, content: Tensor) -> Tensor:
+        """The numbers in float32, of ``size``, that the tensor's bytes stand for."""
+        return content.view(FLOATS[self.dtype]).view(self.size).to(torch.float32)
 
 
 def plain_name(key: str) -> str:
@@ -111,7 +118,7 @@ def weight_files(folder: Path) -> list[Path]:
 def header(file: Path) -> list[Stored]:
     """The tensors of one file, which fill it without a gap; only its header is read."""
     own_file(file)
-    with reading(file.name, BROKEN), file.open("rb") as opened:
+    with reading(file.name, problem(file)), file.open("rb") as opened:
         return declared(file, opened)[0]
 
 
@@ -158,16 +165,21 @@ def _are_counts(values: Any) -> bool:
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
 
 
+def problem(file: Path) -> str:
+    """The complaint about a file that breaks its format."""
+    return f"not a whole {'GGUF' if is_gguf(file) else 'safetensors'} file"
+
+
 def broken(file: Path, why: object) -> CheckpointError:
     """The error for a file that breaks its format."""
-    return CheckpointError(f"{file.name}: {BROKEN} ({why!s:.300})")
+    return CheckpointError(f"{file.name}: {problem(file)} ({why!s:.300})")
 
 
 def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
     """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
     weights: dict[str, Tensor] = {}
     for file in {tensor_header.file for tensor_header in stored.values()}:
-        with reading(file.name, BROKEN), own_file(file).open("rb") as opened:
+        with reading(file.name, problem(file)), own_file(file).open("rb") as opened:
             for name, tensor_header in stored.items():
                 if tensor_header.file == file:
                     tensor = numbers(opened, tensor_header)
@@ -177,8 +189,7 @@ def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
 
 def numbers(opened: BinaryIO, tensor_header: Stored) -> Tensor:
     """One tensor in float32, from the file that it is stored in: all of them are finite."""
-    content = content_of(opened, tensor_header)
-    tensor = content.view(FLOATS[tensor_header.dtype]).view(tensor_header.size).to(torch.float32)
+    tensor = tensor_header.unpacked(content_of(opened, tensor_header))
     check_numbers(tensor, tensor_header)
     return tensor
 

@@ -1,0 +1,393 @@
+"""GGUF, llama.cpp's files: a model's config, weights and tokenizer in one.
+
+The header is read here, and no length in it is believed before the file is known to be that long:
+the format's own package maps a file and trusts it. That package, ``gguf``, unpacks the numbers, of
+one tensor at a time. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.extras import needed
+from gpt2viz.files import own_file, reading
+from gpt2viz.model.memory import spell
+from gpt2viz.model.weights import CONV1D, Stored, numbers, problem
+
+_VERSIONS = (2, 3)
+# Gemma's, with a vocabulary of 262,144, has 16 MB; Llama 3's has 410,000 tokens and merges.
+_LARGEST_HEADER, _MOST_ENTRIES = 32_000_000, 1_000_000
+# Types of values in a header, as ``struct`` has them.
+_NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+_TEXT, _ARRAY = 8, 9
+# Two for matrices and one for vectors; the format's package knows no more than four.
+_MOST_DIMENSIONS = 4
+# Rows that are unpacked as one.
+_ROWS = 32
+
+_NAME = re.compile(r"(?:blk\.(\d{1,6})\.)?(\w+)\.(weight|bias)")
+# Where a layer's tensors are, and what each is called.
+_GPT2 = (
+    "h",
+    {
+        "token_embd": "wte",
+        "position_embd": "wpe",
+        "output_norm": "ln_f",
+        "output": "lm_head",
+        "attn_norm": "ln_1",
+        "attn_qkv": "attn.c_attn",
+        "attn_output": "attn.c_proj",
+        "ffn_norm": "ln_2",
+        "ffn_up": "mlp.c_fc",
+        "ffn_down": "mlp.c_proj",
+    },
+)
+_LLAMA = (
+    "layers",
+    {
+        "token_embd": "embed_tokens",
+        "output_norm": "norm",
+        "output": "lm_head",
+        "attn_norm": "input_layernorm",
+        "attn_q": "self_attn.q_proj",
+        "attn_k": "self_attn.k_proj",
+        "attn_v": "self_attn.v_proj",
+        "attn_q_norm": "self_attn.q_norm",
+        "attn_k_norm": "self_attn.k_norm",
+        "attn_output": "self_attn.o_proj",
+        "ffn_norm": "post_attention_layernorm",
+        "ffn_gate": "mlp.gate_proj",
+        "ffn_up": "mlp.up_proj",
+        "ffn_down": "mlp.down_proj",
+    },
+)
+_NAMES = {"gpt2": _GPT2, "llama": _LLAMA, "qwen2": _LLAMA, "qwen3": _LLAMA}
+# What config.json says, by what the header does, behind the architecture's name.
+_SIZES = {
+    "gpt2": {
+        "context_length": "n_positions",
+        "embedding_length": "n_embd",
+        "block_count": "n_layer",
+        "feed_forward_length": "n_inner",
+        "attention.head_count": "n_head",
+        "attention.layer_norm_epsilon": "layer_norm_epsilon",
+    },
+    "llama": {
+        "context_length": "max_position_embeddings",
+        "embedding_length": "hidden_size",
+        "block_count": "num_hidden_layers",
+        "feed_forward_length": "intermediate_size",
+        "attention.head_count": "num_attention_heads",
+        "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+    },
+}
+# The tensor that stands for Llama 3's scaling, and what every one of its models has of it.
+_ROPE_FACTORS = "rope_freqs.weight"
+_LLAMA3 = {
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+
+
+@dataclass(frozen=True)
+class GGUFTensor(Stored):
+    """A tensor by the header: ``name`` and ``size`` are those of Hugging Face's files, without
+    "model." before them, and ``kind`` is the number of its type.
+
+    ``turned`` is the count of heads whose rows llama.cpp has put in another order, 0 for none.
+    """
+
+    name: str
+    kind: int
+    turned: int
+
+    @property
+    def is_readable(self) -> bool:
+        """True: a header with another type was refused."""
+        return True
+
+    def unpacked(self, content: Tensor) -> Tensor:
+        """The numbers in float32, of ``size``, with the rows of each head in their own order."""
+        from gguf import GGMLQuantizationType, quants
+
+        size = _as_linear(self.name, self.size)
+        n_rows = math.prod(size[:-1])
+        # As if they were one row: it unpacks sixteen at a time, of which some are very short.
+        rows = content.numpy().reshape(n_rows // math.gcd(n_rows, _ROWS), -1)
+        with np.errstate(all="ignore"):  # NaN is refused afterwards
+            values = quants.dequantize(rows, GGMLQuantizationType(self.kind))
+        tensor = torch.from_numpy(values).view(size)
+        if self.turned:  # from pairs side by side to halves, which transformers turns
+            pairs = tensor.view(self.turned, -1, 2, *size[1:])  # (nh, hs / 2, 2, C)
+            tensor = pairs.transpose(1, 2).reshape(size)
+        return tensor.t() if self.name.endswith(CONV1D) else tensor
+
+
+@dataclass(frozen=True)
+class Header:
+    """The metadata by their keys, and the tensors by the model's names."""
+
+    values: Mapping[str, Any]
+    tensors: Mapping[str, GGUFTensor]
+
+
+def read_header(file: Path) -> Header:
+    """The header of a GGUF file; no tensor is read.
+
+    Raises ``CheckpointError`` where it says what can't be, or the model is of another family, and
+    ``MissingExtraError`` without the package ``gguf``.
+    """
+    with reading(file.name, problem(file)), needed("A GGUF file", "gguf"):
+        status = own_file(file).stat()
+        return _parsed(file, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)  # a model that is loaded asks for it four times
+def _parsed(file: Path, size: int, _changed: int) -> Header:
+    with file.open("rb") as opened:
+        reader = _Reader(opened, size)
+        if reader.take(4) != b"GGUF":
+            raise ValueError("it doesn't begin with GGUF")
+        if (version := reader.number("I")) not in _VERSIONS:
+            raise ValueError(f"version {version} of the format, not {_VERSIONS[0]} or later")
+        n_tensors, n_values = reader.count(), reader.count()
+        values = {}
+        for _ in range(n_values):
+            key = reader.text()
+            values[key] = reader.value(reader.number("I"))
+        kind = values["general.architecture"]
+        if kind not in _NAMES:
+            raise CheckpointError(
+                f"{file.name}: general.architecture is {kind!r:.60}; only {', '.join(_NAMES)} "
+                "can be read"
+            )
+        return Header(values, _tensors(file, size, reader, n_tensors, values))
+
+
+class _Reader:
+    """Reads a header from its beginning, no further than the file, or a bound, allows."""
+
+    def __init__(self, opened: BinaryIO, size: int) -> None:
+        self._opened, self._left, self._entries = opened, min(size, _LARGEST_HEADER), _MOST_ENTRIES
+
+    def take(self, count: int) -> bytes:
+        """The next bytes."""
+        if count > self._left:
+            raise ValueError(
+                f"{spell(count)} are announced where {spell(self._left)} of a header can follow"
+            )
+        self._left -= count
+        return self._opened.read(count)
+
+    def number(self, form: str) -> Any:
+        """The next number, of one of ``struct``'s formats."""
+        (value,) = struct.unpack(f"<{form}", self.take(struct.calcsize(form)))
+        return value
+
+    def count(self) -> int:
+        """The number of entries that are announced, all together a million at most."""
+        count: int = self.number("Q")
+        self._entries -= count
+        if self._entries < 0:
+            raise ValueError(f"{count:,} entries, and {_MOST_ENTRIES:,} are the most")
+        return count
+
+    def text(self) -> str:
+        """The next string."""
+        return self.take(self.number("Q")).decode("utf-8")
+
+    def value(self, kind: int, *, inside: bool = False) -> Any:
+        """The next value, of a type by its number; ``inside`` of a list is no other one."""
+        if kind in _NUMBERS:
+            return self.number(_NUMBERS[kind])
+        if kind == _TEXT:
+            return self.text()
+        if kind != _ARRAY or inside:
+            raise ValueError(f"a value of the type {kind}")
+        kind = self.number("I")
+        return [self.value(kind, inside=True) for _ in range(self.count())]
+
+    def end(self, alignment: int) -> int:
+        """The byte at which what follows begins."""
+        return _aligned(self._opened.tell(), alignment)
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment
+
+
+def _tensors(
+    file: Path, size: int, reader: _Reader, count: int, values: Mapping[str, Any]
+) -> dict[str, GGUFTensor]:
+    """The tensors by the model's names: one behind the other, within a file of ``size`` bytes.
+
+    Raises ``ValueError`` where they aren't.
+    """
+    family = values["general.architecture"]
+    heads = values.get(f"{family}.attention.head_count")
+    turned = {"attn_q": heads, "attn_k": values.get(f"{family}.attention.head_count_kv", heads)}
+    declared = []
+    for _ in range(count):
+        key, n_dimensions = reader.text(), reader.number("I")
+        if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
+            raise ValueError(f"{key} has {n_dimensions} dimensions")
+        dimensions = [reader.number("Q") for _ in range(n_dimensions)]
+        declared.append((key, dimensions[::-1], reader.number("I"), reader.number("Q")))
+    alignment = values.get("general.alignment", 32)
+    if type(alignment) is not int or not 0 < alignment < 2**16:
+        raise ValueError(f"general.alignment is {alignment!r:.60}")
+    first = end = reader.end(alignment)
+    tensors: dict[str, GGUFTensor] = {}
+    for key, dimensions, kind, offset in declared:
+        name, part = _names(key, family)
+        if name in tensors:
+            raise ValueError(f"{key} is there twice")
+        dtype, numbers_of_block, nbytes = _block(key, kind)
+        *rows, columns = dimensions
+        if columns % numbers_of_block:
+            raise ValueError(f"{key} has rows of {columns}, no multiple of {numbers_of_block}")
+        start = first + offset
+        if start != _aligned(end, alignment):
+            raise ValueError(f"{key} starts at byte {start}, not {_aligned(end, alignment)}")
+        end = start + math.prod(rows) * (columns // numbers_of_block) * nbytes
+        if end > size:
+            raise ValueError(f"{key} ends at byte {end}, the file at {size}")
+        n_heads = turned.get(part, 0) if family == "llama" else 0
+        if n_heads and dimensions[0] % (2 * n_heads):
+            raise ValueError(f"{key} has {dimensions[0]} rows for {n_heads} heads")
+        shape = _as_linear(name, tuple(dimensions))
+        tensors[name] = GGUFTensor(file, key, shape, dtype, start, end, name, kind, n_heads)
+    return tensors
+
+
+def _names(key: str, family: str) -> tuple[str, str]:
+    """A tensor's name in the model, or its own if it has none there, and its part's in the file."""
+    match, (layers, parts) = _NAME.fullmatch(key), _NAMES[family]
+    if match is None or match[2] not in parts:
+        return key, ""
+    within = f"{layers}.{match[1]}." if match[1] else ""
+    return f"{within}{parts[match[2]]}.{match[3]}", match[2]
+
+
+def _as_linear(name: str, size: tuple[int, ...]) -> tuple[int, ...]:
+    """A size the other way round where Hugging Face's GPT-2 stores (in, out), or back."""
+    return size[::-1] if name.endswith(CONV1D) else size
+
+
+@lru_cache
+def _type(kind: int) -> tuple[str, int, int]:
+    """A type by its number: its name, the numbers that are packed together, and their bytes."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
+
+    named = GGMLQuantizationType(kind)
+    count, nbytes = GGML_QUANT_SIZES[named]
+    quants.dequantize(np.zeros((1, nbytes), np.uint8), named)  # it knows more than it unpacks
+    return named.name, count, nbytes
+
+
+def _block(key: str, kind: int) -> tuple[str, int, int]:
+    try:
+        return _type(kind)
+    except (ValueError, KeyError, NotImplementedError):
+        raise ValueError(f"{key} is of the type {kind}, which can't be unpacked") from None
+
+
+def read_config(file: Path) -> dict[str, Any]:
+    """The fields of the ``config.json`` that the model would have in Hugging Face's layout.
+
+    Raises as ``read_header`` does, and ``CheckpointError`` where one is missing.
+    """
+    header = read_header(file)
+    with reading(file.name, "its config can't be read"):
+        values, tensors = header.values, header.tensors
+        family = values["general.architecture"]
+        given = {
+            key.removeprefix(f"{family}."): _short(value)
+            for key, value in values.items()
+            if key.startswith(f"{family}.")
+        }
+        sizes = _SIZES.get(family, _SIZES["llama"])
+        embedding = "wte.weight" if family == "gpt2" else "embed_tokens.weight"
+        config = {
+            "model_type": family,
+            "_name_or_path": str(values.get("general.name", "")),
+            "vocab_size": given.get("vocab_size", tensors[embedding].size[0]),
+            "tie_word_embeddings": "lm_head.weight" not in tensors,
+            **{name: given[key] for key, name in sizes.items()},
+        }
+        return config if family == "gpt2" else config | _of_llama(given, config, tensors)
+
+
+def _short(value: Any) -> Any:
+    """A number of the header, which are float32, with the digits that it was written with."""
+    return float(str(np.float32(value))) if isinstance(value, float) else value
+
+
+def _of_llama(
+    given: Mapping[str, Any], config: Mapping[str, Any], tensors: Mapping[str, GGUFTensor]
+) -> dict[str, Any]:
+    """The fields that GPT-2 has not."""
+    heads, biased = config["num_attention_heads"], "layers.0.{}.bias"
+    across = given.get("rope.dimension_count")
+    head_dim = given.get("attention.key_length") or across or config["hidden_size"] // heads
+    if across and across != head_dim:
+        raise ValueError(f"{across} of {head_dim} channels of a head are turned by position")
+    base = given.get("rope.freq_base", 10_000.0)
+    fields = {
+        "num_key_value_heads": given.get("attention.head_count_kv", heads),
+        "head_dim": head_dim,
+        "rope_theta": base,
+        "rope_scaling": _scaling(given),
+        "mlp_bias": biased.format("mlp.up_proj") in tensors,
+    }
+    if config["model_type"] != "qwen2":  # it always has them
+        fields["attention_bias"] = biased.format("self_attn.q_proj") in tensors
+    if _ROPE_FACTORS in tensors:
+        fields["rope_scaling"] = _llama3_scaling(tensors[_ROPE_FACTORS], base, head_dim)
+    if window := given.get("attention.sliding_window"):
+        if config["model_type"] != "llama":
+            raise ValueError("attention.sliding_window doesn't say in which layers")
+        fields |= {"model_type": "mistral", "sliding_window": window}
+    return fields
+
+
+def _scaling(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """``rope_scaling`` as Hugging Face writes it, None for none."""
+    kind = given.get("rope.scaling.type", "none")
+    if kind == "none":
+        return None
+    fields = {
+        "factor": given.get("rope.scaling.factor"),
+        "original_max_position_embeddings": given.get("rope.scaling.original_context_length"),
+    }
+    return {"rope_type": kind} | {name: n for name, n in fields.items() if n is not None}
+
+
+def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str, Any]:
+    """Llama 3's scaling of positions, of which the file has the outcome alone: (hs / 2,) divisors.
+
+    Raises ``ValueError`` where they are another scaling's.
+    """
+    with own_file(tensor.file).open("rb") as opened:
+        divisors = numbers(opened, tensor).numpy().astype(np.float64)
+    wavelengths = 2 * np.pi * base ** (np.arange(0, head_dim, 2) / head_dim)  # (hs / 2,)
+    low, high = _LLAMA3["low_freq_factor"], _LLAMA3["high_freq_factor"]
+    original, factor = _LLAMA3["original_max_position_embeddings"], _short(float(divisors.max()))
+    smooth = ((original / wavelengths - low) / (high - low)).clip(0, 1)
+    expected = 1 / ((1 - smooth) / factor + smooth)
+    if divisors.shape != expected.shape or not np.allclose(divisors, expected, rtol=1e-4):
+        raise ValueError(f"{tensor.key} isn't Llama 3's scaling of positions")
+    return {"rope_type": "llama3", "factor": factor, **_LLAMA3}

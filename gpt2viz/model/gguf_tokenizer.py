@@ -1,0 +1,137 @@
+"""The tokenizer in a GGUF file, as one of Hugging Face's ``tokenizers``.
+
+A file names the way in which texts are cut, and nothing in it says what that is: one of another
+name is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, processors
+from tokenizers.pre_tokenizers import ByteLevel, Digits, Metaspace, Split
+from tokenizers.pre_tokenizers import Sequence as Steps
+
+from gpt2viz.files import reading
+from gpt2viz.model.gguf_file import read_header
+from gpt2viz.model.vocabulary import check_list, pairs_of
+
+_KEYS = "tokenizer.ggml."
+# Types of tokens: ordinary ones, signs for something, and words that were added whole.
+_NORMAL, _CONTROL, _ADDED = 1, 3, 4
+# Llama 3's expression, and Qwen's, which cuts off every digit.
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_BYTES = ByteLevel(add_prefix_space=False, use_regex=False)
+_GPT2 = ByteLevel(add_prefix_space=False)
+_CUTS = {
+    "gpt-2": _GPT2,
+    "smollm": Steps([Digits(individual_digits=True), _GPT2]),
+    "llama-bpe": Steps([Split(Regex(_WORDS % "{1,3}"), "isolated"), _BYTES]),
+    "qwen2": Steps([Split(Regex(_WORDS % ""), "isolated"), _BYTES]),
+}
+# The only one of a family; its files of before April 2024 name none.
+_UNNAMED = {"gpt2": "gpt-2"}
+_SPACE = "▁"
+
+
+def read_tokenizer(file: Path) -> tuple[tokenizers.Tokenizer, str]:
+    """The tokenizer of a GGUF file, with what it puts around a text, and its token at a text's end.
+
+    That is "" where the file names none. Raises ``CheckpointError`` where it is neither byte-level
+    BPE, cut in a way that is known, nor SentencePiece's BPE, or is broken, and as ``read_header``.
+    """
+    values = read_header(file).values
+    own = {key.removeprefix(_KEYS): value for key, value in values.items()}
+    with reading(file.name, "its tokenizer can't be read"):
+        kind, tokens = own["model"], own["tokens"]
+        check_list(tokens, file.name)
+        cut = own.get("pre", _UNNAMED.get(values["general.architecture"]))
+        types = own.get("token_type", [_NORMAL] * len(tokens))
+        of_type: dict[int, list[str]] = {_NORMAL: [], _CONTROL: [], _ADDED: []}
+        for token, its_type in zip(tokens, types, strict=True):
+            of_type.setdefault(its_type, []).append(token)
+        if kind == "gpt2":
+            tokenizer = _byte_level(file.name, own, tokens, cut)
+        elif kind == "llama":
+            tokenizer = _sentencepiece(own, tokens, of_type[_NORMAL])
+        else:
+            raise ValueError(f"its kind is {kind!r:.60}, neither gpt2 nor llama")
+        tokenizer.add_special_tokens(
+            [AddedToken(token, special=True, normalized=False) for token in of_type[_CONTROL]]
+        )
+        tokenizer.add_tokens([AddedToken(token, normalized=False) for token in of_type[_ADDED]])
+        first = own.get("add_bos_token", kind == "llama" or cut == "llama-bpe")
+        around = {
+            "bos": [own["bos_token_id"]] if first else [],
+            "eos": [own["eos_token_id"]] if own.get("add_eos_token", False) else [],
+        }
+        tokenizer.post_processor = _template(around, tokens)
+        return tokenizer, tokens[own["eos_token_id"]] if "eos_token_id" in own else ""
+
+
+def _byte_level(
+    file: str, values: Mapping[str, Any], tokens: Sequence[str], cut: str | None
+) -> tokenizers.Tokenizer:
+    """Byte-level BPE whose texts are ``cut`` in the way of that name."""
+    if cut not in _CUTS:
+        raise ValueError(f"its texts are cut by {cut!r:.60}; known are {', '.join(_CUTS)}")
+    ids = {token: i for i, token in enumerate(tokens)}
+    merges = pairs_of(values["merges"], file)
+    # In Llama 3's files a piece that is a token stays whole, whatever merges make of it.
+    model = models.BPE(ids, merges, ignore_merges=cut == "llama-bpe")
+    tokenizer = tokenizers.Tokenizer(model)
+    if cut == "qwen2":
+        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = _CUTS[cut]
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def _sentencepiece(
+    values: Mapping[str, Any], tokens: Sequence[str], ordinary: Sequence[str]
+) -> tokenizers.Tokenizer:
+    """SentencePiece's BPE (Kudo & Richardson 2018), which merges to the token of highest score.
+
+    What no token has is spelled in bytes.
+    """
+    ids = {token: i for i, token in enumerate(tokens)}
+    scores = dict(zip(tokens, values["scores"], strict=True))
+    halves = (
+        (token[:n], token[n:], scores[token]) for token in ordinary for n in range(1, len(token))
+    )
+    merges = [(left, right, score) for left, right, score in halves if {left, right} <= ids.keys()]
+    merges.sort(key=lambda merge: (merge[2], len(merge[0]), len(merge[1])), reverse=True)
+    unknown = tokens[values.get("unknown_token_id", 0)]
+    model = models.BPE(
+        ids,
+        [(left, right) for left, right, _ in merges],
+        unk_token=unknown,
+        fuse_unk=True,
+        byte_fallback=True,
+    )
+    tokenizer = tokenizers.Tokenizer(model)
+    spaced = values.get("add_space_prefix", True)
+    scheme = "first" if spaced else "never"
+    tokenizer.pre_tokenizer = Metaspace(_SPACE, prepend_scheme=scheme, split=False)
+    steps = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * spaced)
+    return tokenizer
+
+
+def _template(
+    around: Mapping[str, Sequence[int]], tokens: Sequence[str]
+) -> processors.TemplateProcessing:
+    """The step that puts tokens "bos" before every text and "eos" after it, if there are any."""
+    special = [
+        {"id": name, "ids": ids, "tokens": [tokens[i] for i in ids]}
+        for name, ids in around.items()
+        if ids
+    ]
+    order = [name for name in ("bos", "$A", "eos") if around.get(name, True)]
+    return processors.TemplateProcessing(single=order, special_tokens=special)
