@@ -21,7 +21,6 @@ import numpy as np
 
 import gpt2viz
 from benchmarks.peers import ROOT
-from gpt2viz.model.checkpoint import tensor_sizes
 from gpt2viz.model.memory import run_bytes, spell
 from tests.checkpoints import write_tokenizer
 
@@ -40,7 +39,7 @@ def write(folder: Path, sizes: dict[str, Any]) -> None:
     write_tokenizer(folder)
     config = gpt2viz.GPT2Config(**sizes)
     (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", **sizes}))
-    tensors = [(n, size) for n, size in tensor_sizes(config) if n != "lm_head.weight"]
+    tensors = [(n, size) for n, size in config.tensors() if n != "lm_head.weight"]
     header, end = {}, 0
     for name, size in tensors:
         start, end = end, end + 4 * math.prod(size)

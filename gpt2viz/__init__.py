@@ -31,7 +31,7 @@ from gpt2viz.errors import (
     TooLargeError,
 )
 from gpt2viz.extras import later
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import GPT2Config, LlamaConfig, ModelConfig
 from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edit_kinds import EditKind, register_edit
 from gpt2viz.run.edits import Edit, parse_edits
@@ -136,10 +136,12 @@ __all__ = [
     "HeadCircuit",
     "HeadStageName",
     "HubError",
+    "LlamaConfig",
     "LogitLens",
     "MeanReference",
     "MissingExtraError",
     "Model",
+    "ModelConfig",
     "NextToken",
     "PatchError",
     "PatchSweep",

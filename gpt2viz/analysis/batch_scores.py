@@ -23,6 +23,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.forward import TURN
+from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
 
@@ -67,7 +68,8 @@ def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
 def attention_weights(network: Transformer, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
     weights: list[Array] = []
-    names = [module_of("weights", layer) for layer in range(len(network.blocks))]
+    graph = network_graph(network)
+    names = [module_of(graph, "weights", layer) for layer in range(len(network.blocks))]
     with TURN, torch.inference_mode(), ExitStack() as hooks:
         for name in names:
             handle = network.get_submodule(name).register_forward_hook(

@@ -295,7 +295,11 @@ class Ends:
     def __init__(self, model: Model) -> None:
         network = model.network
         self._embedding, self._unembedding = read_only(network.embedding.weight), model.unembedding
-        self._wpe = double(network.position_embedding.weight)  # (n_positions, C)
+        learned = network.position_embedding
+        shape = (model.config.n_positions, model.config.n_embd)
+        self._wpe = (
+            np.zeros(shape) if learned is None else double(learned.weight)
+        )  # (n_positions, C)
         self._first = Norm.of(network.blocks[0].attention_norm)
         self._gain = Norm.of(network.final_norm).gain  # (C,)
 

@@ -189,7 +189,9 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
     pieces = _read(to, into, here + written)  # (B, T, hs)
     change = partial(put, indices=[(n, head) for n in range(len(pieces))], pieces=[*pieces])
     streams = here.expand(len(pieces), -1, -1)
-    return runs.on(layer, streams, [(module_of(into, layer), change)], edited=False)
+    return runs.on(
+        layer, streams, [(module_of(runs.into.graph, into, layer), change)], edited=False
+    )
 
 
 def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:

@@ -248,7 +248,7 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(query)
-    keys = np.flatnonzero(~trace.hidden_pairs()[query])
+    keys = np.flatnonzero(~trace.hidden_pairs(layer)[query])
     scores = trace.stage("scores", layer, head)[query, keys].astype(np.float64)
     divisor = model.config.head_dim**0.5 * model.config.layer_divisor(layer)
     q = stream.mean_parts("query", [query])

@@ -8,7 +8,7 @@ against faithfulness, and no threshold before it is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
 from gpt2viz.run.means import Reference, check_reference, mean_output
-from gpt2viz.run.stages import module_of
+from gpt2viz.run.stages import Stage, module_of
 
 Head = tuple[int, int]
 
@@ -148,6 +148,10 @@ class _Circuit(NamedTuple):
         least = min(faithfulness, key=lambda head: abs(faithfulness[head] - 1))
         return least, faithfulness[least]
 
+    @property
+    def _graph(self) -> Mapping[str, Stage]:
+        return self.runs.into.graph
+
     def _streams(self) -> list[Tensor]:
         """The streams of both texts before every layer: (2, T, C) each."""
         streams: list[Tensor] = []
@@ -157,7 +161,7 @@ class _Circuit(NamedTuple):
             return made
 
         layers = range(len(self.means))
-        heard = [(module_of("residual_in", layer), listen) for layer in layers[1:]]
+        heard = [(module_of(self._graph, "residual_in", layer), listen) for layer in layers[1:]]
         device = self.gone.device
         first = torch.cat(
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
@@ -189,7 +193,7 @@ class _Circuit(NamedTuple):
     def _change(self, layer: int, gone: Tensor) -> tuple[str, Change]:
         """Put means in the place of the heads that are ``gone``, (B, nh) or the same for all."""
         change = partial(_replaced, gone=gone, means=self.means[layer])
-        return module_of("head_output", layer), change
+        return module_of(self._graph, "head_output", layer), change
 
 
 def _replaced(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:

@@ -142,7 +142,8 @@ def paired_runs(
     if reference is None and take_mean(edits):
         reference = reference_run(model)
     before, after = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
-    tokens, own = _answer(model, before, after, answer), list(changes(edits, reference))
+    tokens = _answer(model, before, after, answer)
+    own = list(changes(edits, before.graph, reference))
     return PairedRuns(model, before, after, tokens, direction, metric, own)
 
 
@@ -294,7 +295,7 @@ def patch_estimate(
     slopes = gradients(
         model,
         runs.into.token_ids,
-        [module_of(stage, layer) for layer in range(model.config.n_layer)],
+        [module_of(runs.into.graph, stage, layer) for layer in range(model.config.n_layer)],
         lambda logits: logits[0, right] - logits[0, wrong],
         changes=runs.changes,
         causal=causal,
@@ -356,7 +357,7 @@ def _patched(
     )
     if stage == "residual_in":
         return runs.on(layer, change(streams), [])
-    return runs.on(layer, streams, [(module_of(stage, layer), change)])
+    return runs.on(layer, streams, [(module_of(runs.into.graph, stage, layer), change)])
 
 
 def put(

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.run.stages import STAGE, axis_sizes
 from gpt2viz.run.trace import TensorRecord, Trace
 
@@ -56,7 +56,7 @@ def products(trace: Trace) -> list[Product]:
     return products_of(trace.tensors, trace.config)
 
 
-def products_of(tensors: Sequence[TensorRecord], config: GPT2Config) -> list[Product]:
+def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Product]:
     """The same from the shape table of a run, which may have read the last of T tokens alone."""
     n_tokens = next(record.shape[-2] for record in tensors if record.key == "k")
     sizes = axis_sizes(config, n_tokens)

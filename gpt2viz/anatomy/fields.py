@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpt2viz.labels import shorten
-from gpt2viz.model.config import ALSO, FIXED, GPT2Config
+from gpt2viz.model.config import ALSO, FIXED, ModelConfig
 
-#: Field -> (unit, meaning), of all that ``GPT2Config`` has.
+#: Field -> (unit, meaning), of all that ``ModelConfig`` has.
 MEANING: Mapping[str, tuple[str, str]] = {
     "vocab_size": ("tokens", "How many different tokens it knows: the rows of its token table."),
     "n_positions": ("tokens", "The longest text that it reads at once, its context."),
@@ -60,14 +60,16 @@ class Field:
     source: str
 
 
-def explained(config: GPT2Config, values: Mapping[str, Any]) -> list[Field]:
+def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
     """Every field that counts. ``values`` is the file's content, ``config`` is made from it."""
     other = {name: also for also, name in ALSO.items()}
     result = []
     for name, (unit, meaning) in MEANING.items():
+        if not hasattr(config, name):
+            continue
         given = name if name in values else other.get(name, name)
         value = written(getattr(config, name))
-        if name == "n_inner" and config.n_inner is None:
+        if name == "n_inner" and getattr(config, name) is None:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):
             value = f"{getattr(config, name):.0%}"
@@ -82,7 +84,7 @@ def explained(config: GPT2Config, values: Mapping[str, Any]) -> list[Field]:
     return result
 
 
-def derived(config: GPT2Config) -> list[Field]:
+def derived(config: ModelConfig) -> list[Field]:
     """Sizes that follow from the fields."""
     return [
         Field("hs", f"{config.head_dim:,} channels", "Of one head: n_embd / n_head.", "computed"),

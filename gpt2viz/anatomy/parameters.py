@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpt2viz.model.checkpoint import tensor_sizes
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,12 @@ _PARTS = (
 )
 
 
-def parts(config: GPT2Config) -> list[Component]:
+def parts(config: ModelConfig) -> list[Component]:
     """Every part in the order of the data; their ``n_parameters`` sum to the model's.
 
     A head that is tied to the token embeddings has none of its own: they are counted there.
     """
-    sizes = dict(tensor_sizes(config))
+    sizes = dict(config.tensors())
     result = []
     for module, name, group in _PARTS:
         own = {n: size for n, size in sizes.items() if n.rpartition(".")[0] == module}

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from gpt2viz import CheckpointError, GPT2Config, settings
+from gpt2viz import CheckpointError, ModelConfig, settings
 from gpt2viz.app import metrics, server
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import pluralize
@@ -41,7 +41,7 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS_MB"
 _ADMITTED = "_admitted"
 
 
-def longest_text(config: GPT2Config) -> int:
+def longest_text(config: ModelConfig) -> int:
     """Tokens that a text may have: as many as the model reads and the owner allows."""
     positions = config.n_positions
     return int(min(positions, settings.number(TOKENS_VARIABLE, positions, least=1)))

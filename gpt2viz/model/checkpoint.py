@@ -1,9 +1,9 @@
-"""Read a GPT-2 from a folder in Hugging Face's layout. Only safetensors: a pickle can run code."""
+"""Read a model from a folder in Hugging Face's layout. Only safetensors: a pickle can run code."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,14 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
 from gpt2viz.labels import shorten
 from gpt2viz.model import devices, memory, model_registry
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import GPT2Config, ModelConfig, config_from
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.fingerprint import WeightFiles
+from gpt2viz.model.llama import Llama
 from gpt2viz.model.network import GPT2
 from gpt2viz.model.other_formats import ALONE, way_out
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.model.weights import FLOATS, Stored, headers, is_of_task_head, read, weight_files
 from gpt2viz.settings import BUNDLED as BUNDLED
 
@@ -36,8 +38,8 @@ class Model:
     """
 
     name: str
-    config: GPT2Config
-    network: GPT2 = field(repr=False)
+    config: ModelConfig
+    network: Transformer = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     weights: WeightFiles | None = field(default=None, repr=False)
     set_aside: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ def read_model(
 
 def assemble(
     name: str,
-    config: GPT2Config,
+    config: ModelConfig,
     weights: dict[str, Tensor],
     tokenizer: Tokenizer,
     files: WeightFiles,
@@ -115,23 +117,23 @@ def assemble(
         named = ", ".join(str(file) for file in files.files)
         raise CheckpointError(f"{named}: the weights were changed while they were read; try again")
     if config.tie_word_embeddings:
-        tie(weights)
+        tie(weights, config.embedding_name)
     network = network_of(config, weights)
     with devices.enough_memory(name, device):
         network.to(device)
     if config.tie_word_embeddings:
-        network.lm_head.weight = network.wte.weight
+        network.lm_head.weight = network.embedding.weight
     return Model(name, config, network, tokenizer, files)
 
 
-def network_of(config: GPT2Config, weights: Mapping[str, Tensor]) -> GPT2:
+def network_of(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transformer:
     """The network with these weights, ready to run.
 
     Each is put where it belongs: ``load_state_dict`` looks through all of them for every module,
     which took 19 s of the 25 that 3,000 layers needed.
     """
     with torch.device("meta"):
-        network = GPT2(config)
+        network = GPT2(config) if isinstance(config, GPT2Config) else Llama(config)
     for module_name, module in network.named_modules():
         for name, _ in list(module.named_parameters(recurse=False)):
             weight = weights[f"{module_name}.{name}"]
@@ -164,8 +166,8 @@ def stored_numbers(folder: Path) -> dict[str, int]:
     return counts
 
 
-def read_config(folder: Path) -> GPT2Config:
-    """The sizes of the model in a folder. Raises ``CheckpointError`` where it is no GPT-2."""
+def read_config(folder: Path) -> ModelConfig:
+    """The sizes of the model in a folder. Raises ``CheckpointError`` where it can't be read."""
     if not is_there(folder):
         raise CheckpointError(
             f"{shorten(str(folder), 300)}: there is no such folder. Give one in Hugging Face's "
@@ -176,10 +178,10 @@ def read_config(folder: Path) -> GPT2Config:
             way_out(folder, ALONE)
             or f"{folder}: no config.json; give a folder in Hugging Face's layout"
         )
-    return GPT2Config.from_dict(read_json(folder / "config.json"))
+    return config_from(read_json(folder / "config.json"))
 
 
-def _checked_headers(folder: Path) -> tuple[GPT2Config, dict[str, Stored], tuple[str, ...]]:
+def _checked_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
     """The config, and the headers of the weights, checked against it; no weights are read.
 
     And the names of tensors that are set aside.
@@ -192,40 +194,15 @@ def _checked_headers(folder: Path) -> tuple[GPT2Config, dict[str, Stored], tuple
     return config, stored, aside
 
 
-def _bytes(config: GPT2Config, stored: Mapping[str, Stored]) -> int:
+def _bytes(config: ModelConfig, stored: Mapping[str, Stored]) -> int:
     tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
     return sum(4 * math.prod(stored[name].size) for name in stored.keys() - tied)
 
 
-def tensor_sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and size of every tensor, as the released files store them."""
-    C, F = config.n_embd, config.mlp_dim
-    layer = {
-        "ln_1.weight": (C,),
-        "ln_1.bias": (C,),
-        "attn.c_attn.weight": (C, 3 * C),
-        "attn.c_attn.bias": (3 * C,),
-        "attn.c_proj.weight": (C, C),
-        "attn.c_proj.bias": (C,),
-        "ln_2.weight": (C,),
-        "ln_2.bias": (C,),
-        "mlp.c_fc.weight": (C, F),
-        "mlp.c_fc.bias": (F,),
-        "mlp.c_proj.weight": (F, C),
-        "mlp.c_proj.bias": (C,),
-    }
-    yield "wte.weight", (config.vocab_size, C)
-    yield "wpe.weight", (config.n_positions, C)
-    for i in range(config.n_layer):
-        yield from ((f"h.{i}.{name}", size) for name, size in layer.items())
-    yield from (("ln_f.weight", (C,)), ("ln_f.bias", (C,)))
-    yield "lm_head.weight", (config.vocab_size, C)
-
-
-def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> None:
+def _compare(folder: Path, stored: Mapping[str, Stored], config: ModelConfig) -> None:
     """Refuse files that aren't what ``config.json`` says, before anything of that size is made."""
     names = set()
-    for name, size in tensor_sizes(config):
+    for name, size in config.tensors():
         names.add(name)
         tensor = stored.get(name)
         if tensor is None and name == "lm_head.weight" and config.tie_word_embeddings:
@@ -243,16 +220,16 @@ def _compare(folder: Path, stored: Mapping[str, Stored], config: GPT2Config) -> 
             raise CheckpointError(f"{tensor} {problem}")
     for extra in (stored[name] for name in stored if name not in names):
         raise CheckpointError(
-            f"{extra} {extra.size} has no place in a GPT-2 of config.json's sizes"
+            f"{extra} {extra.size} has no place in a model of config.json's sizes"
         )
 
 
-def tie(weights: dict[str, Tensor]) -> None:
+def tie(weights: dict[str, Tensor], embedding: str) -> None:
     """One matrix for both ends; a file may carry it twice, but not two different ones."""
-    head = weights.get("lm_head.weight", weights["wte.weight"])
-    if not torch.equal(head, weights["wte.weight"]):
+    head = weights.get("lm_head.weight", weights[embedding])
+    if not torch.equal(head, weights[embedding]):
         raise CheckpointError(
-            "lm_head.weight differs from wte.weight, but config.json ties them; "
+            f"lm_head.weight differs from {embedding}, but config.json ties them; "
             "set tie_word_embeddings to false to use both"
         )
-    weights["lm_head.weight"] = weights["wte.weight"]
+    weights["lm_head.weight"] = weights[embedding]

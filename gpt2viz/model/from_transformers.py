@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.model.checkpoint import Model, network_of, tensor_sizes, tie
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.checkpoint import Model, network_of, tie
+from gpt2viz.model.config import ModelConfig, config_from
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.model.weights import CONV1D, check_numbers, is_of_task_head, plain_name
 
@@ -46,7 +46,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
             f"The tokenizer is {type(tokenizer).__name__}, and must be one of transformers: pass "
             "AutoTokenizer.from_pretrained(name), or PreTrainedTokenizerFast(tokenizer_object=…)"
         )
-    config = GPT2Config.from_dict(described.to_dict())
+    config = config_from(described.to_dict())
     parameters = {plain_name(key): p.detach() for key, p in model.named_parameters()}
     aside = tuple(sorted(filter(is_of_task_head, parameters)))
     trunk = {key: weight for key, weight in parameters.items() if key not in aside}
@@ -58,15 +58,15 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     cut.fit(config.vocab_size, name)
     network = network_of(config, weights)
     if config.tie_word_embeddings:
-        network.lm_head.weight = network.wte.weight
+        network.lm_head.weight = network.embedding.weight
     return Model(name, config, network, cut, set_aside=aside)
 
 
-def _weights(kind: str, weights: dict[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     """Parameters by our names, of a ``kind`` of model, in our shapes: views of the same memory."""
-    if config.tie_word_embeddings and "wte.weight" in weights:
-        tie(weights)
-    sizes = dict(tensor_sizes(config))
+    if config.tie_word_embeddings and config.embedding_name in weights:
+        tie(weights, config.embedding_name)
+    sizes = dict(config.tensors())
     if strange := sorted(weights.keys() ^ sizes.keys()):
         merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(weights) else ""
         raise CheckpointError(

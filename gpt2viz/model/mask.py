@@ -17,11 +17,15 @@ def hidden_pairs(
     causal: bool,
     forbidden: Kind | None = None,
     queries: slice | NDArray[Any] = slice(None),
+    window: int | None = None,
 ) -> Kind:
     """True where a query (row) may not see a key (column): (T, T), or (r, T) for r ``queries``.
 
     ``positions`` (T,) are 0 to T−1; the mask is made of the same kind, on the same device. With
-    ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, as edits do.
+    ``causal`` all later keys are hidden; ``forbidden`` (T, T) hides more, as edits do, and so does
+    a layer's ``window``: keys that are so many positions away, or more.
     """
     mask = (positions > positions[queries, None]) & causal  # (r, T)
+    if window is not None:
+        mask = mask | (abs(positions[queries, None] - positions) >= window)
     return mask if forbidden is None else mask | forbidden[queries]

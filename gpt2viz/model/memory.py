@@ -7,21 +7,30 @@ from pathlib import Path
 import psutil
 
 from gpt2viz.errors import TooLargeError
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 
+#: Tokens of a long text. Models with more positions have more than most memories.
+LONG = 1024
 _FLOAT32 = 4
 
 
-def run_bytes(config: GPT2Config) -> int:
-    """Bytes of a run of the longest text: those of its trace, and what one layer needs meanwhile.
+def run_bytes(config: ModelConfig) -> int:
+    """Bytes of a run of the longest text, or of ``LONG`` tokens where that is less.
 
-    Of each layer Q, K, V and the additions of attention and MLP are kept, (T, C) each. As much
+    Those of its trace, and what one layer needs meanwhile. Of each layer Q, K, V and the additions
+    of attention and MLP are kept, and where positions turn Q and K, these before it too. As much
     again as two more was measured to be taken meanwhile: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
     """
     C, F = config.n_embd, config.mlp_dim
-    stored = 7 * C * config.n_layer + 3 * C
+    q, k = (n * config.head_dim for n in (config.n_head, config.n_kv_head))
+    stored = (2 * q + 3 * k + 2 * C) * config.n_layer + 3 * C
     meanwhile = 6 * C + 2 * F
-    return _FLOAT32 * (config.n_positions * (stored + meanwhile) + 3 * config.vocab_size)
+    return _FLOAT32 * (longest(config) * (stored + meanwhile) + 3 * config.vocab_size)
+
+
+def longest(config: ModelConfig) -> int:
+    """Tokens of the longest text that a model's memory is looked at for."""
+    return min(config.n_positions, LONG)
 
 
 def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
@@ -43,13 +52,13 @@ def total_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     return min(total, _number(cgroup / "memory.max") or total)
 
 
-def check(name: str, weights: int, config: GPT2Config, free: int) -> None:
+def check(name: str, weights: int, config: ModelConfig, free: int) -> None:
     """Raise ``TooLargeError`` where ``weights`` bytes and a run don't fit into ``free`` bytes."""
     run = run_bytes(config)
     if weights + run > free:
         raise TooLargeError(
             f"{name} needs {spell(weights + run)} of memory: {spell(weights)} for its weights and "
-            f"{spell(run)} for a text of {config.n_positions:,} tokens. {spell(free)} is free. "
+            f"{spell(run)} for a text of {longest(config):,} tokens. {spell(free)} is free. "
             "Close other programs, or choose a smaller model."
         )
 

@@ -41,13 +41,15 @@ class Mask(NamedTuple):
 
     ``hidden`` (r, P + T) is True where a key is hidden from one of the last r queries. ``causal``
     says that these are the later keys and no others, and ``open`` that there are none. ``explicit``
-    makes every score and weight as a tensor of its own.
+    makes every score and weight as a tensor of its own. ``positions`` (P + T,) are
+    those of all tokens.
     """
 
     hidden: Tensor
     causal: bool
     open: bool
     explicit: bool
+    positions: Tensor
 
     @classmethod
     def of(
@@ -61,7 +63,15 @@ class Mask(NamedTuple):
         """The mask of the last queries of a text whose tokens have these positions (P + T,)."""
         hidden = hidden_pairs(positions, causal, forbidden, slice(-n_queries, None))
         whole = forbidden is None and n_queries == len(positions)
-        return cls(hidden, causal and whole, whole and not causal, explicit)
+        return cls(hidden, causal and whole, whole and not causal, explicit, positions)
+
+    def within(self, window: int | None) -> Mask:
+        """The mask of a layer whose queries see no key ``window`` positions away or more."""
+        if window is None or window >= len(self.positions):
+            return self
+        queries = slice(-len(self.hidden), None)
+        far = hidden_pairs(self.positions, False, queries=queries, window=window)  # (r, P + T)
+        return self._replace(hidden=self.hidden | far, causal=False, open=False)
 
 
 class Attend(nn.Module):
@@ -205,7 +215,7 @@ class Block(transformer.Block):
         return self.ln_1
 
 
-def _embedding(n: int, C: int) -> nn.Embedding:
+def empty_embedding(n: int, C: int) -> nn.Embedding:
     """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its
     compiler, which took three seconds of each process.
     """
@@ -220,8 +230,8 @@ class GPT2(transformer.Transformer):
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
         self.config = config
-        self.wte = _embedding(config.vocab_size, config.n_embd)
-        self.wpe = _embedding(config.n_positions, config.n_embd)
+        self.wte = empty_embedding(config.vocab_size, config.n_embd)
+        self.wpe = empty_embedding(config.n_positions, config.n_embd)
         self.drop = nn.Dropout(config.embd_pdrop)
         self.h = nn.ModuleList(Block(config, n) for n in range(config.n_layer))
         self.ln_f = nn.LayerNorm(config.n_embd, eps=config.layer_norm_epsilon)

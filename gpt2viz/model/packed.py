@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.files import own_file, reading, whole
-from gpt2viz.model.checkpoint import tensor_sizes
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.weights import (
     CONV1D,
     Stored,
@@ -71,7 +70,7 @@ def _rounded(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     return steps, rounded.to(torch.int8)
 
 
-def read_packed(file: Path, config: GPT2Config) -> dict[str, Tensor]:
+def read_packed(file: Path, config: ModelConfig) -> dict[str, Tensor]:
     """The weights in a file that ``write_packed`` wrote, in float32 and in torch's layout.
 
     Raises ``CheckpointError`` naming the file where it isn't such a file of a model of these sizes.
@@ -88,9 +87,9 @@ def read_packed(file: Path, config: GPT2Config) -> dict[str, Tensor]:
         return {name: _weight(opened, declared, name, size) for name, size in sizes.items()}
 
 
-def weight_sizes(config: GPT2Config) -> Iterator[tuple[str, tuple[int, ...]]]:
+def weight_sizes(config: ModelConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Name and size of every weight, in torch's layout; a tied one once."""
-    for name, size in tensor_sizes(config):
+    for name, size in config.tensors():
         if name != "lm_head.weight" or not config.tie_word_embeddings:
             yield name, size[::-1] if name.endswith(CONV1D) else size
 

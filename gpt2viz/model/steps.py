@@ -24,7 +24,7 @@ from gpt2viz.errors import CheckpointError, StageError
 from gpt2viz.files import is_there, own_file, read_json, read_text, steps_in
 from gpt2viz.model import devices, memory, model_registry
 from gpt2viz.model.checkpoint import Model, assemble, read_config, read_model
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import GPT2Config, ModelConfig
 from gpt2viz.model.fingerprint import WeightFiles, equal_files
 from gpt2viz.model.packed import read_packed, weight_sizes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
@@ -102,7 +102,7 @@ class Steps(Mapping[int, Model]):
         )
 
     @cached_property
-    def config(self) -> GPT2Config:
+    def config(self) -> ModelConfig:
         """The sizes of every one of them."""
         return read_config(self.folder)
 
@@ -119,9 +119,11 @@ class Steps(Mapping[int, Model]):
         return assemble(name, config, weights, self.tokenizer, files, self._device)
 
 
-def _of_a_run(config: GPT2Config) -> GPT2Config:
+def _of_a_run(config: ModelConfig) -> ModelConfig:
     """All that decides a run; dropout in training may differ."""
-    return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)
+    if isinstance(config, GPT2Config):
+        return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)
+    return config
 
 
 def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Steps:

@@ -6,7 +6,7 @@ Every family names its modules as its checkpoints do, and tells here which modul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ class Transformer(nn.Module):
 
     config: ModelConfig
     lm_head: nn.Linear
+
+    if TYPE_CHECKING:  # a family's own modules, under its checkpoints' names
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def embedding(self) -> nn.Embedding:
@@ -64,6 +68,10 @@ class Attention(nn.Module):
     def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
         raise NotImplementedError
+
+    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Queries or keys (…, T, hs) turned by their positions (T,), where positions do that."""
+        return x
 
     def merging(self) -> tuple[Tensor, Tensor]:
         """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,)."""

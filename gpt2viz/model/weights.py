@@ -25,10 +25,10 @@ from gpt2viz.files import is_gguf, is_there, own_file, read_json, reading
 from gpt2viz.model import memory
 from gpt2viz.model.other_formats import way_out
 
-# Masks that old files carry as if they were weights.
-_IGNORED = (".attn.bias", ".attn.masked_bias")
+# Masks and angles that old files carry as if they were weights.
+_IGNORED = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 # What torch.compile, DataParallel and the model itself put before a name.
-_BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.)+")
+_BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.|model\.)+")
 # Heads of other tasks, as transformers and trl call them: beside the trunk, which runs as it is.
 _TASK_HEAD = re.compile(r"(score|classifier|qa_outputs|v_head|multiple_choice_head)\.")
 #: What can be read, by its name in a header; narrower formats need scales of their own.

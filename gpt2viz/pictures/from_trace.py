@@ -58,11 +58,11 @@ def mask_of(trace: Trace, layer: int, head: int) -> Mask:
     A long run kept no scores, and makes them again by what it hid: that is told without them.
     """
     if not trace.explicit:
-        return trace.hidden_pairs()
+        return trace.hidden_pairs(layer)
     masked: Mask = np.isneginf(trace.stage("masked_scores", layer, head))
     (before,) = trace.graph["masked_scores"].reads  # it can be −∞ without a mask, too
     overflowed = np.isneginf(trace.stage(trace.graph[before].key, layer, head))
-    return masked & ~(overflowed & ~trace.hidden_pairs()) if overflowed.any() else masked
+    return masked & ~(overflowed & ~trace.hidden_pairs(layer)) if overflowed.any() else masked
 
 
 def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gpt2viz.arrays import Array, Pairs
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import Attend
@@ -21,7 +21,7 @@ from gpt2viz.run.captured import Site
 from gpt2viz.run.stages import STAGES
 
 #: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
-FROM_HEADS = tuple(stage.key for stage in STAGES if stage.module == f"attn.attend.{stage.key}")
+FROM_HEADS = tuple(stage.key for stage in STAGES if stage.module.endswith(f".attend.{stage.key}"))
 #: … and from the start of the stream and all that was added to it.
 FROM_STREAM = ("residual_mid", "residual_out")
 
@@ -64,7 +64,7 @@ class Derived:
     def __init__(
         self,
         captured: Mapping[Site, Array],
-        config: GPT2Config,
+        config: ModelConfig,
         n_tokens: int,
         causal: bool,
         forbidden: Pairs | None,
@@ -73,15 +73,22 @@ class Derived:
         self._n_tokens, self._causal, self._forbidden = n_tokens, causal, forbidden
         self._last: dict[tuple[str, ...], Last] = {}
 
-    def hidden(self, queries: slice = slice(None)) -> Pairs:
-        """True where a query (row) may not see a key (column): (T, T), or some queries' rows."""
-        positions = np.arange(self._n_tokens)
-        return hidden_pairs(positions, self._causal, self._forbidden, queries)
+    def hidden(self, layer: int | None, queries: slice = slice(None)) -> Pairs:
+        """True where a query (row) may not see a key (column): (T, T), or some queries' rows.
 
-    def _hidden(self, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
-        """``hidden`` of some queries, and of the keys from ``first`` on, 0 where edits hide any."""
+        In a layer, or without one by mask and edits alone.
+        """
+        positions, window = np.arange(self._n_tokens), self._window(layer)
+        return hidden_pairs(positions, self._causal, self._forbidden, queries, window)
+
+    def _hidden(self, layer: int, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
+        """``hidden`` of some queries, and of the keys from ``first`` on, 0 where more is hidden."""
         forbidden = None if self._forbidden is None else self._forbidden[:, :end]
-        return hidden_pairs(np.arange(first, end), self._causal, forbidden, queries - first)
+        keys, window = np.arange(first, end), self._window(layer)
+        return hidden_pairs(keys, self._causal, forbidden, queries - first, window)
+
+    def _window(self, layer: int | None) -> int | None:
+        return None if layer is None else self._config.window(layer)
 
     def stage(self, key: str, layer: int, head: int | None = None) -> Array:
         """A stage of ``FROM_HEADS`` or ``FROM_STREAM``, as ``STAGES`` declares; or of one head."""
@@ -92,7 +99,7 @@ class Derived:
     def weights_of_queries(self, layer: int, queries: slice) -> Array:
         """Some queries' weights over all keys, in every head: (nh, r, T). None of it is kept."""
         q, k, v = (self._captured[name, layer] for name in "qkv")
-        hidden, divisor = self.hidden(queries), self._config.layer_divisor(layer)
+        hidden, divisor = self.hidden(layer, queries), self._config.layer_divisor(layer)
         stages = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
         weights: Array = stages["weights"][0]
         return weights
@@ -105,25 +112,28 @@ class Derived:
         asking = np.flatnonzero(shares)
         v, (some, keys) = self._captured["v", layer][0], self._scaled(layer, asking)
         few = torch.tensor(shares[asking].astype(np.float32))
-        mixed = torch.zeros(len(v), self._n_tokens)
+        groups = [self._config.group_of(head) for head in range(len(some))]
+        mixed = torch.zeros(len(some), self._n_tokens)
         one_product = _BLOCK * keys[0].numel()  # too small to be worth a second thread
         with torch.inference_mode(), threads(one_product):
-            for block in self._blocks(asking):
-                for head in range(len(v)):
-                    weights = block.weights(some[head], keys[head])
+            for block in self._blocks(layer, asking):
+                for head, group in enumerate(groups):
+                    weights = block.weights(some[head], keys[group])
                     mixed[head, : block.seen] += few[block.queries] @ weights
-            outputs: NDArray[np.float64] = (mixed[:, None] @ torch.tensor(v))[:, 0].double().numpy()
+            values = torch.tensor(v)[groups]  # (nh, T, hs)
+            outputs: NDArray[np.float64] = (mixed[:, None] @ values)[:, 0].double().numpy()
         return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
         """Every head's weights (T, T), one after the other, each in the place of the one before."""
         everyone = np.arange(self._n_tokens)
-        (some, keys), blocks = self._scaled(layer, everyone), self._blocks(everyone)
+        (some, keys), blocks = self._scaled(layer, everyone), self._blocks(layer, everyone)
         whole = torch.zeros(self._n_tokens, self._n_tokens)
         for head in range(len(some)):
+            of_group = keys[self._config.group_of(head)]  # (hs, T)
             with torch.inference_mode(), threads(_BLOCK * keys[0].numel()):
                 for block in blocks:
-                    whole[block.queries, : block.seen] = block.weights(some[head], keys[head])
+                    whole[block.queries, : block.seen] = block.weights(some[head], of_group)
             yield read_only(whole)
 
     def _scaled(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
@@ -132,27 +142,30 @@ class Derived:
         scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
         return torch.tensor(q[:, queries] * scale), torch.tensor(k).mT
 
-    def _blocks(self, asking: NDArray[np.int64]) -> list[_Block]:
+    def _blocks(self, layer: int, asking: NDArray[np.int64]) -> list[_Block]:
         """The queries of these tokens, a block at a time, each with the keys that it may see."""
         blocks = []
         for start in range(0, len(asking), _BLOCK):
             queries = slice(start, start + _BLOCK)
             first, last = (int(asking[queries][end]) for end in (0, -1))
             seen = last + 1 if self._causal else self._n_tokens
-            before = first if self._causal and self._forbidden is None else 0
-            hidden = torch.from_numpy(self._hidden(asking[queries], before, seen))
+            plain = self._causal and self._forbidden is None and self._window(layer) is None
+            before = first if plain else 0
+            hidden = torch.from_numpy(self._hidden(layer, asking[queries], before, seen))
             blocks.append(_Block(queries, before, seen, hidden))
         return blocks
 
     def _from_heads(self, key: str, layer: int, head: int | None) -> Array:
         """One stage of all heads, or all stages of one."""
         keys = FROM_HEADS if head is not None else (key,)
-        heads = slice(None) if head is None else slice(head, head + 1)
         last = self._last.get(keys)
         if last is None or last.layer_and_head != (layer, head):
-            qkv = [self._captured[name, layer][:, heads] for name in "qkv"]
+            qkv = [self._captured[name, layer] for name in "qkv"]
+            if head is not None:
+                own = (head, *[self._config.group_of(head)] * 2)
+                qkv = [x[:, n : n + 1] for x, n in zip(qkv, own, strict=True)]
             divisor = self._config.layer_divisor(layer)
-            stages = attended(qkv, divisor, self.hidden(), keys)
+            stages = attended(qkv, divisor, self.hidden(layer), keys)
             self._last[keys] = last = Last((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
@@ -177,9 +190,9 @@ class Derived:
 def attended(
     qkv: Sequence[Array], divisor: int, hidden: Pairs, keys: Sequence[str]
 ) -> Mapping[str, Array]:
-    """Scores to weights from q, k and v (B, nh, T, hs), by the model's own ``Attend``.
+    """Scores to weights from q (B, nh, T, hs), k and v (B, nkv, T, hs), by the model's ``Attend``.
 
-    ``divisor`` is ``GPT2Config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
+    ``divisor`` is ``config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
     from a query. Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them. One
     head after the other: its matrices fit into a core's cache, and each takes the memory that the
     one before let go.
@@ -194,8 +207,9 @@ def attended(
     with torch.inference_mode(), threads(2 * n_head * n_queries * k.shape[2] * hs):
         mask = torch.from_numpy(hidden)
         for head in range(n_head):
-            qkv_of_head = (torch.from_numpy(x[:, head : head + 1].copy()) for x in (q, k, v))
-            attend(*qkv_of_head, mask)
+            group = head * k.shape[1] // n_head
+            own = ((q, head), (k, group), (v, group))
+            attend(*(torch.from_numpy(x[:, n : n + 1].copy()) for x, n in own), mask)
             for key, output in made.items():
                 if head == 0:
                     result[key] = torch.empty(*q.shape[:2], *output.shape[2:])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Pairs
 from gpt2viz.errors import EditError
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.run.edit_kinds import KINDS, OURS, PATCH_TARGETS, STREAMS, EditKind, Kind
 from gpt2viz.run.stages import PAIR_STAGES
@@ -281,7 +281,7 @@ def check_decomposable(edits: Iterable[Edit]) -> None:
 
 
 def check(
-    edits: Iterable[Edit], config: GPT2Config, n_tokens: int, causal: bool, explicit: bool
+    edits: Iterable[Edit], config: ModelConfig, n_tokens: int, causal: bool, explicit: bool
 ) -> None:
     """Raise ``EditError`` where an edit names a part that isn't there, or a query is left no key.
 

@@ -17,10 +17,12 @@ from gpt2viz.errors import EditError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import read_only
-from gpt2viz.model.network import GPT2, Mask, Past
+from gpt2viz.model.network import Mask, Past
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
-from gpt2viz.run.hooks import Recording, recording
+from gpt2viz.run.hooks import Recording, network_graph, recording
 from gpt2viz.run.interventions import Change
+from gpt2viz.run.stages import module_of
 
 
 class Turn:
@@ -47,7 +49,7 @@ TURN = Turn()
 
 
 def run_texts(
-    network: GPT2,
+    network: Transformer,
     ids: Sequence[list[int]],
     causal: bool,
     explicit: bool,
@@ -59,7 +61,7 @@ def run_texts(
 
     ``past`` has each layer's keys and values of the tokens before ``ids``.
     """
-    device, n_tokens = network.wte.weight.device, len(ids) * len(ids[0])
+    device, n_tokens = network.device, len(ids) * len(ids[0])
     n_whole = n_tokens + (past[0].k.shape[2] if past else 0)
     left_out = () if explicit else (*FROM_STREAM, *(() if changes else FROM_HEADS))
     if any(name.endswith(FROM_STREAM) for name, _ in changes):
@@ -112,9 +114,9 @@ def run_from(
     ):
         x, positions = streams, torch.arange(T, device=streams.device)
         mask = Mask.of(T, positions, causal, explicit, pairs)
-        for block in network.h[layer:]:
+        for block in network.blocks[layer:]:
             x = block(x, mask)  # (B, T, C)
-        logits: Tensor = network.lm_head(network.ln_f(x[:, -1]))  # (B, n_vocab)
+        logits: Tensor = network.lm_head(network.final_norm(x[:, -1]))  # (B, n_vocab)
     return read_only(logits)
 
 
@@ -134,7 +136,7 @@ def gradients(
     are as for ``run_from``.
     """
     network, made = model.network, dict[str, Tensor]()
-    device = network.wte.weight.device
+    device = network.device
     pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
 
     def keep(name: str, output: Tensor) -> Tensor:
@@ -142,7 +144,8 @@ def gradients(
         made[name] = output if output.requires_grad else output.detach().requires_grad_()
         return made[name]
 
-    first = ("drop",) if "drop" not in module_names else ()
+    start = module_of(network_graph(network), "embedding", None)
+    first = (start,) if start not in module_names else ()
     listening = [(name, partial(keep, name)) for name in (*first, *module_names)]
     with (
         devices.enough_memory(f"gradients of {len(ids):,} tokens", device),
@@ -162,7 +165,7 @@ def gradients(
 
 
 @contextmanager
-def _changing(network: GPT2, changes: Iterable[tuple[str, Change]]) -> Iterator[None]:
+def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> Iterator[None]:
     """Let every change act on its module's output for the time of one run."""
     with ExitStack() as hooks:
         for name, change in changes:

@@ -16,7 +16,7 @@ from gpt2viz.errors import EditError
 from gpt2viz.plugins import THIS_PROGRAM
 from gpt2viz.run.edit_kinds import Kind, opaque_by
 from gpt2viz.run.edits import Edit
-from gpt2viz.run.stages import STAGE, place_of
+from gpt2viz.run.stages import Stage, place_of
 
 #: From a stage's name, such as "residual_mid.2", to what makes another array of it.
 Hooks = Mapping[str, Callable[[Array], Any]]
@@ -63,11 +63,6 @@ class Hook(Edit):
         """Whose function it is."""
         return THIS_PROGRAM
 
-    @property
-    def module(self) -> str:
-        """The module that puts the stage out."""
-        return STAGE[self.stage or ""].path(self.layer)
-
     def __str__(self) -> str:
         return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")
 
@@ -90,8 +85,8 @@ class Hook(Edit):
         return torch.from_numpy(result.copy()).to(made)
 
 
-def read_hooks(hooks: Hooks, n_layer: int) -> tuple[Hook, ...]:
-    """The hooks of one run of a model of ``n_layer`` layers, in their order.
+def read_hooks(hooks: Hooks, n_layer: int, graph: Mapping[str, Stage]) -> tuple[Hook, ...]:
+    """The hooks of one run of a model with ``n_layer`` layers and these stages, in their order.
 
     Raises ``StageError`` and ``PlaceError`` for a stage or layer that isn't there, ``EditError``
     for what is no function.
@@ -103,7 +98,7 @@ def read_hooks(hooks: Hooks, n_layer: int) -> tuple[Hook, ...]:
         )
     result = []
     for name, function in hooks.items():
-        stage, layer = place_of(str(name), n_layer)
+        stage, layer = place_of(str(name), n_layer, graph)
         if not callable(function):
             raise EditError(f"The hook of {name} is a function of an array, not {function!r:.40}.")
         result.append(Hook("hook", layer, stage=stage.key, function=function))

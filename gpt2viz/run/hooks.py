@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from gpt2viz.model.network import GPT2
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.captured import Site
 from gpt2viz.run.compat import hook, share_memory, unhook
 from gpt2viz.run.provenance import code_of, line_of_model, operation
@@ -58,7 +58,7 @@ class Recording:
 
 
 @contextmanager
-def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
+def recording(network: Transformer, left_out: Collection[str]) -> Iterator[Recording]:
     """Hook every declared tensor, and leave no hook behind.
 
     Of the stages ``left_out`` only the shape is noted.
@@ -90,10 +90,10 @@ def recording(network: GPT2, left_out: Collection[str]) -> Iterator[Recording]:
             unhook(module)
 
 
-_known: WeakKeyDictionary[GPT2, dict[nn.Module, Tap]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Transformer, dict[nn.Module, Tap]] = WeakKeyDictionary()
 
 
-def _taps(network: GPT2) -> dict[nn.Module, Tap]:
+def _taps(network: Transformer) -> dict[nn.Module, Tap]:
     if network not in _known:
         modules, config = dict(network.named_modules()), network.config
         _known[network] = {
@@ -109,7 +109,7 @@ def _taps(network: GPT2) -> dict[nn.Module, Tap]:
     return _known[network]
 
 
-def network_graph(network: GPT2) -> Mapping[str, Stage]:
+def network_graph(network: Transformer) -> Mapping[str, Stage]:
     """The stages that a model has, by key."""
     return {tap.stage.key: tap.stage for tap in _taps(network).values()}
 

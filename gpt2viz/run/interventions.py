@@ -5,7 +5,7 @@ Edits of the mask are not here: the model takes those as an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import cast
 
@@ -17,7 +17,7 @@ from gpt2viz.run.edit_kinds import OtherRuns
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.hooked import Hook
 from gpt2viz.run.means import Reference, mean_output
-from gpt2viz.run.stages import Site, module_of, stream_before
+from gpt2viz.run.stages import Site, Stage, module_of, stream_before
 from gpt2viz.run.trace import Trace
 
 #: From what the module made to what goes on in its place, of the same shape.
@@ -25,13 +25,17 @@ Change = Callable[[Tensor], Tensor]
 
 
 def changes(
-    edits: Iterable[Edit], reference: Reference | None, source: Trace | None = None
+    edits: Iterable[Edit],
+    graph: Mapping[str, Stage],
+    reference: Reference | None,
+    source: Trace | None = None,
 ) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
-    as many tokens that patches take their pieces from. Raises ``ArgumentError`` where one is needed
-    and missing; a change raises ``PluginError`` where a function of others fails.
+    ``graph`` has the model's stages; ``reference`` is what the means that stand in for heads are
+    taken from, ``source`` the run of as many tokens that patches take their pieces from. Raises
+    ``ArgumentError`` where one is needed and missing; a change raises ``PluginError`` where a
+    function of others fails.
     """
     others = OtherRuns(
         partial(mean_output, cast("Reference", reference)),
@@ -43,10 +47,10 @@ def changes(
         if takes and given[takes] is None:
             raise ArgumentError(f"{edit} needs a run of the {takes}, to take its piece from")
         if isinstance(edit, Hook):
-            yield edit.module, edit.changed
+            yield module_of(graph, edit.stage or "", edit.layer), edit.changed
         elif edit.declared.change is not None:
             stage = edit.stage or edit.declared.stage
-            yield module_of(stage, edit.layer or 0), partial(_changed, edit, others)
+            yield module_of(graph, stage, edit.layer or 0), partial(_changed, edit, others)
 
 
 def _changed(edit: Edit, others: OtherRuns, made: Tensor) -> Tensor:

@@ -28,9 +28,13 @@ Scale = Literal["signed", "unit", "amount"]
 PairStageName = Literal["scores", "scaled_scores", "masked_scores", "weights"]
 #: … the eight stages of one head …
 HeadStageName = Literal["q", "k", "v", PairStageName, "head_output"]
+#: … queries and keys before their own norm, and before their positions turn them, in Llama's
+#: family …
+UnrotatedStageName = Literal["q_unnormed", "k_unnormed", "q_unrotated", "k_unrotated"]
 #: … and all that a run makes; of some it keeps the shape alone: see ``Stage.kept``.
 StageName = Literal[
     HeadStageName,
+    UnrotatedStageName,
     "token_embedding",
     "position_embedding",
     "embedding",
@@ -41,7 +45,10 @@ StageName = Literal[
     "residual_mid",
     "ln_2",
     "mlp_in",
+    "mlp_gate",
     "mlp_act",
+    "mlp_up",
+    "mlp_product",
     "mlp_projected",
     "mlp_output",
     "residual_out",
@@ -60,6 +67,7 @@ AXES: Mapping[str, str] = MappingProxyType(
         "C": "channels of the residual stream (n_embd)",
         "3C": "channels of Q, K and V together",
         "nh": "heads of a layer (n_head)",
+        "nkv": "groups of heads that share keys and values (n_kv_head)",
         "hs": "channels of one head",
         "F": "channels inside the MLP",
         "n_vocab": "entries of the vocabulary",
@@ -73,6 +81,8 @@ _COLORS = {"query": "blue", "key": "orange", "value": "green"}
 
 _STREAM = ("B", "T", "C")
 _HEAD = ("B", "nh", "T", "hs")
+_GROUP = ("B", "nkv", "T", "hs")
+_WIDE = ("B", "T", "F")
 _PAIRS = ("B", "nh", "T", "T")
 
 
@@ -80,7 +90,8 @@ _PAIRS = ("B", "nh", "T", "T")
 class Stage:
     """One tensor of the forward pass.
 
-    ``module`` puts it out, a part of every layer's block where it is made ``per_layer``. ``reads``
+    ``module`` puts it out in GPT-2, and ``llama`` in Llama's family, * being the number of a layer;
+    a stage that one of them lacks, or makes of others, has "" there. ``reads``
     are the keys of the stages that it is made of: "residual_in" is the stream before the layer, and
     outside the layers "residual_out" is the last one's.
     ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero. ``role`` is
@@ -101,12 +112,22 @@ class Stage:
     masked: str = ""
     keep: bool = True
     hook: str = ""
-    per_layer: bool = True
+    llama: str = ""
+
+    @property
+    def per_layer(self) -> bool:
+        """True where every layer makes one."""
+        return "*" in (self.module or self.llama)
 
     @property
     def of_head(self) -> bool:
-        """True where every head has one of its own."""
-        return "nh" in self.axes
+        """True where every head has one, of its own or with its group."""
+        return not {"nh", "nkv"}.isdisjoint(self.axes)
+
+    @property
+    def of_group(self) -> bool:
+        """True where heads share it."""
+        return "nkv" in self.axes
 
     @property
     def of_pairs(self) -> bool:
@@ -127,7 +148,7 @@ class Stage:
 
     def path(self, layer: int | None) -> str:
         """The name of the module that puts it out, in a layer where every one has it."""
-        return f"h.{layer}.{self.module}" if self.per_layer else self.module
+        return self.module.replace("*", str(layer))
 
     def in_transformer_lens(self, layer: object) -> str:
         """Its name in TransformerLens; "" where that has no hook point for these numbers.
@@ -137,9 +158,15 @@ class Stage:
         return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
 
-STAGES: tuple[Stage, ...] = (
+_ALL: tuple[Stage, ...] = (
+    Stage("token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed"),
     Stage(
-        "token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed", per_layer=False
+        "token_embedding",
+        "Token embedding",
+        "embed_tokens[id]",
+        "",
+        hook="hook_embed",
+        llama="embed_tokens",
     ),
     Stage(
         "position_embedding",
@@ -148,7 +175,6 @@ STAGES: tuple[Stage, ...] = (
         "wpe",
         axes=("T", "C"),
         hook="hook_pos_embed",
-        per_layer=False,
     ),
     Stage(
         "embedding",
@@ -157,69 +183,218 @@ STAGES: tuple[Stage, ...] = (
         "drop",
         ("token_embedding", "position_embedding"),
         hook="blocks.0.hook_resid_pre",
-        per_layer=False,
     ),
-    Stage("ln_1", "LayerNorm before attention", "LN(x)", "ln_1", ("residual_in",), keep=False),
+    Stage(
+        "embedding",
+        "Residual stream at the start",
+        "token",
+        "",
+        ("token_embedding",),
+        hook="blocks.0.hook_resid_pre",
+        llama="start",
+    ),
+    Stage("ln_1", "LayerNorm before attention", "LN(x)", "h.*.ln_1", ("residual_in",), keep=False),
+    Stage(
+        "ln_1",
+        "RMSNorm before attention",
+        "RMSNorm(x)",
+        "",
+        ("residual_in",),
+        keep=False,
+        llama="layers.*.input_layernorm",
+    ),
     Stage(
         "qkv",
         "Q, K and V in one",
         "x·W + b",
-        "attn.c_attn",
+        "h.*.attn.c_attn",
         ("ln_1",),
         ("B", "T", "3C"),
         keep=False,
     ),
     Stage(
-        "q", "Queries Q", "x·W_Q + b_Q", "attn.q", ("qkv",), _HEAD, role="query", hook="attn.hook_q"
+        "q",
+        "Queries Q",
+        "x·W_Q + b_Q",
+        "h.*.attn.q",
+        ("qkv",),
+        _HEAD,
+        role="query",
+        hook="attn.hook_q",
     ),
-    Stage("k", "Keys K", "x·W_K + b_K", "attn.k", ("qkv",), _HEAD, role="key", hook="attn.hook_k"),
     Stage(
-        "v", "Values V", "x·W_V + b_V", "attn.v", ("qkv",), _HEAD, role="value", hook="attn.hook_v"
+        "k",
+        "Keys K",
+        "x·W_K + b_K",
+        "h.*.attn.k",
+        ("qkv",),
+        _HEAD,
+        role="key",
+        hook="attn.hook_k",
     ),
-    Stage("scores", "Raw scores", "Q·Kᵀ", "attn.attend.scores", ("q", "k"), _PAIRS),
+    Stage(
+        "q_unnormed",
+        "Queries before their norm",
+        "x·W_Q",
+        "",
+        ("ln_1",),
+        _HEAD,
+        role="query",
+        hook="attn.hook_q",
+        llama="layers.*.self_attn.q_unnormed",
+    ),
+    Stage(
+        "k_unnormed",
+        "Keys before their norm",
+        "x·W_K",
+        "",
+        ("ln_1",),
+        _GROUP,
+        role="key",
+        hook="attn.hook_k",
+        llama="layers.*.self_attn.k_unnormed",
+    ),
+    Stage(
+        "q_unrotated",
+        "Queries before their turn",
+        "x·W_Q",
+        "",
+        ("ln_1",),
+        _HEAD,
+        role="query",
+        hook="attn.hook_q",
+        llama="layers.*.self_attn.q_unrotated",
+    ),
+    Stage(
+        "q_unrotated",
+        "Queries before their turn",
+        "RMSNorm(q)",
+        "",
+        ("q_unnormed",),
+        _HEAD,
+        role="query",
+        llama="layers.*.self_attn.q_norm",
+    ),
+    Stage(
+        "k_unrotated",
+        "Keys before their turn",
+        "x·W_K",
+        "",
+        ("ln_1",),
+        _GROUP,
+        role="key",
+        hook="attn.hook_k",
+        llama="layers.*.self_attn.k_unrotated",
+    ),
+    Stage(
+        "k_unrotated",
+        "Keys before their turn",
+        "RMSNorm(k)",
+        "",
+        ("k_unnormed",),
+        _GROUP,
+        role="key",
+        llama="layers.*.self_attn.k_norm",
+    ),
+    Stage(
+        "q",
+        "Queries Q, turned",
+        "R(t)·q",
+        "",
+        ("q_unrotated",),
+        _HEAD,
+        role="query",
+        hook="attn.hook_rot_q",
+        llama="layers.*.self_attn.q",
+    ),
+    Stage(
+        "k",
+        "Keys K, turned",
+        "R(t)·k",
+        "",
+        ("k_unrotated",),
+        _GROUP,
+        role="key",
+        hook="attn.hook_rot_k",
+        llama="layers.*.self_attn.k",
+    ),
+    Stage(
+        "v",
+        "Values V",
+        "x·W_V + b_V",
+        "h.*.attn.v",
+        ("qkv",),
+        _HEAD,
+        role="value",
+        hook="attn.hook_v",
+    ),
+    Stage(
+        "v",
+        "Values V",
+        "x·W_V",
+        "",
+        ("ln_1",),
+        _GROUP,
+        role="value",
+        hook="attn.hook_v",
+        llama="layers.*.self_attn.v",
+    ),
+    Stage(
+        "scores",
+        "Raw scores",
+        "Q·Kᵀ",
+        "h.*.attn.attend.scores",
+        ("q", "k"),
+        _PAIRS,
+        llama="layers.*.self_attn.attend.scores",
+    ),
     Stage(
         "scaled_scores",
         "Scaled scores",
         "Q·Kᵀ / √hs",
-        "attn.attend.scaled_scores",
+        "h.*.attn.attend.scaled_scores",
         ("scores",),
         _PAIRS,
+        llama="layers.*.self_attn.attend.scaled_scores",
     ),
     Stage(
         "masked_scores",
         "Masked scores",
         "−∞ for later keys",
-        "attn.attend.masked_scores",
+        "h.*.attn.attend.masked_scores",
         ("scaled_scores",),
         _PAIRS,
         masked="−∞",
         hook="attn.hook_attn_scores",
+        llama="layers.*.self_attn.attend.masked_scores",
     ),
     Stage(
         "weights",
         "Attention weights",
         "softmax",
-        "attn.attend.weights",
+        "h.*.attn.attend.weights",
         ("masked_scores",),
         _PAIRS,
         "unit",
         masked="exactly 0",
         hook="attn.hook_pattern",
+        llama="layers.*.self_attn.attend.weights",
     ),
     Stage(
         "head_output",
         "Head output",
         "weights·V",
-        "attn.attend.head_output",
+        "h.*.attn.attend.head_output",
         ("weights", "v"),
         _HEAD,
         hook="attn.hook_z",
+        llama="layers.*.self_attn.attend.head_output",
     ),
     Stage(
         "projected",
         "Heads merged and projected",
         "concat(heads)·W_O + b_O",
-        "attn.c_proj",
+        "h.*.attn.c_proj",
         ("head_output",),
         keep=False,
     ),
@@ -227,37 +402,136 @@ STAGES: tuple[Stage, ...] = (
         "attention_output",
         "Attention's addition",
         "after dropout (off)",
-        "attn",
+        "h.*.attn",
         ("projected",),
         hook="hook_attn_out",
+    ),
+    Stage(
+        "attention_output",
+        "Attention's addition",
+        "concat(heads)·W_O",
+        "",
+        ("head_output",),
+        hook="hook_attn_out",
+        llama="layers.*.self_attn.o_proj",
     ),
     Stage(
         "residual_mid",
         "Stream after attention",
         "x + attention",
-        "residual_mid",
+        "h.*.residual_mid",
         ("residual_in", "attention_output"),
         hook="hook_resid_mid",
+        llama="layers.*.residual_mid",
     ),
-    Stage("ln_2", "LayerNorm before the MLP", "LN(x)", "ln_2", ("residual_mid",), keep=False),
-    Stage("mlp_in", "MLP, widened", "x·W + b", "mlp.c_fc", ("ln_2",), ("B", "T", "F"), keep=False),
-    Stage("mlp_act", "MLP, activated", "f(x)", "mlp.act", ("mlp_in",), ("B", "T", "F"), keep=False),
-    Stage("mlp_projected", "MLP, back to C", "x·W + b", "mlp.c_proj", ("mlp_act",), keep=False),
+    Stage(
+        "ln_2",
+        "LayerNorm before the MLP",
+        "LN(x)",
+        "h.*.ln_2",
+        ("residual_mid",),
+        keep=False,
+    ),
+    Stage(
+        "ln_2",
+        "RMSNorm before the MLP",
+        "RMSNorm(x)",
+        "",
+        ("residual_mid",),
+        keep=False,
+        llama="layers.*.post_attention_layernorm",
+    ),
+    Stage(
+        "mlp_in",
+        "MLP, widened",
+        "x·W + b",
+        "h.*.mlp.c_fc",
+        ("ln_2",),
+        _WIDE,
+        keep=False,
+    ),
+    Stage(
+        "mlp_act",
+        "MLP, activated",
+        "f(x)",
+        "h.*.mlp.act",
+        ("mlp_in",),
+        _WIDE,
+        keep=False,
+    ),
+    Stage(
+        "mlp_gate",
+        "MLP, gate",
+        "x·W_gate",
+        "",
+        ("ln_2",),
+        _WIDE,
+        keep=False,
+        llama="layers.*.mlp.gate_proj",
+    ),
+    Stage(
+        "mlp_act",
+        "MLP, gate activated",
+        "f(x)",
+        "",
+        ("mlp_gate",),
+        _WIDE,
+        keep=False,
+        llama="layers.*.mlp.act_fn",
+    ),
+    Stage(
+        "mlp_up",
+        "MLP, widened",
+        "x·W_up",
+        "",
+        ("ln_2",),
+        _WIDE,
+        keep=False,
+        llama="layers.*.mlp.up_proj",
+    ),
+    Stage(
+        "mlp_product",
+        "MLP, gated",
+        "gate · up",
+        "",
+        ("mlp_act", "mlp_up"),
+        _WIDE,
+        keep=False,
+        llama="layers.*.mlp.product",
+    ),
+    Stage(
+        "mlp_projected",
+        "MLP, back to C",
+        "x·W + b",
+        "h.*.mlp.c_proj",
+        ("mlp_act",),
+        keep=False,
+    ),
     Stage(
         "mlp_output",
         "The MLP's addition",
         "after dropout (off)",
-        "mlp",
+        "h.*.mlp",
         ("mlp_projected",),
         hook="hook_mlp_out",
+    ),
+    Stage(
+        "mlp_output",
+        "The MLP's addition",
+        "x·W_down",
+        "",
+        ("mlp_product",),
+        hook="hook_mlp_out",
+        llama="layers.*.mlp.down_proj",
     ),
     Stage(
         "residual_out",
         "Stream after the layer",
         "x + MLP",
-        "residual_out",
+        "h.*.residual_out",
         ("residual_mid", "mlp_output"),
         hook="hook_resid_post",
+        llama="layers.*.residual_out",
     ),
     Stage(
         "final_norm",
@@ -266,7 +540,15 @@ STAGES: tuple[Stage, ...] = (
         "ln_f",
         ("residual_out",),
         hook="ln_final.hook_normalized",
-        per_layer=False,
+    ),
+    Stage(
+        "final_norm",
+        "Final RMSNorm",
+        "RMSNorm(x)",
+        "",
+        ("residual_out",),
+        hook="ln_final.hook_normalized",
+        llama="norm",
     ),
     Stage(
         "last_logits",
@@ -276,19 +558,36 @@ STAGES: tuple[Stage, ...] = (
         ("final_norm",),
         ("B", "1", "n_vocab"),
         keep=False,
-        per_layer=False,
+        llama="lm_head",
     ),
 )
 
-STAGE: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
+#: GPT-2's stages …
+STAGES = tuple(stage for stage in _ALL if stage.module)
+#: … by key …
+GPT2_GRAPH: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
+#: … and with them those that other families alone have.
+STAGE: Mapping[str, Stage] = MappingProxyType(
+    {**{stage.key: stage for stage in _ALL}, **GPT2_GRAPH}
+)
 
 #: The stages with a number for every query and key.
 PAIR_STAGES = tuple(stage.key for stage in STAGES if stage.of_pairs)
 
-#: The stages of one head, in the order in which they are computed.
+#: The stages of one head that every family has, in the order in which they are computed.
 HEAD_STAGES = cast(
     "tuple[HeadStageName, ...]", tuple(stage.key for stage in STAGES if stage.of_head)
 )
+
+
+def transformer_lens_names(graph: Mapping[str, Stage]) -> Mapping[str, StageName]:
+    """``TRANSFORMER_LENS`` of a model with these stages."""
+    names = {
+        stage.in_transformer_lens("N").replace("blocks.0.", "blocks.N."): stage.key
+        for stage in graph.values()
+        if stage.hook
+    }
+    return MappingProxyType(names | {"blocks.N.hook_resid_pre": "residual_out"})
 
 
 #: TransformerLens' names (Nanda & Bloom 2022), N a layer's number -> the stage's key. Its hook
@@ -296,27 +595,20 @@ HEAD_STAGES = cast(
 #: layer before left. The numbers are those that it has of a model loaded by
 #: ``from_pretrained_no_processing``: otherwise it folds LayerNorms and centres what is written to
 #: the stream. Shapes are ours: what a head has is (B, nh, T, hs), not (B, T, nh, hs).
-TRANSFORMER_LENS: Mapping[str, StageName] = MappingProxyType(
-    {
-        stage.in_transformer_lens("N").replace("blocks.0.", "blocks.N."): stage.key
-        for stage in STAGES
-        if stage.hook
-    }
-    | {"blocks.N.hook_resid_pre": "residual_out"}
-)
+TRANSFORMER_LENS = transformer_lens_names(GPT2_GRAPH)
 _IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
 
 
-def from_transformer_lens(name: str, n_layer: int) -> Site:
+def from_transformer_lens(name: str, n_layer: int, graph: Mapping[str, Stage] = GPT2_GRAPH) -> Site:
     """Stage and layer of one of TransformerLens' names, such as "blocks.0.attn.hook_pattern".
 
-    Raises ``StageError`` for what isn't one of ``TRANSFORMER_LENS``, and ``PlaceError`` for a layer
-    that a model of ``n_layer`` layers doesn't have.
+    Raises ``StageError`` for what isn't one of the names of this ``graph``, and ``PlaceError`` for
+    a layer that a model of ``n_layer`` layers doesn't have.
     """
-    match = _IN_LAYER.fullmatch(name)
-    key = TRANSFORMER_LENS.get(f"blocks.N.{match[2]}" if match else name)
+    match, names = _IN_LAYER.fullmatch(name), transformer_lens_names(graph)
+    key = names.get(f"blocks.N.{match[2]}" if match else name)
     if key is None or (match is None and name.startswith("blocks.")):
-        known = " ".join(TRANSFORMER_LENS)
+        known = " ".join(names)
         raise StageError(f"no {name!r:.80} in a trace; of TransformerLens' names: {known}")
     if match is None:
         return key, None
@@ -324,7 +616,7 @@ def from_transformer_lens(name: str, n_layer: int) -> Site:
     return stream_before(layer) if match[2] == "hook_resid_pre" else (key, layer)
 
 
-def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
+def place_of(name: str, n_layer: int, graph: Mapping[str, Stage]) -> tuple[Stage, int | None]:
     """A stage and its layer from a name such as "weights.3" or "embedding".
 
     Or from one of TransformerLens', such as "blocks.3.attn.hook_pattern". Raises ``StageError`` for
@@ -332,12 +624,12 @@ def place_of(name: str, n_layer: int) -> tuple[Stage, int | None]:
     doesn't have.
     """
     if "hook_" in name:
-        known, layer = from_transformer_lens(name, n_layer)
-        return STAGE[known], layer
+        known, layer = from_transformer_lens(name, n_layer, graph)
+        return graph[known], layer
     key, _, number = name.partition(".")
-    if key not in STAGE or not re.fullmatch("[0-9]{0,6}", number):
-        raise StageError(f"There is no stage {name!r:.80}. There are: {' '.join(STAGE)}.")
-    stage, layer = STAGE[key], int(number) if number else None
+    if key not in graph or not re.fullmatch("[0-9]{0,6}", number):
+        raise StageError(f"There is no stage {name!r:.80}. There are: {' '.join(graph)}.")
+    stage, layer = graph[key], int(number) if number else None
     check_layer(stage, layer, n_layer)
     return stage, layer
 
@@ -356,10 +648,10 @@ def stream_before(layer: int) -> Site:
     return ("residual_out", layer - 1) if layer else ("embedding", None)
 
 
-def module_of(name: str, layer: int) -> str:
+def module_of(graph: Mapping[str, Stage], name: str, layer: int | None) -> str:
     """The module that puts a stage out; "residual_in" is the stream before the layer."""
-    key, at = stream_before(layer) if name == "residual_in" else (name, layer)
-    return STAGE[key].path(at)
+    key, at = stream_before(layer or 0) if name == "residual_in" else (name, layer)
+    return graph[key].path(at)
 
 
 def graph_of(modules: Container[str]) -> Mapping[str, Stage]:
@@ -369,17 +661,19 @@ def graph_of(modules: Container[str]) -> Mapping[str, Stage]:
     """
     graph: dict[str, Stage] = {}
     lacking: dict[str, tuple[str, ...]] = {}
-    for stage in STAGES:
+    for stage in _ALL:
         reads = tuple(key for read in stage.reads for key in lacking.get(read, (read,)))
-        if stage.path(0) in modules:
-            graph[stage.key] = replace(stage, reads=reads)
-        else:
+        there = (name for name in (stage.module, stage.llama) if name.replace("*", "0") in modules)
+        if here := next(filter(None, there), ""):
+            graph[stage.key] = replace(stage, reads=reads, module=here, llama="")
+            lacking.pop(stage.key, None)
+        elif stage.key not in graph:
             lacking[stage.key] = reads
     return MappingProxyType(graph)
 
 
 def module_names(
-    n_layer: int, graph: Mapping[str, Stage] = STAGE
+    n_layer: int, graph: Mapping[str, Stage] = GPT2_GRAPH
 ) -> Iterator[tuple[str, Stage, int | None]]:
     """(module name, stage, layer) for every tensor of a model of ``n_layer`` layers, in order."""
     for per_layer, stages in groupby(graph.values(), attrgetter("per_layer")):
@@ -413,6 +707,7 @@ def axis_sizes(config: ModelConfig, n_tokens: int) -> dict[str, int]:
         "3C": 3 * config.n_embd,
         "F": config.mlp_dim,
         "nh": config.n_head,
+        "nkv": config.n_kv_head,
         "hs": config.head_dim,
         "1": 1,
         "n_vocab": config.vocab_size,

@@ -14,7 +14,7 @@ from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
 from gpt2viz.extras import needed
 from gpt2viz.labels import label, pluralize
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.key import RunKey
@@ -104,7 +104,7 @@ class Trace:
     """
 
     model_name: str
-    config: GPT2Config
+    config: ModelConfig
     text: str
     token_ids: tuple[int, ...]
     tokens: tuple[str, ...]
@@ -157,14 +157,16 @@ class Trace:
         ``layer`` is needed for the stages that every layer has, and must be left out for the
         others, and for TransformerLens' names, such as "blocks.0.attn.hook_pattern", which
         ``gpt2viz.run.stages.TRANSFORMER_LENS`` lists. With ``head``, those of one head alone,
-        (T, T) or (T, hs): in a long text much faster. Raises ``StageError``, a ``KeyError``, for
-        an unknown key and ``PlaceError``, an ``IndexError``, for a layer or head that the model or
-        stage doesn't have.
+        (T, T) or (T, hs): in a long text much faster. Where heads share keys and values, k and v
+        have a matrix for each group of heads, and ``head`` gets that of its group.
+
+        Raises ``StageError``, a ``KeyError``, for an unknown key and ``PlaceError``, an
+        ``IndexError``, for a layer or head that the model or stage doesn't have.
         """
         if "hook_" in key:
             if layer is not None:
                 raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
-            key, layer = from_transformer_lens(key, self.config.n_layer)
+            key, layer = from_transformer_lens(key, self.config.n_layer, self.graph)
         stage = self.graph.get(key)
         if stage is None or not stage.keep:
             known = " ".join(s.key for s in self.graph.values() if s.keep)
@@ -174,7 +176,9 @@ class Trace:
             raise PlaceError(f"stage {key!r} has no head {head}")
         if layer is None or (key, layer) in self.captured:
             whole = self.captured[key, layer]
-            return whole if head is None else whole[0, head]
+            if head is not None:
+                whole = whole[0, self.config.group_of(head) if stage.of_group else head]
+            return whole
         return self.derived.stage(key, layer, head)
 
     def all_layers(self, key: StageName, head: int | None = None) -> Array:
@@ -188,9 +192,12 @@ class Trace:
         whole.flags.writeable = False
         return whole
 
-    def hidden_pairs(self) -> Pairs:
-        """True where a query (row) could not see a key (column), by mask or edits: (T, T)."""
-        return self.derived.hidden()
+    def hidden_pairs(self, layer: int | None = None) -> Pairs:
+        """True where a query (row) could not see a key (column), by mask or edits: (T, T).
+
+        With a ``layer``, also where the key was outside the window that this layer may have.
+        """
+        return self.derived.hidden(layer)
 
     def check_made_by(self, model: Model) -> None:
         """Raise ``ArgumentError`` where another model made this trace: by name, sizes or weights.

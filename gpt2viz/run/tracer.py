@@ -10,7 +10,6 @@ from functools import partial
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gpt2viz.arrays import Pairs
@@ -79,13 +78,13 @@ def trace(
     ``ArgumentError`` for runs that can't be combined, and ``TooLargeError`` where a GPU's memory
     is too small. Safe for many threads.
     """
-    ids = token_ids(model, text)
-    edits = (*read_edits(edits), *read_hooks(hooks, model.config.n_layer))
+    ids, graph = token_ids(model, text), network_graph(model.network)
+    edits = (*read_edits(edits), *read_hooks(hooks, model.config.n_layer, graph))
     explicit = _explicit(model, ids, explicit)
     check(edits, model.config, len(ids), causal, explicit)
     reference = _reference(model, edits, reference)
     source = _source(model, ids, causal, edits, hooks, reference, patch_from)
-    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, reference, source))
+    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, graph, reference, source))
     start = start_of(reuse, model, ids, causal, edits)
     return replace(
         _run(model, ids, causal, explicit, hidden, edited, start),
@@ -109,7 +108,7 @@ def _run(
     """One text's run, of the tokens after ``start`` alone."""
     network, rest, past = model.network, ids, None
     if start is not None:
-        rest, past = ids[start.n :], start.past(network.wte.weight.device, explicit)
+        rest, past = ids[start.n :], start.past(network.device, explicit)
     logits, seen = run_texts(network, [rest], causal, explicit, hidden, edited, past)
     if start is None:
         made = _trace(model, ids, causal, explicit, hidden, logits, seen)
@@ -152,7 +151,8 @@ def trace_many(
         check(edits, model.config, len(ids), causal, _explicit(model, ids, explicit))
     reference = _reference(model, edits, reference)
     own = over(reference, reference_ids(model)) if reference else ""
-    edited, traces = list(changes(edits, reference)), dict[int, Trace]()
+    graph = network_graph(model.network)
+    edited, traces = list(changes(edits, graph, reference)), dict[int, Trace]()
     for length, rows in lengths.items():
         as_asked, hidden = _explicit(model, read[rows[0]], explicit), forbidden(edits, length)
         for batch in _batches(model, length, rows, as_asked):
@@ -256,24 +256,21 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
     if isinstance(texts, str):  # else each letter would pass for a text
         raise TextError("Texts are several, in a list: mean_reference(model, [text]).")
     first: Trace | None = None
-    sums: dict[int, NDArray[np.float64]] = {}
-    counts, read = np.zeros(model.config.n_positions), []
+    config, read = model.config, []
+    sums, counts = np.zeros((config.n_layer, config.n_head, 0, config.head_dim)), np.zeros(0)
     for text in texts:
         run = trace(model, text)
         first, T = first or run, len(run.token_ids)
+        if (more := T - len(counts)) > 0:
+            counts = np.pad(counts, (0, more))
+            sums = np.pad(sums, ((0, 0), (0, 0), (0, more), (0, 0)))
         counts[:T] += 1
         read.append(run.key)
-        for layer in range(model.config.n_layer):
-            heads = run.stage("head_output", layer)[0]  # (nh, T, hs)
-            whole = sums.setdefault(layer, np.zeros((len(heads), len(counts), heads.shape[-1])))
-            whole[:, :T] += heads
+        for layer in range(config.n_layer):
+            sums[layer, :, :T] += run.stage("head_output", layer)[0]  # (nh, T, hs)
     if first is None:
         raise TextError("There is no text to take means over.")
-    longest = int(np.count_nonzero(counts))
-    means = {
-        layer: (whole[:, :longest] / counts[:longest, None]).astype(np.float32)
-        for layer, whole in sums.items()
-    }
+    means = dict(enumerate((sums / counts[:, None]).astype(np.float32)))
     return MeanReference(means, len(read), first, fingerprint(read))
 
 

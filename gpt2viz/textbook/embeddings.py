@@ -141,7 +141,7 @@ def token_of(word: str, tokenizer: Tokenizer) -> int | None:
 
 def table_of(model: Model) -> Tensor:
     """The table of a model's token vectors (n_vocab, C)."""
-    return model.network.wte.weight.detach().float().cpu()
+    return model.network.embedding.weight.detach().float().cpu()
 
 
 def plane(vectors: Tensor) -> Plane:

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.config import GPT2Config
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.eighty_lines import GPT2
@@ -97,7 +98,7 @@ class Draft:
                 raise ExpressionError("the logits are NaN, so no token is the most probable.")
             return made
 
-        return GPT2(config, weights(model), fill)
+        return GPT2(cast(GPT2Config, config), weights(model), fill)
 
 
 def weights(model: Model) -> dict[str, Tensor]:
@@ -308,7 +309,8 @@ def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
         return cases[name][-1].expected
 
     with torch.inference_mode():
-        GPT2(model.config, weights(model), note).logits(torch.tensor([trace.token_ids[:n_tokens]]))
+        config = cast(GPT2Config, model.config)
+        GPT2(config, weights(model), note).logits(torch.tensor([trace.token_ids[:n_tokens]]))
     return dict(cases)
 
 

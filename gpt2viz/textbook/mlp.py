@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.network import ACTIVATION
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.textbook.tensors import drawn, normal, rows
 
@@ -285,10 +284,10 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
 
     With the layer's weights, and without its modules: what hooks them is another run.
     """
-    config = model.config
+    block = model.network.h[layer]
     weights = {
         name: weight.detach().to("cpu", torch.float32)
-        for name, weight in model.network.h[layer].named_parameters()
+        for name, weight in block.named_parameters()
         if name.startswith(("ln_2.", "mlp."))
     }
 
@@ -297,7 +296,7 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
 
     with torch.inference_mode():
         x = torch.tensor(stream)  # (C,)
-        normed = F.layer_norm(x, x.shape, *of("ln_2"), config.layer_norm_epsilon)  # (C,)
+        normed = F.layer_norm(x, x.shape, *of("ln_2"), block.ln_2.eps)  # (C,)
         widened = F.linear(normed, *of("mlp.c_fc"))  # (F,)
-        bent = ACTIVATION[config.activation_function]()(widened)  # (F,)
+        bent = type(block.mlp.act)()(widened)  # (F,)
     return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in of("mlp.c_proj")))

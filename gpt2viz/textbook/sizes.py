@@ -8,7 +8,7 @@ from html import escape
 
 import torch
 
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import GPT2Config, ModelConfig
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.stages import AXES, STAGES, axis_sizes
 from gpt2viz.textbook.claims import Claim
@@ -168,7 +168,7 @@ code { white-space: nowrap; }
 """
 
 
-def shape_rows(config: GPT2Config, T: int) -> list[tuple[str, str, str, str]]:
+def shape_rows(config: ModelConfig, T: int) -> list[tuple[str, str, str, str]]:
     """(name, how it is made, axes, shape) of each tensor, in the order of one text of T tokens.
 
     What every layer makes is listed once.
@@ -185,7 +185,7 @@ def shape_rows(config: GPT2Config, T: int) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def shape_sheet(config: GPT2Config, name: str, T: int) -> str:
+def shape_sheet(config: ModelConfig, name: str, T: int) -> str:
     """The shapes of all tensors as a page of HTML, for a text of T tokens."""
     sizes = axis_sizes(config, T)
     axes = [(axis, meaning, f"{sizes[axis]:,}") for axis, meaning in AXES.items()]

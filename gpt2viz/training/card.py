@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpt2viz.analysis.scores import SCORES
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import ModelConfig
 from gpt2viz.training.corpus import OVERLAP
 from gpt2viz.training.recipe import Nudge, Recipe
 from gpt2viz.training.targets import TARGETS, Figures, best_head
@@ -218,7 +218,7 @@ def books_text(books: list[dict[str, Any]], more: list[dict[str, Any]]) -> str:
 
 def model_card(
     figures: dict[str, Any],
-    config: GPT2Config,
+    config: ModelConfig,
     books: list[dict[str, Any]],
     more: list[dict[str, Any]],
     run: dict[str, Any],

@@ -22,6 +22,7 @@ from gpt2viz.analysis.scores import SCORES, recorded
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.model.network import GPT2
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.card import REPORTED
 from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
@@ -238,13 +239,13 @@ class Trainer:
                 parameter.copy_(weights[name])
 
 
-def measure(network: GPT2, held_out: Ids) -> dict[str, Any]:
+def measure(network: Transformer, held_out: Ids) -> dict[str, Any]:
     """A point of the training curve: held-out loss (nats a token), losses of the first and second
     half of repeated random rows, and every head's scores (n_layer × n_head lists).
     """
     network.eval()
     period = min(32, network.config.n_positions // 2)
-    device = network.wte.weight.device
+    device = network.device
     text = torch.from_numpy(held_out).to(device)
     repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1).to(device)
     losses = token_losses(network, repeated)

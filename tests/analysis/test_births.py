@@ -23,7 +23,7 @@ from gpt2viz.analysis.batch_scores import (
     token_losses,
 )
 from gpt2viz.analysis.scores import probe
-from gpt2viz.model.network import GPT2
+from gpt2viz.model.transformer import Transformer
 from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
@@ -71,7 +71,7 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("of", [attention_weights, token_losses])
 def test_a_measure_waits_for_whoever_runs_the_model(
-    tiny: gpt2viz.Model, of: Callable[[GPT2, Tensor], object]
+    tiny: gpt2viz.Model, of: Callable[[Transformer, Tensor], object]
 ) -> None:
     """Else each would write into the other's numbers, without any error."""
     heard, done, rows = Event(), Event(), torch.tensor([[5, 6, 7, 5, 6, 7]])

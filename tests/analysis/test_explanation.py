@@ -237,7 +237,7 @@ def test_a_part_deleted_from_the_stream(
     parts = written(folder, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
     run = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
-    sigma = np.sqrt(run.var(axis=1, keepdims=True) + model.config.layer_norm_epsilon)
+    sigma = np.sqrt(run.var(axis=1, keepdims=True) + model.network.ln_f.eps)
     q, k = queries_and_keys(folder, layer, head, stream, sigma)
     row = explain_row(model, trace, layer, head, query)
     keys = row.keys.tolist()

@@ -88,7 +88,7 @@ def test_full_circuits(model: gpt2viz.Model, head: tuple[int, int]) -> None:
     writes, scores, copying, b_Q = CIRCUITS[head]
     circuit = head_circuit(model, *head)
     E = model.network.wte.weight.detach().double().numpy()
-    sigma = np.sqrt(E[3].var() + model.config.layer_norm_epsilon)
+    sigma = np.sqrt(E[3].var() + model.network.ln_f.eps)
     by_token = dict(circuit.writes(3, V).most)
     assert [sigma * by_token[n] for n in range(4)] == pytest.approx(writes, abs=2e-5)
     assert (E[3] @ circuit.W_Q @ (E[:4] @ circuit.W_K).T).tolist() == pytest.approx(

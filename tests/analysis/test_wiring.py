@@ -61,7 +61,8 @@ def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
     score = np.trace(full) / np.abs(largest).sum()
     assert found.copying_score == pytest.approx(score, abs=1e-6)
     one = np.ones(len(E[0]))
-    normed = layer_norm(E[token : token + 1], one, 0 * one, config.layer_norm_epsilon)
+    eps = model.network.ln_f.eps
+    normed = layer_norm(E[token : token + 1], one, 0 * one, eps)
     row = both(normed, *circuits)[0]
     writes = found.writes(token, 400)
     for ranked, order in ((writes.most, np.argsort(-row)), (writes.least, np.argsort(row))):

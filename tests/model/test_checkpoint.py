@@ -109,7 +109,7 @@ def test_heads_of_other_tasks_are_set_aside_and_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "llama"}, "model_type is 'llama'; only 'gpt2'"),
+        ({"model_type": "bert"}, "model_type is 'bert'; these can be read: gpt2, llama"),
         ({"n_head": 5}, r"n_embd \(24\) must be a multiple of n_head \(5\)"),
         ({"n_layer": 0}, "n_layer must be a positive whole number, not 0"),
         ({"n_layer": True}, "n_layer must be a positive whole number, not True"),

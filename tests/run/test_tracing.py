@@ -272,7 +272,7 @@ def test_what_cannot_be_run(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> N
 def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2viz.Model) -> None:
     lacking = {STAGE[key].path(0) for key in ("position_embedding", "scores", "scaled_scores")}
     graph = graph_of(dict(tiny.network.named_modules()).keys() - lacking)
-    assert [key for key in STAGE if STAGE[key].path(0) not in lacking] == list(graph)
+    assert [s.key for s in STAGES if s.path(0) not in lacking] == list(graph)
     reads = [graph[key].reads for key in ("embedding", "masked_scores")]
     assert reads == [("token_embedding",), ("q", "k")]
 

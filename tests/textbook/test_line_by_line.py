@@ -20,7 +20,7 @@ from torch import Tensor
 
 import gpt2viz
 from gpt2viz.model import network
-from gpt2viz.run.stages import STAGE, axis_sizes, module_names
+from gpt2viz.run.stages import GPT2_GRAPH, axis_sizes, module_names
 from gpt2viz.textbook import eighty_lines
 from gpt2viz.textbook.gaps import Draft
 from gpt2viz.textbook.line_by_line import FILLED, PAIRS, Pair, line_by_line
@@ -34,7 +34,7 @@ n_positions = self.config.n_positions
 if T > n_positions:
 return heads if past is None else torch.cat([past, heads], dim=2)
 whole = forbidden is None and n_queries == len(positions)
-return cls(hidden, causal and whole, whole and not causal, explicit)
+return cls(hidden, causal and whole, whole and not causal, explicit, positions)
 position_ids = torch.arange(T, device=ids.device)
 asking = T if past and past[0].q is not None else T - first
 mask = Mask.of(asking, position_ids, causal, explicit, forbidden)
@@ -104,7 +104,7 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
     sizes = axis_sizes(tiny.config, len(ids))
     stages, expected = hooked(tiny, torch.tensor([ids])), reference(tiny_folder, ids, True)
     for key in stages.keys() & expected.keys():
-        layers = expected[key] if STAGE[key].per_layer else [expected[key]]
+        layers = expected[key] if GPT2_GRAPH[key].per_layer else [expected[key]]
         assert_allclose(torch.cat(stages[key]), np.stack(layers), rtol=1e-4, atol=1e-5)
     assert_allclose(stages["last_logits"][0][0], expected["logits"], rtol=1e-4, atol=1e-5)
 
@@ -134,7 +134,7 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
         assert pairs_in(values, wanted), pair.begins
         assert pairs_in(wanted, values), pair.begins
         if pair.makes != ("last_logits",):
-            kinds = {tuple(sizes[axis] for axis in STAGE[key].axes) for key in pair.makes}
+            kinds = {tuple(sizes[axis] for axis in GPT2_GRAPH[key].axes) for key in pair.makes}
             assert shapes == kinds, pair.begins
         checked += 1
     assert checked == sum(bool(pair.makes) for pair in PAIRS) > 15
@@ -174,4 +174,4 @@ def test_a_part_that_stands_in_no_line_or_in_two_is_an_error(part: str) -> None:
 
 
 def test_every_stage_of_a_run_has_its_lines() -> None:
-    assert {key for pair in PAIRS for key in pair.makes + pair.towards} == set(STAGE)
+    assert {key for pair in PAIRS for key in pair.makes + pair.towards} == set(GPT2_GRAPH)

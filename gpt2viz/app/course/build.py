@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz import Trace
+from gpt2viz import GPT2Config, Trace
 from gpt2viz.analysis.generation import generate
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book
@@ -40,7 +40,8 @@ _LARGEST = 600 * 2**20
 def fits(book: Book) -> dict[str, Any]:
     """Why this model or sentence can't be built with, if it can't."""
     model, config = book.view.model, book.view.model.config
-    differs = not config.tie_word_embeddings or config.scale_attn_by_inverse_layer_idx
+    plain = isinstance(config, GPT2Config) and not config.scale_attn_by_inverse_layer_idx
+    differs = not (plain and config.tie_word_embeddings)
     too_large = not differs and model.nbytes > _LARGEST
     too_short = not differs and not too_large and book.view.n_tokens < gaps.FEWEST
     return {

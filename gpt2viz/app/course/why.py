@@ -87,7 +87,7 @@ def show(book: Book, text: str) -> None:
     read, look = book.values["read"], book.values["look"]
     view, labels = read.view, read.view.labels
     row = view.trace.stage("weights", look.layer, look.head)[look.query]
-    seen = int((~view.trace.hidden_pairs()[look.query]).sum())
+    seen = int((~view.trace.hidden_pairs(look.layer)[look.query]).sum())
     book.write(
         text,
         twice=read.twice,

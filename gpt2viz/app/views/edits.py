@@ -14,9 +14,9 @@ from streamlit.delta_generator import DeltaGenerator
 from gpt2viz import (
     Edit,
     EditError,
-    GPT2Config,
     GPT2VizError,
     Model,
+    ModelConfig,
     PatchError,
     TextError,
     parse_edits,
@@ -53,7 +53,7 @@ _REFUSED, _OFFERED = "_edit_refused", "_edit_offered"
 class _Frame(NamedTuple):
     """The bounds of an edit: all that a button needs to remember of a run."""
 
-    config: GPT2Config
+    config: ModelConfig
     n_tokens: int
     causal: bool
     explicit: bool

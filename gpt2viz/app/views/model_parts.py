@@ -256,7 +256,8 @@ def positions(name: str) -> None:
 @st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
 def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
     """The map, and the mean similarity at some distances."""
-    vectors = run_cache.load(name).network.position_embedding.weight.cpu().numpy()
+    table = run_cache.load(name).network.get_parameter("wpe.weight")
+    vectors = table.cpu().numpy()
     distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
     return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
 
