@@ -59,7 +59,6 @@ EXEMPT: dict[str, str] = {
     "model.hub._Watched.write": "how much was written; the hub's client never asks",
     "model.tokenizer.Tokenizer._cutting": "a key: equal tokenizers have equal ones",
     "model.tokenizer.TokenList._cutting": "a key: equal tokenizers have equal ones",
-    "model.vocabulary.ranked": "ranks of merges, of which only the order counts",
     "run.forward.gradients": "for estimates alone: tests/analysis holds these against slopes",
     "run.tracer._reference": "a run that was given, or that reference_run made",
     "run.tracer._source": "a run that was given, or that trace made",

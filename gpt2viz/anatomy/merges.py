@@ -33,14 +33,15 @@ class Merge:
 class Word:
     """A part of the text that is merged by itself: a word with the space before it, a number, …
 
-    ``start`` are its bytes, ``merges`` what was done, ``ids`` the tokens at the end. A token that
-    was ``added`` to the vocabulary later is taken as it stands.
+    ``start`` are its bytes or characters, ``merges`` what was done, ``ids`` the tokens at the end.
+    One that is ``whole`` is a token as it stands: it was added to the vocabulary later, or the
+    tokenizer merges only what isn't a token.
     """
 
     start: tuple[bytes, ...]
     merges: tuple[Merge, ...]
     ids: tuple[int, ...]
-    added: bool
+    whole: bool
 
     @property
     def pieces(self) -> tuple[bytes, ...]:
@@ -56,11 +57,10 @@ def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
     """
     ids = tokenizer.encode_part(text)
     rest, words = list(ids), []
-    for part, added in tokenizer.cut(text):
-        start = (part,) if added else tuple(bytes([byte]) for byte in part)
-        merges = () if added else _merges(tokenizer, start)
+    for start, whole in tokenizer.cut(text):
+        merges = _merges(tokenizer, start)
         n = len(merges[-1].pieces if merges else start)
-        words.append(Word(start, merges, tuple(rest[:n]), added))
+        words.append(Word(start, merges, tuple(rest[:n]), whole))
         rest = rest[n:]
     pieces = [piece for word in words for piece in word.pieces]
     if pieces != [tokenizer.token_bytes(i) for i in ids]:

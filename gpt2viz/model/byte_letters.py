@@ -1,8 +1,18 @@
-"""The letters in which ``vocab.json`` and ``merges.txt`` write bytes, so that each can be seen."""
+"""The letters in which a vocabulary writes the bytes of its tokens, so that each can be seen."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from gpt2viz.errors import CheckpointError
+
+Values = Mapping[str, Any]
+
+# A byte by its number, as SentencePiece names it.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
@@ -18,22 +28,55 @@ def _byte_letters() -> dict[str, int]:
 
 #: Letter -> byte.
 BYTE_OF = _byte_letters()
-_LETTER_OF = {byte: letter for letter, byte in BYTE_OF.items()}
 
 
-def to_letters(token: bytes) -> str:
-    """A token in these letters."""
-    return "".join(map(_LETTER_OF.__getitem__, token))
+@dataclass(frozen=True)
+class Letters:
+    """The letters of a vocabulary: of bytes, as GPT-2's, or characters, as SentencePiece's.
 
-
-def to_bytes(token: str, file: str) -> bytes:
-    """The bytes of a token in these letters.
-
-    Raises ``CheckpointError``, which names the ``file``, for another letter.
+    One of them stands for a ``space``. Among characters, those without a token are bytes that have
+    one by their numbers, with ``byte_fallback``.
     """
-    try:
-        return bytes(BYTE_OF[letter] for letter in token)
-    except KeyError as error:
+
+    space: str
+    byte_level: bool = False
+    byte_fallback: bool = False
+
+    def is_letter(self, token: str) -> bool:
+        """True if a token is one letter, or a byte by its number, and so needs no merge."""
+        alone = token in BYTE_OF if self.byte_level else len(token) == 1
+        return alone or (self.byte_fallback and _BYTE.fullmatch(token) is not None)
+
+    def to_text(self, text: str) -> str:
+        """A text that was made ready to be cut, as it is read: with spaces."""
+        return text if self.byte_level else text.replace(self.space, " ")
+
+    def to_bytes(self, token: str) -> bytes:
+        """The bytes of a token."""
+        if self.byte_level and BYTE_OF.keys() >= set(token):
+            return bytes(BYTE_OF[letter] for letter in token)
+        if self.byte_fallback and (byte := _BYTE.fullmatch(token)):
+            return bytes.fromhex(byte[1])
+        return self.to_text(token).encode()
+
+
+def letters_of(steps: Iterable[Values], model: Values, file: str) -> Letters:
+    """The letters that a tokenizer's steps write.
+
+    Raises ``CheckpointError``, which names the ``file``, where no byte can be known by them.
+    """
+    byte_fallback = bool(model.get("byte_fallback"))
+    # The normalizer of this name has no other field.
+    if any(step["type"] == "ByteLevel" and len(step) > 1 for step in steps):
+        return Letters("Ġ", byte_level=True, byte_fallback=byte_fallback)
+    spaces = [
+        step.get("replacement") or step["content"]
+        for step in steps
+        if step["type"] == "Metaspace"
+        or (step["type"] == "Replace" and step["pattern"] == {"String": " "})
+    ]
+    if not spaces or len(spaces[0]) != 1:
         raise CheckpointError(
-            f"{file}: {token!r:.60} has the letter {error.args[0]!r}, which stands for no byte"
-        ) from None
+            f"{file}: only byte-level BPE can be read, and SentencePiece's, with a sign for a space"
+        )
+    return Letters(spaces[0], byte_fallback=byte_fallback)

@@ -1,11 +1,12 @@
-"""Undocumented parts of the hub's client that are used here; a test each.
+"""Undocumented parts of the hub's client and of ``tokenizers`` that are used here; a test each.
 
-Read in huggingface_hub 0.30, 0.36, 1.31 and 2.4.
+Read in huggingface_hub 0.30, 0.36, 1.31 and 2.4, and in tokenizers 0.22 and 0.23.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import BinaryIO, cast
 
@@ -37,3 +38,14 @@ def transport_error() -> type[Exception]:
     library = import_module(type(get_session()).__module__.partition(".")[0])
     name = "RequestException" if library.__name__ == "requests" else "TransportError"
     return cast(type[Exception], getattr(library, name))
+
+
+@contextmanager
+def panics() -> Iterator[None]:
+    """Turn a panic of the code in Rust, which is no ``Exception``, into a ``ValueError``."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(str(error)) from None

@@ -82,7 +82,7 @@ def _byte_level(
     if cut not in _CUTS:
         raise ValueError(f"its texts are cut by {cut!r:.60}; known are {', '.join(_CUTS)}")
     ids = {token: i for i, token in enumerate(tokens)}
-    merges = pairs_of(values["merges"], file)
+    merges = pairs_of(values["merges"], ids, file)
     # In Llama 3's files a piece that is a token stays whole, whatever merges make of it.
     model = models.BPE(ids, merges, ignore_merges=cut == "llama-bpe")
     tokenizer = tokenizers.Tokenizer(model)

@@ -1,39 +1,43 @@
 """Text to token ids and back, by a checkpoint's own byte-pair encoding.
 
-GPT-2's tokenizer (Sennrich et al. 2016, on bytes as in Radford et al. 2019) cuts a text with a
-regular expression and merges the bytes of each piece, the most frequent pair of the training
-text first. Hugging Face's ``tokenizers`` does the work, so ids are those of transformers;
-``gpt2viz.model.tokenizer_files`` reads the checkpoint's files for it.
+A tokenizer (Sennrich et al. 2016; of bytes as in Radford et al. 2019, or of characters as in Kudo &
+Richardson 2018) cuts a text and merges the letters of each piece, the most frequent pair of the
+training text first. Hugging Face's ``tokenizers`` does all that a ``tokenizer.json`` says, so ids
+are those of transformers; ``gpt2viz.model.tokenizer_files`` reads the checkpoint's files for it.
 A model that was trained on characters, or on a few words, has no merges: its vocabulary is a plain
 list, ``tokens.json``.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, models, pre_tokenizers
+from tokenizers import models
 
 from gpt2viz.errors import CheckpointError, TextError
-from gpt2viz.files import is_there, read_list
-from gpt2viz.model.byte_letters import BYTE_OF, to_bytes, to_letters
+from gpt2viz.files import is_there, read_list, reading, reason
+from gpt2viz.model.byte_letters import letters_of
+from gpt2viz.model.compat import panics
 from gpt2viz.model.config import END_OF_TEXT
-from gpt2viz.model.tokenizer_files import read_vocabulary
-from gpt2viz.model.vocabulary import check_ids, check_list, check_made, ranked, short
-
-# Half a surrogate pair in a token's name has bytes too.
-_SURROGATES = "surrogatepass"
+from gpt2viz.model.tokenizer_files import read_tokenizer
+from gpt2viz.model.vocabulary import check_ids, check_list, check_model, pairs_of, short, steps_of
 
 # Tokens that a message names.
 _NAMED = 12
 
-# Stands where a byte has no token; its id is larger than that of any token.
-_MISSING, _MISSING_ID = "\0missing", 2**32 - 1
+# The token that ``tokenizers`` looks for in vain, and says so, where a character has none.
+_MISSING = "\0missing"
+# The id of the text among those that a post-processor puts round it.
+_TEXT = 2**32 - 1
+# Names of the token between two texts, beside the one that a file calls its end.
+_ENDS = (END_OF_TEXT.decode(), "<|end_of_text|>")
 
 
 class Tokenizer:
@@ -48,67 +52,93 @@ class Tokenizer:
     prefix_space = False
 
     def __init__(
-        self,
-        vocab: Mapping[str, int],
-        merges: Sequence[tuple[str, str]],
-        added: Iterable[AddedToken] = (),
-        files: tuple[str, str] = ("vocabulary", "merges"),
-        *,
-        first: Sequence[int] = (),
-        last: Sequence[int] = (),
-        prefix_space: bool = False,
-        unnumbered: Mapping[str, str] | None = None,
+        self, values: Mapping[str, Any], file: str = "tokenizer.json", *, end: str = ""
     ) -> None:
-        """``vocab`` maps a token, in the letters of ``vocab.json``, to its id; ``merges`` are
-        the pairs in the order of their rank. ``added`` are the entries that a text has as they are
-        written, such as a new word; special ones are found in a text only when asked for, and
-        ``<|endoftext|>`` is one. Some of them may be ``unnumbered``, with the reason: a text that
-        has one is refused. ``files`` are named where vocabulary or merges are refused, with a
-        ``CheckpointError``. ``first``, ``last`` and ``prefix_space`` are the attributes of these
-        names."""
-        words, pairs = files
-        check_ids(vocab, words)
-        by_name = {END_OF_TEXT.decode(): AddedToken(END_OF_TEXT.decode(), special=True)}
-        by_name |= {token.content: token for token in added}
-        made = {left + right for left, right in merges}
-        check_made(vocab, made, by_name, files)
-        made.discard("")
-        ordinary = {token: i for token, i in vocab.items() if token in made or token in BYTE_OF}
-        self._ordinary = frozenset(ordinary.values())
-        self._bytes = {
-            i: to_bytes(token, words) if token in ordinary else token.encode(errors=_SURROGATES)
-            for token, i in vocab.items()
-        }
-        #: The rank of every merge: its place in the list, from 0.
-        self.merges = ranked(merges, {self._bytes[i] for i in self._ordinary}, pairs)
-        end = END_OF_TEXT.decode()
-        #: The id of ``<|endoftext|>``, or None for a vocabulary without this special token.
-        self.end_of_text = None if end in ordinary else vocab.get(end)
-        self.first, self.last, self.prefix_space = tuple(first), tuple(last), prefix_space
-        reasons = unnumbered or {}
-        numbers = {name: _MISSING_ID - n for n, name in enumerate(reasons, start=1)}
+        """``values`` are what a ``tokenizer.json`` says. A text has the tokens that it lists as
+        added as they are written; special ones are found only when asked for. ``end`` names the
+        token between two texts, if that is neither ``<|endoftext|>`` nor ``<|end_of_text|>``.
+
+        Raises ``CheckpointError``, which names the ``file``, for what can't be read, and where the
+        bytes of tokens can't be known.
+        """
+        with reading(file, "can't be read"), panics():
+            self._read(values, file, end)
+
+    @classmethod
+    def of(cls, engine: tokenizers.Tokenizer, *, end: str = "") -> Tokenizer:
+        """The tokenizer that cuts as an ``engine`` of Hugging Face's ``tokenizers`` does.
+
+        ``end``, and what is raised, are as in ``Tokenizer``.
+        """
+        return cls(json.loads(engine.to_str()), end=end)
+
+    def _read(self, values: Mapping[str, Any], file: str, end: str) -> None:
+        model: dict[str, Any] = {**values["model"], "unk_token": _MISSING}
+        vocab = model["vocab"]
+        check_model(model, file)
+        check_ids(vocab, file)
+        pairs = pairs_of(model["merges"], vocab, file)
+        # Engines are made of this again: pickled, they would lose gaps between ids.
+        self._json = json.dumps({**values, "model": model, "truncation": None, "padding": None})
+        engine = self._as_text
+        ids, added = engine.get_vocab(), engine.get_added_tokens_decoder().values()
+        check_ids(ids, file)
+        self.first, self.last = _around(engine, ids.values(), file)
+        self._steps = steps_of(values, file)
+        self.prefix_space = any(
+            step["type"] == "Prepend"
+            or step.get("add_prefix_space")
+            or step.get("prepend_scheme", "never") != "never"
+            for step in self._steps
+        )
+        self._letters = letters_of(self._steps, model, file)
+        self._wholes = bool(model.get("ignore_merges"))
+        names = {token.content for token in added}
+        single = set(filter(self._letters.is_letter, vocab))
+        if not single:
+            raise CheckpointError(f"{file}: no byte or character has a token, so it can't be read")
+        self._spell(ids, single, pairs, vocab.keys() - names if self._wholes else set())
+        self._added = {token.content: repr(token) for token in added if not token.special}
+        self._words = _finder(self._added)
+        self._special = _finder(token.content for token in added if token.special)
+        ends = (ids.get(name, -1) for name in (*_ENDS, end))
+        #: The id of the token between two texts, or None for a vocabulary without one.
+        self.end_of_text = next((i for i in ends if i in self._bytes.keys() - self._ordinary), None)
         # Ids that no text may have, and why.
-        self._refused = {numbers[name]: reason for name, reason in reasons.items()}
-        ids = {**vocab, **numbers}
-        self._added = {t: (ids[t], token) for t, token in by_name.items() if t and t in ids}
-        self._special = _finder(t for t, (_, token) in self._added.items() if token.special)
-        self._n_lacking = len(BYTE_OF.keys() - ordinary.keys())
-        if self._n_lacking == len(BYTE_OF):
-            raise CheckpointError(f"{words}: no byte has a token; only byte-level BPE can be read")
-        self._ids("", special=False)  # makes the engine now, not with the first text
+        self._refused: dict[int, str] = {}
+        for token in values.get("added_tokens") or ():
+            name, i, given = token["content"], token["id"], ids[token["content"]]
+            why = f"{file}: the added token {short(name)} has the id {i}, but here it is {given}"
+            if i != given and name in vocab:
+                raise CheckpointError(why)
+            self._refused |= {given: f"{why}. Leave it out of the text"} if i != given else {}
+
+    def _spell(
+        self,
+        ids: Mapping[str, int],
+        single: set[str],
+        pairs: Sequence[tuple[str, str]],
+        wholes: set[str],
+    ) -> None:
+        """Note the bytes of all tokens, and which of them a text is cut into: ``single`` letters,
+        what the ``pairs`` make of them, and ``wholes``, which need no merge."""
+        made = {left + right for left, right in pairs}
+        self._ordinary = {ids[token] for token in single | made | wholes}
+        self._bytes = {
+            i: self._letters.to_bytes(token) if i in self._ordinary else token.encode()
+            for token, i in ids.items()
+        }
+        self._single = {self._bytes[ids[token]] for token in single}
+        #: The rank of every merge: its place in the list, from 0; of one that stands there twice,
+        #: the last.
+        self.merges = {
+            (self._bytes[ids[left]], self._bytes[ids[right]]): rank
+            for rank, (left, right) in enumerate(pairs)
+        }
 
     def _engine(self, *, special: bool) -> tokenizers.Tokenizer:
         """The engine; with ``special`` it reads names of special tokens as these tokens."""
-        vocab = {to_letters(self._bytes[i]): i for i in self._ordinary}
-        vocab |= {token: i for token, (i, _) in self._added.items()}
-        pairs = sorted(self.merges, key=self.merges.__getitem__)
-        merges = [(to_letters(left), to_letters(right)) for left, right in pairs]
-        model = models.BPE({**vocab, _MISSING: _MISSING_ID}, merges, unk_token=_MISSING)
-        engine = tokenizers.Tokenizer(model)
-        engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=self.prefix_space)
-        added = [token for _, token in self._added.values()]
-        engine.add_special_tokens([token for token in added if token.special])
-        engine.add_tokens([token for token in added if not token.special])
+        engine = tokenizers.Tokenizer.from_str(self._json)
         engine.encode_special_tokens = not special
         return engine
 
@@ -121,7 +151,7 @@ class Tokenizer:
         return self._engine(special=True)
 
     def __getstate__(self) -> dict[str, object]:
-        """All but the engines, which are made again: pickled, they would lose gaps between ids."""
+        """All but the engines, which are made again."""
         return {k: v for k, v in vars(self).items() if k not in ("_as_text", "_as_tokens")}
 
     @property
@@ -162,8 +192,9 @@ class Tokenizer:
     @property
     def _cutting(self) -> tuple[object, ...]:
         """All that decides a text's token ids."""
-        added = {(i, repr(token)) for i, token in self._added.values() if not token.special}
-        return self._ordinary, added, self.merges, self.prefix_space, self.first, self.last
+        steps = [{**step, "trim_offsets": None} for step in self._steps]
+        ways = self._letters, self._wholes, self._added, self.first, self.last
+        return self._ordinary, self.merges, steps, *ways
 
     def special_in(self, text: str) -> list[str]:
         """The special tokens whose names stand in a text, such as ``<|endoftext|>``."""
@@ -220,28 +251,50 @@ class Tokenizer:
         return self._ids(text, special)
 
     def _ids(self, text: str, special: bool) -> list[int]:
-        encoding = (self._as_tokens if special else self._as_text).encode(text)
-        ids: list[int] = encoding.ids
-        if _MISSING_ID in ids:
-            spans = (
-                span for i, span in zip(ids, encoding.offsets, strict=True) if i == _MISSING_ID
-            )
-            chars = dict.fromkeys(text[start:end] for start, end in spans)
-            raise TextError(
-                f"{self._n_lacking} of the 256 bytes have no token in this model's vocabulary, "
-                f"and the text needs them for {_listed(list(chars))}. Leave these out."
-            )
+        engine = self._as_tokens if special else self._as_text
+        ids = self._encoding(text, engine).ids
         if (wrong := next((i for i in ids if i in self._refused), None)) is not None:
             raise TextError(f"{self._refused[wrong]}.")
+        spelled, given = self.decode(ids), self._normalized(text)
+        # Added tokens may take the white space beside them, and a space may be put first.
+        if spelled != given and "".join(spelled.split()) != "".join(given.split()):
+            raise TextError("This model's tokenizer leaves out some of this text.")
         return ids
 
-    def cut(self, text: str) -> Iterator[tuple[bytes, bool]]:
-        """The parts of a text that are merged by themselves, and whether each is an added token."""
-        encoding = self._as_text.encode(text)
+    def _encoding(self, text: str, engine: tokenizers.Tokenizer) -> tokenizers.Encoding:
+        try:
+            with panics():
+                return engine.encode(text, add_special_tokens=False)
+        except Exception as error:
+            if _MISSING not in str(error):
+                raise TextError(f"This text can't be cut into tokens ({reason(error)}).") from None
+        chars = dict.fromkeys(self._normalized("".join(self._words.split(text)[::2])))
+        lacking = [c for c in chars if not self._single.issuperset(self._started(c.encode()))]
+        raise TextError(
+            f"This model's vocabulary has no tokens for {_listed(lacking)}, which the text has. "
+            "Leave these out."
+        )
+
+    def _normalized(self, text: str) -> str:
+        """A text as it is before it is cut, with spaces as they are."""
+        normalizer = self._as_text.normalizer
+        return self._letters.to_text(normalizer.normalize_str(text) if normalizer else text)
+
+    def cut(self, text: str) -> Iterator[tuple[tuple[bytes, ...], bool]]:
+        """The parts of a text that are merged by themselves: the bytes or characters that merging
+        begins with, and whether the part is taken as it stands, as an added token is."""
+        encoding = self._encoding(text, self._as_text)
         words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), key=lambda pair: pair[0])
         for _, word in words:
             ids = [i for _, i in word]
-            yield b"".join(map(self.token_bytes, ids)), self._ordinary.isdisjoint(ids)
+            part = b"".join(map(self.token_bytes, ids))
+            whole = self._ordinary.isdisjoint(ids) or (self._wholes and len(ids) == 1)
+            yield (part,) if whole else tuple(self._started(part)), whole
+
+    def _started(self, part: bytes) -> Iterator[bytes]:
+        for char in part.decode(errors="surrogateescape"):
+            whole = char.encode(errors="surrogateescape")
+            yield from [whole] if whole in self._single else (bytes([byte]) for byte in whole)
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes of one token: often a word with the space before it, sometimes only part
@@ -269,7 +322,7 @@ class TokenList(Tokenizer):
         check_list(tokens, file)
         end, given = END_OF_TEXT.decode(), {token: i for i, token in enumerate(tokens)}
         self._bytes = {i: token.encode() for token, i in given.items()}
-        self._ordinary = frozenset(self._bytes)
+        self._ordinary = set(self._bytes)
         self.end_of_text = given.pop(end, None)
         self._id_of, self.merges, self._refused = given, {}, {}
         self._longest = max(map(len, given), default=0)
@@ -281,9 +334,9 @@ class TokenList(Tokenizer):
     def _cutting(self) -> tuple[object, ...]:
         return ("list", self._ordinary)
 
-    def cut(self, text: str) -> Iterator[tuple[bytes, bool]]:
+    def cut(self, text: str) -> Iterator[tuple[tuple[bytes, ...], bool]]:
         """Each token of a text by itself: nothing is merged."""
-        return ((self._bytes[i], True) for i in self._ids(text, special=False))
+        return (((self._bytes[i],), True) for i in self._ids(text, special=False))
 
     def decode(self, token_ids: Iterable[int]) -> str:
         """The text of a sequence of ids, with a space between words."""
@@ -349,16 +402,35 @@ def _finder(tokens: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
 
+def _around(
+    engine: tokenizers.Tokenizer, ids: Collection[int], file: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ids that a post-processor puts before a text and after it: what it makes of one token."""
+    if engine.post_processor is None:
+        return (), ()
+    probe = tokenizers.Tokenizer(models.BPE({"a": _TEXT}, []))
+    probe.post_processor = engine.post_processor
+    made = probe.encode("a").ids
+    at = made.index(_TEXT)
+    first, last = tuple(made[:at]), tuple(made[at + 1 :])
+    if strange := {*first, *last} - set(ids):
+        raise CheckpointError(
+            f"{file}: its post_processor puts the id {min(strange)} around a text, which is no "
+            "token of the vocabulary"
+        )
+    return first, last
+
+
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Read ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``, with what
     ``tokenizer_config.json`` and ``added_tokens.json`` add to them, or else a plain list,
     ``tokens.json``.
 
-    Raises ``CheckpointError`` naming the file where one is missing, is neither byte-level BPE nor
-    a list, or says something that would give other ids than are given here.
+    Raises ``CheckpointError`` naming the file where one is missing, or can't be read.
     """
-    if (read := read_vocabulary(folder)) is not None:
-        return Tokenizer(**read._asdict())
+    if (read := read_tokenizer(folder)) is not None:
+        values, file, end = read
+        return Tokenizer(values, file, end=end)
     if is_there(folder / "tokens.json"):
         return TokenList(read_list(folder / "tokens.json"))
     raise CheckpointError(

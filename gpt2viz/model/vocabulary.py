@@ -1,15 +1,13 @@
-"""Checks of a vocabulary and its merges, before a tokenizer is made of them."""
+"""Checks of what a tokenizer's files say, before one is made of it."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.model.byte_letters import BYTE_OF, to_bytes
-
-Pair = tuple[bytes, bytes]
 
 # An entry of this form is a sign for something, though it can be made of two others.
 _SIGN = re.compile(r"<.+>|\[.+\]", re.DOTALL)
@@ -17,6 +15,42 @@ _SIGN = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 _LONGEST = 128
 #: Half of a surrogate pair, which JSON can spell and which stands for no character.
 HALF = re.compile("[\ud800-\udfff]")
+# Options of a model that give other ids each time, or tokens whose bytes can't be known.
+_REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
+# Steps that only cut a text; any other may make it longer, all together so many times.
+_CUTTING, _LONGER = ("Split", "Digits", "Punctuation", "UnicodeScripts"), 64
+
+
+def check_model(model: Mapping[str, Any], file: str) -> None:
+    """Raise ``CheckpointError`` unless it is byte-pair encoding that gives the same ids always."""
+    if (kind := model.get("type") or "BPE") != "BPE":
+        raise CheckpointError(f"{file}: only byte-pair encoding can be read, not {short(kind)}")
+    if refused := [name for name in _REFUSED if model.get(name)]:
+        raise CheckpointError(f"{file}: {' and '.join(refused)} can't be read")
+
+
+def steps_of(values: Mapping[str, Any], file: str) -> list[dict[str, Any]]:
+    """The steps that make a text ready and cut it, those of sequences one by one.
+
+    Raises ``CheckpointError`` where they may make of a short text a very long one.
+    """
+    steps = [*_flat(values.get("normalizer")), *_flat(values.get("pre_tokenizer"))]
+    longer = (step for step in steps if step["type"] not in _CUTTING)
+    texts = (step.get("content") or step.get("prepend") or " " for step in longer)
+    if math.prod(1 + len(text) for text in texts) > _LONGER:
+        raise CheckpointError(
+            f"{file}: can't be read (its normalizer may make a text more than {_LONGER} times as "
+            "long)"
+        )
+    return steps
+
+
+def _flat(step: Any) -> Iterator[dict[str, Any]]:
+    if step and step["type"] == "Sequence":
+        for inner in step.get("normalizers") or step.get("pretokenizers") or ():
+            yield from _flat(inner)
+    elif step:
+        yield step
 
 
 def check_ids(vocab: Mapping[str, int], file: str) -> None:
@@ -58,58 +92,40 @@ def short(value: Any) -> str:
 
 
 def check_made(
-    vocab: Mapping[str, int],
-    merged: Collection[str],
-    known: Collection[str],
-    files: tuple[str, str],
+    vocab: Mapping[str, int], pairs: Iterable[tuple[str, str]], known: Collection[str]
 ) -> None:
-    """Raise ``CheckpointError`` for an entry that merges made once, and none of ``merged`` is.
+    """Raise ``CheckpointError`` for an entry that merges made once, and none of the ``pairs`` does.
 
     Byte-pair encoding makes an entry of two others. One that could be made so, and isn't, lost
     its merge: the file of merges was cut off, or is another model's. ``known`` are entries that
     are found in a text as they stand.
     """
-    words, pairs = files
+    made = {left + right for left, right in pairs}
     for token in vocab:
-        if token in merged or token in BYTE_OF or token in known:
-            continue
-        if len(token) > _LONGEST or _SIGN.fullmatch(token):
+        if token in made or token in known or len(token) > _LONGEST or _SIGN.fullmatch(token):
             continue
         if any(token[:n] in vocab and token[n:] in vocab for n in range(1, len(token))):
             raise CheckpointError(
-                f"{pairs}: no merge makes {short(token)}, which {words} has. Merges are missing, "
-                "or they are another model's; put the vocabulary and merges of one training there"
+                f"merges.txt: no merge makes {short(token)}, which vocab.json has. Merges are "
+                "missing, or they are another model's; put the vocabulary and merges of one "
+                "training there"
             )
 
 
-def pairs_of(merges: Iterable[Any], file: str) -> list[tuple[str, str]]:
+def pairs_of(merges: Iterable[Any], vocab: Collection[str], file: str) -> list[tuple[str, str]]:
     """The pairs of merges: "left right" in older files and ["left", "right"] in newer ones.
 
-    Raises ``CheckpointError`` for a merge of more or fewer parts.
+    Raises ``CheckpointError`` for a merge of more or fewer parts, and one of or to what is no token
+    of the ``vocab``.
     """
     pairs = []
     for merge in merges:
         parts = merge.split(" ") if isinstance(merge, str) else list(merge)
         if len(parts) != 2:
             raise CheckpointError(f"{file}: a merge must have two parts, not {short(merge)}")
-        pairs.append((parts[0], parts[1]))
+        left, right = parts
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            wrong = "makes no token" if left in vocab and right in vocab else "is not of two tokens"
+            raise CheckpointError(f"{file}: the merge {short(left)} {short(right)} {wrong}")
+        pairs.append((left, right))
     return pairs
-
-
-def ranked(
-    merges: Iterable[tuple[str, str]], tokens: Collection[bytes], file: str
-) -> dict[Pair, int]:
-    """The place of every merge in a list, from 0; of one that stands there twice, the last.
-
-    Raises ``CheckpointError``, which names the ``file``, for a merge of or to what is none of the
-    ``tokens``.
-    """
-    ranks = {}
-    for rank, (left, right) in enumerate(merges):
-        pair, merge = (to_bytes(left, file), to_bytes(right, file)), f"{left!r:.60} {right!r:.60}"
-        if b"".join(pair) not in tokens:
-            raise CheckpointError(f"{file}: the merge {merge} makes no token")
-        if any(part not in tokens for part in pair):
-            raise CheckpointError(f"{file}: the merge {merge} is not of two tokens")
-        ranks[pair] = rank
-    return ranks

@@ -189,7 +189,7 @@ def test_an_added_word_is_taken_as_it_stands(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(tmp_path)
     found = follow(tokenizer, "a<user>b")
     assert [i for word in found for i in word.ids] == tokenizer.encode("a<user>b")
-    assert [word.added for word in found] == [False, True, False]
+    assert [word.whole for word in found] == [False, True, False]
     assert found[1].pieces == (b"<user>",)
     assert found[1].ids == (n,)
 

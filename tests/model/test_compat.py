@@ -1,4 +1,4 @@
-"""Ground of PyTorch and the hub's client that nobody promised us is still where it was."""
+"""Ground of libraries beside us that nobody promised us is still where it was."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from huggingface_hub import HfApi, constants, hf_hub_download
+from tokenizers import Regex, pre_tokenizers
 from torch import Tensor, nn
 
 from gpt2viz.model import compat as hub
@@ -49,6 +50,14 @@ def test_the_hubs_client_lets_through_what_we_catch(
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
     with pytest.raises(hub.transport_error()):
         HfApi(endpoint=running.address).model_info("someone/tiny")
+
+
+def test_a_panic_of_tokenizers_becomes_an_exception() -> None:
+    slow = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    with pytest.raises(ValueError, match="retry-limit"), hub.panics():
+        slow.pre_tokenize_str("a" * 40 + "b")
+    with pytest.raises(KeyboardInterrupt), hub.panics():
+        raise KeyboardInterrupt
 
 
 def test_torch_calls_a_hook_that_was_put_in_by_hand() -> None:

@@ -11,7 +11,16 @@ from unicodedata import category
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, ByteLevelBPETokenizer
+from tokenizers import (
+    AddedToken,
+    ByteLevelBPETokenizer,
+    Regex,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from tokenizers import Tokenizer as HuggingFace
 
 from gpt2viz.anatomy.merges import follow
@@ -217,12 +226,18 @@ def test_added_words_beside_a_vocabulary(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda vocab: vocab.pop("a"), "the merge 'a' .* is not of two tokens"),
+        (
+            lambda vocab: vocab.pop("a"),
+            "the merge 'a' .* is not of two tokens",
+        ),
         (lambda vocab: vocab.update(a=vocab["b"]), "both have the id"),
         (lambda vocab: vocab.update(a=-1), "must be 0 or more, .* not -1"),
         (lambda vocab: vocab.update(a=2**40), "must be 0 or more, and no more than"),
         (lambda vocab: vocab.update(a="7"), "must be 0 or more, .* not '7'"),
-        (lambda vocab: vocab.popitem(), "makes no token"),
+        (
+            lambda vocab: vocab.popitem(),
+            "makes no token",
+        ),
     ],
 )
 def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message: str) -> None:
@@ -247,23 +262,15 @@ def test_a_broken_vocabulary_is_refused(tmp_path: Path, change: object, message:
     ],
     ids=["empty", "one CR", "ends of lines are CR", "one short", "half", "without its start"],
 )
-@pytest.mark.parametrize("layout", ["merges.txt", "tokenizer.json"])
 def test_merges_that_are_not_the_vocabularys_are_refused(
-    tmp_path: Path, change: Callable[[str], str], layout: str
+    tmp_path: Path, change: Callable[[str], str]
 ) -> None:
-    theirs = write_tokenizer(tmp_path)
-    merges = (tmp_path / "merges.txt").read_text(encoding="utf-8")
+    write_tokenizer(tmp_path)
+    path = tmp_path / "merges.txt"
+    merges = path.read_text(encoding="utf-8")
     load_tokenizer(tmp_path)
-    if layout == "merges.txt":
-        (tmp_path / layout).write_text(change(merges), encoding="utf-8", newline="")
-    else:
-        theirs.save(str(tmp_path / layout))
-        values = json.loads((tmp_path / layout).read_text(encoding="utf-8"))
-        values["model"]["merges"] = [
-            line for line in change(merges).split("\n") if line and line[0] not in "#\r"
-        ]
-        edit_json(tmp_path / layout, **values)
-    message = rf"{layout}: (no merge makes '.*', which .*json has|a merge must have two parts)"
+    path.write_text(change(merges), encoding="utf-8", newline="")
+    message = r"merges.txt: (no merge makes '.*', which .*json has|a merge must have two parts)"
     with pytest.raises(CheckpointError, match=message):
         load_tokenizer(tmp_path)
 
@@ -294,14 +301,21 @@ def test_which_tokenizers_cut_alike(tmp_path: Path, both: tuple[Tokenizer, objec
     letters = {letter: n for n, letter in enumerate(byte_letters().values())}
     merges = [("a", "b"), ("c", "d")]
     vocab = letters | {"ab": 256, "cd": 257}
-    ours = Tokenizer(vocab, merges)
-    assert ours.cuts_like(Tokenizer(dict(vocab), list(merges)))
-    assert ours.cuts_like(Tokenizer(vocab | {"<pad>": 258}, merges))
-    assert not ours.cuts_like(Tokenizer(letters | {"ab": 257, "cd": 256}, merges))
-    assert not ours.cuts_like(Tokenizer(vocab, merges[::-1]))
-    assert not ours.cuts_like(Tokenizer(vocab | {"new": 258}, merges, [AddedToken("new")]))
-    assert not ours.cuts_like(Tokenizer(letters | {"ab": 256}, merges[:1]))
+    ours = of_bytes(vocab, merges)
+    assert ours.cuts_like(of_bytes(dict(vocab), list(merges)))
+    assert ours.cuts_like(of_bytes(vocab | {"<pad>": 258}, merges))
+    assert not ours.cuts_like(of_bytes(letters | {"ab": 257, "cd": 256}, merges))
+    assert not ours.cuts_like(of_bytes(vocab, merges[::-1]))
+    assert not ours.cuts_like(of_bytes(vocab | {"new": 258}, merges, AddedToken("new")))
+    assert not ours.cuts_like(of_bytes(letters | {"ab": 256}, merges[:1]))
     assert not ours.cuts_like(both[0])
+
+
+def of_bytes(vocab: dict[str, int], merges: list[tuple[str, str]], *added: AddedToken) -> Tokenizer:
+    """Byte-level BPE without files."""
+    engine = ByteLevelBPETokenizer(vocab, merges)
+    engine.add_tokens(list(added))
+    return Tokenizer.of(engine._tokenizer)
 
 
 def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
@@ -333,7 +347,7 @@ def test_merges_that_contradict_each_other_give_hugging_faces_ids(
     merges: list[tuple[str, str]], texts: list[str]
 ) -> None:
     vocab = spelled(merges)
-    ours, theirs = Tokenizer(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
+    ours, theirs = of_bytes(vocab, merges), ByteLevelBPETokenizer(vocab, merges)
     for text in texts:
         ids = theirs.encode(text).ids
         assert ours.encode(text) == ids
@@ -343,11 +357,121 @@ def test_merges_that_contradict_each_other_give_hugging_faces_ids(
 def test_a_long_word_of_a_contradictory_list_is_merged_at_once() -> None:
     """Letters without a space: minutes, were every merge to look at all of them."""
     merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("a", "a"), ("aa", "aa")]
-    ours = Tokenizer(spelled(merges), merges)
+    ours = of_bytes(spelled(merges), merges)
     assert len(ours.encode("a" * 200_000)) == 50_000
 
 
-def test_a_merge_of_what_is_no_token_is_refused() -> None:
-    merges = [("a", "bc")]
-    with pytest.raises(CheckpointError, match="the merge 'a' 'bc' is not of two tokens"):
-        Tokenizer(spelled(merges), merges)
+# Llama 3's, Qwen2's.
+LLAMA = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN = LLAMA.replace("{1,3}", "")
+TEXTS = [
+    *(
+        "A crane ate fish.",
+        " it's 1,234 o'clock, 'S they'LL",
+        "two  spaces\n\n\tend ",
+        "",
+        "\u2581 x",
+    ),
+    *(
+        "Страус идёт",
+        "ο γερανός",
+        "אבג דהו",
+        "كركي يأكل",
+        "सारस मछली",
+        "นกกระเรียน",
+        "鶴は魚を食べた",
+    ),
+    *(
+        "두루미가 물고기",
+        "仙鹤吃了鱼。",
+        "cafe\u0301 naïve Å",
+        "🦩👩‍👩‍👧 \U0001f1e9\U0001f1ea",
+        "\x00\u202e\x7f",
+    ),
+    *(
+        "<s>a</s>",
+        "x" * 70,
+        "<|endoftext|>",
+        "<0x41> ▁",
+        "a <user> b<user>c",
+        "\r\n\r",
+        " \u00a0\u3000",
+    ),
+]
+
+
+SENTENCE_PIECE = ("Llama 2", "Mistral")
+END = dict.fromkeys(("GPT-2", "Qwen2", "SmolLM2"), "<|endoftext|>")
+END |= {"Llama 3": "<|end_of_text|>"} | dict.fromkeys(SENTENCE_PIECE, "</s>")
+
+
+def trained(kind: str) -> HuggingFace:
+    """A small tokenizer of one kind, as a model's authors would make it."""
+    engine, alphabet = HuggingFace(models.BPE()), pre_tokenizers.ByteLevel.alphabet()
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    special = ["<s>", END[kind]]
+    if kind in SENTENCE_PIECE:
+        special += ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+        alphabet = list("▁abcdefghijklmnopqrstuvwxyz")
+        engine.model = models.BPE(byte_fallback=True, unk_token=special[2], fuse_unk=True)
+    if kind == "GPT-2":
+        engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    elif kind == "SmolLM2":
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        regex = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        engine.pre_tokenizer = pre_tokenizers.Sequence([digits, regex])
+    elif kind == "Mistral":
+        engine.pre_tokenizer = pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=False)
+    elif kind == "Llama 2":
+        steps = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+        engine.normalizer = normalizers.Sequence(steps)
+    else:
+        split = pre_tokenizers.Split(Regex(LLAMA if kind == "Llama 3" else QWEN), "isolated")
+        engine.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+        engine.normalizer = normalizers.NFC() if kind == "Qwen2" else None
+    lines = [TEXT, *TEXTS, "crane ate crane fish 1234 " * 9]
+    lines = [word for line in lines for word in line.replace("<", "< ").split(" ")]
+    trainer = trainers.BpeTrainer(
+        vocab_size=700, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    engine.train_from_iterator(lines, trainer)
+    values = json.loads(engine.to_str())
+    values["added_tokens"] = [t for t in values["added_tokens"] if t["content"][:3] != "<0x"]
+    if kind == "Llama 3":  # a word that no merge makes
+        values["model"]["ignore_merges"] = True
+        values["model"]["vocab"]["Ġo'clock"] = len(values["model"]["vocab"])
+    engine = HuggingFace.from_str(json.dumps(values))
+    engine.add_tokens([AddedToken("<user>", normalized=False)])
+    if kind in (*SENTENCE_PIECE, "Llama 3"):
+        engine.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", engine.token_to_id("<s>"))]
+        )
+    return engine
+
+
+@pytest.mark.parametrize("kind", END)
+def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    engine = trained(kind)
+    engine.save(str(tmp_path / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END[kind]}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    theirs = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    as_text = PreTrainedTokenizerFast.from_pretrained(tmp_path, split_special_tokens=True)
+    for ours in (load_tokenizer(tmp_path), Tokenizer.of(engine, end=END[kind])):
+        assert list(ours.first) == [0] * (kind in (*SENTENCE_PIECE, "Llama 3"))
+        assert ours.end_of_text == engine.token_to_id(END[kind])
+        assert ours.prefix_space == (kind in SENTENCE_PIECE)
+        for text in TEXTS:
+            ids = ours.encode(text)
+            assert ids == as_text(text)["input_ids"], text
+            assert ours.encode(text, special=True) == theirs(text)["input_ids"], text
+            own = ids[ours.own(ids)]
+            assert own == ours.encode_part(text)
+            assert b"".join(map(ours.token_bytes, own)).decode() == ours.decode(own)
+            words = follow(ours, text)
+            assert [i for word in words for i in word.ids] == own, text

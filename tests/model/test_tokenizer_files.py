@@ -115,6 +115,10 @@ def space(values: Values) -> None:
     values["pre_tokenizer"]["add_prefix_space"] = True
 
 
+def put(**changes: Any) -> Callable[[Values], None]:
+    return lambda values: values.update(changes)
+
+
 def folders(root: Path) -> Iterator[Path]:
     n = len(json.loads((folder(root, "count") / "vocab.json").read_text(encoding="utf-8")))
     listed = {"added_tokens_decoder": {str(n + i): token for i, token in enumerate(ADDED)}}
@@ -152,7 +156,18 @@ def folders(root: Path) -> Iterator[Path]:
     for config, said in configs.items():
         for change, made in changes.items():
             yield folder(root, f"json: {config}: {change}", said, made)
-    yield folder(root, "json: fast: space", FAST, space)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
+    fast = {
+        "space": space,
+        "normalizer": put(normalizer={"type": "Lowercase"}),
+        "ignore_merges": lambda values: values["model"].update(ignore_merges=True),
+        "no cut": put(pre_tokenizer={**level, "use_regex": False}),
+        "another cut": split(False, "Isolated", False, r"\p{N}{1,3}"),
+    }
+    for change, made in fast.items():
+        yield folder(root, f"json: fast: {change}", FAST, made)
+    yield folder(root, "named", PLAIN | {"pad_token": "[PAD]"})
+    yield folder(root, "bos, named", PLAIN | {"add_bos_token": True, "bos_token": "<s>"})
     yield folder(root, "json: off: space", PLAIN | {"add_prefix_space": False}, space)
 
 
@@ -177,47 +192,63 @@ def test_ids_are_those_of_transformers(tmp_path: Path) -> None:
 
 
 def test_what_would_give_other_ids_is_refused_by_name(tmp_path: Path) -> None:
-    def put(**changes: Any) -> Callable[[Values], None]:
-        return lambda values: values.update(changes)
-
-    level = {"type": "ByteLevel", "add_prefix_space": False}
     unread = {"type": "Sequence", "processors": [{"type": "Sometimes"}]}
     beyond = {"type": "BertProcessing", "sep": ["</s>", 9001], "cls": ["<s>", 9000]}
-    no_cut = {**level, "use_regex": False}
+    longer = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 99}
     cases: dict[str, tuple[Values | None, Any]] = {
-        "no normalizer Lowercase": (None, put(normalizer={"type": "Lowercase"})),
-        "no dropout": (None, lambda values: values["model"].update(dropout=0.1)),
-        "no ignore_merges": (FAST, lambda values: values["model"].update(ignore_merges=True)),
+        "only byte-pair encoding can be read, not 'Unigram'": (
+            None,
+            put(model={"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0]]}),
+        ),
+        "dropout can't be read": (None, lambda values: values["model"].update(dropout=0.1)),
+        "end_of_word_suffix can't": (
+            FAST,
+            lambda values: values["model"].update(end_of_word_suffix="</w>"),
+        ),
         "only byte-level BPE": (None, put(pre_tokenizer={"type": "Whitespace"})),
-        "only byte-level BPE, as": (None, put(pre_tokenizer=None)),
-        "only byte-level BPE, as GPT-2": (FAST, put(pre_tokenizer=no_cut)),
-        "only byte-level BPE, as GPT-2 has": (FAST, split(False, "Isolated", False, r"\p{N}{1,3}")),
-        "only byte-level BPE, as GPT-2 has it": (FAST, split(False, "Removed", False)),
-        "post_processor can't be read": (None, put(post_processor=unread)),
+        "only byte-level BPE can be read": (None, put(pre_tokenizer=None)),
+        "normalizer may make a text more than 64 times as long": (None, put(normalizer=longer)),
+        "tokenizer.json: can't be read": (None, put(post_processor=unread)),
         "puts the id 9000 around": (None, put(post_processor=beyond)),
         "add_prefix_space is true, which .* leaves out unless tokenizer_config": (None, space),
-        "not in the expected form": (None, put(model={"type": "BPE", "vocab": {}})),
-        "no byte has a token": (None, put(model={"type": "BPE", "vocab": {}, "merges": []})),
+        "can't be read .it has no 'merges'": (None, put(model={"type": "BPE", "vocab": {}})),
+        "not in the expected form": (None, put(model=5)),
+        "no byte or character has a token": (
+            None,
+            put(model={"type": "BPE", "vocab": {}, "merges": []}),
+        ),
         "'RobertaTokenizer' makes other ids": ({"tokenizer_class": "RobertaTokenizerFast"}, None),
-        "has no '<s>', the bos_token": ({"add_bos_token": True, "bos_token": "<s>"}, None),
     }
     for n, (message, (config, change)) in enumerate(cases.items()):
         with pytest.raises(CheckpointError, match=message):
             load_tokenizer(folder(tmp_path, str(n), config, change))
+    made = folder(tmp_path, "bos", {"add_bos_token": True})
+    vocab = json.loads((made / "vocab.json").read_text(encoding="utf-8"))
+    vocab["<pad>"] = vocab.pop("<|endoftext|>")
+    (made / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"has no '<\|endoftext\|>', the bos_token"):
+        load_tokenizer(made)
 
 
 def test_tokens_that_only_a_file_numbers_refuse_the_texts_that_have_them(tmp_path: Path) -> None:
     """transformers numbers added tokens by itself, so their ids would be others there."""
-    for name, made, text in (
-        ("<user>", folder(tmp_path, "gap", FAST, lambda v: add(v, ADDED[0], gap=5)), "a<user>"),
-        ("[PAD]", folder(tmp_path, "named", PLAIN | {"pad_token": "[PAD]"}), "a[PAD]"),
-    ):
-        ours = load_tokenizer(made)
-        assert ours.encode("A crane") == their_tokenizer(made)("A crane")["input_ids"]
-        with pytest.raises(
-            TextError, match=f"'{name[:-1]}.' (has the id|is named in)".replace("[", r"\[")
-        ):
-            ours.encode(text, special=True)
+    made = folder(tmp_path, "gap", FAST, lambda values: add(values, ADDED[0], gap=5))
+    ours = load_tokenizer(made)
+    assert ours.encode("A crane") == their_tokenizer(made)("A crane")["input_ids"]
+    with pytest.raises(TextError, match=r"'<user>' has the id \d+, but here it is \d+"):
+        ours.encode("a<user>")
+
+
+def test_a_text_that_cannot_be_cut_as_a_whole_is_refused(tmp_path: Path) -> None:
+    cases = {
+        "leaves out some": split(False, "Removed", False, "c"),
+        "can't be cut .*retry-limit": split(False, "Isolated", False, "(a+)+$"),
+    }
+    for message, change in cases.items():
+        ours = load_tokenizer(folder(tmp_path, message, FAST, change))
+        assert ours.decode(ours.encode("fish")) == "fish"
+        with pytest.raises(TextError, match=message):
+            ours.encode(f"{'a' * 40}b crane")
 
 
 def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
@@ -232,7 +263,7 @@ def test_a_vocabulary_that_lacks_bytes_refuses_only_the_texts_that_need_them(
     ours, theirs = load_tokenizer(made), their_tokenizer(made)
     for text in (*TEXTS[:5], "a<zZ>b"):
         assert ours.encode(text, special=True) == theirs(text)["input_ids"]
-    with pytest.raises(TextError, match=r"4 of the 256 bytes .* needs them for '~', '\\n', 'z'\."):
+    with pytest.raises(TextError, match=r"no tokens for '~', '\\n', 'z', which"):
         ours.encode("a~b\n<zZ> ~z")
 
 

@@ -159,8 +159,8 @@ def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
 def _merges(n: int, word: Word) -> None:
     written = label(b"".join(word.start))
     prose.markdown(f"**{literal(written)}**")
-    if word.added:
-        prose.caption("This word was added to the vocabulary later and is taken as it stands.")
+    if word.whole:
+        prose.caption("This is a token as it stands; nothing is merged.")
         return
     if not word.merges:
         pieces = "  |  ".join(map(label, word.start))
