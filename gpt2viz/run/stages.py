@@ -1,8 +1,8 @@
 """The graph of a run: every tensor that it makes, of which others, and all words about it.
 
 Hooks, shape table, axis titles, pictures, the page Head, the diagram of the model, the docs' tables
-and other tools' names all read this list. To show another tensor, add a tap in ``network.py`` and
-one stage here.
+and other tools' names all read this list. To show another tensor, add a tap in ``network.py``, or
+``llama.py``, and one stage here.
 
 The last two axes of the (T, T) stages are query (rows) and key (columns).
 """
@@ -568,7 +568,7 @@ STAGES = tuple(stage for stage in _ALL if stage.module)
 GPT2_GRAPH: Mapping[str, Stage] = MappingProxyType({stage.key: stage for stage in STAGES})
 #: … and with them those that other families alone have.
 STAGE: Mapping[str, Stage] = MappingProxyType(
-    {**{stage.key: stage for stage in _ALL}, **GPT2_GRAPH}
+    {stage.key: next(s for s in _ALL if s.key == stage.key) for stage in _ALL}
 )
 
 #: The stages with a number for every query and key.

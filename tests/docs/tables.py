@@ -12,7 +12,7 @@ from typing import Any
 from gpt2viz.analysis.scores import DECLARED
 from gpt2viz.app import pages, parameters
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.run.stages import STAGES
+from gpt2viz.run.stages import STAGE
 
 DOCS = Path(__file__).parents[2] / "docs"
 _READING = set(pages.PAGES) - {pages.GLOSSARY}
@@ -49,7 +49,7 @@ def stages() -> str:
     """A row for each stage that a trace keeps."""
     rows = [
         (f"`{s.key}`", s.label, s.formula, f"({', '.join(s.axes)})", s.in_transformer_lens("N"))
-        for s in STAGES
+        for s in STAGE.values()
         if s.keep
     ]
     return _table(("stage", "what it is", "made by", "axes", "in TransformerLens"), *rows)
