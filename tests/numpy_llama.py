@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
+
+from tests.numpy_gpt2 import hide, nothing, softmax, unchanged
 
 Numbers = NDArray[np.float64]
 
@@ -56,67 +59,105 @@ def windows(config: dict[str, Any]) -> list[int | None]:
     return [width if kind == "sliding_attention" else None for kind in kinds]
 
 
-def reference(folder: Path, ids: list[int], causal: bool = True) -> dict[str, Any]:
-    """Every stage by name, without the batch axis, one entry a layer where layers have it."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    weights = {k: v.astype(np.float64) for k, v in load_file(folder / "model.safetensors").items()}
-    epsilon, T = config["rms_norm_eps"], len(ids)
-    nh, nkv, hs = (config[n] for n in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+class Checkpoint(NamedTuple):
+    """A checkpoint's config, its weights by their names, and the steps of both."""
 
-    def linear(x: Numbers, name: str) -> Numbers:
-        result: Numbers = x @ weights[f"{name}.weight"].T + weights.get(f"{name}.bias", 0.0)
+    config: dict[str, Any]
+    w: dict[str, Numbers]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Heads, groups, and channels of a head."""
+        nh, nkv, hs = "num_attention_heads", "num_key_value_heads", "head_dim"
+        return self.config[nh], self.config[nkv], self.config[hs]
+
+    def norm(self, x: Numbers, name: str) -> Numbers:
+        """The RMSNorm of that name: (…, C) -> (…, C)."""
+        return rms_norm(x, self.w[f"{name}.weight"], self.config["rms_norm_eps"])
+
+    def linear(self, x: Numbers, name: str) -> Numbers:
+        """The matrix of that name, and its bias if it has one."""
+        result: Numbers = x @ self.w[f"{name}.weight"].T + self.w.get(f"{name}.bias", 0.0)
         return result
 
-    def heads(x: Numbers, n: int) -> Numbers:
-        return x.reshape(T, n, hs).transpose(1, 0, 2)
+    def mlp(self, x: Numbers, layer: int) -> Numbers:
+        """What the MLP of a layer adds to a stream: (…, C) -> (…, C)."""
+        block = f"model.layers.{layer}"
+        normed = self.norm(x, f"{block}.post_attention_layernorm")
+        gate = self.linear(normed, f"{block}.mlp.gate_proj")
+        wide = gate / (1 + np.exp(-gate)) * self.linear(normed, f"{block}.mlp.up_proj")
+        return self.linear(wide, f"{block}.mlp.down_proj")
 
-    by, t = angles(config, T), np.arange(T)
-    x = weights["model.embed_tokens.weight"][ids]
+    def heads(
+        self, x: Numbers, layer: int, keep: Callable[[str, Numbers], Numbers]
+    ) -> list[Numbers]:
+        """Q (nh, T, hs), K and V (nkv, T, hs) of a layer that reads ``x`` (T, C)."""
+        nh, nkv, hs = self.sizes
+        block, made = f"model.layers.{layer}", dict[str, Numbers]()
+        normed = self.norm(x, f"{block}.input_layernorm")
+        for name, n in (("q", nh), ("k", nkv), ("v", nkv)):
+            parts = self.linear(normed, f"{block}.self_attn.{name}_proj").reshape(len(x), n, hs)
+            made[name] = parts.transpose(1, 0, 2)
+        for name in "qk":
+            if self.config["model_type"] == "qwen3":
+                made[name] = keep(f"{name}_unnormed", made[name])
+                made[name] = self.norm(made[name], f"{block}.self_attn.{name}_norm")
+            made[name] = keep(f"{name}_unrotated", made[name])
+            made[name] = turned(made[name], angles(self.config, len(x)))
+        return [keep(name, made[name]) for name in "qkv"]
+
+
+def read(folder: Path) -> Checkpoint:
+    """A checkpoint from its own files."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stored = load_file(folder / "model.safetensors")
+    return Checkpoint(config, {name: weight.astype(np.float64) for name, weight in stored.items()})
+
+
+def reference(
+    of: Path | Checkpoint,
+    ids: list[int],
+    causal: bool = True,
+    *,
+    heads_become: Callable[[int, Numbers], Numbers] = nothing,
+    silent: Collection[str] = (),
+    pairs: Iterable[tuple[int, int]] = (),
+    becomes: Callable[[str, Numbers], Numbers] = unchanged,
+) -> dict[str, Any]:
+    """Every stage by name, without the batch axis, one entry a layer where layers have it.
+
+    Edited where asked for, as ``numpy_gpt2.reference``: parts that are silent are named as there.
+    """
+    model = read(of) if isinstance(of, Path) else of
+    config, w = model
+    (nh, nkv, hs), T = model.sizes, len(ids)
+    x = w["model.embed_tokens.weight"][ids]
     made: dict[str, Any] = {"token_embedding": x, "embedding": x}
-
-    def keep(key: str, value: Numbers) -> Numbers:
-        made.setdefault(key, []).append(value)
-        return value
-
     for n, window in enumerate(windows(config)):
-        block = f"model.layers.{n}"
-        normed = rms_norm(x, weights[f"{block}.input_layernorm.weight"], epsilon)
-        q = heads(linear(normed, f"{block}.self_attn.q_proj"), nh)
-        k = heads(linear(normed, f"{block}.self_attn.k_proj"), nkv)
-        v = keep("v", heads(linear(normed, f"{block}.self_attn.v_proj"), nkv))
-        if config["model_type"] == "qwen3":
-            keep("q_unnormed", q), keep("k_unnormed", k)
-            q = rms_norm(q, weights[f"{block}.self_attn.q_norm.weight"], epsilon)
-            k = rms_norm(k, weights[f"{block}.self_attn.k_norm.weight"], epsilon)
-        keep("q_unrotated", q), keep("k_unrotated", k)
-        q, k = keep("q", turned(q, by)), keep("k", turned(k, by))
-        outputs = []
-        for key in ("scores", "scaled_scores", "masked_scores", "weights"):
-            keep(key, np.empty((nh, T, T)))
-        for head in range(nh):
-            group = head // (nh // nkv)
-            scores = q[head] @ k[group].T
-            masked = scores / hs**0.5
-            hidden = (t[None] > t[:, None]) & causal
-            if window is not None:
-                hidden |= np.abs(t[None] - t[:, None]) >= window
-            masked = np.where(hidden, -np.inf, masked)
-            shares = np.exp(masked - masked.max(-1, keepdims=True))
-            shares /= shares.sum(-1, keepdims=True)
-            made["scores"][n][head], made["scaled_scores"][n][head] = scores, scores / hs**0.5
-            made["masked_scores"][n][head], made["weights"][n][head] = masked, shares
-            outputs.append(shares @ v[group])
-        z = keep("head_output", np.array(outputs))
-        merged = z.transpose(1, 0, 2).reshape(T, nh * hs)
-        x = keep(
-            "residual_mid",
-            x + keep("attention_output", linear(merged, f"{block}.self_attn.o_proj")),
+
+        def keep(key: str, value: Numbers, n: int = n) -> Numbers:
+            value = becomes(f"{key}.{n}", value)
+            made.setdefault(key, []).append(value)
+            return value
+
+        x = becomes(f"residual_in.{n}", x)
+        q, k, v = model.heads(x, n, keep)
+        k, v = (np.array([y[head * nkv // nh] for head in range(nh)]) for y in (k, v))
+        scores = keep("scores", np.einsum("hid,hjd->hij", q, k))
+        scaled = keep("scaled_scores", scores / hs**0.5)
+        far = [(i, j) for i in range(T) for j in range(T) if window and abs(i - j) >= window]
+        masked = keep("masked_scores", hide(scaled, causal, [*pairs, *far]))
+        weights = keep("weights", softmax(masked))
+        z = keep("head_output", heads_become(n, np.einsum("hij,hjd->hid", weights, v)))
+        merged = model.linear(
+            z.transpose(1, 0, 2).reshape(T, nh * hs), f"model.layers.{n}.self_attn.o_proj"
         )
-        normed = rms_norm(x, weights[f"{block}.post_attention_layernorm.weight"], epsilon)
-        gate = linear(normed, f"{block}.mlp.gate_proj")
-        wide = gate / (1 + np.exp(-gate)) * linear(normed, f"{block}.mlp.up_proj")
-        x = keep("residual_out", x + keep("mlp_output", linear(wide, f"{block}.mlp.down_proj")))
-    made["final_norm"] = rms_norm(x, weights["model.norm.weight"], epsilon)
-    ends = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
+        x = keep(
+            "residual_mid", x + keep("attention_output", merged * (f"h.{n}.attn" not in silent))
+        )
+        mlp = model.mlp(x, n) * (f"h.{n}.mlp" not in silent)
+        x = keep("residual_out", x + keep("mlp_output", mlp))
+    made["final_norm"] = model.norm(x, "model.norm")
+    ends = w.get("lm_head.weight", w["model.embed_tokens.weight"])
     made["logits"] = made["final_norm"] @ ends.T
     return made

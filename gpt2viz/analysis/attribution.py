@@ -72,9 +72,11 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
 def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
     """The weights (nh, T, T) and values (nh, T, hs) that a layer's heads mix, after edits.
 
-    Values of a scaled head are scaled; both are 0 where no key gives anything.
+    Values are a head's own or its group's. Those of a scaled head are scaled; both are 0 where no
+    key gives anything.
     """
-    weights, v = trace.stage("weights", layer)[0], trace.stage("v", layer)[0]
+    config, weights = trace.config, trace.stage("weights", layer)[0]
+    v = trace.stage("v", layer)[0, [config.group_of(head) for head in range(config.n_head)]]
     factors = head_scale_factors(trace.edits, layer, len(v))[:, None, None]
     if attention_is_off(trace.edits, layer):
         factors[:] = 0

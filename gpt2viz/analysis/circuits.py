@@ -8,28 +8,33 @@ unembedding at the other, as if nothing stood between: the direct path through o
 What is taken how, for everything in this file:
 
 - Gains are folded in, and all is centred where LayerNorm centres: see ``reading`` and ``writing``.
-  ln_f's gain goes into the unembedding. TransformerLens: ``fold_ln``, ``center_writing_weights``.
+  The last norm's gain goes into the unembedding. TransformerLens: ``fold_ln``,
+  ``center_writing_weights``.
 - Softmax forgets what all choices share, so it is left out: each logit is less the mean over the
   vocabulary (TransformerLens: ``center_unembed``), each score less the mean over all keys in
-  question, the vocabulary or the places. So b_K and what ln_1's bias adds to keys drop out; b_Q
+  question, the vocabulary or the places. So b_K and what a norm's bias adds to keys drop out; b_Q
   and what it adds to queries count, as they do in a run.
-- b_V and what ln_1's bias adds to values are written whatever the head looks at, as rows of weights
-  sum to 1. They say nothing of a token and are left out.
-- LayerNorm's σ is a run's own. A token or place that is looked at alone is divided by its own σ;
+- b_V and what a norm's bias adds to values are written whatever the head looks at, as rows of
+  weights sum to 1. They say nothing of a token and are left out.
+- A norm's σ is a run's own. A token or place that is looked at alone is divided by its own σ;
   eigenvalues are of the circuits before any division, TransformerLens' ``W_E @ OV @ W_U`` and
-  ``W_E @ QK @ W_E.T``. ln_f's σ is left out: a logit of a run is smaller by that factor.
+  ``W_E @ QK @ W_E.T``. The last norm's σ is left out: a logit of a run is smaller by that factor.
+- Where positions turn queries and keys (RoPE, Su et al. 2021), a score is qᵀ R(d) k for a key d
+  tokens back: places act by distance alone. What they do by themselves is the mean over the tokens
+  of both sides; content is compared at distance 0, or at the one that is asked for.
 
 No matrix of size (n_vocab, n_vocab) is ever made: the nonzero eigenvalues of A B and B A agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, Pairs
@@ -42,17 +47,59 @@ from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
+Positions = Sequence[int] | NDArray[np.int64]
 #: What a head makes of the stream that it reads.
 Into = Literal["q", "k", "v"]
 
 
-def reading(model: Model, layer: int, head: int, into: Into) -> tuple[Numbers, Numbers]:
-    """W_Q, W_K or W_V of a head with its norm's centring and gain folded in (C, hs), and what is
-    read whatever was written: the norm's bias through it, and its own (hs,).
+class Reading(NamedTuple):
+    """A head's way from the stream to its q, k or v, before positions turn these.
+
+    ``before`` (C, hs) is W_Q, W_K or W_V with centring and gain of the layer's norm folded in;
+    ``constant`` (hs,) is what is read whatever was written: that norm's bias through it, and its
+    own. ``norm`` is that of a head's own channels, which follows in some models.
     """
+
+    before: Numbers
+    constant: Numbers
+    norm: Norm | None
+
+    @property
+    def weight(self) -> Numbers:
+        """``before`` with the gain of its ``norm`` too: (C, hs)."""
+        return self.before if self.norm is None else self.before * self.norm.gain
+
+    @property
+    def bias(self) -> Numbers:
+        """``constant`` with the gain of its ``norm`` too: (hs,)."""
+        return self.constant if self.norm is None else self.constant * self.norm.gain
+
+    def of(self, x: Numbers) -> Numbers:
+        """The reading of what the layer's norm leaves before gain and bias: (T, C) -> (T, hs)."""
+        read: Numbers = x @ self.before + self.constant
+        return read if self.norm is None else read / self.norm.sigma(read)[:, None] * self.norm.gain
+
+    def along(self, x: Numbers, direction: Numbers) -> Numbers:
+        """The same along a direction (hs,), but for what all share: (T,)."""
+        return x @ (self.weight @ direction) if self.norm is None else self.of(x) @ direction
+
+
+def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
+    """A head's reading of the stream: see ``Reading``. Heads of a group read k and v alike."""
     block = model.network.blocks[layer]
-    norm, (W, b) = Norm.of(block.attention_norm), map(double, block.attention.reading(into, head))
-    return norm.centre(norm.gain[:, None] * W, axis=0), norm.bias @ W + b
+    norm, own = Norm.of(block.attention_norm), block.attention.head_norm(into)
+    W, b = map(double, block.attention.reading(into, head))
+    before = norm.centre(norm.gain[:, None] * W, axis=0)
+    return Reading(before, norm.bias @ W + b, None if own is None else Norm.of(own))
+
+
+def turn(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
+    """A layer's queries or keys (…, T, hs) turned by positions (T,), where these turn them."""
+    turned = model.network.blocks[layer].attention.turn(
+        torch.from_numpy(x), torch.as_tensor(np.asarray(positions))
+    )
+    numbers: Numbers = turned.numpy()
+    return numbers
 
 
 def writing(model: Model, layer: int, head: int) -> Numbers:
@@ -72,6 +119,9 @@ Eigenvalues = NDArray[np.complex128]
 
 #: Numbers in double precision that are held at a time, of arrays as long as a vocabulary.
 BLOCK = 4_000_000
+#: Distances that are looked at where positions turn queries and keys: as far as GPT-2 sees, so that
+#: weights, which a longer text spreads, compare.
+LONGEST = 1024
 
 
 class Scored(NamedTuple):
@@ -91,7 +141,10 @@ class Ranked(NamedTuple):
 
 class ByDistance(NamedTuple):
     """By how far back the key is, query − key = 0 to n_positions − 1: the ``mean`` score of all
-    pairs of places at that distance, and their standard deviation (n_positions,) each."""
+    pairs of places at that distance, and their standard deviation (n_positions,) each.
+
+    Where positions turn queries and keys, of all pairs of tokens at that distance.
+    """
 
     mean: Numbers
     spread: Numbers
@@ -122,19 +175,16 @@ class Foretold(NamedTuple):
 class HeadCircuit:
     """One head's weights, folded, and the numbers that follow from them, as this module says.
 
-    ``W_Q``, ``W_K`` and ``W_V`` are (C, hs), ``W_O`` is (hs, C); ``q_bias`` and ``k_bias`` (hs,)
-    are TransformerLens' ``b_Q`` and ``b_K``. ``divisor`` is what scores are divided by before the
-    softmax: √hs, and more in some models.
+    ``query`` and ``key`` are how it reads q and k, ``W_V`` is (C, hs) and ``W_O`` (hs, C).
+    ``divisor`` is what scores are divided by before the softmax: √hs, and more in some models.
     """
 
     layer: int
     head: int
-    W_Q: Numbers
-    W_K: Numbers
+    query: Reading
+    key: Reading
     W_V: Numbers
     W_O: Numbers
-    q_bias: Numbers
-    k_bias: Numbers
     divisor: float
     ends: Ends = field(repr=False)
 
@@ -146,7 +196,7 @@ class HeadCircuit:
     @cached_property
     def qk_eigenvalues(self) -> Eigenvalues:
         """Those of the full QK circuit with its keys centred, but for such zeros: (hs,)."""
-        return _eigenvalues(self.W_K.T @ self.ends.to_keys @ self.W_Q)
+        return _eigenvalues(self.key.weight.T @ self.ends.to_keys @ self.query.weight)
 
     @property
     def copying_score(self) -> float:
@@ -171,23 +221,25 @@ class HeadCircuit:
         wrote = self.ends.normed([token])[0] @ self.W_V @ self.W_O  # (C,)
         return _ranked(self.ends.logits(wrote), k)
 
-    def likes(self, token: int, k: int = 10) -> Ranked:
+    def likes(self, token: int, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
 
-        In scores that softmax takes, q·k / ``divisor``. Raises as ``writes`` does.
+        In scores that softmax takes, q·k / ``divisor``. Where positions turn queries and keys, of
+        keys so many tokens ``back``. Raises as ``writes`` does.
         """
-        q = self.ends.normed([token])[0] @ self.W_Q + self.q_bias  # (hs,)
-        return _ranked(self.ends.as_keys(self.W_K @ q / self.divisor), k)
+        (q,) = self._turned(self.query.of(self.ends.normed([token])), [back])  # (hs,)
+        return _ranked(self.ends.as_keys(self.key, q / self.divisor), k)
 
     def scores(self, token_ids: Sequence[int]) -> Numbers:
         """The raw scores q·k that a text's tokens and their places alone would give: (T, T).
 
-        With all biases, and σ that of the two embeddings' sum: those of a run in layer 0. Deeper
+        With all biases, and σ that of the embeddings' sum: those of a run in layer 0. Deeper
         down a run's differ by what earlier layers wrote, and by σ. Raises ``PlaceError`` as
         ``writes`` does, ``ContextError`` for more tokens than there are places.
         """
-        x = self.ends.normed(token_ids, placed=True)  # (T, C)
-        scores: Numbers = (x @ self.W_Q + self.q_bias) @ (x @ self.W_K + self.k_bias).T
+        x, positions = self.ends.normed(token_ids, placed=True), range(len(token_ids))  # (T, C)
+        q, k = (self._turned(reads.of(x), positions) for reads in (self.query, self.key))
+        scores: Numbers = q @ k.T
         return scores
 
     def foretells(self, trace: Trace) -> Foretold:
@@ -195,7 +247,7 @@ class HeadCircuit:
 
         What a run's own differ by is what the head reads of earlier layers, and σ.
         """
-        hidden = trace.hidden_pairs()
+        hidden = trace.hidden_pairs(self.layer)
         run_scores = trace.stage("scores", self.layer, self.head).astype(np.float64)
         mine, run = (
             _less_row_mean(scores / self.divisor, hidden)
@@ -210,9 +262,11 @@ class HeadCircuit:
     @cached_property
     def by_distance(self) -> ByDistance:
         """The scores that places alone give, in scores that softmax takes: see ``ByDistance``."""
-        n = len(self.ends.positions)
+        n = self.ends.n_positions
+        if self.ends.positions is None:
+            return ByDistance(_centred(self._kernel), self._kernel_spread())
         sums, squares = np.zeros(n), np.zeros(n)
-        for queries, scores in self._of_places():
+        for queries, scores in self._of_places(self.ends.positions):
             for query, row in zip(queries, scores, strict=True):
                 back = row[query::-1]  # the query itself first
                 sums[: len(back)] += back
@@ -224,9 +278,13 @@ class HeadCircuit:
     @cached_property
     def place_weights(self) -> PlaceWeights:
         """The weights that places alone would give, with the mask on: see ``PlaceWeights``."""
-        n = len(self.ends.positions)
+        n = self.ends.n_positions
+        if n == 1:
+            return PlaceWeights(np.full(1, np.nan), float("nan"))
+        if self.ends.positions is None:
+            return self._weights_by_distance()
         by_distance, first = np.zeros(n), 0.0
-        for queries, scores in self._of_places():
+        for queries, scores in self._of_places(self.ends.positions):
             hidden = hidden_pairs(np.arange(n), True, queries=slice(queries.start, queries.stop))
             scores[hidden] = -np.inf
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -235,8 +293,6 @@ class HeadCircuit:
                 if query > 0:
                     by_distance[: query + 1] += row[query::-1]
                     first += float(row[0])
-        if n == 1:
-            return PlaceWeights(np.full(1, np.nan), float("nan"))
         return PlaceWeights(by_distance / (n - 1), first / (n - 1))
 
     @property
@@ -244,13 +300,49 @@ class HeadCircuit:
         """The distance that gets most weight by places alone: 1 is the token before."""
         return int(self.place_weights.by_distance.argmax())
 
-    def _of_places(self) -> Iterator[tuple[range, Numbers]]:
-        """Scores of some queries with every place as a key, less the mean over these, in turn."""
-        x = self.ends.positions  # (n_positions, C)
-        k = x @ self.W_K / self.divisor
+    def _of_places(self, x: Numbers) -> Iterator[tuple[range, Numbers]]:
+        """Scores of some queries with every place as a key, less the mean over these, in turn.
+
+        ``x`` (n_positions, C) are the places as the norm leaves them.
+        """
+        k = self.key.of(x) / self.divisor
         k = k - k.mean(axis=0)
         for queries in _blocks(len(x), len(x)):
-            yield queries, (x[queries.start : queries.stop] @ self.W_Q + self.q_bias) @ k.T
+            yield queries, self.query.of(x[queries.start : queries.stop]) @ k.T
+
+    def _turned(self, x: Numbers, positions: Sequence[int]) -> Numbers:
+        return turn(self.ends.model, self.layer, x, positions)
+
+    @cached_property
+    def _kernel(self) -> Numbers:
+        """The mean score of all pairs of tokens, by distance: q̄ᵀ R(d) k̄, (n_positions,)."""
+        q, k = (self.ends.moments(reads)[-1, :-1] for reads in (self.query, self.key))
+        n = self.ends.n_positions
+        kernel: Numbers = self._turned(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
+        return kernel
+
+    def _kernel_spread(self) -> Numbers:
+        """The standard deviation of these scores, by distance: (n_positions,).
+
+        The mean of (qᵀ R k)² over all pairs is Σ (⟨q qᵀ⟩ R) ⊙ (R ⟨k kᵀ⟩).
+        """
+        q, k = (self.ends.moments(reads)[:-1, :-1] for reads in (self.query, self.key))
+        squares, n = list[Numbers](), self.ends.n_positions
+        for back in _blocks(n, q.size):
+            unit = np.broadcast_to(np.eye(len(q))[:, None], (len(q), len(back), len(q)))
+            R = self._turned(unit, back).swapaxes(0, 1)  # (d, hs, hs)
+            squares.append(np.einsum("dij,dij->d", q @ R, R @ k) / self.divisor**2)
+        spread: Numbers = np.sqrt((np.concatenate(squares) - self._kernel**2).clip(min=0))
+        return spread
+
+    def _weights_by_distance(self) -> PlaceWeights:
+        """``place_weights`` of the kernel, within the layer's window if it has one."""
+        kernel, window = self._kernel.copy(), self.ends.model.config.window(self.layer)
+        kernel[window or len(kernel) :] = -np.inf
+        sums = np.logaddexp.accumulate(kernel)[1:]  # of each query but the first: its row's
+        farther = np.logaddexp.accumulate(-sums[::-1])[::-1]  # of those that see so far back
+        by_distance = np.exp(kernel + np.append(farther[0], farther)) / len(sums)
+        return PlaceWeights(by_distance, float(np.exp(kernel[1:] - sums).mean()))
 
     def __repr__(self) -> str:
         return (
@@ -282,49 +374,74 @@ def every_circuit(model: Model) -> Iterator[HeadCircuit]:
 
 def _circuit(model: Model, layer: int, head: int, ends: Ends) -> HeadCircuit:
     config = model.config
-    (W_Q, b_Q), (W_K, b_K) = (reading(model, layer, head, into) for into in ("q", "k"))
-    W_V, _ = reading(model, layer, head, "v")
+    query, key, value = (reading(model, layer, head, into) for into in get_args(Into))
     divisor = config.head_dim**0.5 * config.layer_divisor(layer)
-    W_O = writing(model, layer, head)
-    return HeadCircuit(layer, head, W_Q, W_K, W_V, W_O, b_Q, b_K, divisor, ends)
+    return HeadCircuit(
+        layer, head, query, key, value.weight, writing(model, layer, head), divisor, ends
+    )
 
 
 class Ends:
-    """Both ends of the stream: the embeddings, and the unembedding with ln_f's gain."""
+    """Both ends of the stream: the embeddings, and the unembedding with the last norm's gain.
+
+    ``n_positions`` is the number of places, or distances, that are looked at.
+    """
 
     def __init__(self, model: Model) -> None:
-        network = model.network
+        network, self.model = model.network, model
         self._embedding, self._unembedding = read_only(network.embedding.weight), model.unembedding
-        learned = network.position_embedding
-        shape = (model.config.n_positions, model.config.n_embd)
-        self._wpe = (
-            np.zeros(shape) if learned is None else double(learned.weight)
-        )  # (n_positions, C)
+        learned, n = network.position_embedding, model.config.n_positions
+        self._wpe = None if learned is None else double(learned.weight)  # (n_positions, C)
+        self.n_positions = n if learned is not None else min(n, LONGEST)
         self._first = Norm.of(network.blocks[0].attention_norm)
         self._gain = Norm.of(network.final_norm).gain  # (C,)
 
     def normed(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
-        """Tokens as ln_1 leaves them before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
-        n_vocab, n_places, T = len(self._embedding), len(self._wpe), len(token_ids)
+        """Tokens as a norm leaves them before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
+        n_vocab, n_places, T = len(self._embedding), self.model.config.n_positions, len(token_ids)
         for token in token_ids:
             if not 0 <= token < n_vocab:
                 raise PlaceError(f"no token {token}: the vocabulary has 0 to {n_vocab - 1}")
         x = self._embedding[list(token_ids)].astype(np.float64)
-        if placed:
-            if T > n_places:
-                raise ContextError(T, n_places)
+        if placed and T > n_places:
+            raise ContextError(T, n_places)
+        if placed and self._wpe is not None:
             x += self._wpe[:T]
         return self._norm(x)
 
     @cached_property
-    def positions(self) -> Numbers:
-        """The position embeddings alone as ln_1 leaves them: (n_positions, C)."""
-        return self._norm(self._wpe)
+    def positions(self) -> Numbers | None:
+        """The position embeddings alone as a norm leaves them: (n_positions, C); None without."""
+        return None if self._wpe is None else self._norm(self._wpe)
 
-    def as_keys(self, direction: Numbers) -> Numbers:
-        """Each token's share of a direction (C,), less their mean: (n_vocab,)."""
-        shares = [self._norm(rows) @ direction for rows in _doubled(self._embedding)]
+    def as_keys(self, key: Reading, query: Numbers) -> Numbers:
+        """The score of each token's key with a query (hs,), less their mean: (n_vocab,)."""
+        shares = [key.along(self._norm(rows), query) for rows in _doubled(self._embedding)]
         return _centred(np.concatenate(shares))
+
+    def moments(self, reads: Reading) -> Numbers:
+        """⟨r rᵀ⟩ over all tokens, r what is read of one, and a 1: (hs + 1, hs + 1).
+
+        The last row has their mean.
+        """
+        if reads.norm is None:
+            W = np.vstack([reads.before, reads.constant])
+            W = np.column_stack([W, np.append(np.zeros(len(W) - 1), 1)])  # (C + 1, hs + 1)
+            moments: Numbers = W.T @ self._moments @ W
+            return moments
+        return self._mean_square(reads.of)
+
+    @cached_property
+    def _moments(self) -> Numbers:
+        """The same of tokens themselves: (C + 1, C + 1)."""
+        return self._mean_square(lambda x: x)
+
+    def _mean_square(self, of: Callable[[Numbers], Numbers]) -> Numbers:
+        whole = np.zeros(())
+        for rows in _doubled(self._embedding):
+            read = np.column_stack([of(self._norm(rows)), np.ones(len(rows))])
+            whole = whole + read.T @ read
+        return whole / len(self._embedding)
 
     def logits(self, wrote: Numbers) -> Numbers:
         """The addition of an output (C,) to each logit, less their mean: (n_vocab,)."""

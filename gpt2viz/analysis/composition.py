@@ -12,8 +12,10 @@ how much of it there is, by the weights alone, folded and centred as in ``circui
 
 Either means little by itself: any two subspaces overlap by chance. Beside each stands z, how far
 it is from chance in standard deviations. Chance is a random rotation of what is written, all sizes
-as they are: mean and variance of ‖A R B‖² are known then, and nothing is drawn. That is in the
-C − 1 directions that LayerNorm's centring leaves; the ratio's z is that of its square.
+as they are: mean and variance of ‖A R B‖² are known then, and nothing is drawn. That is in the C
+directions of the stream, or the C − 1 that LayerNorm's centring leaves; the ratio's z is that of
+its square. Heads of a group read keys and values alike. Where positions turn queries and keys, W_QK
+is that of a token's own place; the kernel is the same at any distance.
 """
 
 from __future__ import annotations
@@ -152,8 +154,8 @@ class _Measured(NamedTuple):
 class _Side:
     """Matrices (nh, C, hs) of one layer's heads, whose columns span what is written or read."""
 
-    def __init__(self, matrices: Numbers) -> None:
-        self.matrices = matrices
+    def __init__(self, matrices: Numbers, n_directions: int) -> None:
+        self.matrices, self.n_directions = matrices, n_directions
         squares = np.matmul(matrices.transpose(0, 2, 1), matrices)  # (nh, hs, hs)
         self.total = np.einsum("hcc->h", squares)  # Σ s² over the singular values s
         self.fourth = np.einsum("hcd,hcd->h", squares, squares)  # Σ s⁴
@@ -173,7 +175,7 @@ class _Side:
         With S = A Aᵀ and T = B Bᵀ in n dimensions the mean is tr S tr T / n, the variance
         2 (tr S² − (tr S)²/n) (tr T² − (tr T)²/n) / ((n − 1)(n + 2)).
         """
-        n = self.matrices.shape[1] - 1  # LayerNorm's centring leaves so many directions
+        n = self.n_directions
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.outer(self.total, other.total) / n
             variance = np.outer(self._uneven(n), other._uneven(n)) * 2 / ((n - 1) * (n + 2))
@@ -189,9 +191,10 @@ class _Side:
 class _Layer:
     """A layer's heads at one side: their matrices as they are, and with all singular values 1."""
 
-    def __init__(self, matrices: Sequence[Numbers]) -> None:
-        self.sized = _Side(np.stack(matrices))
-        self.even = _Side(np.stack([_basis(matrix) for matrix in matrices]))
+    def __init__(self, model: Model, matrices: Sequence[Numbers]) -> None:
+        n = model.config.n_embd - Norm.of(model.network.final_norm).centred
+        self.sized = _Side(np.stack(matrices), n)
+        self.even = _Side(np.stack([_basis(matrix) for matrix in matrices]), n)
 
 
 def _measured(sender: _Layer, receiver: _Layer) -> _Measured:
@@ -211,7 +214,8 @@ def _writes(model: Model, layer: int) -> _Layer:
     """W_OVᵀ of every head of a layer, but for what doesn't matter at its other side."""
     heads = range(model.config.n_head)
     return _Layer(
-        [_half(writing(model, layer, n).T, reading(model, layer, n, "v")[0]) for n in heads]
+        model,
+        [_half(writing(model, layer, n).T, reading(model, layer, n, "v").weight) for n in heads],
     )
 
 
@@ -219,14 +223,14 @@ def _reads(model: Model, layer: int, way: Into) -> _Layer:
     """W_QK, its transpose or W_OV of every head of a layer, in the same way."""
     halves = []
     for n in range(model.config.n_head):
-        read, _ = reading(model, layer, n, way)
+        read = reading(model, layer, n, way).weight
         beyond = (
             writing(model, layer, n).T
             if way == "v"
-            else reading(model, layer, n, "k" if way == "q" else "q")[0]
+            else reading(model, layer, n, "k" if way == "q" else "q").weight
         )
         halves.append(_half(read, beyond))
-    return _Layer(halves)
+    return _Layer(model, halves)
 
 
 def _half(here: Numbers, beyond: Numbers) -> Numbers:
@@ -376,7 +380,7 @@ def _of_value(model: Model, trace: Trace, edge: Edge, key: int) -> float:
     sigma = Norm.of(model.network.blocks[second].attention_norm).sigma(before)
     W_O = double(model.merging(first)[0])[writer]  # (hs, C)
     z = trace.stage("head_output", first, writer)[key].astype(np.float64)  # (hs,)
-    part = z @ W_O @ reading(model, second, reader, "v")[0] / sigma
+    part = z @ W_O @ reading(model, second, reader, "v").weight / sigma
     v = trace.stage("v", second, reader)[key].astype(np.float64)  # (hs,)
     size = float(v @ v)
     return float(part @ v) / size if size else float("nan")

@@ -103,8 +103,8 @@ def patch_path(
     """Patch the direct path from a head's output to another head's q, k or v, at all positions.
 
     The ``sender`` is named as "8.6", the ``receiver`` as "9.9". The stream that the receiver's q, k
-    or v reads changes by what the sender writes otherwise in the other run, its LayerNorm's scale
-    included.
+    or v reads changes by what the sender writes otherwise in the other run, its norm's scale
+    included. Keys and values that a receiver shares with others change for all of them.
 
     Raises ``PatchError`` for a receiver that doesn't come after the sender, ``EditError`` for a
     head that isn't there, and what ``patch_sweep`` raises.
@@ -187,7 +187,8 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
     runs, layer, head = to
     here = stream(runs.into, layer, written.device)  # (1, T, C)
     pieces = _read(to, into, here + written)  # (B, T, hs)
-    change = partial(put, indices=[(n, head) for n in range(len(pieces))], pieces=[*pieces])
+    row = head if into == "q" else runs.model.config.group_of(head)
+    change = partial(put, indices=[(n, row) for n in range(len(pieces))], pieces=[*pieces])
     streams = here.expand(len(pieces), -1, -1)
     return runs.on(
         layer, streams, [(module_of(runs.into.graph, into, layer), change)], edited=False
@@ -200,8 +201,11 @@ def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
     W, b = block.attention.reading(into, to.head)
     with torch.inference_mode():
         # By ``forward``, which calls no hook: a run in another thread listens to the modules.
-        normed: Tensor = block.attention_norm.forward(streams)
-        return normed @ W + b
+        read: Tensor = block.attention_norm.forward(streams) @ W + b
+        if (norm := block.attention.head_norm(into)) is not None:
+            read = norm.forward(read)
+        positions = torch.arange(read.shape[1], device=read.device)
+        return read if into == "v" else block.attention.turn(read, positions)
 
 
 def _head(model: Model, named: str | tuple[int, int]) -> tuple[int, int]:

@@ -2,14 +2,15 @@
 
 The stream at a token is a sum of what the embeddings, the earlier heads, their biases and the
 earlier MLPs wrote there (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
-With LayerNorm's scale held at the run's own, LayerNorm is linear, and so are W_Q and W_K: query
-and key are sums of parts, and q·k is a sum over pairs of them. Nothing is trained or left over.
-That the scale is held is a convention: a part that is taken away for real changes it.
+With a norm's scale held at the run's own, the norm is linear, and so are W_Q, W_K and the turn that
+positions give to queries and keys in some models: both are sums of parts, and q·k is a sum over
+pairs of them. Nothing is trained or left over. That the scale is held is a convention: a part that
+is taken away for real changes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -17,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.circuits import Numbers, reading
+from gpt2viz.analysis.circuits import Numbers, Positions, reading, turn
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
@@ -25,12 +26,14 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double, read_only
 from gpt2viz.model.transformer import Norm
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
-from gpt2viz.run.stages import stream_before
+from gpt2viz.run.stages import StageName, stream_before
 from gpt2viz.run.trace import Trace, check_run
 
-Positions = Sequence[int] | NDArray[np.int64]
 Side = Literal["query", "key"]
 PartKind = Literal["token", "position", "head", "bias", "mlp", "constant"]
+
+
+Factor = NDArray[np.floating]
 
 
 class Part(str):
@@ -64,10 +67,10 @@ class ScoreExplanation:
 
     ``names`` are the n parts, by who wrote, each a ``Part``: "token", "position", then of every
     earlier layer its heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last
-    "constant", which is ln_1's bias through W_Q or W_K, and b_Q or b_K. A head's b_V belongs to the
-    head. ``table``
-    (n, n) has the query's parts down and the key's across; it sums to ``score``, the run's own
-    q·k, but for float32's rounding in the run.
+    "constant", which is the norm's bias through W_Q or W_K, and b_Q or b_K. There is no "position"
+    where positions turn queries and keys, and no "bias" without b_O. A head's b_V belongs to the
+    head. ``table`` (n, n) has the query's parts down and the key's across; it sums to ``score``,
+    the run's own q·k, but for float32's rounding in the run.
     """
 
     layer: int
@@ -263,7 +266,11 @@ class _Stream:
         check_decomposable(trace.edits)
         trace.stage("q", layer, head)  # raises for a layer or head that isn't there
         self.model, self.trace, self.layer, self.head = model, trace, layer, head
-        self.names = _parts(layer, model.config.n_head)
+        self.names = _parts(model, layer)
+        self._reads = {
+            "query": reading(model, layer, head, "q"),
+            "key": reading(model, layer, head, "k"),
+        }
 
     def check(self, *positions: int) -> None:
         """Raise ``PlaceError`` for a token that isn't there."""
@@ -282,28 +289,49 @@ class _Stream:
 
     def mean_parts(self, side: Side, positions: Positions) -> Numbers:
         """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
-        reading, constant = self.reading(side)
-        shares = np.zeros(len(self.trace.token_ids))
-        shares[positions] = 1 / self.scale(positions) / len(positions)
-        return np.vstack([self._mixed(shares) @ reading, constant])
+        layers = (None, *range(self.layer))
+        means = [self._parts(side, layer, positions).mean(axis=1) for layer in layers]
+        return np.vstack([*means, self._constant(side, positions).mean(axis=0)])
 
-    def _mixed(self, shares: Numbers) -> Numbers:
-        """Each part's output, summed over the places with these shares (T,): (n - 1, C)."""
-        trace, there = self.trace, np.flatnonzero(shares)
-        some = slice(there[0], there[-1] + 1)
+    def _parts(self, side: Side, layer: int | None, positions: Positions) -> Numbers:
+        """The parts that a layer wrote, None for the embeddings, at some places: (m, P, hs)."""
+        weight = self._reads[side].weight
+        read = [np.linalg.multi_dot([*f, weight]) for f in self._factors(layer, positions)]
+        return self._turned(side, np.stack(read) / self.scale(positions)[:, None], positions)
 
-        def sum_of(written: Array) -> Numbers:  # without a copy in double
-            total: Numbers = np.einsum("t,tc->c", shares[some], written[some])
-            return total
+    def _constant(self, side: Side, positions: Positions) -> Numbers:
+        """The part that is read whatever was written, at some places: (P, hs)."""
+        return self._turned(side, np.tile(self._reads[side].bias, (len(positions), 1)), positions)
 
-        mixed = [sum_of(trace.stage("token_embedding")[0])]
-        mixed.append(sum_of(trace.stage("position_embedding")))
-        for n in range(self.layer):
-            W_O, b_O = self._merging(n)
-            heads = trace.weighted_head_outputs(n, shares)  # (nh, hs)
-            mixed += [z @ merging for z, merging in zip(heads, W_O, strict=True)]
-            mixed += [shares.sum() * b_O, sum_of(trace.stage("mlp_output", n)[0])]
-        return np.array(mixed)
+    def _factors(self, layer: int | None, positions: Positions) -> list[list[Factor]]:
+        """The factors (P, ·) to (·, C) whose product each part of a layer is at some places."""
+        trace = self.trace
+        if layer is None:
+            factors: list[list[Factor]] = [[trace.stage("token_embedding")[0][positions]]]
+            if "position" in self.names:
+                factors.append([trace.stage("position_embedding")[positions]])
+            return factors
+        W_O, b_O = self._merging(layer)
+        heads = trace.head_outputs(layer, np.asarray(positions))  # (nh, P, hs)
+        factors = [[z, merging] for z, merging in zip(heads, W_O, strict=True)]
+        if self.model.config.attention_bias:
+            factors.append([np.ones((len(positions), 1)), b_O[None]])
+        return [*factors, [trace.stage("mlp_output", layer)[0][positions]]]
+
+    def _turned(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
+        """Parts (…, P, hs) as they are at some places, by the scale of a head's own norm too."""
+        return turn(
+            self.model, self.layer, x / self._own_scale(side, positions)[:, None], positions
+        )
+
+    def _own_scale(self, side: Side, positions: Positions) -> Numbers:
+        """The σ of the head's own norm of queries or keys at some places, 1 without: (P,)."""
+        norm = self._reads[side].norm
+        if norm is None:
+            return np.ones(len(positions))
+        stage: StageName = "k_unnormed" if side == "key" else "q_unnormed"
+        run = self.trace.stage(stage, self.layer, self.head)[positions]
+        return norm.sigma(run.astype(np.float64))
 
     def along(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
         """A part's addition to q·k in the keys at some places, of a query's (hs,): (P,).
@@ -311,30 +339,14 @@ class _Stream:
         The part is given by its place in ``names``; None is the run's whole key.
         """
         if part is None:
-            k = self.trace.stage("k", self.layer, self.head)[positions]  # (P, hs)
-            whole: Numbers = k.astype(np.float64) @ query
-            return whole
-        reading, constant = self.reading("key")
-        if self.names[part].kind == "constant":
-            return np.full(len(positions), constant @ query)
-        added: Numbers = self._written(self.names[part], positions, reading @ query)
-        return added / self.scale(positions)
-
-    def _written(self, part: Part, positions: Positions, direction: Numbers) -> Numbers:
-        """The writing of a part at some places, along a direction of the stream (C,): (P,)."""
-        trace = self.trace
-        if part.kind == "head":
-            layer, head = part.of_head
-            wrote = trace.stage("head_output", layer, head)
-            direction = self._merging(layer)[0][head] @ direction  # (hs,)
-        elif part.kind == "bias":
-            return np.full(len(positions), self._merging(part.layer or 0)[1] @ direction)
-        elif part.kind == "mlp":
-            wrote = trace.stage("mlp_output", part.layer)[0]
+            k = self.trace.stage("k", self.layer, self.head)[positions].astype(np.float64)
+        elif (name := self.names[part]).kind == "constant":
+            k = self._constant("key", positions)
         else:
-            wrote = trace.stage(f"{part.kind}_embedding").reshape(len(trace.token_ids), -1)
-        along: Numbers = wrote[positions].astype(np.float64) @ direction
-        return along
+            alike = [other for other in self.names[:-1] if other.layer == name.layer]
+            k = self._parts("key", name.layer, positions)[alike.index(name)]
+        added: Numbers = k @ query
+        return added
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
@@ -357,13 +369,15 @@ class _Stream:
         weights = trace.weights_of_queries(layer, slice(position, position + 1))[head, 0]  # (T,)
         v = trace.stage("v", layer, head).astype(np.float64)  # (T, hs)
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
-        W_O = double(self.model.merging(layer)[0])[head]  # (hs, C)
-        by_token: Numbers = taken @ (W_O @ self.reading(side)[0]) / self.scale([position])
-        return by_token
+        W_O = double(self.model.merging(layer)[0][head])  # (hs, C)
+        by_token = taken @ (W_O @ self._reads[side].weight) / self.scale([position])
+        return self._turned(side, by_token[:, None], [position])[:, 0]
 
     def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for what a query asks (hs,)."""
-        direction = self.reading("key")[0] @ query / self.scale([key])[0]  # (C,)
+        (back,) = turn(self.model, self.layer, query[None], [-key])  # the query as seen from there
+        scale = self.scale([key]) * self._own_scale("key", [key])
+        direction = self._reads["key"].weight @ back / scale  # (C,)
         along = np.zeros_like(direction)
         for part, weights in carried.items():
             if part.kind == "token":
@@ -373,14 +387,11 @@ class _Stream:
             shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
             factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
             written = self._merging(layer)[0][head] @ direction  # (hs,)
-            along += factor * shares.sum() * (reading(self.model, layer, head, "v")[0] @ written)
+            value = reading(self.model, layer, head, "v").weight  # (C, hs)
+            along += factor * shares.sum() * (value @ written)
         embedding = read_only(self.model.network.embedding.weight)  # (n_vocab, C)
         added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
         return added
-
-    def reading(self, side: Side) -> tuple[Numbers, Numbers]:
-        """W_Q or W_K of the head, folded (C, hs), and what is read whatever was written (hs,)."""
-        return reading(self.model, self.layer, self.head, "k" if side == "key" else "q")
 
     def scale(self, positions: Positions) -> Numbers:
         """The σ of the layer's norm at some places of this run: (P,)."""
@@ -397,9 +408,12 @@ def _sigma(model: Model, trace: Trace, layer: int) -> Numbers:
     return Norm.of(model.network.blocks[layer].attention_norm).sigma(x)
 
 
-def _parts(layer: int, n_head: int) -> tuple[Part, ...]:
-    written = []
+def _parts(model: Model, layer: int) -> tuple[Part, ...]:
+    parts = [Part("token")]
+    if model.network.position_embedding is not None:
+        parts.append(Part("position"))
     for n in range(layer):
-        written += [Part("head", n, head) for head in range(n_head)]
-        written += [Part("bias", n), Part("mlp", n)]
-    return (Part("token"), Part("position"), *written, Part("constant"))
+        parts += [Part("head", n, head) for head in range(model.config.n_head)]
+        parts += [Part("bias", n)] if model.config.attention_bias else []
+        parts.append(Part("mlp", n))
+    return (*parts, Part("constant"))

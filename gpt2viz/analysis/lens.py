@@ -1,6 +1,6 @@
 """From the residual stream to the prediction: when it is decided, and who wrote it.
 
-Both methods read the stream as the model's own last step does: final LayerNorm, then the
+Both methods read the stream as the model's own last step does: final norm, then the
 unembedding.
 """
 
@@ -63,7 +63,7 @@ def logit_lens(
 ) -> LogitLens:
     """Read the stream after every step as if it were the last (nostalgebraist 2020).
 
-    "interpreting GPT: the logit lens": final LayerNorm and unembedding of a stream (T, C) that
+    "interpreting GPT: the logit lens": final norm and unembedding of a stream (T, C) that
     they were not trained for; what comes out is a reading, not a prediction of the model. Only
     the last place of the stream gives the model's own one. ``positions`` are the tokens to read
     at, all by default; no (T, n_vocab) array is kept. ``answers``, a token for each position by its
@@ -101,7 +101,7 @@ def logit_lens(
 
 
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
-    """Final LayerNorm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
+    """Final norm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
     By ``forward``, which calls no hook: a run in another thread listens to the modules.
     """
@@ -116,8 +116,8 @@ class Contributions:
     """The addition of each part of the model to one logit, or to the difference of two.
 
     ``heads`` is (n_layer, n_head), ``attention_bias`` and ``mlp`` are (n_layer,), the others one
-    number each. Together they are ``total``, which equals ``logit``, the model's own number, but
-    for rounding.
+    number each; None is a part that the model hasn't got. Together they are ``total``, which equals
+    ``logit``, the model's own number, but for rounding.
     """
 
     position: int
@@ -125,11 +125,11 @@ class Contributions:
     versus: int | None
     logit: float
     token_embedding: float
-    position_embedding: float
+    position_embedding: float | None
     heads: Numbers
-    attention_bias: Numbers
+    attention_bias: Numbers | None
     mlp: Numbers
-    norm_bias: float
+    norm_bias: float | None
 
     def __repr__(self) -> str:
         n_layer, n_head = self.heads.shape
@@ -143,8 +143,9 @@ class Contributions:
     @property
     def total(self) -> float:
         """The sum of all parts."""
-        ones = self.token_embedding + self.position_embedding + self.norm_bias
-        return float(ones + self.heads.sum() + self.attention_bias.sum() + self.mlp.sum())
+        parts = self.token_embedding, self.position_embedding, self.heads, self.attention_bias
+        every = (*parts, self.mlp, self.norm_bias)
+        return float(sum(np.sum(part) for part in every if part is not None))
 
 
 def contributions(
@@ -157,11 +158,11 @@ def contributions(
     """Take a logit after the token at ``position`` apart: who wrote how much of it.
 
     The stream is a sum of what the embeddings, heads and MLPs wrote (Elhage et al. 2021, "A
-    Mathematical Framework for Transformer Circuits"). With the final LayerNorm's scale frozen at
-    the one of this run, the logit is linear in the stream: each part x adds
-    ((x − mean x) / σ · gain) · u, where u is the token's row of the unembedding, or the
-    difference of two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit.
-    Not in it: what a part did by changing what later parts read. A part switched off wrote nothing.
+    Mathematical Framework for Transformer Circuits"). With the final norm's scale frozen at the one
+    of this run, the logit is linear in the stream: each part x adds ((x − mean x) / σ · gain) · u,
+    without a mean for RMSNorm. Here u is the token's row of the unembedding, or the difference of
+    two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit. Not in it: what
+    a part did by changing what later parts read. A part switched off wrote nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ArgumentError`` for a trace of another model.
@@ -177,8 +178,7 @@ def contributions(
         u = u - double(network.lm_head.weight[versus])
     layers = range(model.config.n_layer)
     stage = partial(_at, trace, position)
-    end = stage("residual_out", layers[-1])  # (C,)
-    norm = Norm.of(network.final_norm)
+    norm, end = Norm.of(network.final_norm), stage("residual_out", layers[-1])  # (C,)
     # To centre the direction is the same as taking the mean off every part.
     direction = norm.centre(norm.gain * u / norm.sigma(end))  # (C,)
     heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
@@ -191,11 +191,11 @@ def contributions(
         versus=versus,
         logit=float(stage("final_norm") @ u),
         token_embedding=float(stage("token_embedding") @ direction),
-        position_embedding=float(trace.stage("position_embedding")[position] @ direction),
+        position_embedding=_of_place(trace, position, direction),
         heads=heads,
-        attention_bias=bias,
+        attention_bias=bias if model.config.attention_bias else None,
         mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
-        norm_bias=float(norm.bias @ u),
+        norm_bias=float(norm.bias @ u) if norm.centred else None,
     )
 
 
@@ -203,6 +203,13 @@ def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -
     """A stage at one position, in double: (C,), or (nh, hs)."""
     here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
     return here
+
+
+def _of_place(trace: Trace, position: int, direction: Numbers) -> float | None:
+    """The position's own vector along a direction (C,), where positions have vectors."""
+    if "position_embedding" not in trace.graph:
+        return None
+    return float(trace.stage("position_embedding")[position] @ direction)
 
 
 def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:

@@ -143,7 +143,7 @@ def paired_runs(
         reference = reference_run(model)
     before, after = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
     tokens = _answer(model, before, after, answer)
-    own = list(changes(edits, before.graph, reference))
+    own = list(changes(edits, model, reference))
     return PairedRuns(model, before, after, tokens, direction, metric, own)
 
 
@@ -190,7 +190,8 @@ class PatchSweep:
 
     ``values`` is (n_layer, T) for the stream before a layer ("residual_in") and for what
     "attention_output" and "mlp_output" add to it; (n_layer, n_head) for a head's "head_output",
-    "q", "k", "v" or "weights" at all positions, and (n_layer, n_head, T) by position. NaN is not
+    "q", "k", "v" or "weights" at all positions, and (n_layer, n_head, T) by position. Heads that
+    share keys and values have one patch of these, which changes all of their group. NaN is not
     computed yet. ``clean`` and ``corrupted`` are the metric of the runs alone. The metric is the
     logit difference of ``answer``, (right, wrong), after the last token; or the probability of
     the right one; or the divergence from the clean run's prediction, in bits.
@@ -309,8 +310,9 @@ def patch_estimate(
         ]
     )  # (n_layer, T, C) or (n_layer, nh, T, ·)
     added = changes_.sum(axis=-1)
-    if stage in OF_HEADS and not by_position:
-        added = added.sum(axis=-1)
+    if stage in OF_HEADS:
+        added = added[:, _rows(runs.into, stage)]
+        added = added if by_position else added.sum(axis=-1)
     return _sweep(runs, stage, runs.read(runs.into.logits_at(-1)) + added, estimate=True)
 
 
@@ -337,10 +339,16 @@ def _cells(runs: PairedRuns, stage: str, by_position: bool) -> _Cells:
     config, T = runs.model.config, len(runs.into.token_ids)
     if stage in STREAMS:
         return _Cells((config.n_layer, T), [(t,) for t in range(T)])
-    heads = range(config.n_head)
+    rows = _rows(runs.into, stage)
     if by_position:
-        return _Cells((config.n_layer, len(heads), T), [(h, t) for h in heads for t in range(T)])
-    return _Cells((config.n_layer, len(heads)), [(h, slice(None)) for h in heads])
+        return _Cells((config.n_layer, len(rows), T), [(h, t) for h in rows for t in range(T)])
+    return _Cells((config.n_layer, len(rows)), [(h, slice(None)) for h in rows])
+
+
+def _rows(run: Trace, stage: str) -> list[int]:
+    """The row of a stage of heads that each head reads: its own, or its group's."""
+    config, shared = run.config, run.graph[stage].of_group
+    return [config.group_of(head) if shared else head for head in range(config.n_head)]
 
 
 def _patched(

@@ -38,8 +38,8 @@ STANDS_OUT = 1.5
 #: high in its place: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never
 #: Be Zero"), which weights that know of no token pass in so small a share of cases.
 RARE = 0.01
-#: Pairs that are named.
-LEADING = 3
+#: Pairs that are named, and the share of all that a pair must exceed: less is rounding.
+LEADING, ROUNDING = 3, 1e-12
 
 
 @dataclass(frozen=True)
@@ -142,12 +142,11 @@ class Reason:
     def pairs(self) -> tuple[Pair, ...]:
         """The ``LEADING`` pairs of the sign that prevails, largest first; none without any."""
         whole = self.raised if self.above else self.lowered
-        sign = 1 if self.above else -1
-        order = np.argsort(-sign * self.deviation, axis=None, kind="stable")[:LEADING]
-        cells = zip(*np.unravel_index(order, self.deviation.shape), strict=True)
-        return tuple(
-            self._pair(int(i), int(j), whole) for i, j in cells if sign * self.deviation[i, j] > 0
-        )
+        same = self.deviation if self.above else -self.deviation
+        order = np.argsort(-same, axis=None, kind="stable")[:LEADING]
+        cells = zip(*np.unravel_index(order, same.shape), strict=True)
+        least = ROUNDING * abs(whole)
+        return tuple(self._pair(int(i), int(j), whole) for i, j in cells if same[i, j] > least)
 
     @cached_property
     def shares(self) -> dict[tuple[Side, Part], float]:

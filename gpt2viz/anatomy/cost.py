@@ -35,15 +35,32 @@ class Product:
         return self.each * self.times
 
 
-# Stage that is made by a product -> (what it is, group, the axis that is summed over).
+# Stage that is made by a product -> (what it is, group, the axis that is summed over) …
 _PRODUCTS = {
     "qkv": ("Q, K and V", "attention", "C"),
+    "q_unnormed": ("Q", "attention", "C"),
+    "q_unrotated": ("Q", "attention", "C"),
+    "k_unnormed": ("K", "attention", "C"),
+    "k_unrotated": ("K", "attention", "C"),
+    "v": ("V", "attention", "C"),
     "q": ("scores Q · Kᵀ", "attention", "hs"),
     "head_output": ("weights · V", "attention", "T"),
     "projected": ("heads merged and projected", "attention", "C"),
+    "attention_output": ("heads merged and projected", "attention", "nh · hs"),
     "mlp_in": ("MLP: widen", "MLP", "C"),
+    "mlp_gate": ("MLP: gate", "MLP", "C"),
+    "mlp_up": ("MLP: widen", "MLP", "C"),
     "mlp_projected": ("MLP: back", "MLP", "F"),
+    "mlp_output": ("MLP: back", "MLP", "F"),
     "last_logits": ("logits after the last token", "head", "C"),
+}
+# … where a model has no stage before it that is.
+_MADE_BEFORE = {
+    "q_unrotated": "q_unnormed",
+    "k_unrotated": "k_unnormed",
+    "v": "qkv",
+    "attention_output": "projected",
+    "mlp_output": "mlp_projected",
 }
 
 
@@ -58,16 +75,20 @@ def products(trace: Trace) -> list[Product]:
 
 def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Product]:
     """The same from the shape table of a run, which may have read the last of T tokens alone."""
-    n_tokens = next(record.shape[-2] for record in tensors if record.key == "k")
-    sizes = axis_sizes(config, n_tokens)
-    result = []
-    for key, records in _by_key(tensors):
-        if key not in _PRODUCTS:
+    by_key = dict(_by_key(tensors))
+    n_tokens, embedded = by_key["k"][0].shape[-2], by_key["token_embedding"][0]
+    sizes, result = axis_sizes(config, n_tokens), []
+    sizes["nh · hs"] = sizes["nh"] * sizes["hs"]
+    for key, records in by_key.items():
+        if key not in _PRODUCTS or _MADE_BEFORE.get(key) in by_key:
             continue
         name, group, summed = _PRODUCTS[key]
         axes, shape = (*records[0].axes, summed), (*records[0].shape, sizes[summed])
         if key == "q":  # the scores: a long run makes them inside of one fused step
             axes, shape = (*axes[:-2], "T", "hs"), (*shape[:-2], n_tokens, shape[-1])
+        if key == "v":  # of the tokens that were read; those of others were kept
+            axes = (*axes[:2], embedded.axes[1], *axes[3:])
+            shape = (*shape[:2], embedded.shape[1], *shape[3:])
         worked = " · ".join(f"{n:,}" for n in shape)
         each = math.prod(shape)
         result.append(Product(name, group, " · ".join(axes), worked, each, len(records)))

@@ -31,16 +31,29 @@ class Component:
 # Where the weights are, what they are called here, group; in the order of the data.
 _PARTS = (
     ("wte", "token embeddings", "embeddings"),
+    ("embed_tokens", "token embeddings", "embeddings"),
     ("wpe", "position embeddings", "embeddings"),
     ("h.0.ln_1", "norm before attention", "norms"),
+    ("layers.0.input_layernorm", "norm before attention", "norms"),
     ("h.0.attn.c_attn", "attention: Q", "attention"),
     ("h.0.attn.c_attn", "attention: K", "attention"),
     ("h.0.attn.c_attn", "attention: V", "attention"),
+    ("layers.0.self_attn.q_proj", "attention: Q", "attention"),
+    ("layers.0.self_attn.k_proj", "attention: K", "attention"),
+    ("layers.0.self_attn.v_proj", "attention: V", "attention"),
+    ("layers.0.self_attn.q_norm", "norm of Q", "norms"),
+    ("layers.0.self_attn.k_norm", "norm of K", "norms"),
     ("h.0.attn.c_proj", "attention: output", "attention"),
+    ("layers.0.self_attn.o_proj", "attention: output", "attention"),
     ("h.0.ln_2", "norm before the MLP", "norms"),
+    ("layers.0.post_attention_layernorm", "norm before the MLP", "norms"),
+    ("layers.0.mlp.gate_proj", "MLP: gate", "MLP"),
     ("h.0.mlp.c_fc", "MLP: widen", "MLP"),
+    ("layers.0.mlp.up_proj", "MLP: widen", "MLP"),
     ("h.0.mlp.c_proj", "MLP: back", "MLP"),
+    ("layers.0.mlp.down_proj", "MLP: back", "MLP"),
     ("ln_f", "final norm", "norms"),
+    ("norm", "final norm", "norms"),
     ("lm_head", "head", "head"),
 )
 
@@ -54,13 +67,18 @@ def parts(config: ModelConfig) -> list[Component]:
     result = []
     for module, name, group in _PARTS:
         own = {n: size for n, size in sizes.items() if n.rpartition(".")[0] == module}
+        if not own:
+            continue
         if module.endswith("c_attn"):  # Q, K and V lie side by side in one matrix
             own = {n: (*size[:-1], size[-1] // 3) for n, size in own.items()}
-        written = f"{module.removeprefix('h.0.')}: {' + '.join(map(_spell, own.values()))}"
+        _, in_layer, short = module.rpartition(".0.")
+        written = f"{short}: {' + '.join(map(_spell, own.values()))}"
         if module == "lm_head" and config.tie_word_embeddings:
-            own, name, written = {}, "head: tied", "lm_head: the weights of wte, counted there"
+            embedding = config.embedding_name.removesuffix(".weight")
+            own, name = {}, "head: tied"
+            written = f"lm_head: the weights of {embedding}, counted there"
         each = sum(math.prod(size) for size in own.values())
-        times = config.n_layer if "h.0." in module else 1
+        times = config.n_layer if in_layer else 1
         result.append(Component(name, group, written, each, times))
     return result
 

@@ -124,16 +124,17 @@ def contributions(
 
 def _parts(result: Contributions) -> dict[str, float]:
     """Every part by its name; their sum is the logit."""
-    parts = {
+    parts: dict[str, float | None] = {
         "token embedding": result.token_embedding,
         "position embedding": result.position_embedding,
         "final LayerNorm's bias": result.norm_bias,
     }
     for layer, heads in enumerate(result.heads):
         parts |= {f"head {layer}.{head}": float(value) for head, value in enumerate(heads)}
-        parts[f"attention's bias {layer}"] = float(result.attention_bias[layer])
+        if result.attention_bias is not None:
+            parts[f"attention's bias {layer}"] = float(result.attention_bias[layer])
         parts[f"MLP {layer}"] = float(result.mlp[layer])
-    return parts
+    return {name: added for name, added in parts.items() if added is not None}
 
 
 @click.command()

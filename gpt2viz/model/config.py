@@ -105,6 +105,7 @@ class GPT2Config:
                 f"{', '.join(ACTIVATIONS)}"
             )
 
+    attention_bias: ClassVar[bool] = True
     embedding_name: ClassVar[str] = "wte.weight"
 
     @property

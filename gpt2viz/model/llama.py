@@ -106,6 +106,9 @@ class SelfAttention(transformer.Attention):
         weight = project.weight[rows].t()  # (C, hs)
         return weight, weight.new_zeros(hs) if project.bias is None else project.bias[rows]
 
+    def head_norm(self, into: str) -> nn.Module | None:
+        return self.get_submodule(f"{into}_norm") if self.config.qk_norm and into != "v" else None
+
     def merging(self) -> tuple[Tensor, Tensor]:
         W_O, bias = self.o_proj.weight.t(), self.o_proj.bias  # (nh · hs, C)
         none = W_O.new_zeros(W_O.shape[1])

@@ -73,8 +73,12 @@ class Attention(nn.Module):
         """Queries or keys (…, T, hs) turned by their positions (T,), where positions do that."""
         return x
 
+    def head_norm(self, into: str) -> nn.Module | None:
+        """The norm of a head's own q or k (…, hs) before these are turned, where there is one."""
+        return None
+
     def merging(self) -> tuple[Tensor, Tensor]:
-        """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,)."""
+        """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,) or zeros."""
         raise NotImplementedError
 
 

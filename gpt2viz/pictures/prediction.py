@@ -103,12 +103,15 @@ def contribution_map(what: str, parts: Contributions) -> Heatmaps:
     A click on a head's cell carries its layer as row and its number as column.
     """
     n_layer, n_head = parts.heads.shape
-    names = [*(f"head {n}" for n in range(n_head)), "bias b_O", "MLP"]
+    columns = {f"head {n}": parts.heads[:, n] for n in range(n_head)}
+    if parts.attention_bias is not None:
+        columns["bias b_O"] = parts.attention_bias
+    columns["MLP"] = parts.mlp
     panel = Panel(
         title="",
-        values=np.column_stack([parts.heads, parts.attention_bias, parts.mlp]),
+        values=np.column_stack([*columns.values()]),
         rows=Axis("", [f"layer {n}" for n in range(n_layer)], numbered=False),
-        columns=Axis("", names, numbered=False),
+        columns=Axis("", [*columns], numbered=False),
         name="contributions",
         quantity="nats of logit",
     )

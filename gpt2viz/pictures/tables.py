@@ -125,11 +125,11 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
     ]
     for layer, heads in enumerate(parts.heads):
         rows += [(f"layer {layer}, head {head}", added) for head, added in enumerate(heads)]
-        rows += [
-            (f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]),
-            (f"layer {layer}, MLP", parts.mlp[layer]),
-        ]
-    table = pd.DataFrame(rows, columns=["part", "added (nats)"])
+        if parts.attention_bias is not None:
+            rows.append((f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]))
+        rows.append((f"layer {layer}, MLP", parts.mlp[layer]))
+    there = [(name, added) for name, added in rows if added is not None]
+    table = pd.DataFrame(there, columns=["part", "added (nats)"])
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
 
 

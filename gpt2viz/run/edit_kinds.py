@@ -249,7 +249,7 @@ _OURS = (
         "Take a piece from another text",
         "A piece of this run becomes what it is in the run of a second sentence of as many tokens, "
         "with the same mask and the other edits. What changes along depends on that piece (Meng et "
-        "al. 2022).",
+        "al. 2022). Keys and values that heads share change for all of their group.",
         _patched,
         change=_patch,
         takes="second text",
@@ -269,7 +269,8 @@ class EditKind:
     says in a few words what such a head does, as in "puts out what it had made for the token
     before". ``of`` takes the head's ``stage``, a torch tensor (B, T, hs) that is its to change, and
     gives one of the same shape. It must depend on nothing else, and of every text on that text
-    alone; of torch's own operations, gradients pass through it. ``source`` is where it was
+    alone; of torch's own operations, gradients pass through it. Keys and values that heads share
+    change for all of their group. ``source`` is where it was
     described, "" for what is common; ``by`` is who added it, which is written when it is added.
 
     Raises ``EditError`` for a name that no address can have or that gpt2viz has, and for another

@@ -62,7 +62,8 @@ class Edit:
       patches changed too: a ``stage`` of the stream, "residual_in" (the stream before the layer),
       "attention_output" or "mlp_output" (what is added to it), or a head's "head_output", "q",
       "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all where that
-      is left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT").
+      is left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT"). Keys and
+      values that heads share change for all heads of the group.
 
     Any other kind is one that others declare, ``own``, of a ``layer`` and a ``head``: see
     ``gpt2viz.EditKind``. Two edits are the same only where their functions are.

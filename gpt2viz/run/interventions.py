@@ -5,7 +5,8 @@ Edits of the mask are not here: the model takes those as an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -13,11 +14,13 @@ from torch import Tensor
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edit_kinds import OtherRuns
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.hooked import Hook
+from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.means import Reference, mean_output
-from gpt2viz.run.stages import Site, Stage, module_of, stream_before
+from gpt2viz.run.stages import Site, module_of, stream_before
 from gpt2viz.run.trace import Trace
 
 #: From what the module made to what goes on in its place, of the same shape.
@@ -25,18 +28,16 @@ Change = Callable[[Tensor], Tensor]
 
 
 def changes(
-    edits: Iterable[Edit],
-    graph: Mapping[str, Stage],
-    reference: Reference | None,
-    source: Trace | None = None,
+    edits: Iterable[Edit], model: Model, reference: Reference | None, source: Trace | None = None
 ) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``graph`` has the model's stages; ``reference`` is what the means that stand in for heads are
-    taken from, ``source`` the run of as many tokens that patches take their pieces from. Raises
-    ``ArgumentError`` where one is needed and missing; a change raises ``PluginError`` where a
-    function of others fails.
+    ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
+    as many tokens that patches take their pieces from. A head's keys and values are those of its
+    group. Raises ``ArgumentError`` where one is needed and missing; a change raises ``PluginError``
+    where a function of others fails.
     """
+    graph = network_graph(model.network)
     others = OtherRuns(
         partial(mean_output, cast("Reference", reference)),
         partial(activation, cast("Trace", source)),
@@ -50,6 +51,8 @@ def changes(
             yield module_of(graph, edit.stage or "", edit.layer), edit.changed
         elif edit.declared.change is not None:
             stage = edit.stage or edit.declared.stage
+            if stage in graph and graph[stage].of_group and edit.head is not None:
+                edit = replace(edit, head=model.config.group_of(edit.head))
             yield module_of(graph, stage, edit.layer or 0), partial(_changed, edit, others)
 
 

@@ -78,13 +78,14 @@ def trace(
     ``ArgumentError`` for runs that can't be combined, and ``TooLargeError`` where a GPU's memory
     is too small. Safe for many threads.
     """
-    ids, graph = token_ids(model, text), network_graph(model.network)
-    edits = (*read_edits(edits), *read_hooks(hooks, model.config.n_layer, graph))
+    ids = token_ids(model, text)
+    named = read_hooks(hooks, model.config.n_layer, network_graph(model.network))
+    edits = (*read_edits(edits), *named)
     explicit = _explicit(model, ids, explicit)
     check(edits, model.config, len(ids), causal, explicit)
     reference = _reference(model, edits, reference)
     source = _source(model, ids, causal, edits, hooks, reference, patch_from)
-    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, graph, reference, source))
+    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, model, reference, source))
     start = start_of(reuse, model, ids, causal, edits)
     return replace(
         _run(model, ids, causal, explicit, hidden, edited, start),
@@ -151,8 +152,7 @@ def trace_many(
         check(edits, model.config, len(ids), causal, _explicit(model, ids, explicit))
     reference = _reference(model, edits, reference)
     own = over(reference, reference_ids(model)) if reference else ""
-    graph = network_graph(model.network)
-    edited, traces = list(changes(edits, graph, reference)), dict[int, Trace]()
+    edited, traces = list(changes(edits, model, reference)), dict[int, Trace]()
     for length, rows in lengths.items():
         as_asked, hidden = _explicit(model, read[rows[0]], explicit), forbidden(edits, length)
         for batch in _batches(model, length, rows, as_asked):

@@ -1,4 +1,4 @@
-"""Every analysis of a run with every kind of edit, against the NumPy GPT-2, edited by other means.
+"""Every analysis of a run with every kind of edit, against the NumPy model, edited by other means.
 
 What a key gives to a query is found here by a second computation without that key's value, and what
 a path carries by a second run of its sender's layer. A test names all edits that it fails with.
@@ -37,12 +37,13 @@ from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import with_stages
-from tests.numpy_gpt2 import Checkpoint, Tolerance, by_head, layer_norm, read, reference, softmax
+from tests.numpy_gpt2 import Tolerance, softmax
+from tests.oracles import FAMILIES, Oracle, oracle, written
 
 IDS = [5, 300, 17, 17, 219, 88, 5, 300, 41]
 #: The text to patch into, and a right and a wrong answer.
 CORRUPTED, ANSWER = [5, 300, 23, 17, 91, 88, 5, 300, 41], (12, 40)
-N_LAYER, N_HEAD, HS, C = 3, 4, 6, 24
+N_LAYER, N_HEAD = 3, 4
 LAST = len(IDS) - 1
 CLOSE: Tolerance = {"rtol": 2e-4, "atol": 2e-5}
 Change = Callable[[np.ndarray], np.ndarray]
@@ -86,9 +87,12 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+#: Of these only some in each family but GPT-2.
+FEW = ("", "scale:1.2:-1.5", "forbid:5:2,forbid:5:5,forbid:8:0", [*CASES][-1], "bentk:1.3")
 #: Edits that others declare, which no run can be taken apart after: what becomes of a head's stage.
 OWN: dict[str, dict[str, Any]] = {
     "bentq:2.1": {"own": {("q", 2, 1): np.tanh}},
+    "bentk:1.3": {"own": {("k", 1, 3): np.tanh}},
     "bentoutput:0.1,attn:1": {"own": {("head_output", 0, 1): np.tanh}, "silent": ["h.1.attn"]},
 }
 
@@ -96,7 +100,7 @@ OWN: dict[str, dict[str, Any]] = {
 class Edited(NamedTuple):
     """What a list of edits comes to, as the oracle is told of it."""
 
-    of: Checkpoint
+    of: Oracle
     causal: bool
     heads: dict[tuple[int, int], float]
     means: dict[tuple[int, int], np.ndarray]
@@ -122,7 +126,8 @@ class Edited(NamedTuple):
         """
         changes: dict[tuple[str, int], list[Change]] = {}
         for (stage, layer, head), bend in self.own.items():
-            changes[stage, layer] = [partial(bent_head, head=head, bend=bend)]
+            row = self.of.row(stage, head)
+            changes[stage, layer] = [partial(bent_head, head=row, bend=bend)]
         if patch is not None:
             every = changes.setdefault(patch[:2], [])
             every.insert(0 if before else len(every), patch[2])
@@ -131,8 +136,7 @@ class Edited(NamedTuple):
             stage, _, layer = name.partition(".")
             return one_by_one(changes.get((stage, int(layer or -1)), ()))(made)
 
-        return reference(
-            self.of,
+        return self.of.run(
             ids,
             self.causal,
             heads_become=self.become,
@@ -146,8 +150,13 @@ class Edited(NamedTuple):
 
     def written(self, layer: int, heads: np.ndarray) -> np.ndarray:
         """What the heads (nh, T, hs) of a layer add to the stream, each alone: (nh, T, C)."""
-        by_head = self.of.w[f"h.{layer}.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
-        return np.einsum("htd,hdc->htc", heads, by_head) * self.loud(layer, "attn")
+        W_O, _ = self.of.merging(layer)
+        return np.einsum("htd,hdc->htc", heads, W_O) * self.loud(layer, "attn")
+
+    def biases(self) -> list[np.ndarray]:
+        """What the merging of each layer's heads adds, if anything: (C,) each."""
+        every = [(n, self.of.merging(n)[1]) for n in range(N_LAYER)]
+        return [b_O * self.loud(n, "attn") for n, b_O in every if b_O is not None]
 
 
 def one_by_one(changes: Sequence[Change]) -> Change:
@@ -184,8 +193,8 @@ class Case:
     known: dict[tuple[int, tuple[int, ...]], np.ndarray]
 
     @property
-    def weights(self) -> dict[str, np.ndarray]:
-        return self.edited.of.w
+    def of(self) -> Oracle:
+        return self.edited.of
 
     def passed(self, layer: int, keys: Sequence[int]) -> np.ndarray:
         """What a head's output is of keys: the change where their values are 0, (nh, T, hs)."""
@@ -195,7 +204,9 @@ class Case:
             without = v.copy()
             without[:, keys] = 0
             with_, less = (
-                self.edited.become(layer, np.einsum("hij,hjd->hid", weights, values))
+                self.edited.become(
+                    layer, np.einsum("hij,hjd->hid", weights, values[self.of.groups])
+                )
                 for values in (v, without)
             )
             self.known[place] = with_ - less
@@ -206,12 +217,28 @@ class Case:
         return self.edited.written(layer, self.passed(layer, keys))
 
 
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("edited"), request.param)
+
+
 @pytest.fixture(scope="module")
-def edited(tiny_folder: Path, tiny: gpt2viz.Model) -> Callable[[str, bool], Edited]:
+def model(folder: Path) -> gpt2viz.Model:
+    return gpt2viz.load_model(folder)
+
+
+def some(model: gpt2viz.Model, cases: dict[str, Any]) -> list[str]:
+    """The edits of a family: all of GPT-2's, a few of the others'."""
+    every = isinstance(model.config, gpt2viz.GPT2Config)
+    return [edits for edits in cases if every or edits in FEW]
+
+
+@pytest.fixture(scope="module")
+def edited(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
     """What makes the oracle's side of edits, with the mask or without."""
-    of = read(tiny_folder)
-    ids = tiny.tokenizer.encode(REFERENCE_TEXT)[: tiny.config.n_positions]
-    means = [heads.mean(axis=1) for heads in reference(of, list(ids), True)["head_output"]]
+    of = oracle(folder)
+    ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
+    means = [heads.mean(axis=1) for heads in of.run(list(ids), True)["head_output"]]
 
     def make(edits: str, causal: bool) -> Edited:
         made = (CASES | OWN)[edits]
@@ -229,18 +256,18 @@ def edited(tiny_folder: Path, tiny: gpt2viz.Model) -> Callable[[str, bool], Edit
 
 
 @pytest.fixture(scope="module")
-def cases(tiny: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> list[Case]:
+def cases(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> list[Case]:
     """All edits, with the mask and without: one of the two captured, in turn, the other derived."""
     made = []
     for causal in (True, False):
-        plain, theirs_plain = gpt2viz.trace(tiny, IDS, causal), edited("", causal).run(IDS)
-        for n, edits in enumerate(CASES):
-            oracle, explicit = edited(edits, causal), n % 2 == causal
+        plain, theirs_plain = gpt2viz.trace(model, IDS, causal), edited("", causal).run(IDS)
+        for n, edits in enumerate(some(model, CASES)):
+            theirs, explicit = edited(edits, causal), n % 2 == causal
             run = gpt2viz.trace(
-                tiny, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
+                model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(edits)
             )
             name = f"{named(edits, causal)}, {'captured' if explicit else 'derived'}"
-            made.append(Case(name, tiny, run, plain, oracle, oracle.run(IDS), theirs_plain, {}))
+            made.append(Case(name, model, run, plain, theirs, theirs.run(IDS), theirs_plain, {}))
     return made
 
 
@@ -277,29 +304,24 @@ def the_run(case: Case) -> None:
 @analysis
 def contributions(case: Case) -> None:
     """Each part is what the logit loses where the part's own vector is taken from the stream."""
-    w = case.weights
-    u = w["wte.weight"][301] - w["wte.weight"][7]
+    of, theirs = case.of, case.theirs
+    u = of.unembedding[301] - of.unembedding[7]
     for position in (0, 4, -1):
         found = gpt2viz.contributions(case.model, case.run, 301, 7, position)
-        end = case.theirs["residual_out"][-1][position]
-        sigma, direction = np.sqrt(end.var() + 1e-5), w["ln_f.weight"] * u
+        end, place = theirs["residual_out"][-1][position], range(len(IDS))[position]
 
-        def share(x: np.ndarray, sigma: float = sigma, direction: np.ndarray = direction) -> float:
-            return float((x - x.mean()) / sigma @ direction)
+        def share(x: np.ndarray, end: np.ndarray = end) -> float:
+            return float(of.held(x, end, None) @ u)
 
-        logits = case.theirs["logits"][position]
-        place = range(len(IDS))[position]
-        theirs = case.theirs
+        logits = theirs["logits"][position]
+        ends = [of.bias(None) @ u] if of.bias(None).any() else []
         expected = [
             logits[301] - logits[7],
             logits[301] - logits[7],
-            share(w["wte.weight"][IDS[place]]),
-            share(w["wpe.weight"][place]),
-            w["ln_f.bias"] @ u,
-            *(
-                share(w[f"h.{n}.attn.c_proj.bias"] * case.edited.loud(n, "attn"))
-                for n in range(N_LAYER)
-            ),
+            share(of.embedding[IDS[place]]),
+            *(share(x[place]) for x in of.places(len(IDS)).values()),
+            *ends,
+            *map(share, case.edited.biases()),
             *(share(theirs["mlp_output"][n][place]) for n in range(N_LAYER)),
             *(
                 share(x)
@@ -308,20 +330,19 @@ def contributions(case: Case) -> None:
             ),
         ]
         ones = found.token_embedding, found.position_embedding, found.norm_bias
-        parts = found.attention_bias, found.mlp, found.heads.ravel()
-        assert_allclose(
-            [found.logit, found.total, *ones, *np.concatenate(parts)], expected, atol=1e-4
-        )
+        arrays = found.attention_bias, found.mlp, found.heads
+        parts = [np.ravel(part) for part in (*ones, *arrays) if part is not None]
+        assert_allclose([found.logit, found.total, *np.concatenate(parts)], expected, atol=1e-4)
 
 
 @analysis
 def logit_lens(case: Case) -> None:
-    found, w = gpt2viz.logit_lens(case.model, case.run), case.weights
+    found, of = gpt2viz.logit_lens(case.model, case.run), case.of
     answer = case.theirs["logits"].argmax(axis=1)
     assert_array_equal(found.answer, answer)
     for n, (key, layer) in enumerate(found.sites):
         x = case.theirs[key] if layer is None else case.theirs[key][layer]
-        logits = layer_norm(x, w["ln_f.weight"], w["ln_f.bias"], 1e-5) @ w["wte.weight"].T
+        logits = of.normed(x, None) @ of.unembedding.T
         p = softmax(logits)
         assert_array_equal(found.top[n], p.argmax(axis=1))
         assert_allclose(found.probability[n], p.max(axis=1), **CLOSE)
@@ -445,7 +466,7 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
 
 @analysis
 def nearest_tokens(case: Case) -> None:
-    places, rows = stream_sites(N_LAYER)[1:], case.weights["wte.weight"]
+    places, rows = stream_sites(N_LAYER)[1:], case.of.unembedding
     found = nearest(case.run, LAST, places, top=3)
     for n, (key, layer) in enumerate(places):
         x = (case.theirs[key] if layer is None else case.theirs[key][layer])[LAST]
@@ -477,27 +498,24 @@ def what_comes_next(case: Case) -> None:
 @analysis
 def a_score_taken_apart(case: Case) -> None:
     """By what each part wrote; and of a part that is a head, what it had read."""
-    layer, head, query, w, theirs = 2, 1, 6, case.weights, case.theirs
-    parts = {"token": w["wte.weight"][IDS], "position": w["wpe.weight"][: len(IDS)]}
+    layer, head, query, of, theirs = 2, 1, 6, case.of, case.theirs
+    parts = {"token": of.embedding[IDS], **of.places(len(IDS))}
+    biases = case.edited.biases()
     for n in range(layer):
         wrote = case.edited.written(n, theirs["head_output"][n])
         parts |= {f"head {n}.{h}": x for h, x in enumerate(wrote)}
-        bias = w[f"h.{n}.attn.c_proj.bias"] * case.edited.loud(n, "attn")
-        parts |= {f"bias {n}": np.tile(bias, (len(IDS), 1)), f"mlp {n}": theirs["mlp_output"][n]}
+        parts |= {f"bias {n}": np.tile(biases[n], (len(IDS), 1))} if biases else {}
+        parts[f"mlp {n}"] = theirs["mlp_output"][n]
     before = theirs["residual_out"][layer - 1]
-    sigma = np.sqrt(before.var(axis=1, keepdims=True) + 1e-5)
-
-    def read_as(which: int, x: np.ndarray, shift: np.ndarray | float = 0.0) -> np.ndarray:
-        made = np.split(x @ w[f"h.{layer}.attn.c_attn.weight"] + shift, 3, axis=1)[which]
-        return by_head(made, N_HEAD)[head]
 
     tables = []
-    for which in (0, 1):
-        gain, bias = w[f"h.{layer}.ln_1.weight"], w[f"h.{layer}.ln_1.bias"]
-        normed = [(x - x.mean(axis=1, keepdims=True)) / sigma * gain for x in parts.values()]
-        shift = w[f"h.{layer}.attn.c_attn.bias"]
-        constant = read_as(which, np.tile(bias, (len(IDS), 1)), shift)
-        tables.append(np.array([*(read_as(which, x) for x in normed), constant]))
+    for into in "qk":
+        run = of.read(into, layer, of.normed(before, layer), biased=True)
+        read = [of.read(into, layer, of.held(x, before, layer)) for x in parts.values()]
+        bias = np.tile(of.bias(layer), (len(IDS), 1))
+        read.append(of.read(into, layer, bias, biased=True))
+        made = np.array([of.finished(into, layer, x, run) for x in read])
+        tables.append(made[:, of.row(into, head)])
     q, k = tables  # (parts, T, hs)
     row = gpt2viz.explain_row(case.model, case.run, layer, head, query)
     assert row.names == (*parts, "constant")
@@ -560,20 +578,24 @@ def bent(made: Any) -> Any:
     return made.tanh()
 
 
+#: What others' edits act on, by name.
+BENT = {"bentq": "q", "bentk": "k", "bentoutput": "head_output"}
+
+
 @pytest.fixture(scope="module")
-def pairs(tiny: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
+def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterator[list[Pair]]:
     """All edits, those of others too, with the mask on or off in turn."""
-    for name, stage in (("bentq", "q"), ("bentoutput", "head_output")):
+    for name, stage in BENT.items():
         gpt2viz.register_edit(EditKind(name, "is bent", bent, stage=stage))  # type: ignore[arg-type]
     made = []
-    for n, edits in enumerate(CASES | OWN):
+    for n, edits in enumerate(some(model, CASES | OWN)):
         causal = n % 2 == 0
-        oracle = edited(edits, causal)
+        theirs = edited(edits, causal)
         given = {"answer": ANSWER, "causal": causal, "edits": gpt2viz.parse_edits(edits)}
-        runs = [oracle.run(ids) for ids in (IDS, CORRUPTED)]
-        made.append(Pair(named(edits, causal), tiny, oracle, runs[0], runs[1], given))
+        runs = [theirs.run(ids) for ids in (IDS, CORRUPTED)]
+        made.append(Pair(named(edits, causal), model, theirs, runs[0], runs[1], given))
     yield made
-    for name in ("bentq", "bentoutput"):
+    for name in BENT:
         KINDS._known.pop(name)
 
 
@@ -588,10 +610,10 @@ def paths(pair: Pair) -> None:
         sends = ("head_output", first, lambda x, w=writer, piece=piece: replaced(x, w, piece))
         wrote = pair.edited.run(CORRUPTED, sends)["attention_output"][first]
         stream = before + wrote - pair.corrupted["attention_output"][first]
-        made = of.linear(of.norm(stream, f"h.{layer}.ln_1"), f"h.{layer}.attn.c_attn")
         for n, way in enumerate(WAYS):
-            new = by_head(np.split(made, 3, axis=1)[n], N_HEAD)[head]
-            reads = way, layer, lambda x, new=new: replaced(x, head, new)
+            row = of.row(way, head)
+            new = of.qkv(way, layer, stream)[row]
+            reads = way, layer, lambda x, row=row, new=new: replaced(x, row, new)
             expected[n, first, writer] = pair.metric(pair.edited.run(CORRUPTED, reads, before=True))
     assert_allclose(found.values, expected, **CLOSE)
     assert found.corrupted == pytest.approx(pair.metric(pair.corrupted), abs=1e-4)
@@ -613,6 +635,8 @@ def sweeps_and_estimates(pair: Pair, stages: Sequence[str]) -> None:
         estimate = gpt2viz.patch_estimate(pair.model, IDS, CORRUPTED, stage, **pair.given)
         for layer, index in enumerate(PIECES[stage]):
             place = (layer, index) if stage in STREAMS else (layer, index[0])
+            if stage in OF_HEADS:
+                index = (pair.edited.of.row(stage, index[0]), index[1])
             expected = pair.patched(stage, layer, index)
             assert sweep.values[place] == pytest.approx(expected, rel=2e-4, abs=2e-5), stage
             up, down = (pair.patched(stage, layer, index, mix) for mix in (step, -step))

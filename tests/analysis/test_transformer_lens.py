@@ -91,8 +91,7 @@ def test_full_circuits(model: gpt2viz.Model, head: tuple[int, int]) -> None:
     sigma = np.sqrt(E[3].var() + model.network.ln_f.eps)
     by_token = dict(circuit.writes(3, V).most)
     assert [sigma * by_token[n] for n in range(4)] == pytest.approx(writes, abs=2e-5)
-    assert (E[3] @ circuit.W_Q @ (E[:4] @ circuit.W_K).T).tolist() == pytest.approx(
-        scores, abs=2e-5
-    )
+    q, k = E[3] @ circuit.query.weight, E[:4] @ circuit.key.weight
+    assert (k @ q).tolist() == pytest.approx(scores, abs=2e-5)
     assert circuit.copying_score == pytest.approx(copying, abs=2e-6)
-    assert circuit.q_bias[:3].tolist() == pytest.approx(b_Q, abs=2e-6)
+    assert circuit.query.bias[:3].tolist() == pytest.approx(b_Q, abs=2e-6)

@@ -13,7 +13,6 @@ import gpt2viz
 from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.run.interventions import changes
-from gpt2viz.run.stages import GPT2_GRAPH
 from gpt2viz.run.tracer import reference_run
 from tests.run.test_tracing import n_hooks
 
@@ -149,9 +148,9 @@ def test_no_edit_is_left_behind_after_an_error(
     assert n_hooks(tiny) == 0
 
 
-def test_a_head_that_is_off_puts_out_0_whatever_it_held() -> None:
+def test_a_head_that_is_off_puts_out_0_whatever_it_held(tiny: gpt2viz.Model) -> None:
     heads = torch.tensor([float("inf"), float("nan"), -1.0, 3.0]).reshape(1, 2, 1, 2)
-    ((_, change),) = changes(parse_edits("off:0.0"), GPT2_GRAPH, None)
+    ((_, change),) = changes(parse_edits("off:0.0"), tiny, None)
     assert_array_equal(change(heads).flatten(), [0, 0, -1, 3])
 
 
