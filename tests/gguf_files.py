@@ -21,6 +21,15 @@ BYTE_LEVEL: dict[str, Any] = {
     "token_type": [1] * 15 + [3],
     "eos_token_id": 15,
 }
+#: The sizes of ``tests.checkpoints.CONFIG``.
+TINY: dict[str, Any] = {
+    "context_length": 24,
+    "embedding_length": 24,
+    "block_count": 3,
+    "feed_forward_length": 96,
+    "attention.head_count": 4,
+    "attention.layer_norm_epsilon": 1e-5,
+}
 
 
 def write_gguf(

@@ -17,10 +17,11 @@ from typing import Any
 from huggingface_hub import RepoCard
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.files import own_file, read_text
+from gpt2viz.files import is_gguf, own_file, read_text
 from gpt2viz.labels import JOINER, no_autolink, shorten
 from gpt2viz.model.fingerprint import sha256_of
 from gpt2viz.model.tokenizer_files import FILES
+from gpt2viz.settings import card_folder
 
 #: Characters of a card that are shown.
 LONGEST = 100_000
@@ -54,7 +55,7 @@ class Card:
 
 def read_card(folder: Path) -> Card | None:
     """The card of a model's folder, or None where it has none that can be read."""
-    path = folder / "README.md"
+    path = card_folder(folder) / "README.md"
     try:
         content = read_text(path, errors="replace")
     except CheckpointError:
@@ -161,7 +162,7 @@ class StoredFile:
 
 def stored_files(folder: Path) -> list[StoredFile]:
     """The files of a model that gpt2viz reads, the weights last."""
-    weights = sorted(folder.glob("model*.safetensors*"))
+    weights = [folder] if is_gguf(folder) else sorted(folder.glob("model*.safetensors*"))
     paths = [*(folder / name for name in ("README.md", "config.json", *FILES)), *weights]
     return [StoredFile(p.name, p.stat().st_size, _sha256(p)) for p in paths if _is_own(p)]
 

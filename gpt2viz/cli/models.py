@@ -36,6 +36,7 @@ def models(as_json: bool, quiet: bool) -> None:
         gpt2viz models --json
     """
     source = dict.fromkeys(settings.by_name(settings.folders()), "configured")
+    source |= dict.fromkeys(settings.packaged(), "package")
     source[settings.BUNDLED.name] = "bundled"
     rows = []
     for name, folder in model_registry.known().items():

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpt2viz.arrays import Array
 from gpt2viz.errors import CheckpointError
-from gpt2viz.files import is_there, read_json
+from gpt2viz.files import is_gguf, is_there, read_json
 from gpt2viz.labels import shorten
-from gpt2viz.model import devices, memory, model_registry
+from gpt2viz.model import devices, gguf_file, memory, model_registry
 from gpt2viz.model.config import GPT2Config, ModelConfig, config_from
 from gpt2viz.model.devices import read_only
 from gpt2viz.model.fingerprint import WeightFiles
@@ -68,7 +70,8 @@ class Model:
 
 
 def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Model:
-    """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files.
+    """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files; or a
+    GGUF file, llama.cpp's, which needs the extra ``gguf``.
 
     A name is one that ``gpt2viz models`` lists, such as "gpt2" once ``gpt2viz fetch gpt2`` was
     here; see ``model_registry.find``.
@@ -92,7 +95,7 @@ def read_model(
     Raises as ``load_model`` does.
     """
     config, stored, aside = _checked_headers(folder)
-    files = WeightFiles.of(weight_files(folder))
+    files = WeightFiles.of(files_of(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     tokenizer.fit(config.vocab_size, str(folder))
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
@@ -161,24 +164,48 @@ def stored_numbers(folder: Path) -> dict[str, int]:
     Those that are ``set_aside`` are counted too.
     """
     counts: dict[str, int] = {}
-    for tensor in headers(folder).values():
+    for tensor in _headers(folder).values():
         counts[tensor.dtype] = counts.get(tensor.dtype, 0) + math.prod(tensor.size)
     return counts
 
 
+def files_of(folder: Path) -> list[Path]:
+    """The files that hold a model's weights. Raises ``CheckpointError`` where there are none."""
+    return [folder] if is_gguf(folder) else weight_files(folder)
+
+
 def read_config(folder: Path) -> ModelConfig:
     """The sizes of the model in a folder. Raises ``CheckpointError`` where it can't be read."""
+    values = config_values(folder)
+    with _naming(folder):
+        return config_from(values)
+
+
+def config_values(folder: Path) -> dict[str, Any]:
+    """All that ``config.json`` says, or would say of a GGUF file. Raises ``CheckpointError``."""
     if not is_there(folder):
         raise CheckpointError(
             f"{shorten(str(folder), 300)}: there is no such folder. Give one in Hugging Face's "
             "layout; `gpt2viz fetch NAME` fetches a model by its name on the hub"
         )
+    if is_gguf(folder):
+        return gguf_file.read_config(folder)
     if not is_there(folder / "config.json"):
         raise CheckpointError(
             way_out(folder, ALONE)
             or f"{folder}: no config.json; give a folder in Hugging Face's layout"
         )
-    return config_from(read_json(folder / "config.json"))
+    return read_json(folder / "config.json")
+
+
+@contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """Within it, a message about ``config.json`` names the GGUF file that has its fields."""
+    try:
+        yield
+    except CheckpointError as error:
+        name = folder.name if is_gguf(folder) else "config.json"
+        raise CheckpointError(str(error).replace("config.json", name)) from None
 
 
 def _checked_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
@@ -187,11 +214,16 @@ def _checked_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tupl
     And the names of tensors that are set aside.
     """
     config = read_config(folder)
-    stored = headers(folder)
+    stored = _headers(folder)
     aside = tuple(sorted(filter(is_of_task_head, stored)))
     stored = {name: tensor for name, tensor in stored.items() if name not in aside}
-    _compare(folder, stored, config)
+    with _naming(folder):
+        _compare(folder, stored, config)
     return config, stored, aside
+
+
+def _headers(folder: Path) -> Mapping[str, Stored]:
+    return gguf_file.read_header(folder).tensors if is_gguf(folder) else headers(folder)
 
 
 def _bytes(config: ModelConfig, stored: Mapping[str, Stored]) -> int:
@@ -214,7 +246,7 @@ def _compare(folder: Path, stored: Mapping[str, Stored], config: ModelConfig) ->
         problem = ""
         if tensor.size != size:
             problem = f"has size {tensor.size}, but config.json asks for {size}"
-        elif tensor.dtype not in FLOATS:
+        elif not tensor.is_readable:
             problem = f"holds {tensor.dtype}; only {', '.join(FLOATS)} can be read"
         if problem:
             raise CheckpointError(f"{tensor} {problem}")

@@ -29,11 +29,15 @@ from gpt2viz.model.weights import CONV1D, Stored, numbers, problem
 _VERSIONS = (2, 3)
 # Gemma's, with a vocabulary of 262,144, has 16 MB; Llama 3's has 410,000 tokens and merges.
 _LARGEST_HEADER, _MOST_ENTRIES = 32_000_000, 1_000_000
-# Types of values in a header, as ``struct`` has them.
-_NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+# Types of values in a header by their numbers.
+_FORMS = zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True)
+_NUMBERS = {kind: struct.Struct(f"<{form}") for kind, form in _FORMS}
+_SIZE, _LENGTH = _NUMBERS[4], _NUMBERS[10]
 _TEXT, _ARRAY = 8, 9
 # Two for matrices and one for vectors; the format's package knows no more than four.
 _MOST_DIMENSIONS = 4
+# In bytes, by llama.cpp, which has a zero behind it.
+_LONGEST_NAME = 63
 # Rows that are unpacked as one.
 _ROWS = 32
 
@@ -94,7 +98,7 @@ _SIZES = {
     },
 }
 # The tensor that stands for Llama 3's scaling, and what every one of its models has of it.
-_ROPE_FACTORS = "rope_freqs.weight"
+_ROPE = "rope_freqs.weight"
 _LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
@@ -138,10 +142,14 @@ class GGUFTensor(Stored):
 
 @dataclass(frozen=True)
 class Header:
-    """The metadata by their keys, and the tensors by the model's names."""
+    """The metadata by their keys, and the tensors by the model's names.
+
+    ``rope`` has what positions are scaled by, where that is a tensor: it is part of the config.
+    """
 
     values: Mapping[str, Any]
     tensors: Mapping[str, GGUFTensor]
+    rope: GGUFTensor | None
 
 
 def read_header(file: Path) -> Header:
@@ -161,20 +169,21 @@ def _parsed(file: Path, size: int, _changed: int) -> Header:
         reader = _Reader(opened, size)
         if reader.take(4) != b"GGUF":
             raise ValueError("it doesn't begin with GGUF")
-        if (version := reader.number("I")) not in _VERSIONS:
+        if (version := reader.number(_SIZE)) not in _VERSIONS:
             raise ValueError(f"version {version} of the format, not {_VERSIONS[0]} or later")
         n_tensors, n_values = reader.count(), reader.count()
         values = {}
         for _ in range(n_values):
             key = reader.text()
-            values[key] = reader.value(reader.number("I"))
+            values[key] = reader.value(reader.number(_SIZE))
         kind = values["general.architecture"]
         if kind not in _NAMES:
             raise CheckpointError(
                 f"{file.name}: general.architecture is {kind!r:.60}; only {', '.join(_NAMES)} "
                 "can be read"
             )
-        return Header(values, _tensors(file, size, reader, n_tensors, values))
+        tensors = _tensors(file, size, reader, n_tensors, values)
+        return Header(values, tensors, tensors.pop(_ROPE, None))
 
 
 class _Reader:
@@ -192,14 +201,14 @@ class _Reader:
         self._left -= count
         return self._opened.read(count)
 
-    def number(self, form: str) -> Any:
-        """The next number, of one of ``struct``'s formats."""
-        (value,) = struct.unpack(f"<{form}", self.take(struct.calcsize(form)))
+    def number(self, form: struct.Struct) -> Any:
+        """The next number, in that form."""
+        (value,) = form.unpack(self.take(form.size))
         return value
 
     def count(self) -> int:
         """The number of entries that are announced, all together a million at most."""
-        count: int = self.number("Q")
+        count: int = self.number(_LENGTH)
         self._entries -= count
         if self._entries < 0:
             raise ValueError(f"{count:,} entries, and {_MOST_ENTRIES:,} are the most")
@@ -207,7 +216,7 @@ class _Reader:
 
     def text(self) -> str:
         """The next string."""
-        return self.take(self.number("Q")).decode("utf-8")
+        return self.take(self.number(_LENGTH)).decode("utf-8")
 
     def value(self, kind: int, *, inside: bool = False) -> Any:
         """The next value, of a type by its number; ``inside`` of a list is no other one."""
@@ -217,7 +226,7 @@ class _Reader:
             return self.text()
         if kind != _ARRAY or inside:
             raise ValueError(f"a value of the type {kind}")
-        kind = self.number("I")
+        kind = self.number(_SIZE)
         return [self.value(kind, inside=True) for _ in range(self.count())]
 
     def end(self, alignment: int) -> int:
@@ -239,13 +248,7 @@ def _tensors(
     family = values["general.architecture"]
     heads = values.get(f"{family}.attention.head_count")
     turned = {"attn_q": heads, "attn_k": values.get(f"{family}.attention.head_count_kv", heads)}
-    declared = []
-    for _ in range(count):
-        key, n_dimensions = reader.text(), reader.number("I")
-        if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
-            raise ValueError(f"{key} has {n_dimensions} dimensions")
-        dimensions = [reader.number("Q") for _ in range(n_dimensions)]
-        declared.append((key, dimensions[::-1], reader.number("I"), reader.number("Q")))
+    declared = [_declared(reader) for _ in range(count)]
     alignment = values.get("general.alignment", 32)
     if type(alignment) is not int or not 0 < alignment < 2**16:
         raise ValueError(f"general.alignment is {alignment!r:.60}")
@@ -271,6 +274,17 @@ def _tensors(
         shape = _as_linear(name, tuple(dimensions))
         tensors[name] = GGUFTensor(file, key, shape, dtype, start, end, name, kind, n_heads)
     return tensors
+
+
+def _declared(reader: _Reader) -> tuple[str, list[int], int, int]:
+    """A tensor's entry: its name, its size, its type, and where it begins behind the header."""
+    key, n_dimensions = reader.text(), reader.number(_SIZE)
+    if len(key) > _LONGEST_NAME or not key.isprintable():
+        raise ValueError(f"a tensor is called {key!r:.60}")
+    if not 1 <= n_dimensions <= _MOST_DIMENSIONS:
+        raise ValueError(f"{key} has {n_dimensions} dimensions")
+    dimensions = [reader.number(_LENGTH) for _ in range(n_dimensions)]
+    return key, dimensions[::-1], reader.number(_SIZE), reader.number(_LENGTH)
 
 
 def _names(key: str, family: str) -> tuple[str, str]:
@@ -328,7 +342,7 @@ def read_config(file: Path) -> dict[str, Any]:
             "tie_word_embeddings": "lm_head.weight" not in tensors,
             **{name: given[key] for key, name in sizes.items()},
         }
-        return config if family == "gpt2" else config | _of_llama(given, config, tensors)
+        return config if family == "gpt2" else config | _of_llama(given, config, header)
 
 
 def _short(value: Any) -> Any:
@@ -337,9 +351,10 @@ def _short(value: Any) -> Any:
 
 
 def _of_llama(
-    given: Mapping[str, Any], config: Mapping[str, Any], tensors: Mapping[str, GGUFTensor]
+    given: Mapping[str, Any], config: Mapping[str, Any], header: Header
 ) -> dict[str, Any]:
     """The fields that GPT-2 has not."""
+    tensors = header.tensors
     heads, biased = config["num_attention_heads"], "layers.0.{}.bias"
     across = given.get("rope.dimension_count")
     head_dim = given.get("attention.key_length") or across or config["hidden_size"] // heads
@@ -355,8 +370,8 @@ def _of_llama(
     }
     if config["model_type"] != "qwen2":  # it always has them
         fields["attention_bias"] = biased.format("self_attn.q_proj") in tensors
-    if _ROPE_FACTORS in tensors:
-        fields["rope_scaling"] = _llama3_scaling(tensors[_ROPE_FACTORS], base, head_dim)
+    if header.rope:
+        fields["rope_scaling"] = _llama3_scaling(header.rope, base, head_dim)
     if window := given.get("attention.sliding_window"):
         if config["model_type"] != "llama":
             raise ValueError("attention.sliding_window doesn't say in which layers")
@@ -381,6 +396,8 @@ def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str,
 
     Raises ``ValueError`` where they are another scaling's.
     """
+    if tensor.size != (head_dim // 2,):
+        raise ValueError(f"{tensor.key} is {tensor.size}, not {(head_dim // 2,)}")
     with own_file(tensor.file).open("rb") as opened:
         divisors = numbers(opened, tensor).numpy().astype(np.float64)
     wavelengths = 2 * np.pi * base ** (np.arange(0, head_dim, 2) / head_dim)  # (hs / 2,)
@@ -388,6 +405,6 @@ def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str,
     original, factor = _LLAMA3["original_max_position_embeddings"], _short(float(divisors.max()))
     smooth = ((original / wavelengths - low) / (high - low)).clip(0, 1)
     expected = 1 / ((1 - smooth) / factor + smooth)
-    if divisors.shape != expected.shape or not np.allclose(divisors, expected, rtol=1e-4):
+    if not np.allclose(divisors, expected, rtol=1e-4):
         raise ValueError(f"{tensor.key} isn't Llama 3's scaling of positions")
     return {"rope_type": "llama3", "factor": factor, **_LLAMA3}

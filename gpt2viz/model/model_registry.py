@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpt2viz import settings
 from gpt2viz.errors import ArgumentError, CheckpointError
-from gpt2viz.files import is_folder
+from gpt2viz.files import is_folder, is_gguf, is_there
 
 
 def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
@@ -23,7 +23,8 @@ def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
 
 
 def find(given: str | Path) -> tuple[str, Path]:
-    """(name, folder) of a model: by its name, in the hub's cache too, or by its folder.
+    """(name, folder) of a model: by its name, in the hub's cache too, or by its folder; a GGUF
+    file is one.
 
     A name goes before a folder that is called so; a path, or a text that begins like one
     (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
@@ -36,7 +37,7 @@ def find(given: str | Path) -> tuple[str, Path]:
     own = settings.by_name(settings.folders())
     if given in own:
         return given, own[given]
-    if is_folder(folder := Path(given)):
+    if is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder)):
         return settings.called(folder), settings.model_in(folder)
     here = known()
     if given in here:

@@ -38,6 +38,10 @@ ALONE: Mapping[str, str] = {
         "trained on, in Python with peft: AutoPeftModelForCausalLM.from_pretrained({path!r})"
         ".merge_and_unload().save_pretrained({path!r} + '-merged'), and put the tokenizer there"
     ),
+    r".+\.gguf": (
+        "{folder}: the model is only there as {names}. Give that file itself in place of the "
+        "folder: {path}/{first}"
+    ),
     # Not what a trainer keeps beside the weights.
     r"(?!(optimizer|scheduler|scaler|rng_state|model).*\.).+\.(pt|pth|ckpt)": (
         "{folder}: {names} can't be used as it is. If nanoGPT, minGPT or a script like theirs "
@@ -51,7 +55,7 @@ INSTEAD: Mapping[str, str] = {
     r"flax_model.*\.msgpack": _BY_TRANSFORMERS.format("from_flax"),
     r"tf_model.*\.h5": _BY_TRANSFORMERS.format("from_tf"),
     r"model.*\.ckpt.*\.index": _FOREIGN,
-    r".+\.(gguf|ggml|onnx|ot)": _FOREIGN,
+    r".+\.(ggml|onnx|ot)": _FOREIGN,
     **ALONE,
     r"model-\d+-of-\d+\.safetensors": (
         "{folder}: {names} are parts, and model.safetensors.index.json, which says what is in "
@@ -71,7 +75,8 @@ def way_out(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
             ends = " … ".join(dict.fromkeys((names[0], names[-1])))
             files = [f"{path}/{name}" for name in names]
             target = f"{path}/model.safetensors"
-            return way.format(folder=folder, names=ends, path=path, files=files, target=target)
+            named = {"folder": folder, "names": ends, "first": names[0], "path": path}
+            return way.format(**named, files=files, target=target)
     return ""
 
 

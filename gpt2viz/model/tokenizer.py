@@ -22,7 +22,8 @@ import tokenizers
 from tokenizers import models
 
 from gpt2viz.errors import CheckpointError, TextError
-from gpt2viz.files import is_there, read_list, reading, reason
+from gpt2viz.files import is_gguf, is_there, read_list, reading, reason
+from gpt2viz.model import gguf_tokenizer
 from gpt2viz.model.byte_letters import letters_of
 from gpt2viz.model.compat import panics
 from gpt2viz.model.config import END_OF_TEXT
@@ -65,12 +66,14 @@ class Tokenizer:
             self._read(values, file, end)
 
     @classmethod
-    def of(cls, engine: tokenizers.Tokenizer, *, end: str = "") -> Tokenizer:
+    def of(
+        cls, engine: tokenizers.Tokenizer, file: str = "tokenizer.json", *, end: str = ""
+    ) -> Tokenizer:
         """The tokenizer that cuts as an ``engine`` of Hugging Face's ``tokenizers`` does.
 
-        ``end``, and what is raised, are as in ``Tokenizer``.
+        ``file`` and ``end``, and what is raised, are as in ``Tokenizer``.
         """
-        return cls(json.loads(engine.to_str()), end=end)
+        return cls(json.loads(engine.to_str()), file, end=end)
 
     def _read(self, values: Mapping[str, Any], file: str, end: str) -> None:
         model: dict[str, Any] = {**values["model"], "unk_token": _MISSING}
@@ -422,12 +425,15 @@ def _around(
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``, with what
+    """Read a GGUF file's, ``tokenizer.json``, or ``vocab.json`` and ``merges.txt``, with what
     ``tokenizer_config.json`` and ``added_tokens.json`` add to them, or else a plain list,
     ``tokens.json``.
 
     Raises ``CheckpointError`` naming the file where one is missing, or can't be read.
     """
+    if is_gguf(folder):
+        engine, end = gguf_tokenizer.read_tokenizer(folder)
+        return Tokenizer.of(engine, folder.name, end=end)
     if (read := read_tokenizer(folder)) is not None:
         values, file, end = read
         return Tokenizer(values, file, end=end)

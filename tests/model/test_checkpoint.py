@@ -280,7 +280,7 @@ def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) 
         "adapter_model.safetensors": "merge_and_unload",
         "model-00002-of-00002.safetensors": "model.safetensors.index.json",
         "weights.safetensors": "model.safetensors",
-        "model-q4.gguf": "safetensors",
+        "model-q4.gguf": "Give that file itself.*/model-q4.gguf",
         "ckpt.pt": "gpt2viz convert",
     }
     refused(folder, "no model.safetensors")
@@ -288,7 +288,7 @@ def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) 
         (folder / name).touch()
         refused(folder, f"{name}.*{way}")
         (folder / name).unlink()
-    for name in ("adapter_config.json", "ckpt.pt"):  # which need no config.json
+    for name in ("adapter_config.json", "model-q4.gguf", "ckpt.pt"):  # which need no config.json
         alone = tmp_path / name.partition(".")[0]
         alone.mkdir()
         (alone / name).touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFWriter,
 import gpt2viz
 from gpt2viz.model import gguf_file, weights
 from gpt2viz.model.gguf_file import read_config, read_header
+from gpt2viz.model.gguf_tokenizer import read_tokenizer
 from tests.gguf_files import close, write_gguf
 
 LLAMA: dict[str, Any] = {
@@ -90,6 +92,35 @@ def test_weights_by_the_names_of_transformers(tmp_path: Path, family: str) -> No
             turned = weight.t() if name.endswith(weights.CONV1D) else weight
             assert torch.equal(ours[name], turned), name
             assert read_header(file).tensors[name].size == weight.shape
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+def test_logits_are_those_of_transformers(tmp_path: Path, family: str, tied: bool) -> None:
+    file, model = written(tmp_path, family, tie_word_embeddings=tied)
+    ours = gpt2viz.load_model(str(file))
+    assert ours.name == family
+    ids = ours.tokenizer.encode("ab  abc12")
+    with torch.no_grad():
+        expected = model(torch.tensor([ids])).logits.numpy()
+    np.testing.assert_allclose(gpt2viz.trace(ours, ids).logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_file_lacks_is_named(tmp_path: Path) -> None:
+    weights = stored(theirs("gpt2"))
+    wide = GPT2 | {"attention.head_count": 5}
+    for sizes, lacking, why in (
+        (
+            GPT2,
+            "transformer.h.1.mlp.c_fc.bias",
+            r"h\.1\.mlp\.c_fc\.bias \(24,\), which x\.gguf asks",
+        ),
+        (wide, "", r"x\.gguf: n_embd \(16\) must be a multiple of n_head \(5\)"),
+    ):
+        kept = {name: weight for name, weight in weights.items() if name != lacking}
+        file = write_gguf(tmp_path / "x.gguf", "gpt2", sizes, kept, n_layers=2)
+        with pytest.raises(gpt2viz.CheckpointError, match=why):
+            gpt2viz.load_model(file)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -216,6 +247,10 @@ LIES = {
         header(1, 1, ARCHITECTURE, tensor("t", (1,) * 9)) + DATA,
         "t has 9 dimensions",
     ),
+    "a name of many lines": (
+        header(1, 1, ARCHITECTURE, tensor("t\n", (8,))) + DATA,
+        r"a tensor is called 't\\n'",
+    ),
     "no dimension": (header(1, 1, ARCHITECTURE, tensor("t", ())) + DATA, "t has 0 dimensions"),
     "a strange alignment": (
         header(0, 2, ARCHITECTURE, text("general.alignment"), struct.pack("<II", 4, 0)),
@@ -297,13 +332,26 @@ def test_llama_3_scales_positions_by_a_tensor(tmp_path: Path, factor: float) -> 
 
     scaling = {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0}
     scaling |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
-    theirs = LlamaConfig(head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
-    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](theirs, torch.device("cpu"))
+    config_of_it = LlamaConfig(head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config_of_it, torch.device("cpu"))
     plain = 1 / 5e5 ** (torch.arange(0, 64, 2) / 64)
     divisors = plain / scaled
     hs = {"attention__key_length": 64, "rope__dimension_count": 64}
     ours = config(tmp_path, tensors={"rope_freqs.weight": divisors}, **hs)
     assert ours["rope_scaling"] == scaling
+    model = theirs("llama", head_dim=64, rope_parameters={"rope_theta": 5e5, **scaling})
+    file = write_gguf(
+        tmp_path / "x.gguf",
+        "llama",
+        LLAMA | {"attention.key_length": 64},
+        stored(model) | {"rope_freqs.weight": divisors},
+        n_layers=2,
+    )
+    ids = [4, 3, 7, 4, 0] * 6
+    with torch.no_grad():
+        expected = model(torch.tensor([ids])).logits.numpy()
+    run = gpt2viz.trace(gpt2viz.load_model(file), ids)
+    np.testing.assert_allclose(run.logits, expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(gpt2viz.CheckpointError, match=r"rope_freqs\.weight isn't Llama 3's"):
         config(tmp_path, tensors={"rope_freqs.weight": divisors**2}, **hs)
 
@@ -327,3 +375,23 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(gpt2viz.MissingExtraError, match=r"pip install 'gpt2viz\[gguf\]'"):
         read_header(file)
+
+
+def test_spoiled_files_are_refused_or_read(tmp_path: Path) -> None:
+    """In bounded time and memory: nothing else than a message comes of any byte."""
+    file, _ = written(tmp_path, "llama")
+    whole, numbers = file.read_bytes(), np.random.default_rng(0)
+    refused: list[str] = []
+    for n in range(400):
+        spoiled = bytearray(whole)
+        for at in numbers.integers(0, len(whole) // (1 if n % 4 else 40), 1 + n % 5):
+            spoiled[at] = numbers.integers(256)
+        file.write_bytes(spoiled[: numbers.integers(len(whole))] if n % 10 == 0 else spoiled)
+        try:
+            read_config(file)
+            read_tokenizer(file)
+            weights.read(read_header(file).tensors)
+        except gpt2viz.CheckpointError as error:
+            refused.append(str(error))
+    assert 100 < len(refused) < 400
+    assert all(re.fullmatch("llama.gguf: .+", message) for message in refused)

@@ -156,6 +156,7 @@ PYTHON = {
         "export.figure_bytes(picture, 'png')",
         "export.table_bytes(table, 'parquet')",
     ),
+    "gguf": ("gpt2viz.load_model('tiny.gguf')",),
     "widget": ("gpt2viz.show(trace).selected", "gpt2viz.show(trace).clicks"),
     "survey": (
         "run.survey(Path('texts.txt'), Path('tiny'), Path('out'), 8, 'cpu', engines.local(1))",

@@ -11,10 +11,12 @@ from functools import cache
 from importlib import import_module
 
 import pytest
+from safetensors.torch import load_file
 
 from gpt2viz.cli import COMMANDS
 from tests import layouts
 from tests.checkpoints import write_checkpoint
+from tests.gguf_files import TINY, write_gguf
 from tests.package import bare
 from tests.package.licences import ROOT, asked, extras
 
@@ -33,6 +35,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     """Extra -> line -> what it says where something is missing."""
     folder = tmp_path_factory.mktemp("bare")
     write_checkpoint(folder / "tiny")
+    tiny = load_file(folder / "tiny" / "model.safetensors")
+    write_gguf(folder / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
     network = layouts.random_weights(layouts.Today(nano=True, bias=True, mask=False))
     layouts.save_nano(network, folder / "ckpt.pt", True, False)
     (folder / "texts.txt").write_text("A crane ate fish. A crane ate corn.\n" * 3)

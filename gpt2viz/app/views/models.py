@@ -18,9 +18,14 @@ from gpt2viz.app.jobs import Download, downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import model_parts
-from gpt2viz.files import read_json
 from gpt2viz.model import hub
-from gpt2viz.model.checkpoint import read_config, set_aside, stored_numbers, weight_bytes
+from gpt2viz.model.checkpoint import (
+    config_values,
+    read_config,
+    set_aside,
+    stored_numbers,
+    weight_bytes,
+)
 from gpt2viz.model.memory import free_memory, run_bytes, spell
 
 _FORMATS = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
@@ -105,6 +110,8 @@ def _models() -> None:
 def _source(folder: Path) -> str:
     if run_cache.is_bundled(folder):
         return "gpt2viz"
+    if folder in settings.packaged().values():
+        return "a package"
     return "the hub" if folder in run_cache.from_hub().values() else "a folder"
 
 
@@ -234,7 +241,7 @@ def _card(name: str) -> None:
                 icon=":material/info:",
             )
             return
-        if not run_cache.is_bundled(folder):
+        if settings.card_folder(folder) == folder and not run_cache.is_bundled(folder):
             prose.caption(
                 "Written by the model's makers, not by gpt2viz, and not checked. Images are left "
                 "out: nothing is loaded from elsewhere."
@@ -246,7 +253,7 @@ def _card(name: str) -> None:
 
 
 def _provenance(name: str, folder: Path) -> None:
-    _config = read_json(folder / "config.json")
+    _config = config_values(folder)
     rows = [("comes from", _origin(name, folder))]
     for kind, count in stored_numbers(folder).items():
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
@@ -289,6 +296,8 @@ def _provenance(name: str, folder: Path) -> None:
 def _origin(name: str, folder: Path) -> str:
     if run_cache.is_bundled(folder):
         return "came with gpt2viz"
+    if folder in settings.packaged().values():
+        return f"a package that is installed here: {folder.parent.name}"
     if folder in run_cache.from_hub().values():
         return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
     return "a folder that this server's owner lists"
@@ -302,7 +311,7 @@ def _files(folder: Path) -> list[StoredFile]:
 def _config(name: str) -> None:
     """Every field with its meaning; those that nothing reads, below."""
     folder = run_cache.model_folders()[name]
-    read, values = read_config(folder), read_json(folder / "config.json")
+    read, values = read_config(folder), config_values(folder)
     fields = [*explained(read, values), *derived(read)]
     output.table(
         {
