@@ -21,7 +21,7 @@ from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 from gpt2viz.pictures.tables import panel_table
-from gpt2viz.run.stages import STAGE, HeadStageName
+from gpt2viz.run.stages import HeadStageName
 from gpt2viz.run.trace import WRITTEN, Trace
 
 if TYPE_CHECKING:  # torch stays out of the pictures
@@ -53,10 +53,11 @@ def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
         pool_panel(stage_panel(trace, trace.labels, stage, layer, n, f"Head {n}"), GRID // 4)
         for n in range(trace.config.n_head)
     ]
+    made = trace.graph[stage]
     picture = Heatmaps(
-        f"{STAGE[stage].label} of every head of layer {layer}",
+        f"{made.label} of every head of layer {layer}",
         panels,
-        scale=STAGE[stage].scale,
+        scale=made.scale,
         n_columns=across,
         height=60 + 240 * -(-len(panels) // across),
         numbers=0,

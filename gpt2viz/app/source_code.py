@@ -41,7 +41,7 @@ def name(made: Made) -> str:
     """The function, the class, or the method of the model: "attend", "Attend.forward"."""
     if isinstance(made, Line):
         record = made.trace.record(made.key, made.layer)
-        return method_at(record.line)[0] if record else name(Attend.forward)
+        return method_at(record.file, record.line)[0] if record else name(Attend.forward)
     return made.__qualname__
 
 
@@ -51,8 +51,8 @@ def _line(line: Line) -> None:
         st.markdown("A long text runs fused; this was worked out from its q, k and v by:")
         st.code(_source(Attend.forward))
     else:
-        method, source = method_at(record.line)
-        st.markdown(f"`{method}`, line {record.line} of `gpt2viz/model/network.py`")
+        method, source = method_at(record.file, record.line)
+        st.markdown(f"`{method}`, line {record.line} of `gpt2viz/model/{record.file}`")
         st.code(source)
 
 

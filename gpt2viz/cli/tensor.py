@@ -20,7 +20,6 @@ from gpt2viz.export import (
 from gpt2viz.pictures.from_trace import stage_panel, stage_picture
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
-from gpt2viz.run.stages import STAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +41,7 @@ class Tensor:
     @property
     def about(self) -> About:
         """A file's account of itself."""
-        return about(self.run, STAGE[self.key].label, self.layer, self.head)
+        return about(self.run, self.run.graph[self.key].label, self.layer, self.head)
 
     @cached_property
     def panel(self) -> Panel:
@@ -102,7 +101,7 @@ def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
     Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
     """
     check_head(run, layer, head)
-    stage = STAGE[key]
+    stage = run.graph[key]
     return Tensor(run, key, layer if stage.per_layer else None, head if stage.of_head else None)
 
 

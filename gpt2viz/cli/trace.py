@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -13,30 +14,13 @@ from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
 from gpt2viz.labels import escape_controls
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.run.stages import STAGE, STAGES, from_transformer_lens
+from gpt2viz.run.stages import STAGE, from_transformer_lens
+from gpt2viz.run.trace import Trace
 
-#: The stages whose numbers a run keeps.
-KEPT = [stage.key for stage in STAGES if stage.keep]
-#: More layers than any model has: which there are is known when the model is loaded.
-_ANY_LAYER = 10**7
+#: The stages whose numbers a run keeps, of models of every family.
+KEPT = [stage.key for stage in STAGE.values() if stage.keep]
 #: Rows and columns that are printed; all of them are in files and in --json.
 PRINTED = 12
-
-
-def _stage(
-    context: click.Context, parameter: click.Parameter, value: str
-) -> tuple[str, int | None]:
-    """A stage by our name, or by TransformerLens', which says the layer too: (stage, layer).
-
-    Raises ``click.BadParameter`` for what is no name of a stage that a trace keeps.
-    """
-    if value in KEPT:
-        return value, None
-    try:
-        return from_transformer_lens(value, _ANY_LAYER)
-    except StageError:
-        names = ", ".join(map(repr, KEPT))
-        raise click.BadParameter(f"{value!r} is not one of {names}.", context, parameter) from None
 
 
 @click.command()
@@ -47,8 +31,8 @@ def _stage(
     "-s",
     "--stage",
     metavar="STAGE",
-    callback=_stage,
-    help=f"One of: {' '.join(KEPT)}; or TransformerLens' name of one, which has the layer in it.",
+    help=f"One that the model has of: {' '.join(KEPT)}; or TransformerLens' name of one, which has "
+    "the layer in it.",
     default="weights",
     show_default=True,
 )
@@ -65,7 +49,7 @@ def trace(
     quiet: bool,
     layer: int | None,
     head: int | None,
-    stage: tuple[str, int | None],
+    stage: str,
     out: tuple[Path, ...],
     width: int | None,
 ) -> None:
@@ -83,11 +67,11 @@ def trace(
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
-    key, layer = _stage_and_layer(*stage, layer, head)
     kinds = {kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
     _, made = run()
+    key, layer = _stage_and_layer(made, stage, layer, head)
     tensor = choose(made, key, layer or 0, head or 0)
     for path in out:
         tensor.save(path, width)
@@ -104,20 +88,29 @@ def trace(
 
 
 def _stage_and_layer(
-    stage: str, named: int | None, layer: int | None, head: int | None
+    run: Trace, name: str, layer: int | None, head: int | None
 ) -> tuple[str, int | None]:
-    """The stage and its layer, by the stage's name or by --layer.
+    """The stage of a run and its layer, by our name and --layer, or by TransformerLens' name.
 
-    Raises ``click.UsageError`` for a layer or head of a stage that belongs to none, and for two
-    layers.
+    Raises ``click.UsageError`` for what is no name of a stage that the run keeps, for a layer or
+    head of a stage that belongs to none, and for two layers.
     """
-    if layer is not None and not STAGE[stage].per_layer:
-        raise click.UsageError(f"{stage} belongs to no layer: leave --layer out")
+    known = [stage.key for stage in run.graph.values() if stage.keep]
+    key, named = name, None
+    if "hook_" in name:
+        with suppress(StageError):
+            key, named = from_transformer_lens(name, run.config.n_layer, run.graph)
+    if key not in known:
+        names = ", ".join(map(repr, known))
+        raise click.BadParameter(f"{name!r} is not one of {names}.", param_hint="'--stage'")
+    stage = run.graph[key]
+    if layer is not None and not stage.per_layer:
+        raise click.UsageError(f"{key} belongs to no layer: leave --layer out")
     if None not in (named, layer) and named != layer:
         raise click.UsageError(f"--stage names layer {named}: leave --layer out")
-    if head is not None and not STAGE[stage].of_head:
-        raise click.UsageError(f"{stage} belongs to no head: leave --head out")
-    return stage, layer if named is None else named
+    if head is not None and not stage.of_head:
+        raise click.UsageError(f"{key} belongs to no head: leave --head out")
+    return key, layer if named is None else named
 
 
 def _table(panel: Panel) -> str:

@@ -122,8 +122,8 @@ class MLP(nn.Module):
         super().__init__()
         C, width = config.n_embd, config.mlp_dim
         self.gate_proj = nn.Linear(C, width, bias=config.mlp_bias)
-        self.act_fn = ACTIVATION[config.hidden_act]()
         self.up_proj = nn.Linear(C, width, bias=config.mlp_bias)
+        self.act_fn = ACTIVATION[config.hidden_act]()
         self.product = nn.Identity()
         self.down_proj = nn.Linear(width, C, bias=config.mlp_bias)
 

@@ -89,7 +89,7 @@ def stage_panel(
     Of a stage that every head has, ``head`` says which; ``labels`` are the T tokens as written on
     screen.
     """
-    stage = STAGE[key]
+    stage = trace.graph[key]
     values = trace.stage(stage.key, layer, head)
     values = values[0] if values.ndim == 3 else values
     name = "dimension" if stage.of_head else "channel"
@@ -110,7 +110,7 @@ def stage_panel(
 
 def stage_picture(trace: Trace, key: str, layer: int | None, head: int | None) -> Heatmaps:
     """One stage, large; above ``GRID`` tokens each point is a block's number."""
-    stage = STAGE[key]
+    stage = trace.graph[key]
     parts = [f"{name} {n}" for name, n in (("Layer", layer), ("Head", head)) if n is not None]
     title = " · ".join((stage.label, *parts))
     panel = pool_panel(stage_panel(trace, trace.labels, key, layer, head, title), GRID)

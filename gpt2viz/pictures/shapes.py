@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
 
 
@@ -27,9 +26,10 @@ def shape_rows(trace: Trace) -> list[dict[str, Any]]:
             "shared": record.shared,
             "parameters": record.n_parameters,
             "operation": record.operation,
+            "file": record.file,
             "line": record.line,
             "code": record.code,
-            "TransformerLens": STAGE[record.key].in_transformer_lens(record.layer),
+            "TransformerLens": trace.graph[record.key].in_transformer_lens(record.layer),
         }
         for n, record in enumerate(trace.tensors)
     ]

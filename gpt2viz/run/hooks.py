@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.captured import Site
 from gpt2viz.run.compat import hook, share_memory, unhook
-from gpt2viz.run.provenance import code_of, line_of_model, operation
+from gpt2viz.run.provenance import Origin, code_of, line_of_model, operation
 from gpt2viz.run.stages import STAGE, Stage, formula, graph_of, module_names
 from gpt2viz.run.trace import TensorRecord
 
@@ -32,9 +33,9 @@ class Tap(NamedTuple):
     parameters: tuple[tuple[int, int], ...]
 
 
-#: A tensor that a run made: what was known of it, the line of ``network.py`` that made it, and
+#: A tensor that a run made: what was known of it, the line of the model that made it, and
 #: whether it has its memory from the one made before.
-Made = tuple[Tap, torch.Size, torch.dtype, int, bool]
+Made = tuple[Tap, torch.Size, torch.dtype, Origin, bool]
 
 
 @dataclass
@@ -51,9 +52,9 @@ class Recording:
             for (key, layer), tensor in self.tensors.items()
         }
         made: list[Made] = []
-        for tap, shape, dtype, line, shared in self.made:
+        for tap, shape, dtype, origin, shared in self.made:
             own = torch.Size([1, *shape[1:]]) if "B" in tap.stage.axes else shape
-            made.append((tap, own, dtype, line, shared))
+            made.append((tap, own, dtype, origin, shared))
         return Recording(tensors, made)
 
 
@@ -123,9 +124,9 @@ def whole_table(
     such a run; in this one they were put together.
     """
     whole: list[Made] = []
-    for tap, _, dtype, line, shared in made:
+    for tap, _, dtype, origin, shared in made:
         shape = torch.Size(sizes[axis] for axis in tap.stage.axes)
-        whole.append((tap, shape, dtype, line, shared or bool(tap.stage.role)))
+        whole.append((tap, shape, dtype, origin, shared or bool(tap.stage.role)))
     return shape_table(whole, masking)
 
 
@@ -135,7 +136,7 @@ def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...
     ``masking`` says what the run did to its scores: see ``stages.masking``.
     """
     rows, seen = [], set[int]()
-    for tap, shape, dtype, line, shared in made:
+    for tap, shape, dtype, origin, shared in made:
         new = [(p, n) for p, n in tap.parameters if p not in seen]
         seen.update(p for p, _ in new)
         rows.append(
@@ -149,8 +150,9 @@ def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...
                 nbytes=shape.numel() * dtype.itemsize,
                 n_parameters=sum(n for _, n in new),
                 operation=masking if tap.stage.key == "masked_scores" else tap.operation,
-                line=line,
-                code=code_of(line),
+                file=Path(origin.file).name,
+                line=origin.line,
+                code=code_of(origin),
                 shared=shared,
             )
         )

@@ -1,4 +1,4 @@
-"""The origin of a tensor: the operation that made it, and the line of ``network.py``."""
+"""The origin of a tensor: the operation that made it, and the line of the model's source."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import inspect
 import textwrap
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from torch import nn
 
-from gpt2viz.model import network as model_source
+from gpt2viz.model import llama, network
 from gpt2viz.run.compat import frame_of_model
 
 #: Stands above the line that made a tensor.
 MARK = "# ↓ made here"
 
-_SOURCE = model_source.__file__
+#: The modules that models are written in, by their files.
+_SOURCES = {str(module.__file__): module for module in (network, llama)}
+
+
+class Origin(NamedTuple):
+    """A line of the model, from 1, and the file that it is in; ("", 0) for none."""
+
+    file: str
+    line: int
 
 
 def operation(module: nn.Module, formula: str) -> str:
@@ -24,36 +33,40 @@ def operation(module: nn.Module, formula: str) -> str:
         return f"Linear {module.in_features} → {module.out_features}"
     if isinstance(module, nn.Embedding):
         return f"Embedding {module.num_embeddings} × {module.embedding_dim}"
-    if isinstance(module, nn.LayerNorm):
-        return f"LayerNorm {module.normalized_shape[0]}, ε = {module.eps:g}"
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        return f"{type(module).__name__} {module.normalized_shape[0]}, ε = {module.eps:g}"
     if isinstance(module, nn.Identity | nn.Dropout) or next(module.children(), None) is not None:
         return formula
     return type(module).__name__
 
 
-def line_of_model() -> int:
-    """The line of ``network.py`` that is running, or 0; for use inside a hook."""
+def line_of_model() -> Origin:
+    """The line of the model that is running, if any; for use inside a hook."""
     frame = frame_of_model()
-    while frame is not None and frame.f_code.co_filename != _SOURCE:
+    while frame is not None and frame.f_code.co_filename not in _SOURCES:
         frame = frame.f_back
-    return frame.f_lineno if frame else 0
+    return Origin(frame.f_code.co_filename, frame.f_lineno) if frame else Origin("", 0)
 
 
-def code_of(line: int) -> str:
-    """A line of ``network.py`` without its comment; "" for line 0."""
-    return _source_lines()[line - 1].split("#")[0].strip() if line else ""
+def code_of(origin: Origin) -> str:
+    """A line of the model without its comment; "" for none."""
+    if not origin.line:
+        return ""
+    return _source_lines(origin.file)[origin.line - 1].split("#")[0].strip()
 
 
 @lru_cache(maxsize=64)
-def method_at(line: int) -> tuple[str, str]:
-    """(name, source) of the method of ``network.py`` that a line is in, such as "Attend.forward".
+def method_at(file: str, line: int) -> tuple[str, str]:
+    """(name, source) of the method of the model that a line is in, such as "Attend.forward".
 
-    ``MARK`` stands above the line itself. Raises ``LookupError`` for a line outside all methods.
+    ``file`` is one of ``gpt2viz/model``, such as "network.py". ``MARK`` stands above the line
+    itself. Raises ``LookupError`` for a line outside all methods.
     """
     # Not through ``ast``: Python 3.11's parser fails now and then where two threads use it.
-    for holder in filter(inspect.isclass, vars(model_source).values()):
+    module = next((of for path, of in _SOURCES.items() if Path(path).name == file), network)
+    for holder in filter(inspect.isclass, vars(module).values()):
         for part in filter(inspect.isfunction, vars(holder).values()):
-            if part.__module__ != model_source.__name__:
+            if part.__module__ != module.__name__:
                 continue
             shown, first = inspect.getsourcelines(part)
             if first <= line < first + len(shown):
@@ -62,9 +75,9 @@ def method_at(line: int) -> tuple[str, str]:
                 shown.insert(line - first, f"{indent}{MARK}\n")
                 source = textwrap.dedent("".join(shown)).rstrip()
                 return f"{holder.__name__}.{part.__name__}", source
-    raise LookupError(f"line {line} of network.py is in no method")
+    raise LookupError(f"line {line} of {file} is in no method")
 
 
-@lru_cache(maxsize=1)
-def _source_lines() -> tuple[str, ...]:
-    return tuple(Path(_SOURCE).read_text(encoding="utf-8").splitlines())
+@lru_cache(maxsize=2)
+def _source_lines(path: str) -> tuple[str, ...]:
+    return tuple(Path(path).read_text(encoding="utf-8").splitlines())

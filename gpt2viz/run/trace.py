@@ -44,9 +44,10 @@ class TensorRecord:
 
     ``axes`` are its letters, such as ("B", "T", "C"), and ``shape`` their sizes in this run;
     ``n_parameters`` are the weights of the module that made it (a tied matrix counts where it
-    is used first); ``line`` and ``code`` say where in ``network.py`` it was made. ``shared`` ones
-    have no memory of their own but that of the tensor before, as Q, K and V are parts of one, and
-    what dropout, which is off, hands on: ``nbytes`` is their size, but a sum leaves them out.
+    is used first); ``file``, of ``gpt2viz/model``, ``line`` and ``code`` say where it was made.
+    ``shared`` ones have no memory of their own but that of the tensor before, as Q, K and V are
+    parts of one, and what dropout, which is off, hands on: ``nbytes`` is their size, but a sum
+    leaves them out.
     """
 
     name: str
@@ -58,6 +59,7 @@ class TensorRecord:
     nbytes: int
     n_parameters: int
     operation: str
+    file: str
     line: int
     code: str
     shared: bool = False

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.run.stages import STAGE, STAGES, module_names
+from gpt2viz.run.provenance import operation
+from gpt2viz.run.stages import GPT2_GRAPH, Stage, module_names
 from gpt2viz.run.trace import TensorRecord, Trace
 from gpt2viz.run.tracer import trace
 from gpt2viz.textbook.claims import Claim
@@ -34,41 +36,54 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     made = {record.name: record for record in run.tensors}
     boxes = []
     for name, module in model.network.named_modules():
-        inside = int(name.split(".")[1]) if name.startswith("h.") else None
+        number = re.match(r"\w+\.(\d+)\.", name)
+        inside = int(number[1]) if number else None
         if any(module.children()) or (layer is not None and inside not in (None, layer)):
             continue
         count = sum(weights.numel() for weights in module.parameters())
         record = made.get(name)
-        kind = record.operation if record else type(module).__name__
+        kind = record.operation if record else operation(module, type(module).__name__)
         boxes.append(Node(name, kind, inside, count, record))
     return boxes
 
 
-#: The module that hands on what these stages' own made: dropout, which is off when a model reads.
+#: The module that hands on what a stage's own made: dropout, which is off when a model reads.
 _DROPOUT = {
-    "weights": "attn.attend.dropout",
-    "attention_output": "attn.resid_dropout",
-    "mlp_output": "mlp.dropout",
+    "h.*.attn.attend.weights": "h.*.attn.attend.dropout",
+    "layers.*.self_attn.attend.weights": "layers.*.self_attn.attend.dropout",
+    "h.*.attn": "h.*.attn.resid_dropout",
+    "h.*.mlp": "h.*.mlp.dropout",
 }
 
 
-def edges(layers: Sequence[int]) -> list[tuple[str, str]]:
-    """(module, module that reads what it made), with these layers one after the other."""
+def edges(layers: Sequence[int], graph: Mapping[str, Stage] = GPT2_GRAPH) -> list[tuple[str, str]]:
+    """(module, module that reads what it made), with these layers one after the other.
+
+    ``graph`` has the model's stages, by default GPT-2's.
+    """
     arrows = []
-    for stage in STAGES:
+    for stage in graph.values():
         for before, layer in pairwise((None, *layers)) if stage.per_layer else [(None, layers[-1])]:
             start = ("embedding", None) if before is None else ("residual_out", before)
             sources = [start if key == "residual_in" else (key, layer) for key in stage.reads]
-            own = stage.path(layer) if stage.key == "weights" else _end(stage.key, layer)
-            arrows += [(_end(*source), own) for source in sources]
-            if stage.key == "weights":
-                arrows.append((own, _end(stage.key, layer)))
+            steps = [_module(module, layer) for module in _modules(stage)]
+            arrows += [(_module(_modules(graph[key])[-1], at), steps[0]) for key, at in sources]
+            arrows += pairwise(steps)
     return arrows
 
 
-def _end(key: str, layer: int | None) -> str:
-    """The last module, which has no parts, that a stage comes out of."""
-    return f"h.{layer}.{_DROPOUT[key]}" if key in _DROPOUT else STAGE[key].path(layer)
+def _modules(stage: Stage) -> list[str]:
+    """The modules without parts that a stage goes through, * being the layer's number."""
+    if stage.module in ("h.*.attn", "h.*.mlp"):
+        return [_DROPOUT[stage.module]]
+    before, after = [], [_DROPOUT[stage.module]] if stage.module in _DROPOUT else []
+    if stage.of_head and stage.reads == ("ln_1",):  # its product is no stage: this is its part
+        before = [f"{stage.module.rpartition('.')[0]}.{stage.key[0]}_proj"]
+    return [*before, stage.module, *after]
+
+
+def _module(name: str, layer: int | None) -> str:
+    return name.replace("*", str(layer))
 
 
 @lru_cache(maxsize=1)

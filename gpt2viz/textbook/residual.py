@@ -254,22 +254,23 @@ class Stop(NamedTuple):
 
 
 def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
-    """A token's way through the residual stream: 2 + 2 n_layer stops.
+    """A token's way through the residual stream.
 
-    The row of the token table, then the sum after the position, and after attention and MLP of
-    each layer. ``count`` nearest rows are found at each. Raises ``ValueError`` for a trace of
-    another model.
+    The row of the token table, then the sum after the position, where that has a vector, and after
+    attention and MLP of each layer. ``count`` nearest rows are found at each. Raises ``ValueError``
+    for a trace of another model.
     """
     check_run(trace, model)
     sums: list[tuple[StageName, int | None, Array]] = [
-        ("token_embedding", None, trace.stage("token_embedding")[0, position]),
-        ("embedding", None, trace.stage("position_embedding")[position]),
+        ("token_embedding", None, trace.stage("token_embedding")[0, position])
     ]
+    if "position_embedding" in trace.graph:
+        sums.append(("embedding", None, trace.stage("position_embedding")[position]))
     for n in range(model.config.n_layer):
         sums.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
         sums.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
     streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in sums])  # (S, C)
-    table = read_only(model.network.wte.weight)  # (n_vocab, C)
+    table = read_only(model.network.embedding.weight)  # (n_vocab, C)
     alike = _cosines(streams, table)  # (S, n_vocab)
     order = np.argsort(-np.nan_to_num(alike, nan=-2), axis=1, kind="stable")[:, :count]
     way = []

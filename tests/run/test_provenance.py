@@ -14,7 +14,7 @@ from gpt2viz.run.provenance import MARK, method_at
 
 def test_every_tensors_line_is_marked_in_its_method(tiny: gpt2viz.Model) -> None:
     for record in gpt2viz.trace(tiny, "A crane ate fish").tensors:
-        name, source = method_at(record.line)
+        name, source = method_at(record.file, record.line)
         assert name.endswith((".forward", ".embed"))
         assert source.count(MARK) == 1
         assert record.code in source.partition(MARK)[2].splitlines()[1]
@@ -25,7 +25,7 @@ def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
     for key, owner in (("weights", Attend), ("residual_mid", Block)):
         record = run.record(key, 0)
         assert record is not None
-        name, source = method_at(record.line)
+        name, source = method_at(record.file, record.line)
         assert name == f"{owner.__name__}.forward"
         plain = "\n".join(line for line in source.splitlines() if MARK not in line)
         assert plain.strip() == textwrap.dedent(inspect.getsource(owner.forward)).strip()
@@ -33,4 +33,4 @@ def test_the_method_is_that_of_the_module(tiny: gpt2viz.Model) -> None:
 
 def test_a_line_outside_all_methods() -> None:
     with pytest.raises(LookupError, match="line 1 "):
-        method_at(1)
+        method_at("network.py", 1)

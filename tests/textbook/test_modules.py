@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from torch.testing import assert_close
 import gpt2viz
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
+from gpt2viz.model.transformer import Transformer
+from gpt2viz.run.hooks import network_graph
 from gpt2viz.textbook import attention, embeddings, heads, logits, mistakes, mlp, residual, sizes
 from gpt2viz.textbook.diagram import edges, nodes
 from gpt2viz.textbook.heads import (
@@ -27,6 +30,7 @@ from gpt2viz.textbook.heads import (
     separate,
 )
 from gpt2viz.textbook.tensors import drawn, normal
+from tests.llama_checkpoints import FAMILIES, write_llama
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -249,10 +253,13 @@ def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
     assert shapes["h.2.attn.attend.weights"] == (1, 4, len(run.tokens), len(run.tokens))
 
 
-def test_the_arrows_of_the_diagram_are_who_reads_what() -> None:
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen3"])
+def test_the_arrows_of_the_diagram_are_who_reads_what(family: str, tmp_path: Path) -> None:
     """One module's output is changed, all others are held: only those that read it notice."""
     config = GPT2Config(vocab_size=11, n_positions=6, n_embd=8, n_layer=2, n_head=2)
-    network = GPT2(config).eval()
+    network: Transformer = GPT2(config).eval()
+    if family != "gpt2":
+        network = gpt2viz.load_model(write_llama(tmp_path, **FAMILIES[family])).network
     with torch.no_grad():
         for weight in network.parameters():
             weight.normal_(std=0.5)
@@ -283,4 +290,5 @@ def test_the_arrows_of_the_diagram_are_who_reads_what() -> None:
         for other, out in run(plain, changed=name).items()
         if not torch.allclose(out, plain[other], atol=1e-5)
     }
-    assert set(edges(range(config.n_layer))) == reading
+    graph = network_graph(network)
+    assert set(edges(range(network.config.n_layer), graph)) == reading

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -10,31 +11,40 @@ from gpt2viz.app import address, output, pages, parameters
 from gpt2viz.app.components import mount
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
-from gpt2viz.run.stages import STAGE
+from gpt2viz.run.stages import Stage
 from gpt2viz.textbook.diagram import Node, edges
+
+#: The first modules of rows, and the last of each.
+_BESIDE = {"wte": "wpe", "q_proj": "v_proj", "q": "v", "gate_proj": "up_proj"}
+_BESIDE |= {"q_unnormed": "k_unnormed", "q_norm": "k_norm", "q_unrotated": "k_unrotated"}
+#: The last of rows beside which values pass by.
+_PASSED = ("k_unnormed", "k_norm", "k_unrotated")
 
 
 def page_of(node: Node) -> Page | None:
     """The page that shows a module's tensor, or None where none does."""
     if node.made is None:
         return None
-    if STAGE[node.made.key].of_head:
+    if {"nh", "nkv"} & set(node.made.axes):
         return pages.HEAD
     if node.made.key in ("final_norm", "last_logits"):
         return pages.PREDICT
     return pages.SHAPES
 
 
-def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
+def draw_diagram(
+    nodes: Sequence[Node], graph: Mapping[str, Stage], layer: int, n_layer: int
+) -> None:
     """Draw the modules with arrows, ``layer`` in full; a click opens a page."""
+    arrows = edges([layer], graph)
     data = {
         "script": "diagram",
         "alt": _alt(nodes, layer, n_layer),
         "rows": _rows(nodes, layer, n_layer),
-        "edges": [(*edge, _kind(*edge)) for edge in edges([layer])],
+        "edges": [(*edge, _kind(*edge)) for edge in arrows],
     }
     clicked = mount(data, key="diagram", on_node_change=lambda: None).node
-    _as_table(nodes, layer)
+    _as_table(nodes, arrows, layer)
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
@@ -44,10 +54,10 @@ def draw_diagram(nodes: Sequence[Node], layer: int, n_layer: int) -> None:
         st.switch_page(page.path, query_params=address.parameters(requested))
 
 
-def _as_table(nodes: Sequence[Node], layer: int) -> None:
+def _as_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:
     """The diagram without a picture."""
     reads: dict[str, list[str]] = {node.name: [] for node in nodes}
-    for start, end in edges([layer]):
+    for start, end in arrows:
         reads[end].append(start)
     boxes = [_box(node) for node in nodes]
     with st.expander("The diagram as a table"):
@@ -75,15 +85,16 @@ def _alt(nodes: Sequence[Node], layer: int, n_layer: int) -> str:
 
 def _kind(start: str, end: str) -> str:
     """An arrow's kind: down, past the part that adds to the stream, or beside the boxes."""
-    if end.endswith(("residual_mid", "residual_out")) and not start.endswith("dropout"):
+    ends = "residual_mid", "residual_out"
+    if end.endswith(ends) and start.endswith((*ends, "drop", "start")):
         return "residual"
-    return "side" if start.endswith("attn.v") else "flow"
+    return "side" if start.endswith(("attn.v", "up_proj")) else "flow"
 
 
 def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
     """Boxes from top to bottom, and the notes between them."""
     keys = [node.made.key if node.made else "" for node in nodes]
-    beside = {"token_embedding": "position_embedding", "q": "v"}  # first and last of a row
+    names = [node.name.rpartition(".")[2] for node in nodes]
     before = {0: "", 1: " (after layer 0)"}.get(layer, f" (after layers 0 to {layer - 1})")
     notes = {
         "token_embedding": "From token numbers to vectors",
@@ -94,25 +105,26 @@ def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, obj
     rows: list[dict[str, object]] = []
     row: list[dict[str, str]] = []
     last = ""
-    for node, key in zip(nodes, keys, strict=True):
+    for node, key, name in zip(nodes, keys, names, strict=True):
         if key in notes:
             rows.append({"note": notes[key]})
-        last = beside[key] if beside.get(key) in keys else last
+        last = _BESIDE[name] if _BESIDE.get(name) in names else last
         row.append(_box(node))
-        if not last or key == last:
-            rows.append({"nodes": row})
+        if not last or name == last:
+            rows.append({"nodes": row, "gap": name in _PASSED})
             row, last = [], ""
     return rows
 
 
 def _box(node: Node) -> dict[str, str]:
     page = page_of(node)
-    shape = "off when reading" if node.kind == "Dropout" else "inside a fused step"
+    without = {"Dropout": "off when reading", "Linear": "split into heads below"}
+    shape = without.get(node.kind.split()[0], "inside a fused step")
     if node.made:
         shape = f"({', '.join(map(str, node.made.shape))})"
     return {
         "module": node.name,
-        "name": node.name.removeprefix(f"h.{node.layer}."),
+        "name": re.sub(r"^\w+\.\d+\.", "", node.name),
         "kind": node.kind,
         "shape": shape,
         "parameters": f"{node.n_parameters:,}" if node.n_parameters else "",

@@ -49,7 +49,7 @@ _BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _FIELD = re.compile(r"^(hint|why|answer|also|near): ", re.MULTILINE)
-_KEYS = {"title", "sentence", "guess", "part"}
+_KEYS = {"title", "sentence", "stages", "guess", "part"}
 
 
 class Block(NamedTuple):
@@ -89,13 +89,15 @@ class Chapter(NamedTuple):
     """A chapter as it is written.
 
     ``sentence`` says how it reads the visitor's sentence: "" for not at all, or a key of
-    ``contents.CHOOSING``. ``guess`` names the row of weights that is to be guessed, and ``part``
+    ``contents.CHOOSING``; ``stages`` are those that it can't do without, with spaces between.
+    ``guess`` names the row of weights that is to be guessed, and ``part``
     stands below the title in the contents.
     """
 
     title: str
     blocks: tuple[Block, ...]
     sentence: str = ""
+    stages: str = ""
     guess: str = ""
     part: str = ""
 

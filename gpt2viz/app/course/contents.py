@@ -85,7 +85,7 @@ def show(name: str) -> None:
         known = [
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
         ]
-        view = page.read_sentence(CHOOSING[chapter.sentence], known)
+        view = page.read_sentence(CHOOSING[chapter.sentence], known, chapter.stages.split())
     questions.ask(name, chapter.draw(Book(name, view)))
     prose.caption(
         "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "

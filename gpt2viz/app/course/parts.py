@@ -12,7 +12,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, output, prose, source_code
+from gpt2viz.app import address, output, parameters, prose, source_code
 from gpt2viz.app.components.book import draw_player
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter, SelectParam
@@ -188,12 +188,19 @@ def code(*made: source_code.Made) -> None:
 
 
 def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = None) -> None:
-    """A link to another page, with what is chosen here and what is ``requested`` there."""
+    """A link to another page, with what is chosen here and what is ``requested`` there.
+
+    It opens with the model that read the sentence here, whichever is chosen.
+    """
+    changes = dict(requested or {})
+    run = output.shown().runs.get(output.OF_PAGE)
+    if run and run.model != address.get(parameters.MODEL):
+        changes[parameters.MODEL] = run.model
     st.page_link(
         page.path,
         label=label,
         icon=":material/arrow_forward:",
-        query_params=address.parameters(requested),
+        query_params=address.parameters(changes),
         width="content",
     )
 

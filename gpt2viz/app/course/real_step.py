@@ -174,8 +174,8 @@ def mask(book: Book, text: str) -> None:
     )
 
 
-def heads(book: Book, text: str) -> None:
-    """The outputs of a layer's heads, and what W_O makes of them."""
+def heads(book: Book, text: str) -> dict[str, bool]:
+    """The outputs of a layer's heads, and what W_O makes of them; true where dropout follows."""
     view = book.view
     at = _followed_cell(book, address.get(parameters.LAYER), address.get(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]
@@ -183,12 +183,13 @@ def heads(book: Book, text: str) -> None:
         text,
         size=config.head_dim,
         nh=pluralize(config.n_head, "heads"),
-        C=config.n_embd,
+        merged=config.n_head * config.head_dim,
         begins=_rounded(outputs[at.head, 0]),
     )
     rows = {f"head {n}": row for n, row in enumerate(outputs)}
     rows["added"] = _row(view, "attention_output", at.layer)
     _first(book, "real_outputs", "outputs of the heads", rows)
+    return {"drops": "projected" in view.trace.graph}
 
 
 def mlp(book: Book, text: str) -> None:

@@ -47,7 +47,7 @@ def modules(book: Book) -> dict[str, Any]:
     _, head = controls.layer_and_head(view)
     layer = controls.layer(view)
     nodes = diagram.nodes(view.model, view.trace, layer)
-    draw_diagram(nodes, layer, view.model.config.n_layer)
+    draw_diagram(nodes, view.trace.graph, layer, view.model.config.n_layer)
     return {
         "at": (layer, head),
         "nodes": nodes,

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz import CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz import BUNDLED, CheckpointError, ContextError, GPT2VizError, Model, Trace
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import (
     address,
@@ -27,6 +27,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Switch
 from gpt2viz.app.view import View
+from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.key import RunKey
 
 #: What can be switched for every page, beside the sentence.
@@ -70,13 +71,21 @@ def open_menu(which: Page) -> None:
 def read_sentence(
     choosing: str = sentence.LIGHT_UP,
     switches: Collection[Switch] = SWITCHES,
+    stages: Collection[str] = (),
 ) -> View:
     """Ask for sentence and model, and run it; or one message and the end of the page.
 
     ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only where
-    it was turned on another page, so that it can be turned back.
+    it was turned on another page, so that it can be turned back. Where the model lacks one of the
+    ``stages``, the bundled one reads the sentence, and the page says so.
     """
     model = _model_and_sentence(switches)
+    if not network_graph(model.network).keys() >= set(stages):
+        prose.caption(
+            f"This chapter takes apart what {literal(model.name)} hasn't got: here the bundled "
+            f"model, {BUNDLED.name}, reads your sentence."
+        )
+        model = run_cache.load(BUNDLED.name)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
     query = sentence.draw_tokens(trace, choosing)

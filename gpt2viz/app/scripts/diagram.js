@@ -82,6 +82,7 @@ export default function ({ data, setTriggerValue, parentElement }) {
     if (row.note) { make("div", root, row.note, "note"); continue }
     const line = make("div", root, "", `row of${row.nodes.length}`)
     for (const node of row.nodes) boxes[node.module] = box(node, line, setTriggerValue)
+    if (row.gap) make("div", line, "", "gap")
   }
   const svg = makeSvg("svg", { "aria-hidden": true })
   root.prepend(svg)

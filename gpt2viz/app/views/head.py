@@ -271,8 +271,9 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     if panel.masked is not None and panel.masked.any():
         span += f"; {pluralize(int(panel.masked.sum()), 'cells')} masked"
     sizes = axis_sizes(view.trace.config, view.n_tokens)
-    axes = ", ".join(STAGE[key].axes)
-    shape = ", ".join(str(sizes[axis]) for axis in STAGE[key].axes)
+    stage = view.trace.graph[key]
+    axes = ", ".join(stage.axes)
+    shape = ", ".join(str(sizes[axis]) for axis in stage.axes)
     this = f"{values.shape[0]} × {values.shape[1]}"
     record = view.trace.record(key, layer)
     made = f"`{record.code}`" if record else "`Attend`, from this run's q, k and v"

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
-from gpt2viz import STAGE, Edit, TensorRecord, Trace, surprise
+from gpt2viz import Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
@@ -67,12 +67,13 @@ def _step(view: View, whole: Trace) -> None:
         height="content",
     )
     config = whole.config
+    makers = ", and each group of heads" if config.n_kv_head < config.n_head else ","
     prose.caption(
         f"Prefill reads the sentence's {pluralize(view.n_tokens, 'tokens')} at once"
         + (f"; the {pluralize(written, 'tokens')} written came one by one" if written else "")
-        + ". A step reads one token: each head of a layer makes one query, one key and one value "
-        f"of {pluralize(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, hs), "
-        f"and compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
+        + f". A step reads one token: each head of a layer makes one query{makers} one key and one "
+        f"value of {pluralize(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, "
+        f"hs), and compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
     )
     all_of_it = sum(product.multiply_adds for product in products(whole))
     of_step = sum(product.multiply_adds for product in products_of(alone, config))
@@ -88,15 +89,15 @@ def _step(view: View, whole: Trace) -> None:
 def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
     """One row a tensor of a layer: its axes and shape, of all tokens at once and of the last."""
     made = {str(record.key): record for record in alone if record.layer in (0, None)}
-    at_once = {key: whole.record(key, 0) for key in _STAGES}
     return pd.DataFrame(
         {
-            "tensor of a layer": STAGE[key].label,
-            "all at once": _shape(at_once[key]),
+            "tensor of a layer": whole.graph[key].label,
+            "all at once": _shape(whole.record(key, 0)),
             "the last alone": _shape(made[key]),
             "its axes": f"({', '.join(made[key].axes)})",
         }
         for key in _STAGES
+        if key in whole.graph
     )
 
 

@@ -20,6 +20,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views import measures
 from gpt2viz.labels import label, pluralize, signed
 from gpt2viz.model.checkpoint import read_config
+from gpt2viz.model.devices import read_only
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
@@ -205,8 +206,20 @@ def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
 
 
 def positions(name: str) -> None:
-    """The map of all places, and what to see in it."""
-    panel, means = _similarities(name)
+    """The map of all places, where they have vectors."""
+    if (compared := _similarities(name)) is None:
+        st.info(
+            f"{literal(name)} has no vectors for places: it turns queries and keys by their place, "
+            "so that a score depends on the distance alone. Head shows the turn, and the chapter "
+            "RoPE of the Textbook explains it.",
+            icon=":material/rotate_right:",
+        )
+    else:
+        _draw_positions(name, *compared)
+
+
+def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
+    """The map, and what to see in it."""
     n = panel.rows.stop or 0
     chart, words = st.columns([3, 2], gap="large")
     with chart:
@@ -254,10 +267,12 @@ def positions(name: str) -> None:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
-def _similarities(name: str) -> tuple[Panel, dict[int, float]]:
-    """The map, and the mean similarity at some distances."""
-    table = run_cache.load(name).network.get_parameter("wpe.weight")
-    vectors = table.cpu().numpy()
+def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
+    """The map, and the mean similarity at some distances; None where places have no vectors."""
+    table = run_cache.load(name).network.position_embedding
+    if table is None:
+        return None
+    vectors = read_only(table.weight)
     distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
     return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
 
@@ -368,6 +383,10 @@ def modules(view: View) -> None:
         "sentence. **Click a box** to go to the page that shows its tensor."
     )
     layer = controls.layer(view)
-    draw_diagram(diagram.nodes(view.model, view.trace, layer), layer, view.model.config.n_layer)
+    boxes = diagram.nodes(view.model, view.trace, layer)
+    draw_diagram(boxes, view.trace.graph, layer, view.model.config.n_layer)
     if view.model.config.tie_word_embeddings:
-        prose.caption("`lm_head` has no table of its own: it uses that of `wte` (weight tying).")
+        table = view.trace.graph["token_embedding"].module
+        prose.caption(
+            f"`lm_head` has no table of its own: it uses that of `{table}` (weight tying)."
+        )

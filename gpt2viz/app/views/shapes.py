@@ -74,9 +74,8 @@ def _columns() -> dict[str, Any]:
             format="localized",
             help="Weights of the module that made it; a tied matrix is counted once",
         ),
-        "line": st.column_config.NumberColumn(
-            help="Line of gpt2viz/model/network.py that was running"
-        ),
+        "file": st.column_config.TextColumn(help="The model's source, in gpt2viz/model"),
+        "line": st.column_config.NumberColumn(help="Its line that was running"),
         "code": st.column_config.TextColumn(width="large"),
         "TransformerLens": st.column_config.TextColumn(
             width="medium", help="Its name for the same numbers; trace.stage(…) takes it too"
