@@ -20,7 +20,7 @@ models = click.option(
     "models",
     multiple=True,
     metavar="NAME|FOLDER",
-    help="Show this model too, from a folder or the hub's cache; can be repeated.",
+    help="Show this model too, from a folder, a GGUF file or the hub's cache; can be repeated.",
 )
 names = click.option(
     "--allow-model",

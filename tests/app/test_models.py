@@ -17,6 +17,7 @@ import pytest
 import streamlit as st
 from huggingface_hub import constants
 from numpy.testing import assert_allclose
+from safetensors.torch import load_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -40,6 +41,7 @@ from tests.app.pages import (
 )
 from tests.bundled import bundled_model, ids_of
 from tests.checkpoints import edit_json, load_ahead, outgrow_the_memory, write_checkpoint
+from tests.gguf_files import TINY, write_gguf
 from tests.hub_server import Hub, point_the_client_at, serving
 
 
@@ -122,6 +124,20 @@ def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatc
     assert list(files["file"]) == ["SmolLM2-135M-Instruct.Q4_1.gguf"]
     listed = section("all").dataframe[0].value.set_index("Model")["From"]
     assert dict(listed) == {"mine": "a folder", "stories": "gpt2viz", "SmolLM2-135M": "a package"}
+
+
+def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = load_file(mine / "model.safetensors")
+    file = write_gguf(mine / "tiny.gguf", "gpt2", TINY, tiny, n_layers=3)
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(file))
+    at = section("card", model="tiny")
+    assert "has no card" in page_text(at)
+    origin, files = (table.value for table in at.dataframe)
+    rows = dict(zip(origin["what"], origin["is"], strict=True))
+    assert rows["comes from"] == "a file that this server's owner lists"
+    assert list(files["file"]) == ["tiny.gguf"]
+    fields = section("config", model="tiny").dataframe[0].value.set_index("field")["value"]
+    assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
 
 
 def test_a_model_without_a_card(mine: Path) -> None:

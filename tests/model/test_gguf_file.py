@@ -14,6 +14,8 @@ import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFWriter, quants
 
 import gpt2viz
+from gpt2viz import settings
+from gpt2viz.cli import served
 from gpt2viz.model import gguf_file, weights
 from gpt2viz.model.gguf_file import read_config, read_header
 from gpt2viz.model.gguf_tokenizer import read_tokenizer
@@ -362,6 +364,23 @@ def test_a_weight_that_is_no_number(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "x.gguf", "llama", LLAMA, {"model.embed_tokens.weight": table})
     with pytest.raises(gpt2viz.CheckpointError, match=r"^x.gguf: token_embd.weight holds nan at"):
         weights.read(read_header(file).tensors)
+
+
+def test_a_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
+    file, _ = written(tmp_path, "llama")
+    repository = tmp_path / "models--someone--tiny"
+    for name in ("blobs", "snapshots/abc"):
+        (repository / name).mkdir(parents=True)
+    file.rename(repository / "blobs" / "1234")
+    link = repository / "snapshots" / "abc" / "tiny-q4.gguf"
+    link.symlink_to("../../blobs/1234")
+    assert settings.by_name([link])["tiny-q4"] == link
+    (given,) = served.checked([str(link)])
+    assert gpt2viz.load_model(served.given([given], [])[1]).name == "tiny-q4"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "x.gguf").symlink_to(repository / "blobs" / "1234")
+    with pytest.raises(gpt2viz.CheckpointError, match=r"^x\.gguf: a link that leads out"):
+        gpt2viz.load_model(tmp_path / "mine" / "x.gguf")
 
 
 def test_a_file_that_is_read_again_when_it_changes(tmp_path: Path) -> None:

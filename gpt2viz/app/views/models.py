@@ -18,6 +18,7 @@ from gpt2viz.app.jobs import Download, downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import model_parts
+from gpt2viz.files import is_gguf
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import (
     config_values,
@@ -112,7 +113,9 @@ def _source(folder: Path) -> str:
         return "gpt2viz"
     if folder in settings.packaged().values():
         return "a package"
-    return "the hub" if folder in run_cache.from_hub().values() else "a folder"
+    if folder in run_cache.from_hub().values():
+        return "the hub"
+    return "a file" if is_gguf(folder) else "a folder"
 
 
 def _ask_by_name() -> None:
@@ -300,7 +303,7 @@ def _origin(name: str, folder: Path) -> str:
         return f"a package that is installed here: {folder.parent.name}"
     if folder in run_cache.from_hub().values():
         return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
-    return "a folder that this server's owner lists"
+    return f"{_source(folder)} that this server's owner lists"
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
