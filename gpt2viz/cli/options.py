@@ -40,7 +40,7 @@ device = click.option(
 
 no_causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
 endoftext = click.option(
-    "--endoftext", is_flag=True, help="Put the token <|endoftext|> first, if the model has it."
+    "--endoftext", is_flag=True, help="Put the token between texts first, such as <|endoftext|>."
 )
 special = click.option(
     "--special",

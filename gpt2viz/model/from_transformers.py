@@ -32,8 +32,8 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     is given. A model that shares weights with no file has no checksum.
 
     Raises ``CheckpointError`` for another architecture, for adapters that aren't merged, for
-    numbers other than float32, for NaN and infinity, and for a tokenizer that isn't byte-level
-    BPE or is another model's.
+    numbers other than float32, for NaN and infinity, and for a tokenizer that can't be
+    read or is another model's.
     """
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):

@@ -204,22 +204,20 @@ class Tokenizer:
         return list(dict.fromkeys(self._special.findall(text)))
 
     def before(self, end_of_text_first: bool = False) -> tuple[int, ...]:
-        """The ids that ``encode`` puts before a text: ``first``, and the end of text if asked for.
+        """The ids that ``encode`` puts before a text: ``first``, or the end of text if asked for.
 
-        Raises ``TextError`` where the vocabulary has no ``<|endoftext|>`` to put first.
+        Raises ``TextError`` where the vocabulary has no such token to put first.
         """
-        if not end_of_text_first:
+        if self.first or not end_of_text_first:
             return self.first
         if self.end_of_text is None:
             raise TextError("This model has no token <|endoftext|> to put first.")
-        there = self.end_of_text in self.first
-        return self.first if there else (*self.first, self.end_of_text)
+        return (self.end_of_text,)
 
     def own(self, ids: Sequence[int]) -> slice:
         """The slice of a text's own ids among those of ``encode``, without the added ones."""
-        start = len(self.first) if tuple(ids[: len(self.first)]) == self.first else 0
-        if self.end_of_text not in self.first and tuple(ids[start:][:1]) == (self.end_of_text,):
-            start += 1
+        first = self.first or (self.end_of_text,)
+        start = len(first) if tuple(ids[: len(first)]) == first else 0
         end = len(ids) - len(self.last)
         return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
 
@@ -230,12 +228,12 @@ class Tokenizer:
 
         A special token that is typed is ordinary text, not that token; ``special=True`` reads it
         as the token, as Hugging Face's tokenizers do.
-        ``end_of_text_first`` puts the special token ``<|endoftext|>`` before the text, as it
-        stands between texts in GPT-2's training, unless it comes first anyway.
+        ``end_of_text_first`` puts the token that stands between two texts, such as
+        ``<|endoftext|>`` in GPT-2's training, before the text, unless another comes first anyway.
 
         Raises ``TextError`` for half a surrogate pair, which stands for no character, where the
-        vocabulary has no ``<|endoftext|>`` to put first, and for what this vocabulary can't spell:
-        a byte without a token, a token that the model has no row for, or what a plain list lacks.
+        vocabulary has no such token to put first, and for what this vocabulary can't spell: a byte
+        without a token, a token that the model has no row for, or what a plain list lacks.
         """
         before = self.before(end_of_text_first)
         return [*before, *self.encode_part(text, special=special), *self.last]
@@ -308,7 +306,10 @@ class Tokenizer:
         return short(self.token_bytes(token_id).decode(errors="replace"))
 
     def decode(self, token_ids: Iterable[int]) -> str:
-        """The text of a sequence of ids; bytes that form no character become U+FFFD."""
+        """The text of a sequence of ids; bytes that form no character become U+FFFD.
+
+        With ``prefix_space`` the space before the text is there too.
+        """
         return b"".join(map(self.token_bytes, several(token_ids))).decode("utf-8", errors="replace")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers.pre_tokenizers import ByteLevel
 
 import gpt2viz
 from gpt2viz.errors import CheckpointError, TextError
@@ -51,7 +52,12 @@ ADDED = [
 
 
 def folder(
-    root: Path, name: str, config: Values | None = None, change: Any = None, **files: Any
+    root: Path,
+    name: str,
+    config: Values | None = None,
+    change: Any = None,
+    of: str = "gpt2",
+    **files: Any,
 ) -> Path:
     """vocab.json and merges.txt; a tokenizer.json too if there is a ``change`` of what is in it."""
     made = root / name
@@ -63,7 +69,7 @@ def folder(
         values["pre_tokenizer"]["add_prefix_space"] = False
         change(values)
         files["tokenizer"] = values
-    files["config"] = {"model_type": "gpt2"}
+    files["config"] = {"model_type": of}
     files |= {} if config is None else {"tokenizer_config": config}
     for file, content in files.items():
         (made / f"{file}.json").write_text(json.dumps(content), encoding="utf-8")
@@ -128,11 +134,11 @@ def folders(root: Path) -> Iterator[Path]:
     yield folder(root, "prefix", PLAIN | {"add_prefix_space": True})
     yield folder(root, "bos", PLAIN | {"add_bos_token": True})
     yield folder(root, "bos, eos", PLAIN | both | {"bos_token": "<s>"} | begin)
-    named = {"special_tokens_map": {"bos_token": "<s>"}, "added_tokens": {"<s>": n}}
+    named: Values = {"special_tokens_map": {"bos_token": "<s>"}, "added_tokens": {"<s>": n}}
     yield folder(root, "bos by the map", PLAIN | {"add_bos_token": True}, None, **named)
     yield folder(root, "decoder", PLAIN | listed)
     yield folder(root, "decoder, prefix", PLAIN | listed | {"add_prefix_space": True})
-    beside = {"added_tokens": {"<user>": n, "[PAD]": n + 1}}
+    beside: Values = {"added_tokens": {"<user>": n, "[PAD]": n + 1}}
     yield folder(root, "added", None, None, **beside, special_tokens_map={"pad_token": "[PAD]"})
     yield folder(root, "added, named", PLAIN | {"pad_token": "[PAD]"}, None, **beside)
     changes = {
@@ -164,6 +170,7 @@ def folders(root: Path) -> Iterator[Path]:
         "no cut": put(pre_tokenizer={**level, "use_regex": False}),
         "another cut": split(False, "Isolated", False, r"\p{N}{1,3}"),
     }
+    yield folder(root, "json: llama: space", None, space, of="llama")
     for change, made in fast.items():
         yield folder(root, f"json: fast: {change}", FAST, made)
     yield folder(root, "named", PLAIN | {"pad_token": "[PAD]"})
@@ -189,6 +196,23 @@ def test_ids_are_those_of_transformers(tmp_path: Path) -> None:
             ids = ours.encode(text)
             assert ids[ours.own(ids)] == ours.encode_part(text), (made.name, text)
     assert not wrong
+
+
+@pytest.mark.parametrize("kind", ["LlamaTokenizer", "Qwen2Tokenizer"])
+def test_what_transformers_saves_of_a_llama_is_read(tmp_path: Path, kind: str) -> None:
+    import transformers
+
+    letters = sorted({"▁", *ByteLevel.alphabet()})
+    tokens = ["<unk>", "<s>", "</s>", "<|endoftext|>", *(f"<0x{n:02X}>" for n in range(256))]
+    vocab = {token: n for n, token in enumerate([*tokens, *letters, "an", "▁c", "Ġc"])}
+    merges = [("a", "n"), ("▁", "c"), ("Ġ", "c")]
+    made = getattr(transformers, kind)(vocab=vocab, merges=merges, add_bos_token=True)
+    made.save_pretrained(tmp_path)
+    ours, theirs = load_tokenizer(tmp_path), their_tokenizer(tmp_path)
+    assert ours.first == ((1,) if kind == "LlamaTokenizer" else ())  # Qwen2's has none
+    assert ours.end_of_text == 3
+    for text in TEXTS:
+        assert ours.encode(text, special=True) == theirs(text)["input_ids"], text
 
 
 def test_what_would_give_other_ids_is_refused_by_name(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ EOT_TEXT = literal(_PLAIN)
 
 
 def has_end_of_text() -> bool:
-    """True if ``<|endoftext|>`` goes first; the switch must have been drawn."""
+    """True if the end of text is to go first; the switch must have been drawn."""
     on: bool = address.get(parameters.END_OF_TEXT)
     return on
 
@@ -102,19 +102,23 @@ def encode(model: Model, text: str) -> tuple[int, ...]:
 
 def end_of_text_switch(model: Model, offered: bool = True) -> None:
     """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
-    token. There is none where the model's own tokenizer puts that token first."""
+    token. There is none where the model's own tokenizer puts a token first."""
     end = model.tokenizer.end_of_text
-    there, always = end is not None, end in model.tokenizer.first
+    there, always = end is not None, bool(model.tokenizer.first)
     bound = address.switch(parameters.END_OF_TEXT, movable=there)
     if always or not (offered or has_end_of_text()):
         return
+    name, shown = _PLAIN, EOT_TEXT
+    if end is not None and model.tokenizer.token_bytes(end) != END_OF_TEXT:
+        name = shown = token_markdown(model.tokenizer, [end])
+    trained = "GPT-2 was trained with it between texts; the bundled model was not."
     st.toggle(
-        f"{_PLAIN} first",  # a screen reader hears a label as it is written here
+        f"{name} first",  # a screen reader hears a label as it is written here
         disabled=not there,
         help=prose.tip(
-            f"Puts the token {EOT_TEXT} before your sentence. GPT-2 was trained with it between "
-            "texts; the bundled model was not. Heads that would rest on your first word can rest "
-            "on it instead."
+            f"Puts the token {shown} before your sentence. "
+            f"{trained if name == _PLAIN else 'It stands between two texts.'} Heads that would "
+            "rest on your first word can rest on it instead."
             if there
             else f"This model's vocabulary has no token {EOT_TEXT}."
         ),
@@ -126,10 +130,9 @@ def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
     """The tokens that are added to the sentence, a sentence of Markdown each."""
     if tokenizer.first:
         yield f"{token_markdown(tokenizer, tokenizer.first)} was **put first** {_AS_ALWAYS}"
-    if len(tokenizer.before(has_end_of_text())) > len(tokenizer.first):
-        yield (
-            f"{EOT_TEXT} was **put first**: token {len(tokenizer.first)} is not from your sentence."
-        )
+    elif before := tokenizer.before(has_end_of_text()):
+        name = token_markdown(tokenizer, before)
+        yield f"{name} was **put first**: token 0 is not from your sentence."
     if tokenizer.last:
         yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
     if tokenizer.prefix_space and not address.get(parameters.TEXT).startswith(" "):

@@ -118,9 +118,10 @@ def tokenizer(name: str) -> None:
     _ids(words)
     _around(tokenizer)
     prose.markdown(
-        "It begins with single bytes. In each step, of all neighbouring pairs, the one that was "
-        "learned **first**, with the lowest rank, becomes one piece. It ends when no pair is in "
-        "the list of merges. `·` is a space; `\\xe2` is a byte that isn't a character by itself."
+        "It begins with single bytes, or characters. In each step, of all neighbouring pairs, the "
+        "one that was learned **first**, with the lowest rank, becomes one piece. It ends when no "
+        "pair is in the list of merges. `·` is a space; `\\xe2` is a byte that isn't a "
+        "character by itself."
     )
     for n, word in enumerate(words):
         _merges(n, word)
