@@ -65,13 +65,15 @@ def _memory() -> dict[str, _Last]:
 def trim() -> None:
     """Drop from the address what is too long. For the frame, before anything reads it."""
     texts: dict[str, str] = {}
-    dropped = []
+    dropped, room = [], LONGEST_ADDRESS
     for name, raw in st.query_params.to_dict().items():
-        if _fits({**texts, name: raw}):
+        if len(raw) <= LONGEST_TEXT and len(name + raw) <= room:
             texts[name] = raw
+            room -= len(name + raw)
         else:
             dropped.append(shorten(name, 40))
-            del st.query_params[name]
+    if dropped:  # all at once: the browser is told the whole address each time
+        st.query_params.from_dict(texts)
     st.session_state[_DROPPED] = dropped
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app import address, pages, parameters
@@ -146,13 +147,20 @@ def test_every_parameter_takes_any_text_and_is_bounded(
         assert sent(at) < before + 10**6, told
 
 
-def test_what_no_address_holds_is_left_out_with_a_note() -> None:
+def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     at = open_page("attention", text="A crane", layer="1" * 3000)
     assert "layer: the value can't be shown here. An address holds up to 2,000" in unescape(
         notices(at)
     )
     assert at.session_state["layer"] == 0
+    told: list[QueryParams] = []
+    tell = QueryParams._send_query_param_msg
+    monkeypatch.setattr(
+        QueryParams, "_send_query_param_msg", lambda self: told.append(self) or tell(self)
+    )
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
+    assert len(told) == 1  # the browser, of all that is left
+    assert set(at.query_params) == {"x0", "x1", "x2", "layer"}
     assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 
