@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,10 @@ class Oracle(ABC):
     run: partial[dict[str, Any]]
 
     @abstractmethod
+    def divisor(self, layer: int) -> float:
+        """What scores are divided by."""
+
+    @abstractmethod
     def places(self, T: int) -> dict[str, np.ndarray]:
         """The part that positions write, if they do: (T, C)."""
 
@@ -97,8 +102,23 @@ class Oracle(ABC):
         """W_Q, W_K or W_V of what the norm left (T, C): (rows, T, hs), with their biases or not."""
 
     @abstractmethod
+    def own_gain(self, into: str, layer: int) -> np.ndarray | None:
+        """The gain of the norm of a head's own channels (hs,), if there is one."""
+
+    @abstractmethod
+    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+        """Queries or keys (…, T, hs) turned by their positions, if they are."""
+
+    def own(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
+        """The norm of a head's own channels (…, hs), if there is one, by the scale of ``run``."""
+        gain = self.own_gain(into, layer)
+        return x if gain is None else x / self.scale(run) * gain
+
     def finished(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
         """What comes between ``read`` and the scores, (rows, T, hs), by the scale of ``run``."""
+        if into == "v":
+            return x
+        return self.turned(self.own(into, layer, x, run), range(x.shape[1]))
 
     def normed(self, x: np.ndarray, layer: int | None) -> np.ndarray:
         return self.held(x, x, layer) + self.bias(layer)
@@ -122,6 +142,10 @@ class GPT2(Oracle):
         self.embedding = w["wte.weight"]
         self.unembedding = w.get("lm_head.weight", self.embedding)
         self.run = partial(numpy_gpt2.reference, self.of)
+
+    def divisor(self, layer: int) -> float:
+        deeper = layer + 1 if self.of.config["scale_attn_by_inverse_layer_idx"] else 1
+        return float((self.embedding.shape[1] / len(self.groups)) ** 0.5 * deeper)
 
     def places(self, T: int) -> dict[str, np.ndarray]:
         return {"position": self.of.w["wpe.weight"][:T]}
@@ -149,7 +173,10 @@ class GPT2(Oracle):
         part = np.split(made, 3, axis=1)["qkv".index(into)]
         return numpy_gpt2.by_head(part, len(self.groups))
 
-    def finished(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
+    def own_gain(self, into: str, layer: int) -> None:
+        return None
+
+    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
         return x
 
 
@@ -163,6 +190,9 @@ class Llama(Oracle):
         self.embedding = w["model.embed_tokens.weight"]
         self.unembedding = w.get("lm_head.weight", self.embedding)
         self.run = partial(numpy_llama.reference, self.of)
+
+    def divisor(self, layer: int) -> float:
+        return float(self.of.sizes[2] ** 0.5)
 
     def places(self, T: int) -> dict[str, np.ndarray]:
         return {}
@@ -187,10 +217,9 @@ class Llama(Oracle):
         made = self.of.linear(x, name) if biased else x @ self.of.w[f"{name}.weight"].T
         return made.reshape(len(x), -1, self.of.sizes[2]).transpose(1, 0, 2)
 
-    def finished(self, into: str, layer: int, x: np.ndarray, run: np.ndarray) -> np.ndarray:
-        if into == "v":
-            return x
-        if self.of.config["model_type"] == "qwen3":
-            gain = self.of.w[f"model.layers.{layer}.self_attn.{into}_norm.weight"]
-            x = x / self.scale(run) * gain
-        return numpy_llama.turned(x, numpy_llama.angles(self.of.config, x.shape[1]))
+    def own_gain(self, into: str, layer: int) -> np.ndarray | None:
+        return self.of.w.get(f"model.layers.{layer}.self_attn.{into}_norm.weight")
+
+    def turned(self, x: np.ndarray, positions: Sequence[int]) -> np.ndarray:
+        by = numpy_llama.angles(self.of.config, max(positions) + 1)
+        return numpy_llama.turned(x, by[list(positions)])

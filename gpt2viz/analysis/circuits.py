@@ -329,7 +329,7 @@ class HeadCircuit:
         q, k = (self.ends.moments(reads)[:-1, :-1] for reads in (self.query, self.key))
         squares, n = list[Numbers](), self.ends.n_positions
         for back in _blocks(n, q.size):
-            unit = np.broadcast_to(np.eye(len(q))[:, None], (len(q), len(back), len(q)))
+            unit = np.repeat(np.eye(len(q))[:, None], len(back), axis=1)  # (hs, d, hs)
             R = self._turned(unit, back).swapaxes(0, 1)  # (d, hs, hs)
             squares.append(np.einsum("dij,dij->d", q @ R, R @ k) / self.divisor**2)
         spread: Numbers = np.sqrt((np.concatenate(squares) - self._kernel**2).clip(min=0))

@@ -31,7 +31,7 @@ def speeds(config: LlamaConfig) -> Tensor:
     In radians: (hs / 2,). See ``config.Rope``.
     """
     hs, rope = config.head_dim, config.rope
-    turns = 1.0 / rope.base ** (torch.arange(0, hs, 2, device="cpu").float() / hs)
+    turns = 1.0 / rope.base ** (torch.arange(0, hs, 2, device="cpu").double() / hs)
     if rope.kind == "linear":
         return turns / rope.factor
     if rope.kind == "llama3":

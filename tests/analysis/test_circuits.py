@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,67 +14,79 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis import circuits
-from gpt2viz.analysis.circuits import every_circuit, head_circuit
+from gpt2viz.analysis.circuits import HeadCircuit, every_circuit, head_circuit
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from tests.analysis.copying_model import copying_model
 from tests.bundled import bundled_model
 from tests.checkpoints import ODD, write_checkpoint
-from tests.numpy_gpt2 import layer_norm, read, softmax
+from tests.numpy_gpt2 import softmax
+from tests.oracles import FAMILIES, Oracle, oracle, written
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "odd": {**ODD, "n_positions": 7},
     "one head as wide as the stream": {"n_head": 1, "n_embd": 8},
 }
+LLAMAS = [family for family in FAMILIES if family != "gpt2"]
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=[*SHAPES, *LLAMAS])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("circuits"), **SHAPES[request.param])
+    folder = tmp_path_factory.mktemp("circuits")
+    if request.param in SHAPES:
+        return write_checkpoint(folder, **SHAPES[request.param])
+    return written(folder, request.param)
 
 
 @dataclass
 class Whole:
-    """A head's circuits by the papers, from the files, nothing folded and everything whole."""
+    """A head's circuits by the papers, from the files, nothing folded and everything whole.
+
+    ``likes`` has a matrix for each distance that was asked for.
+    """
 
     ov: np.ndarray
     qk: np.ndarray
     writes: np.ndarray
-    likes: np.ndarray
-    places: np.ndarray
+    likes: list[np.ndarray]
 
 
-def whole(folder: Path, layer: int, head: int) -> Whole:
-    """The full circuits (n_vocab, n_vocab), and the scores of all places (n, n)."""
-    config, w = read(folder)
-    C, nh = config["n_embd"], config["n_head"]
-    hs, eps = C // nh, config["layer_norm_epsilon"]
-    E, U = w["wte.weight"], w.get("lm_head.weight", w["wte.weight"])
-    gain, shift = w[f"h.{layer}.ln_1.weight"], w[f"h.{layer}.ln_1.bias"]
-    cut = slice(head * hs, (head + 1) * hs)
-    Q, K, V = (part[:, cut] for part in np.split(w[f"h.{layer}.attn.c_attn.weight"], 3, axis=1))
-    b_Q, b_K, _ = (part[cut] for part in np.split(w[f"h.{layer}.attn.c_attn.bias"], 3))
-    O = w[f"h.{layer}.attn.c_proj.weight"][cut]  # noqa: E741
+def centred(x: np.ndarray, axis: int) -> np.ndarray:
+    return x - x.mean(axis=axis, keepdims=True)
 
-    def centred(x: np.ndarray, axis: int) -> np.ndarray:
-        return x - x.mean(axis=axis, keepdims=True)
 
-    def unembedded(x: np.ndarray) -> np.ndarray:
-        return centred(centred(x, 1) * w["ln_f.weight"] @ U.T, 1)
+def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whole:
+    """The full circuits: (n_vocab, n_vocab) each."""
+    E, W_O = of.embedding, of.merging(layer)[0][head]
 
-    scale = hs**0.5 * (layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1)
-    flat = np.zeros(C)
-    normed = layer_norm(E, gain, shift, eps)
-    placed = layer_norm(w["wpe.weight"], gain, shift, eps)
-    raw = centred(E, 1) * gain
+    def linear(x: np.ndarray, at: int | None) -> np.ndarray:
+        """A norm without its division and bias."""
+        return of.held(x, x, at) * of.scale(x)
+
+    def read(into: str, x: np.ndarray) -> np.ndarray:
+        gain = of.own_gain(into, layer)
+        return of.read(into, layer, x)[of.row(into, head)] * (1 if gain is None else gain)
+
+    raw = linear(E, layer)
     return Whole(
-        ov=unembedded(raw @ V @ O),
-        qk=centred(raw @ Q @ (raw @ K).T, 1),
-        writes=unembedded(layer_norm(E, gain, flat, eps) @ V @ O),
-        likes=centred((normed @ Q + b_Q) @ (normed @ K + b_K).T / scale, 1),
-        places=centred((placed @ Q + b_Q) @ (placed @ K + b_K).T / scale, 1),
+        ov=centred(linear(read("v", raw) @ W_O, None) @ of.unembedding.T, 1),
+        qk=centred(read("q", raw) @ read("k", raw).T, 1),
+        writes=centred(linear(read("v", of.held(E, E, layer)) @ W_O, None) @ of.unembedding.T, 1),
+        likes=[centred(scores, 1) for scores in scores_of(of, layer, head, E, back)],
     )
+
+
+def scores_of(
+    of: Oracle, layer: int, head: int, x: np.ndarray, back: Sequence[int] = (0,)
+) -> list[np.ndarray]:
+    """Scores of streams (n, C), each by itself, with all of them so far back: (n, n) each."""
+    made = (of.read(into, layer, of.normed(x, layer), biased=True) for into in "qk")
+    q, k = (
+        of.own(into, layer, y, y)[of.row(into, head)] for into, y in zip("qk", made, strict=True)
+    )
+    n = len(x)
+    return [of.turned(q, [d] * n) @ k.T / of.divisor(layer) for d in back]
 
 
 def largest(matrix: np.ndarray, n: int) -> np.ndarray:
@@ -91,37 +104,62 @@ def test_everything_is_that_of_the_whole_circuits(
     config, token = model.config, 219
     every = {(c.layer, c.head): c for c in every_circuit(model)}
     assert list(every) == list(np.ndindex(config.n_layer, config.n_head))
+    of, backs = oracle(folder), (0, 3)
     for layer, head in ((0, config.n_head - 1), (2, 0)):
-        found, wanted = head_circuit(model, layer, head), whole(folder, layer, head)
+        found, wanted = head_circuit(model, layer, head), whole(of, layer, head, backs)
         size = np.abs(wanted.writes[token]).max()
         for ranked, row in (
             (found.writes(token, 400), wanted.writes[token]),
-            (found.likes(token, 400), wanted.likes[token]),
+            *(
+                (found.likes(token, 400, back), likes[token])
+                for back, likes in zip(backs, wanted.likes, strict=True)
+            ),
         ):
             order = np.argsort(row)
             assert [n for n, _ in ranked.most[:9]] == order[::-1][:9].tolist()
             assert [n for n, _ in ranked.least[:9]] == order[:9].tolist()
             for n, value in (*ranked.most, *ranked.least):
                 assert value == pytest.approx(row[n], abs=1e-6 * size)
-        n = config.n_positions
-        for back in range(n):
-            pairs = np.diagonal(wanted.places, -back)
-            assert found.by_distance.mean[back] == pytest.approx(pairs.mean(), abs=1e-6)
-            assert found.by_distance.spread[back] == pytest.approx(pairs.std(), abs=1e-6)
-        seen = np.where(np.tri(n, dtype=bool), wanted.places, -np.inf)
-        weights = softmax(seen)[1:]
-        given = [np.diagonal(weights, 1 - back).sum() / (n - 1) for back in range(n)]
-        assert_allclose(found.place_weights.by_distance, given, atol=1e-7)
-        assert found.place_weights.first == pytest.approx(weights[:, 0].mean())
-        assert found.offset == np.argmax(given)
+        by_distance(of, found)
         assert every[layer, head].copying_score == found.copying_score
         assert every[layer, head].place_weights.first == found.place_weights.first
+
+
+def of_places(
+    of: Oracle, config: gpt2viz.ModelConfig, layer: int, head: int
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Scores of all places (n, n), where they are seen, and the pairs at each distance.
+
+    Without vectors of positions a score of places is the mean of all pairs of tokens so far apart.
+    """
+    n = config.n_positions
+    apart = np.abs(np.subtract.outer(range(n), range(n)))
+    if places := of.places(n):
+        (scores,) = scores_of(of, layer, head, places["position"])
+        return scores, apart >= 0, [np.diagonal(centred(scores, 1), -back) for back in range(n)]
+    pairs = [pair.ravel() for pair in scores_of(of, layer, head, of.embedding, range(n))]
+    kernel = np.array([pair.mean() for pair in pairs])
+    pairs = [pair - kernel.mean() for pair in pairs]
+    return kernel[apart], apart < (config.window(layer) or n), pairs
+
+
+def by_distance(of: Oracle, found: HeadCircuit) -> None:
+    """Scores and weights by distance, against all pairs of places, or of tokens at each."""
+    scores, seen, pairs = of_places(of, found.ends.model.config, found.layer, found.head)
+    n = len(scores)
+    assert_allclose(found.by_distance.mean, [pair.mean() for pair in pairs], atol=1e-6)
+    assert_allclose(found.by_distance.spread, [pair.std() for pair in pairs], atol=1e-6)
+    weights = softmax(np.where(np.tri(n, dtype=bool) & seen, scores, -np.inf))[1:]
+    given = [np.diagonal(weights, 1 - back).sum() / (n - 1) for back in range(n)]
+    assert_allclose(found.place_weights.by_distance, given, atol=1e-7)
+    assert found.place_weights.first == pytest.approx(weights[:, 0].mean())
+    assert found.offset == np.argmax(given)
 
 
 @pytest.mark.slow
 def test_eigenvalues_are_those_of_the_whole_circuits(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
-    found, wanted = head_circuit(model, 2, 0), whole(folder, 2, 0)
+    found, wanted = head_circuit(model, 2, 0), whole(oracle(folder), 2, 0)
     for eigenvalues, score, matrix in (
         (found.ov_eigenvalues, found.copying_score, wanted.ov),
         (found.qk_eigenvalues, found.matching_score, wanted.qk),

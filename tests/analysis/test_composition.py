@@ -14,30 +14,39 @@ from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.composition import composition
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import read
+from tests.oracles import FAMILIES, Oracle, oracle, written
 
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "odd sizes": {"n_embd": 15, "n_head": 3},
     "one head as wide as the stream": {"n_head": 1, "n_embd": 8},
 }
+LLAMAS = [family for family in FAMILIES if family != "gpt2"]
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=[*SHAPES, *LLAMAS])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("wired"), **SHAPES[request.param])
+    folder = tmp_path_factory.mktemp("wired")
+    if request.param in SHAPES:
+        return write_checkpoint(folder, **SHAPES[request.param])
+    return written(folder, request.param)
 
 
-def matrices(folder: Path, layer: int, head: int) -> dict[str, np.ndarray]:
+def centring(of: Oracle) -> np.ndarray:
+    """What a norm leaves of every channel: (C, C)."""
+    C = of.embedding.shape[1]
+    return np.eye(C) - 1 / C if of.places(1) else np.eye(C)
+
+
+def matrices(of: Oracle, layer: int, head: int) -> dict[str, np.ndarray]:
     """W_OV and W_QK (C, C) with everything folded and centred, from the files."""
-    config, w = read(folder)
-    C, nh = config["n_embd"], config["n_head"]
-    cut = slice(head * C // nh, (head + 1) * C // nh)
-    W = w[f"h.{layer}.ln_1.weight"][:, None] * w[f"h.{layer}.attn.c_attn.weight"]
-    Q, K, V = (part[:, cut] for part in np.split(W, 3, axis=1))
-    centring = np.eye(C) - 1 / C
-    OV = centring @ V @ w[f"h.{layer}.attn.c_proj.weight"][cut] @ centring
-    QK = centring @ Q @ K.T @ centring
+    unit, made = np.eye(of.embedding.shape[1]), {}
+    for into in "qkv":
+        gain = of.own_gain(into, layer)
+        W = of.read(into, layer, of.held(unit, unit, layer) * of.scale(unit))[of.row(into, head)]
+        made[into] = W if gain is None else W * gain
+    OV = made["v"] @ of.merging(layer)[0][head] @ centring(of)
+    QK = made["q"] @ made["k"].T
     return {"writes": OV, "q": QK, "k": QK.T, "v": OV}
 
 
@@ -49,14 +58,15 @@ def subspace(matrix: np.ndarray, rank: int) -> np.ndarray:
 def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     found, nh, hs = composition(model), model.config.n_head, model.config.head_dim
-    rank = min(hs, model.config.n_embd - 1)
+    of = oracle(folder)
+    rank = min(hs, np.linalg.matrix_rank(centring(of)))
     for way in get_args(Into):
         for values in (found.ratio[way], found.kernel[way]):
             assert values.shape == (3, nh, 3, nh)
             later = np.isfinite(values).all(axis=(1, 3))
             assert later.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
         for place in ((0, nh - 1, 1, 0), (1, 0, 2, nh - 1)):
-            one, other = matrices(folder, *place[:2]), matrices(folder, *place[2:])
+            one, other = matrices(of, *place[:2]), matrices(of, *place[2:])
             norms = np.linalg.norm(one["writes"]) * np.linalg.norm(other[way])
             ratio = np.linalg.norm(one["writes"] @ other[way]) / norms
             assert found.ratio[way][place] == pytest.approx(ratio, rel=1e-9)
@@ -71,17 +81,18 @@ def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
 def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     """The means and deviations behind z, which are formulas, against 4,000 rotations."""
     model = gpt2viz.load_model(folder)
-    found, place, C = composition(model), (0, 0, 2, 0), model.config.n_embd
+    found, place, of = composition(model), (0, 0, 2, 0), oracle(folder)
     draws = np.random.default_rng(0)
-    one, other = matrices(folder, 0, 0)["writes"], matrices(folder, 2, 0)["q"]
-    free = np.linalg.svd(np.eye(C) - 1 / C)[0][:, : C - 1]  # what centring leaves
-    rank = min(model.config.head_dim, C - 1)
+    one, other = matrices(of, 0, 0)["writes"], matrices(of, 2, 0)["q"]
+    n = int(np.linalg.matrix_rank(centring(of)))
+    free = np.linalg.svd(centring(of))[0][:, :n]  # what centring leaves
+    rank = min(model.config.head_dim, n)
     sized, even = one @ free, subspace(one.T, rank).T @ free
     reads, basis = free.T @ other, free.T @ subspace(other, rank)
     norms = (np.linalg.norm(one) * np.linalg.norm(other)) ** 2
     drawn: list[tuple[float, float]] = []
     for _ in range(4000):
-        turn, r = np.linalg.qr(draws.normal(size=(C - 1, C - 1)))
+        turn, r = np.linalg.qr(draws.normal(size=(n, n)))
         turn = turn * np.sign(np.diag(r))
         drawn.append(
             (
@@ -90,11 +101,11 @@ def test_chance_is_what_random_rotations_give(folder: Path) -> None:
             )
         )
     (mean, kernel_mean), (sd, kernel_sd) = np.mean(drawn, axis=0), np.std(drawn, axis=0)
-    assert mean == pytest.approx(1 / (C - 1), rel=0.03)
-    assert kernel_mean == pytest.approx(rank**2 / (C - 1), rel=0.03)
+    assert mean == pytest.approx(1 / n, rel=0.03)
+    assert kernel_mean == pytest.approx(rank**2 / n, rel=0.03)
     z = (found.ratio["q"][place] ** 2 - mean) / sd
     assert found.ratio_z["q"][place] == pytest.approx(z, abs=0.15)
-    if rank == C - 1:  # each reads all that there is: no rotation changes that
+    if rank == n:  # each reads all that there is: no rotation changes that
         assert np.isnan(found.kernel_z["q"][place])
         assert kernel_sd == pytest.approx(0, abs=1e-9)
     else:

@@ -653,6 +653,18 @@ def test_every_path_and_patch_of_edited_runs(pairs: list[Pair]) -> None:
         check_all(of_half, partial(sweeps_and_estimates, stages=[*PIECES][half::2]))
 
 
+@pytest.mark.parametrize("stage", ["q", "k", "v"])
+def test_a_patched_head_changes_its_group(
+    model: gpt2viz.Model, edited: Callable[[str, bool], Edited], stage: str
+) -> None:
+    plain, edits = edited("", True), gpt2viz.parse_edits(f"patch:{stage}:1.2")
+    row = plain.of.row(stage, 2)
+    piece = plain.run(IDS)[stage][1][row]
+    theirs = plain.run(CORRUPTED, (stage, 1, lambda x: replaced(x, row, piece)))
+    run = gpt2viz.trace(model, CORRUPTED, edits=edits, patch_from=IDS)
+    assert_allclose(run.logits[0], theirs["logits"], **CLOSE)
+
+
 @pytest.mark.parametrize("edits", ["off:1.2", "scale:1.2:-2", "mean:1.2", "attn:1", "mlp:1"])
 def test_a_text_of_one_token(tiny: gpt2viz.Model, edits: str) -> None:
     run = gpt2viz.trace(tiny, [17], edits=gpt2viz.parse_edits(edits))

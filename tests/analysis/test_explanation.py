@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.explanation import Part, explain_row, explain_score
 from tests.analysis.copying_model import copying_model
-from tests.checkpoints import SHAPES, write_checkpoint
-from tests.numpy_gpt2 import by_head, read
+from tests.checkpoints import ODD, write_checkpoint
+from tests.oracles import FAMILIES, Oracle, oracle, written
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 EDITS = {
@@ -27,40 +27,66 @@ EDITS = {
 }
 
 
-@pytest.fixture(scope="module", params=SHAPES)
+@pytest.fixture(scope="module", params=[*FAMILIES, "gpt2, odd sizes"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint(tmp_path_factory.mktemp("explained"), **SHAPES[request.param])
+    folder = tmp_path_factory.mktemp("explained")
+    if request.param in FAMILIES:
+        return written(folder, request.param)
+    return write_checkpoint(folder, **ODD)
 
 
-def written(folder: Path, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarray]:
+def parts_of(of: Oracle, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarray]:
     """Everything that was written to the stream before a layer, (T, C) each, from the papers.
 
     Only the heads' outputs and the MLPs' additions are the run's own, as edits change them.
     """
-    config, w = read(folder)
-    ids, n_head = list(trace.token_ids), config["n_head"]
-    parts = {"token": w["wte.weight"][ids], "position": w["wpe.weight"][: len(ids)]}
+    ids = list(trace.token_ids)
+    parts = {"token": of.embedding[ids], **of.places(len(ids))}
     for n in range(layer):
         on = not any(edit.kind == "attn" and edit.layer == n for edit in trace.edits)
-        W_O = w[f"h.{n}.attn.c_proj.weight"]
+        W_O, b_O = of.merging(n)
         for h, z in enumerate(trace.stage("head_output", n)[0]):
-            rows = slice(h * z.shape[1], (h + 1) * z.shape[1])
-            parts[f"head {n}.{h}"] = on * (z.astype(np.float64) @ W_O[rows])
-        assert h == n_head - 1
-        parts[f"bias {n}"] = np.tile(on * w[f"h.{n}.attn.c_proj.bias"], (len(ids), 1))
+            parts[f"head {n}.{h}"] = on * (z.astype(np.float64) @ W_O[h])
+        assert h == len(of.groups) - 1
+        if b_O is not None:
+            parts[f"bias {n}"] = np.tile(on * b_O, (len(ids), 1))
         parts[f"mlp {n}"] = trace.stage("mlp_output", n)[0].astype(np.float64)
     return parts
 
 
 def read_by(
-    folder: Path, layer: int, head: int, which: int, x: np.ndarray, sigma: np.ndarray
+    of: Oracle,
+    layer: int,
+    head: int,
+    into: str,
+    x: np.ndarray,
+    stream: np.ndarray,
+    run: np.ndarray | None = None,
 ) -> np.ndarray:
-    """LayerNorm with its scale held at ``sigma``, then W_Q (``which`` 0) or W_K (1): no biases."""
-    config, w = read(folder)
-    centred = (x - x.mean(axis=1, keepdims=True)) / sigma
-    normed = centred * w[f"h.{layer}.ln_1.weight"]
-    made = np.split(normed @ w[f"h.{layer}.attn.c_attn.weight"], 3, axis=1)[which]
-    return by_head(made, config["n_head"])[head]
+    """The norm with its scale held at the ``stream``'s, then W_Q or W_K: no biases, (T, hs).
+
+    The scale of a head's own norm is held too, at the ``run``'s where that is given, and positions
+    turn what comes out.
+    """
+    if run is None:
+        run = of.read(into, layer, of.normed(stream, layer), biased=True)
+    made = of.read(into, layer, of.held(x, stream, layer))
+    return of.finished(into, layer, made, run)[of.row(into, head)]
+
+
+def constant_of(
+    of: Oracle,
+    layer: int,
+    head: int,
+    into: str,
+    stream: np.ndarray,
+    run: np.ndarray | None = None,
+) -> np.ndarray:
+    """What is read whatever was written: (T, hs)."""
+    if run is None:
+        run = of.read(into, layer, of.normed(stream, layer), biased=True)
+    made = of.read(into, layer, np.tile(of.bias(layer), (len(stream), 1)), biased=True)
+    return of.finished(into, layer, made, run)[of.row(into, head)]
 
 
 @pytest.mark.parametrize("edits", EDITS)
@@ -77,20 +103,17 @@ def every_part_is_what_was_written_there(
     trace = gpt2viz.trace(
         model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(EDITS[edits])
     )
-    config, w = read(folder)
-    T, hs = len(IDS), config["n_embd"] // config["n_head"]
-    for layer, head in ((0, 1), (1, 0), (2, config["n_head"] - 1)):
-        parts = written(folder, trace, layer)
+    of, T, n_head = oracle(folder), len(IDS), model.config.n_head
+    for layer, head in ((0, 1), (1, 0), (2, n_head - 1)):
+        parts = parts_of(of, trace, layer)
         stream = np.sum(list(parts.values()), axis=0)
-        sigma = np.sqrt(stream.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
         q, k = (
-            [read_by(folder, layer, head, which, x, sigma) for x in parts.values()]
-            for which in (0, 1)
+            [
+                *(read_by(of, layer, head, into, x, stream) for x in parts.values()),
+                constant_of(of, layer, head, into, stream),
+            ]
+            for into in "qk"
         )
-        bias = w[f"h.{layer}.ln_1.bias"] @ w[f"h.{layer}.attn.c_attn.weight"]
-        constant = by_head((bias + w[f"h.{layer}.attn.c_attn.bias"])[None], 3 * config["n_head"])
-        q.append(np.tile(constant[head], (T, 1)))
-        k.append(np.tile(constant[config["n_head"] + head], (T, 1)))
         raw = trace.stage("scores", layer, head)
         size = float(np.abs(raw).max())
         for query in (0, 3, T - 1):
@@ -108,26 +131,16 @@ def every_part_is_what_was_written_there(
                 assert row.table(key).sum() == pytest.approx(raw[query, key], abs=1e-5 * size)
                 assert row.at(key).score == raw[query, key]
             assert_allclose(row.weights, trace.stage("weights", layer, head)[query, seen], 1e-4)
-            assert row.divisor == pytest.approx(hs**0.5 * config_divisor(config, layer))
-
-
-def config_divisor(config: dict[str, Any], layer: int) -> int:
-    return layer + 1 if config.get("scale_attn_by_inverse_layer_idx") else 1
+            assert row.divisor == pytest.approx(of.divisor(layer))
 
 
 def test_the_sum_is_exact_in_double(folder: Path) -> None:
     """Against LayerNorm and W_Q, W_K of the summed stream, with no part told apart."""
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS)
-    config, w = read(folder)
-    layer, head = 2, 1
-    stream = np.sum(list(written(folder, trace, layer).values()), axis=0)
-    x = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
-    sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
-    normed = (stream - stream.mean(axis=1, keepdims=True)) / sigma * w[f"h.{layer}.ln_1.weight"]
-    normed = normed + w[f"h.{layer}.ln_1.bias"]
-    made = normed @ w[f"h.{layer}.attn.c_attn.weight"] + w[f"h.{layer}.attn.c_attn.bias"]
-    q, k, _v = (by_head(part, config["n_head"])[head] for part in np.split(made, 3, axis=1))
+    of, layer, head = oracle(folder), 2, 1
+    stream = np.sum(list(parts_of(of, trace, layer).values()), axis=0)
+    q, k = queries_and_keys(of, trace, layer, head, stream)
     for query, key in np.ndindex(len(IDS), len(IDS)):  # keys that the mask hides, too
         parts = explain_score(model, trace, layer, head, query, key)
         assert parts.table.sum() == pytest.approx(q[query] @ k[key], rel=1e-9, abs=1e-9)
@@ -171,16 +184,13 @@ def test_a_head_opens_into_the_tokens_it_read(folder: Path, edits: str) -> None:
 def test_one_token_of_a_head_is_its_weight_times_its_value(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS)
-    config, w = read(folder)
-    hs = config["n_embd"] // config["n_head"]
-    parts = explain_score(model, trace, 1, 0, 6, 4)
-    x = np.sum(list(written(folder, trace, 1).values()), axis=0)
-    sigma = np.sqrt(x.var(axis=1, keepdims=True) + config["layer_norm_epsilon"])
+    of, parts = oracle(folder), explain_score(model, trace, 1, 0, 6, 4)
+    x = np.sum(list(parts_of(of, trace, 1).values()), axis=0)
     token = int(np.argmax(trace.stage("weights", 0, 2)[4, :5]))
     wrote = trace.stage("weights", 0, 2)[4, token] * trace.stage("v", 0, 2)[token]
-    wrote = wrote.astype(np.float64) @ w["h.0.attn.c_proj.weight"][2 * hs : 3 * hs]
-    k = read_by(folder, 1, 0, 1, np.tile(wrote, (7, 1)), sigma)[4]
-    q = read_by(folder, 1, 0, 0, w["wte.weight"][IDS], sigma)[6]
+    wrote = wrote.astype(np.float64) @ of.merging(0)[0][2]
+    k = read_by(of, 1, 0, "k", np.tile(wrote, (7, 1)), x)[4]
+    q = read_by(of, 1, 0, "q", of.embedding[IDS], x)[6]
     assert parts.opened("key", "head 0.2")[token, 0] == pytest.approx(q @ k, rel=1e-4)
 
 
@@ -189,15 +199,16 @@ def test_the_weight_without_a_part(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS)
     row = explain_row(model, trace, 2, 1, 5)
-    scores = trace.stage("scores", 2, 1)[5, :6].astype(np.float64)
-    for query_part, key_part in (("head 0.0", "token"), (None, "mlp 1"), ("position", None)):
+    keys = row.keys.tolist()  # a window may hide the first
+    scores = trace.stage("scores", 2, 1)[5, keys].astype(np.float64)
+    for query_part, key_part in (("head 0.0", "token"), (None, "mlp 1"), ("constant", None)):
         i = slice(None) if query_part is None else [row.names.index(query_part)]
         j = slice(None) if key_part is None else [row.names.index(key_part)]
-        less = scores - [row.table(key)[i][:, j].sum() for key in range(6)]
+        less = scores - [row.table(key)[i][:, j].sum() for key in keys]
         expected = np.exp(less / row.divisor) / np.exp(less / row.divisor).sum()
-        for key in range(6):
+        for n, key in enumerate(keys):
             found = row.ablated_weight(key, query_part=query_part, key_part=key_part)
-            assert found == pytest.approx(expected[key], rel=1e-6)
+            assert found == pytest.approx(expected[n], rel=1e-6)
     with pytest.raises(ValueError, match="name a part"):
         row.ablated_weight(3)
     with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
@@ -205,15 +216,17 @@ def test_the_weight_without_a_part(folder: Path) -> None:
 
 
 def queries_and_keys(
-    folder: Path, layer: int, head: int, x: np.ndarray, sigma: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every query and key of a head (T, hs), from a stream x (T, C), by ``read_by`` and biases."""
-    config, w = read(folder)
-    ln_1, attn = f"h.{layer}.ln_1.", f"h.{layer}.attn.c_attn."
-    always = w[f"{ln_1}bias"] @ w[f"{attn}weight"] + w[f"{attn}bias"]
-    constant = by_head(always[None], 3 * config["n_head"])[:, 0]  # (3 nh, hs)
-    q = read_by(folder, layer, head, 0, x, sigma) + constant[head]
-    return q, read_by(folder, layer, head, 1, x, sigma) + constant[config["n_head"] + head]
+    of: Oracle, trace: gpt2viz.Trace, layer: int, head: int, x: np.ndarray
+) -> list[np.ndarray]:
+    """Every query and key of a head (T, hs), from x (T, C) with the scales of a run."""
+    stream = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
+    made = []
+    for into in "qk":
+        unnormed: Any = f"{into}_unnormed"
+        run = trace.stage(unnormed, layer)[0].astype(float) if unnormed in trace.graph else None
+        read = read_by(of, layer, head, into, x, stream, run)
+        made.append(read + constant_of(of, layer, head, into, stream, run))
+    return made
 
 
 @pytest.mark.parametrize(
@@ -234,11 +247,10 @@ def test_a_part_deleted_from_the_stream(
     layer, head, query = 2, 1, max(length - 2, 0)
     model = gpt2viz.load_model(folder)
     trace = gpt2viz.trace(model, IDS[:length], causal, edits=gpt2viz.parse_edits(EDITS[edits]))
-    parts = written(folder, trace, layer)
+    of = oracle(folder)
+    parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
-    run = trace.stage("residual_out", layer - 1)[0].astype(np.float64)
-    sigma = np.sqrt(run.var(axis=1, keepdims=True) + model.network.ln_f.eps)
-    q, k = queries_and_keys(folder, layer, head, stream, sigma)
+    q, k = queries_and_keys(of, trace, layer, head, stream)
     row = explain_row(model, trace, layer, head, query)
     keys = row.keys.tolist()
     tables = np.array([row.table(key) for key in keys])
@@ -247,7 +259,7 @@ def test_a_part_deleted_from_the_stream(
     assert_allclose(tables.sum(axis=(1, 2)), (k @ q[query])[keys], rtol=1e-9, atol=size)
     for part, wrote in parts.items():
         n = row.names.index(part)
-        q_less, k_less = queries_and_keys(folder, layer, head, stream - wrote, sigma)
+        q_less, k_less = queries_and_keys(of, trace, layer, head, stream - wrote)
         less = (k @ q[query] - k_less @ q_less[query])[keys]
         fallen = tables[:, n].sum(axis=1) + tables[:, :, n].sum(axis=1) - tables[:, n, n]
         assert_allclose(fallen, less, rtol=1e-9, atol=size)

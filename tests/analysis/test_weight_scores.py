@@ -11,22 +11,26 @@ import gpt2viz
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.model import hub
 from tests.analysis.copying_model import copying_model
-from tests.analysis.test_circuits import hand_built, largest, whole
+from tests.analysis.test_circuits import hand_built, largest, of_places, whole
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
+from tests.oracles import FAMILIES, oracle, written
 
 
 @pytest.mark.slow
-def test_every_score_is_that_of_the_whole_circuits(tiny_folder: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_score_is_that_of_the_whole_circuits(tmp_path: Path, family: str) -> None:
     shares: list[float] = []
-    found = weight_scores(gpt2viz.load_model(tiny_folder), shares.append)
+    model = gpt2viz.load_model(written(tmp_path, family))
+    found, of, hs = weight_scores(model, shares.append), oracle(tmp_path), model.config.head_dim
     assert list(found) == list(WEIGHT_SCORES)
     assert {scores.shape for scores in found.values()} == {(3, 4)}
     assert shares == pytest.approx(np.arange(1, 13) / 12)
-    for layer, head in ((0, 3), (1, 1), (2, 0)):
-        circuit = whole(tiny_folder, layer, head)
-        n = len(circuit.places)
-        weights = softmax(np.where(np.tri(n, dtype=bool), circuit.places, -np.inf))
+    for layer, head in ((0, 3), (1, 1), (2, 0)) if family == "gpt2" else ((1, 1),):
+        circuit = whole(of, layer, head)
+        scores, seen, _ = of_places(of, model.config, layer, head)
+        n = len(scores)
+        weights = softmax(np.where(np.tri(n, dtype=bool) & seen, scores, -np.inf))
         by_distance = np.zeros(n)
         for query in range(1, n):
             for key in range(query + 1):
@@ -35,11 +39,11 @@ def test_every_score_is_that_of_the_whole_circuits(tiny_folder: Path) -> None:
             "previous token": by_distance[1],
             "first token": np.mean([weights[query, 0] for query in range(1, n)]),
             "offset": by_distance.argmax(),
-            "copying": np.trace(circuit.ov) / np.abs(largest(circuit.ov, 6)).sum(),
-            "same token": np.trace(circuit.qk) / np.abs(largest(circuit.qk, 6)).sum(),
+            "copying": np.trace(circuit.ov) / np.abs(largest(circuit.ov, hs)).sum(),
+            "same token": np.trace(circuit.qk) / np.abs(largest(circuit.qk, hs)).sum(),
         }
-        for name, scores in found.items():
-            assert scores[layer, head] == pytest.approx(wanted[name], abs=1e-5), name
+        for name, values in found.items():
+            assert values[layer, head] == pytest.approx(wanted[name], abs=1e-5), name
 
 
 def test_heads_built_by_hand() -> None:

@@ -22,7 +22,9 @@ from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, las
 from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
 from tests.checkpoints import transformers_model, write_checkpoint
+from tests.llama_checkpoints import transformers_model as llama_of_transformers
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
+from tests.oracles import written
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 IDS = np.random.default_rng(5).integers(0, 420, 12).tolist()
@@ -177,3 +179,17 @@ def test_where_nothing_can_be_kept(pair: Any) -> None:
     edited = gpt2viz.trace(model, IDS, edits=gpt2viz.parse_edits("window:2"))
     with pytest.raises(ValueError, match="A run with edits can't reuse another"):
         last_token_alone(model, edited)
+
+
+@pytest.mark.parametrize("family", ["llama, two groups", "qwen2, a group for each head, untied"])
+def test_a_cache_is_kept_by_group(tmp_path: Path, family: str) -> None:
+    model = gpt2viz.load_model(written(tmp_path, family))
+    with torch.no_grad():
+        cache = llama_of_transformers(tmp_path)(torch.tensor([IDS]), use_cache=True).cache
+    held = sum(part.nbytes for of in cache.layers for part in (of.keys, of.values))
+    trace = gpt2viz.trace(model, IDS)
+    with FlopCounterMode(display=False) as counter:
+        tensors = last_token_alone(model, trace)
+    assert cache_bytes(tensors) == cache_bytes(trace.tensors) == held
+    alone = products_of(tensors, model.config)
+    assert 2 * sum(p.multiply_adds for p in alone) == counter.get_total_flops()

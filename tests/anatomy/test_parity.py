@@ -17,8 +17,11 @@ import gpt2viz
 from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.anatomy.merges import follow
 from gpt2viz.anatomy.parameters import parts
+from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import TEXT, edit_json, write_checkpoint, write_tokenizer
+from tests.llama_checkpoints import transformers_model
+from tests.oracles import FAMILIES, written
 
 RELEASED: dict[int, dict[str, Any]] = {
     124_439_808: {"n_layer": 12, "n_head": 12, "n_embd": 768},
@@ -27,6 +30,7 @@ RELEASED: dict[int, dict[str, Any]] = {
     1_557_611_200: {"n_layer": 48, "n_head": 25, "n_embd": 1600},
 }
 ODD = {"vocab_size": 11, "n_positions": 7, "n_embd": 6, "n_layer": 3, "n_head": 2, "n_inner": 5}
+LLAMAS = [family for family in FAMILIES if family != "gpt2"]
 
 # Our parts by the module of transformers that holds them.
 THEIRS = {
@@ -103,6 +107,52 @@ def test_multiply_adds_are_half_of_pytorchs_flops(
         counted = sum(theirs[f"h.{layer}.{module}"] for layer in layers)
         assert sum(ours[name] for name in names) == counted, module
     assert ours["logits after the last token"] == theirs["lm_head"]
+
+
+@pytest.mark.parametrize("family", LLAMAS)
+def test_multiply_adds_of_each_family_are_half_of_pytorchs_flops(
+    tmp_path: Path, family: str
+) -> None:
+    model = gpt2viz.load_model(written(tmp_path, family))
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        model.network(torch.tensor([[1, 2, 3, 4, 5]]), explicit=True, last_only=True)
+    theirs = {
+        name.removeprefix("Llama."): sum(flops.values())
+        for name, flops in counter.get_flop_counts().items()
+    }
+    found = products(gpt2viz.trace(model, [1, 2, 3, 4, 5]))
+    ours = {product.name: 2 * product.multiply_adds for product in found}
+    for module, names in {
+        "self_attn.q_proj": ["Q"],
+        "self_attn.k_proj": ["K"],
+        "self_attn.v_proj": ["V"],
+        "self_attn.attend": ["scores Q · Kᵀ", "weights · V"],
+        "self_attn.o_proj": ["heads merged and projected"],
+        "mlp.gate_proj": ["MLP: gate"],
+        "mlp.up_proj": ["MLP: widen"],
+        "mlp.down_proj": ["MLP: back"],
+    }.items():
+        counted = sum(theirs[f"layers.{layer}.{module}"] for layer in range(3))
+        assert sum(ours.pop(name) for name in names) == counted, module
+    assert ours == {"logits after the last token": theirs["lm_head"]}
+
+
+@pytest.mark.parametrize("family", LLAMAS)
+def test_every_part_of_each_family_has_as_many_parameters_as_transformers(
+    tmp_path: Path, family: str
+) -> None:
+    folder = written(tmp_path, family)
+    counted: dict[str, int] = {}
+    for name, weight in transformers_model(folder).named_parameters():  # a tied one comes once
+        module = name.rpartition(".")[0].removeprefix("model.")
+        module = module.partition(".")[2].partition(".")[2] or module
+        counted[module] = counted.get(module, 0) + weight.numel()
+    ours = {part.tensors.partition(":")[0]: part for part in parts(read_config(folder))}
+    tied = ours["lm_head"].name == "head: tied"
+    assert counted == {
+        name: part.n_parameters for name, part in ours.items() if not (tied and name == "lm_head")
+    }
+    assert tied == ("untied" not in family)
 
 
 def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> None:
