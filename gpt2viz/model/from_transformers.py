@@ -1,4 +1,4 @@
-"""A GPT-2 that transformers holds in memory, used as it is: no file, no copy.
+"""A model that transformers holds in memory, used as it is: no file, no copy.
 
 Nothing here imports transformers: what is asked of its objects is their parameters, their config
 and ``save_pretrained``.
@@ -21,7 +21,7 @@ from gpt2viz.model.weights import CONV1D, check_numbers, is_of_task_head, plain_
 
 
 def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Model:
-    """Use a ``GPT2LMHeadModel`` of transformers, such as one that was just fine-tuned.
+    """Use a ``GPT2LMHeadModel`` of transformers, or ``LlamaForCausalLM`` and its family's others.
 
     Of one with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk is
     used, and what is ``set_aside`` is named; its next tokens are then guessed by ``wte`` alone.
@@ -38,8 +38,8 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
     described: Any = getattr(model, "config", None)
     if not (isinstance(model, nn.Module) and hasattr(described, "to_dict")):
         raise CheckpointError(
-            f"{type(model).__name__} is no model of transformers: pass a GPT2LMHeadModel, or read "
-            "files with gpt2viz.load_model"
+            f"{type(model).__name__} is no model of transformers: pass one such as a "
+            "GPT2LMHeadModel or a LlamaForCausalLM, or read files with gpt2viz.load_model"
         )
     if isinstance(tokenizer, type) or not hasattr(tokenizer, "save_pretrained"):
         raise CheckpointError(
@@ -70,7 +70,7 @@ def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict
     if strange := sorted(weights.keys() ^ sizes.keys()):
         merged = "; merge its adapters first (merge_and_unload)" if _has_adapters(weights) else ""
         raise CheckpointError(
-            f"{kind} isn't a GPT2LMHeadModel as transformers makes it: {strange[0]} "
+            f"{kind} isn't a language model as transformers makes it: {strange[0]} "
             f"{'has no place in one' if strange[0] in weights else 'is missing'}{merged}"
         )
     for key, weight in weights.items():

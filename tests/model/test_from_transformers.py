@@ -97,7 +97,7 @@ def spoiled(model: GPT2LMHeadModel) -> GPT2LMHeadModel:
     ("made", "message"),
     [
         (lambda _: object(), "object is no model of transformers"),
-        (lambda m: m.transformer, "GPT2Model isn't a GPT2LMHeadModel .*lm_head.weight is"),
+        (lambda m: m.transformer, "GPT2Model isn't a language model .*lm_head.weight is"),
         (Adapted, "merge its adapters first"),
         (lambda m: m.half(), r"of float16, not .* of float32; call \.float\(\)"),
         (spoiled, r"h\.0\.mlp\.c_fc\.weight holds nan at \[1, 2\]"),

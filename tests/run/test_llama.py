@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
 from tests.llama_checkpoints import FAMILIES, transformers_model, write_llama
@@ -42,6 +43,10 @@ def test_equals_transformers(folder: Path) -> None:
                 assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
             for layer, hidden in enumerate(out.hidden_states[1:-1]):
                 assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
+    held = gpt2viz.trace(gpt2viz.from_transformers(theirs, tokenizer_of(folder)), ids)
+    assert_allclose(held.logits, out.logits, **TOLERANCE)
+    shared = theirs.get_input_embeddings().weight
+    assert held.stage("token_embedding")[0, -1].tolist() == shared[ids[-1]].tolist()
 
 
 def test_every_stage_equals_numpy(folder: Path, subtests: pytest.Subtests) -> None:
@@ -57,6 +62,14 @@ def test_every_stage_equals_numpy(folder: Path, subtests: pytest.Subtests) -> No
                     assert {s.key for s in trace.graph.values() if s.keep} == expected.keys()
                     for key, values in expected.items():
                         check_stage(trace, key, values)
+
+
+def tokenizer_of(folder: Path) -> Any:
+    """transformers' own tokenizer of a checkpoint."""
+    from transformers import PreTrainedTokenizerFast
+
+    files = (str(folder / "vocab.json"), str(folder / "merges.txt"))
+    return PreTrainedTokenizerFast(tokenizer_object=ByteLevelBPETokenizer(*files)._tokenizer)
 
 
 def check(actual: Any, expected: Any, key: str) -> None:
