@@ -29,6 +29,7 @@ from benchmarks.capture import capture
 from benchmarks.peers import FOLDER, ROOT
 from tests.browser.conftest import NAMES
 from tests.checkpoints import write_checkpoint
+from tests.llama_checkpoints import write_llama
 
 SIZES: dict[str, Any] = {
     "n_layer": 12,
@@ -36,6 +37,17 @@ SIZES: dict[str, Any] = {
     "n_embd": 768,
     "n_positions": 1024,
     "vocab_size": 50257,
+}
+#: SmolLM2-135M's sizes, of Llama's family.
+LLAMA: dict[str, Any] = {
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "hidden_size": 576,
+    "head_dim": 64,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "vocab_size": 49152,
 }
 PARTS = ("capture", "layers", "map", "opening", "first", "typing", "start")
 #: Pages of other tools take many seconds each.
@@ -59,18 +71,22 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS, help="parts to measure")
     alone = "capture only: without TransformerLens and nnsight, for more rounds in less time"
     parser.add_argument("--alone", action="store_true", help=alone)
+    llama = "capture only, and alone: a model of Llama's family, with SmolLM2-135M's sizes"
+    parser.add_argument("--llama", action="store_true", help=llama)
     beside = "another checkout of this app, measured by turns: layers, opening and start"
     parser.add_argument("--beside", type=Path, help=beside)
     given = parser.parse_args()
-    if not (FOLDER / "config.json").is_file():
-        write_checkpoint(FOLDER, **SIZES)
+    folder = FOLDER.with_name("llama") if given.llama else FOLDER
+    if not (folder / "config.json").is_file():
+        write_llama(folder, **LLAMA) if given.llama else write_checkpoint(folder, **SIZES)
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
     print(
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.machine()}, {os.cpu_count()} cores, "
         f"{given.threads} threads, {given.clock}, load before: {load}"
     )
     if "capture" in given.only:
-        capture(given.lengths, given.rounds, given.threads, given.clock, alone=given.alone)
+        alone = given.alone or given.llama
+        capture(given.lengths, given.rounds, given.threads, given.clock, alone=alone, folder=folder)
     if set(given.only) != {"capture"}:
         _in_browser(given)
 

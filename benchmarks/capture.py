@@ -86,7 +86,7 @@ def started(
         process.communicate()
 
 
-def peak(contender: str, threads: int, python: Path, n_tokens: int) -> str:
+def peak(contender: str, threads: int, python: Path, n_tokens: int, folder: Path) -> str:
     """Peak megabytes over the loaded model: the median of several processes, and their range.
 
     In processes of their own, as later runs reuse what was freed; in several, as it depends on
@@ -94,12 +94,14 @@ def peak(contender: str, threads: int, python: Path, n_tokens: int) -> str:
     """
     found = []
     for _ in range(PROCESSES):
-        with started(contender, threads, python) as one:
+        with started(contender, threads, python, folder) as one:
             found.append(one.ask(f"memory {n_tokens}"))
     return f"{median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f})"
 
 
-def capture(lengths: list[int], rounds: int, threads: int, clock: str, *, alone: bool) -> None:
+def capture(
+    lengths: list[int], rounds: int, threads: int, clock: str, *, alone: bool, folder: Path
+) -> None:
     """Print the ratios to the baseline, round by round, and the peak memory.
 
     ``alone`` leaves out the tools that need environments of their own.
@@ -112,8 +114,8 @@ def capture(lengths: list[int], rounds: int, threads: int, clock: str, *, alone:
         for name, (contender, place) in wanted.items():
             try:
                 python = python_of(place) if place else Path(sys.executable)
-                peaks[name] = peak(contender, threads, python, lengths[-1])
-                running[name] = stack.enter_context(started(contender, threads, python))
+                peaks[name] = peak(contender, threads, python, lengths[-1], folder)
+                running[name] = stack.enter_context(started(contender, threads, python, folder))
             except AbsentError as reason:
                 print(f"\n{name} is absent: {reason}")
         columns = [f"T={n}" for n in lengths]

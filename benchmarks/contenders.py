@@ -27,9 +27,9 @@ ANSWER = (12, 40)
 
 def _transformers(folder: Path, attention: str, **options: Any) -> Run:
     import torch
-    from transformers import GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM
 
-    model = GPT2LMHeadModel.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation=attention, dtype=torch.float32
     ).eval()
 
@@ -191,9 +191,9 @@ def nnsight(folder: Path) -> Run:
     """Every layer's attention (weights too), MLP and output saved."""
     import torch
     from nnsight import NNsight
-    from transformers import GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM
 
-    model = GPT2LMHeadModel.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()
     watched = NNsight(model)
