@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpt2viz.labels import shorten
-from gpt2viz.model.config import ALSO, FIXED, ModelConfig
+from gpt2viz.model.config import (
+    ALSO,
+    FIXED,
+    LLAMA_FIXED,
+    LLAMA_NAMES,
+    LlamaConfig,
+    ModelConfig,
+    Rope,
+)
 
-#: Field -> (unit, meaning), of all that ``ModelConfig`` has.
+#: Field -> (unit, meaning), of all that the config of a GPT-2 has …
 MEANING: Mapping[str, tuple[str, str]] = {
     "vocab_size": ("tokens", "How many different tokens it knows: the rows of its token table."),
     "n_positions": ("tokens", "The longest text that it reads at once, its context."),
@@ -37,6 +45,26 @@ MEANING: Mapping[str, tuple[str, str]] = {
     "initializer_range": ("", "How far the first weights were spread; only before training."),
 }
 
+#: … and that of a model of Llama's family, where one reads as GPT-2's does or by itself.
+LLAMA_MEANING: Mapping[str, tuple[str, str]] = {
+    **{name: MEANING[name] for name in ("vocab_size", "n_positions", "n_embd", "n_layer")},
+    "n_head": MEANING["n_head"],
+    "n_kv_head": ("groups", "Heads of a group share their keys and values: nkv."),
+    "head_dim": ("channels", "The width of one head: hs."),
+    "mlp_dim": ("channels", "The width inside the MLP: F."),
+    "rms_norm_eps": ("", "Added to the mean square in each norm, so that nothing is / 0."),
+    "hidden_act": ("", "The curve of the MLP's gate."),
+    "rope": ("", "The speeds at which positions turn queries and keys."),
+    "attention_bias": ("", "Whether attention's projections add a bias."),
+    "mlp_bias": ("", "Whether the MLP's projections add a bias."),
+    "tie_word_embeddings": MEANING["tie_word_embeddings"],
+    "sliding_window": ("", "The keys that a query sees at most, itself included."),
+    "max_window_layers": ("", "The first layer, from 0, that has this window."),
+    "layer_types": ("", "Which layers have this window."),
+}
+# What a file says of the rope, in the words of its time.
+_ROPE = ("rope_parameters", "rope_theta", "rope_scaling")
+
 #: Read too, because another value would be another model, which is refused.
 _DEMANDED: Mapping[str, str] = {
     "model_type": "The family of the model.",
@@ -44,6 +72,8 @@ _DEMANDED: Mapping[str, str] = {
     "add_cross_attention": "No attention to a second text.",
     "pruned_heads": "No head was taken out.",
     "quantization_config": "Weights are stored as plain numbers.",
+    "pretraining_tp": "No matrix is multiplied in parts.",
+    "partial_rotary_factor": "All channels of queries and keys are turned.",
 }
 
 
@@ -62,17 +92,18 @@ class Field:
 
 def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
     """Every field that counts. ``values`` is the file's content, ``config`` is made from it."""
-    other = {name: also for also, name in ALSO.items()}
+    llama = isinstance(config, LlamaConfig)
+    other = {name: also for also, name in (LLAMA_NAMES if llama else ALSO).items()}
+    other["rope"] = next((name for name in _ROPE if name in values), _ROPE[0])
     result = []
-    for name, (unit, meaning) in MEANING.items():
-        if not hasattr(config, name):
-            continue
+    for name, (unit, meaning) in (LLAMA_MEANING if llama else MEANING).items():
         given = name if name in values else other.get(name, name)
-        value = written(getattr(config, name))
-        if name == "n_inner" and getattr(config, name) is None:
+        raw = getattr(config, name)
+        value = f"{raw.kind}, base {raw.base:,g}" if isinstance(raw, Rope) else written(raw)
+        if name == "n_inner" and raw is None:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):
-            value = f"{getattr(config, name):.0%}"
+            value = f"{raw:.0%}"
         source = "default" if given not in values else "config.json"
         also = f" The file calls it {given}." if given != name and given in values else ""
         result.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))
@@ -85,16 +116,20 @@ def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
 
 
 def derived(config: ModelConfig) -> list[Field]:
-    """Sizes that follow from the fields."""
+    """Sizes that follow from the fields; a model of Llama's family says them itself."""
+    if isinstance(config, LlamaConfig):
+        return []
     return [
         Field("hs", f"{config.head_dim:,} channels", "Of one head: n_embd / n_head.", "computed"),
         Field("F", f"{config.mlp_dim:,} channels", "Inside of the MLP.", "computed"),
     ]
 
 
-def unused(values: Mapping[str, Any]) -> dict[str, str]:
+def unused(config: ModelConfig, values: Mapping[str, Any]) -> dict[str, str]:
     """The file's other fields, which gpt2viz doesn't read, and their values."""
-    read = {*MEANING, *ALSO, *FIXED, *_DEMANDED}
+    of_llama = {*LLAMA_MEANING, *LLAMA_NAMES, *LLAMA_FIXED, *_ROPE, "use_sliding_window"}
+    of_family = of_llama if isinstance(config, LlamaConfig) else {*MEANING, *ALSO, *FIXED}
+    read = {"model_type", *of_family}
     return {shorten(name, 60): written(v) for name, v in values.items() if name not in read}
 
 

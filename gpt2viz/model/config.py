@@ -28,13 +28,13 @@ FIXED: Mapping[str, tuple[Any, ...]] = {
     "quantization_config": (None,),
 }
 # The switches of Llama's family, likewise.
-_LLAMA_FIXED: Mapping[str, tuple[Any, ...]] = {
+LLAMA_FIXED: Mapping[str, tuple[Any, ...]] = {
     "quantization_config": (None,),
     "pretraining_tp": (1, None),
     "partial_rotary_factor": (1.0, None),
 }
 # Their names of the sizes that have GPT-2's here.
-_LLAMA_NAMES = {
+LLAMA_NAMES = {
     "max_position_embeddings": "n_positions",
     "hidden_size": "n_embd",
     "num_hidden_layers": "n_layer",
@@ -49,7 +49,7 @@ _ROPE_NAMES = {
     "high_freq_factor": "high",
     "original_max_position_embeddings": "original",
 }
-_WRITTEN = {name: written for written, name in _LLAMA_NAMES.items()}
+_WRITTEN = {name: written for written, name in LLAMA_NAMES.items()}
 _LAYER_TYPES = ("full_attention", "sliding_attention")
 # A size with more digits is no slip, and a message could not spell it.
 _ABSURD = 10**40
@@ -250,7 +250,7 @@ class LlamaConfig:
     embedding_name: ClassVar[str] = "embed_tokens.weight"
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", *_LLAMA_NAMES.values(), "head_dim"):
+        for name in ("vocab_size", *LLAMA_NAMES.values(), "head_dim"):
             _require(self, name, "a positive whole number", _is_size)
         _require(self, "max_window_layers", "a whole number", lambda x: _is_size(x) or x == 0)
         _require(self, "sliding_window", "a positive whole number or null", _is_size_or_none)
@@ -326,8 +326,8 @@ class LlamaConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> LlamaConfig:
         """Read the fields that matter from a parsed ``config.json``; ignore the others."""
         family = values["model_type"]
-        _refuse(values, _LLAMA_FIXED)
-        renamed = {_LLAMA_NAMES.get(name, name): value for name, value in values.items()}
+        _refuse(values, LLAMA_FIXED)
+        renamed = {LLAMA_NAMES.get(name, name): value for name, value in values.items()}
         given: dict[str, Any] = {
             field.name: None if field.default is MISSING else field.default for field in fields(cls)
         }

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +20,15 @@ from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.anatomy.card import LONGEST, harmless, read_card, stored_files
-from gpt2viz.anatomy.fields import MEANING, derived, explained, unused
+from gpt2viz.anatomy.fields import LLAMA_MEANING, MEANING, derived, explained, unused
 from gpt2viz.files import read_json
 from gpt2viz.model.checkpoint import read_config, stored_numbers
-from gpt2viz.model.config import FIXED
+from gpt2viz.model.config import FIXED, LLAMA_FIXED, config_from
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.render import render
 from tests.checkpoints import edit_json, write_checkpoint
+from tests.llama_checkpoints import CONFIG
 
 signs = list("![]()\\`<x\n|~>:$&@ ")
 longer = [
@@ -130,16 +132,37 @@ def test_a_long_card_is_cut_and_other_bytes_are_no_trouble(folder: Path) -> None
     assert len(card.text) == LONGEST
 
 
-def test_every_field_is_explained() -> None:
-    config = gpt2viz.GPT2Config()
-    assert list(MEANING) == [field.name for field in dataclasses.fields(config)]
-    demanded = dict.fromkeys(["model_type", *FIXED])
+@pytest.mark.parametrize(
+    ("values", "meaning", "fixed"),
+    [({}, MEANING, FIXED), (CONFIG, LLAMA_MEANING, LLAMA_FIXED)],
+    ids=["gpt2", "llama"],
+)
+def test_every_field_is_explained(
+    values: dict[str, Any], meaning: dict[str, Any], fixed: dict[str, Any]
+) -> None:
+    config = config_from(values)
+    declared = [field.name for field in dataclasses.fields(config) if field.name != "family"]
+    assert sorted(meaning) == sorted(declared)
+    demanded = {name: values.get(name) for name in ["model_type", *fixed]}
     names = [field.name for field in explained(config, demanded)]
-    assert names == [*MEANING, *demanded]
-    assert unused(demanded | dict.fromkeys(MEANING)) == {}
+    assert sorted(names) == sorted([*meaning, *demanded])
+    assert unused(config, demanded | dict.fromkeys(meaning)) == {}
     for field in [*explained(config, demanded), *derived(config)]:
         assert field.meaning.endswith(".")
         assert field.value
+
+
+def test_a_llamas_fields_go_by_the_files_names() -> None:
+    values = CONFIG | {"unheard_of": 1}
+    listed = {field.name: field for field in explained(config_from(values), values)}
+    assert listed["n_kv_head"].value == "2 groups"
+    assert "The file calls it num_key_value_heads." in listed["n_kv_head"].meaning
+    assert listed["rope"].value == "default, base 100"
+    assert listed["rope"].source == listed["mlp_dim"].source == "config.json"
+    assert listed["sliding_window"].source == "default"
+    assert unused(config_from(values), values).keys() == {
+        *("unheard_of", "bos_token_id", "eos_token_id")
+    }
 
 
 def test_values_have_units_and_their_source(folder: Path) -> None:
@@ -161,13 +184,13 @@ def test_values_have_units_and_their_source(folder: Path) -> None:
     assert "The file calls it hidden_size." in found["n_embd"].meaning
     assert (found["n_embd"].source, found["resid_pdrop"].source) == ("config.json", "default")
     assert [field.value for field in derived(config)] == ["6 channels", "96 channels"]
-    others = unused(values)
+    others = unused(config, values)
     assert others["reorder_and_upcast_attn"] == "true"
     assert not others.keys() & {"hidden_size", "n_embd", "model_type"}
 
 
 def test_a_strangers_values_stay_short() -> None:
-    (name, value), *_ = unused({"x" * 500: {"y": "z" * 10_000}}).items()
+    (name, value), *_ = unused(gpt2viz.GPT2Config(), {"x" * 500: {"y": "z" * 10_000}}).items()
     assert len(name) <= 60
     assert len(value) <= 120
 

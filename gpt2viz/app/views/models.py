@@ -329,10 +329,10 @@ def _config(name: str) -> None:
         column_config={"meaning": st.column_config.TextColumn(width="large")},
     )
     prose.caption(
-        "*default*: the file leaves the field out, and GPT-2's own value applies. *computed*: it "
-        "follows from the others."
+        "*default*: the file leaves the field out, and the family's own value applies. "
+        "*computed*: it follows from the others."
     )
-    others = unused(values)
+    others = unused(read, values)
     if others:
         prose.markdown("**Not used by gpt2viz**")
         output.table(
