@@ -53,7 +53,7 @@ def _changed(model: Model, run: Trace, t: int) -> list[int] | None:
     own = model.tokenizer.own(ids)
     for new in np.argsort(-run.logits_at(max(t - 1, 0)), kind="stable")[:_GUESSES].tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
-        again = model.tokenizer.encode_part(model.tokenizer.decode(text[own]))
+        again = model.tokenizer.encode_part(model.tokenizer.text_of(text))
         if new != ids[t] and again == text[own]:
             return text
     return None
@@ -158,5 +158,5 @@ def _kind(token: bytes) -> tuple[bool, ...]:
 def _written(ids: list[int], tokenizer: Tokenizer) -> str | None:
     """The text that is cut into just these tokens, but for those that are put around it."""
     own = ids[tokenizer.own(ids)]
-    text = tokenizer.decode(own)
+    text = tokenizer.text_of(ids)
     return text if tokenizer.encode_part(text) == own else None

@@ -165,7 +165,7 @@ def _typed_text(run: RunKey) -> str:
     """The text that gives the tokens of a run when it is typed; "" where none does."""
     tokenizer = run_cache.load(run.model).tokenizer
     first: bool = address.get(parameters.END_OF_TEXT)
-    text = tokenizer.decode(run.token_ids[tokenizer.own(run.token_ids)])
+    text = tokenizer.text_of(run.token_ids)
     try:
         again = tokenizer.encode(text, end_of_text_first=first)
     except TextError:

@@ -51,6 +51,8 @@ class Tokenizer:
     last: tuple[int, ...] = ()
     #: Whether a text that begins with no space gets one.
     prefix_space = False
+    # Whether any other text does, too.
+    _always_space = False
 
     def __init__(
         self, values: Mapping[str, Any], file: str = "tokenizer.json", *, end: str = ""
@@ -88,10 +90,9 @@ class Tokenizer:
         check_ids(ids, file)
         self.first, self.last = _around(engine, ids.values(), file)
         self._steps = steps_of(values, file)
-        self.prefix_space = any(
-            step["type"] == "Prepend"
-            or step.get("add_prefix_space")
-            or step.get("prepend_scheme", "never") != "never"
+        self._always_space = any(step["type"] == "Prepend" for step in self._steps)
+        self.prefix_space = self._always_space or any(
+            step.get("add_prefix_space") or step.get("prepend_scheme", "never") != "never"
             for step in self._steps
         )
         self._letters = letters_of(self._steps, model, file)
@@ -220,6 +221,23 @@ class Tokenizer:
         start = len(first) if tuple(ids[: len(first)]) == first else 0
         end = len(ids) - len(self.last)
         return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """The text of which ``encode`` makes these ids, without what it puts around it."""
+        text = self.decode(ids[self.own(ids)])
+        return text.removeprefix(" ") if self._always_space else text
+
+    def id_of(self, token: str) -> int:
+        """The id of the token that is this text, with the spaces in it.
+
+        Raises ``TextError`` where none is, and as ``encode`` does.
+        """
+        ids = self.encode_part(token)
+        if self.prefix_space:
+            ids = sorted(i for i in self._ordinary if self._bytes[i] == token.encode())[-1:]
+        if len(ids) != 1:
+            raise TextError(f"{token!r:.80} is none of the tokens of this model; give one")
+        return ids[0]
 
     def encode(
         self, text: str, *, end_of_text_first: bool = False, special: bool = False

@@ -127,7 +127,7 @@ def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
     except CheckpointError:  # none of that name is here, so the text is all that is known
         return whole if rest == text else after
     ids = list(key.token_ids)
-    own = tokenizer.decode(ids[tokenizer.own(ids)]), False
+    own = tokenizer.text_of(ids), False
     return next((way for way in (whole, after, own) if _ids(tokenizer, *way) == ids), None)
 
 

@@ -359,10 +359,7 @@ def token_id(model: Model, token: int | str) -> int:
     vocabulary.
     """
     if isinstance(token, str):
-        ids = model.tokenizer.encode_part(token)
-        if len(ids) != 1:
-            raise TextError(f"{token!r:.80} is {len(ids)} tokens of this model; give one")
-        return ids[0]
+        return model.tokenizer.id_of(token)
     try:
         id = operator.index(token)
     except TypeError:

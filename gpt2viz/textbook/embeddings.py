@@ -133,10 +133,9 @@ class Near(NamedTuple):
 def token_of(word: str, tokenizer: Tokenizer) -> int | None:
     """The id of a word with a space before it; None where that isn't one token."""
     try:
-        ids = tokenizer.encode_part(f" {word}")
+        return tokenizer.id_of(f" {word}")
     except GPT2VizError:
         return None
-    return ids[0] if len(ids) == 1 else None
 
 
 def table_of(model: Model) -> Tensor:

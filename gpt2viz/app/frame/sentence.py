@@ -74,7 +74,7 @@ def too_long(
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
     fits = error.n_positions - len(around)
     ids = tokenizer.encode_part(address.get(which))[:fits]
-    start = tokenizer.decode(ids).rstrip("\ufffd")  # half a character at the end
+    start = tokenizer.text_of(ids).rstrip("\ufffd")  # half a character at the end
     st.button(
         f"Use the first {pluralize(fits, 'tokens')}",
         on_click=address.put,

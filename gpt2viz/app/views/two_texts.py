@@ -320,8 +320,7 @@ def _proposed_pair(key: RunKey) -> str | None:
 
 def _text(model_name: str, ids: Sequence[int]) -> str:
     """The text to type for token ids: the end-of-text token has a switch of its own."""
-    tokenizer = run_cache.load(model_name).tokenizer
-    return tokenizer.decode(ids[tokenizer.own(ids)])
+    return run_cache.load(model_name).tokenizer.text_of(ids)
 
 
 def _refuse(view: View, error: PatchError) -> None:
