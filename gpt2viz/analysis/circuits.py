@@ -96,7 +96,7 @@ def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
 def turn(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
     """A layer's queries or keys (…, T, hs) turned by positions (T,), where these turn them."""
     turned = model.network.blocks[layer].attention.turn(
-        torch.from_numpy(x), torch.as_tensor(np.asarray(positions))
+        torch.tensor(x), torch.as_tensor(np.asarray(positions))
     )
     numbers: Numbers = turned.numpy()
     return numbers

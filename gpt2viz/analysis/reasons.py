@@ -409,7 +409,7 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
     text.append(f"Of what {verb} it, {shares}.")
     text += _reads(case, labels)
     text.append(
-        "Without the first of these pairs, LayerNorm's scale held, the weight would be "
+        "Without the first of these pairs, the norm's scale held, the weight would be "
         f"{case.pairs[0].ablated_weight:.2f}."
     )
     if case.rule is not None:

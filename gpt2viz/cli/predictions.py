@@ -95,7 +95,7 @@ def contributions(
 ) -> None:
     """Say what each part of the model added to the logit of a next token.
 
-    A sum, in nats: embeddings, heads and MLPs, with the final LayerNorm's scale
+    A sum, in nats: embeddings, heads and MLPs, with the final norm's scale
     as it was in this run. Printed are the largest; together they are the logit.
 
     \b
@@ -127,7 +127,7 @@ def _parts(result: Contributions) -> dict[str, float]:
     parts: dict[str, float | None] = {
         "token embedding": result.token_embedding,
         "position embedding": result.position_embedding,
-        "final LayerNorm's bias": result.norm_bias,
+        "final norm's bias": result.norm_bias,
     }
     for layer, heads in enumerate(result.heads):
         parts |= {f"head {layer}.{head}": float(value) for head, value in enumerate(heads)}

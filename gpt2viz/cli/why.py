@@ -46,7 +46,7 @@ def why(
 
     A raw score is a sum over pairs: what one part of the model (a head, an
     MLP, the embeddings) wrote to the query, times what another wrote to the
-    key, with LayerNorm's scale held at the run's own. Printed are the pairs
+    key, with the norm's scale held at the run's own. Printed are the pairs
     that set this key apart from the row's mean. Tokens count from 0.
 
     \b

@@ -29,7 +29,7 @@ def short_name(site: Site) -> str:
     """The site where a vector is read, as short as an axis needs it: "2 · MLP"."""
     key, layer = site
     if layer is None:
-        return {"token_embedding": "token", "embedding": "+ position"}[key]
+        return {"token_embedding": "token", "embedding": "start"}[key]
     return f"{layer} · {'attention' if key in ('residual_mid', 'attention_output') else 'MLP'}"
 
 

@@ -43,7 +43,8 @@ class Thumbnails(Picture):
     ``tiles`` (n_layer, nh, side, side) are weights, each the largest of its block; ``masked``
     (T, T) is what the mask forbids. ``labels`` are the T tokens, and ``positions`` their places in
     the text where they are words. ``row`` is the position of a query that is lit in every head,
-    ``chosen`` the layer and head that are framed. ``arrows`` lead from head to head.
+    ``chosen`` the layer and head that are framed. ``arrows`` lead from head to head. ``groups``
+    is how many groups of a layer's heads share keys and values, None where none do.
     """
 
     tiles: Array
@@ -53,6 +54,7 @@ class Thumbnails(Picture):
     row: int | None = None
     chosen: tuple[int, int] | None = None
     arrows: Sequence[Arrow] = ()
+    groups: int | None = None
 
     @property
     def series(self) -> tuple[Series, ...]:

@@ -2,7 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  paintsAlike, fitting, headsOf, sameTokens, plan, read, rowOf, step, tokenOf, turn, under, ways,
+  paintsAlike, fitting, groupsOf, headsOf, sameTokens, plan, read, rowOf, step, tokenOf, turn,
+  under, ways,
 } from "../../gpt2viz/app/scripts/model_map.js"
 import { message as sent } from "../../gpt2viz/notebook/attention.js"
 
@@ -59,6 +60,26 @@ test("heads stand in their layers' rows, apart, and within the width and the hei
   const { boxes: [first], height, side } = plan({ layers: 2, heads: 1, bare: true }, 760, 130)
   assert.ok(first.y < 20 && height - first.y - 2 * side < 15, "without the stream round them")
   assert.ok(plan({ layers: 12, heads: 12 }, 340, 600).side > 18, "on a telephone")
+})
+
+test("layers stand side by side where they are more than heads, which get larger so", () => {
+  const deep = { layers: 30, heads: 9 }, { boxes, side, turned, height } = plan(deep, 800, 640)
+  assert.ok(turned && side >= 20 && height <= 640)
+  boxes.forEach(({ x, y }, n) => {
+    assert.ok(x + side <= 800)
+    if (n % 9) assert.ok(y >= boxes[n - 1].y + side + 3 && x === boxes[n - 1].x)
+    if (n >= 9) assert.ok(x >= boxes[n - 9].x + side && y === boxes[n - 9].y)
+  })
+  for (const [model, width] of [[deep, 400], [{ ...deep, bare: true }, 800], [MODEL, 800]])
+    assert.ok(!plan(model, width, 640).turned)
+  const go = (way) => step(deep, 40, `Arrow${way}`, true)
+  assert.deepEqual(["Up", "Down", "Left", "Right"].map(go), [39, 41, 31, 49])
+})
+
+test("heads that share keys and values are joined, and no others", () => {
+  assert.deepEqual(groupsOf({ heads: 9, groups: 3 }), [[0, 2], [3, 5], [6, 8]])
+  assert.deepEqual(groupsOf({ heads: 4, groups: 1 }), [[0, 3]])
+  for (const alone of [{ heads: 9, groups: 9 }, { heads: 9 }]) assert.deepEqual(groupsOf(alone), [])
 })
 
 test("a place of the picture is of a head and of a row in it, or between heads", () => {

@@ -102,6 +102,7 @@ def map_header(picture: Thumbnails) -> dict[str, Any]:
         "columns": key.plain_names(),
         "layers": n_layer,
         "heads": n_head,
+        "groups": picture.groups or n_head,
         "chosen": layer * n_head + head,
         "token": -1 if row is None else row,
         "tokens": tokens.plain_names(),

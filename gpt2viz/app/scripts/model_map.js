@@ -13,7 +13,7 @@ export const html = `
 </div>
 `
 
-const GAP = 6, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
+const GAP = 6, CLOSE = 3, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
 // A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
 export function read(bytes) {
@@ -41,17 +41,25 @@ export function sameTokens(a, b) {
     JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
 }
 
-// Where every head stands in a width and a height, in CSS pixels: layers down, heads across. A
-// `bare` map is without the stream round them.
+// Where every head stands in a width and a height, in CSS pixels: layers down and heads across, or
+// `turned` where there are more layers than heads and these get larger so. A `bare` map is without
+// the stream round them.
 export function plan({ layers, heads, bare }, width, tall) {
   const left = bare || width < 480 ? 16 : 58
   const [top, below] = bare ? [LINE + 4, 0] : [2 * LINE + 10, LINE + 8]
-  const side = Math.max(8, Math.floor(Math.min(
-    (width - left) / heads - GAP, (tall - top - below) / layers - GAP, LARGEST)))
-  const across = Math.min((width - left) / heads, side + 4 * GAP), down = side + GAP
-  const boxes = Array.from({ length: layers * heads }, (_, n) =>
-    ({ x: left + Math.floor(n % heads * across), y: top + Math.floor(n / heads) * down }))
-  return { boxes, side, left, top, height: top + layers * down + below }
+  const sideOf = (columns, rows, gap) => Math.max(8, Math.floor(Math.min(
+    (width - left) / columns - gap, (tall - top - below) / rows - gap, LARGEST)))
+  const turned = !bare && layers > heads &&
+    sideOf(layers, heads, CLOSE) > sideOf(heads, layers, GAP)
+  const [columns, rows, gap] = turned ? [layers, heads, CLOSE] : [heads, layers, GAP]
+  const side = sideOf(columns, rows, gap), down = side + gap
+  const across = Math.min((width - left) / columns, side + 4 * gap)
+  const boxes = Array.from({ length: layers * heads }, (_, n) => {
+    const [layer, head] = [Math.floor(n / heads), n % heads]
+    const [column, row] = turned ? [layer, head] : [head, layer]
+    return { x: left + Math.floor(column * across), y: top + row * down }
+  })
+  return { boxes, side, left, top, turned, height: top + rows * down + below }
 }
 
 // The head at a place of the picture, and the row there.
@@ -74,11 +82,11 @@ export function tokenOf(p, row) {
 
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }
 
-// The head that an arrow key leads to.
-export function step({ layers, heads }, head, key) {
-  const [down, across] = MOVES[key]
-  return within(Math.floor(head / heads) + down, layers) * heads +
-    within(head % heads + across, heads)
+// The head that an arrow key leads to, on a map that may be `turned`.
+export function step({ layers, heads }, head, key, turned = false) {
+  const [down, across] = MOVES[key], [deeper, beside] = turned ? [across, down] : [down, across]
+  return within(Math.floor(head / heads) + deeper, layers) * heads +
+    within(head % heads + beside, heads)
 }
 
 // The token that Page Up and Page Down lead to; from none, the last and the first.
@@ -170,29 +178,45 @@ function mark({ look }, pen, head, color, width) {
 
 // What goes in above and comes out below, the names of layers and heads, and the stream's arrow.
 function axisLabels({ p, look, wide }, pen) {
-  const { boxes, side, left, top, height } = look, room = wide - left
-  const measure = (text) => pen.measureText(text).width
+  const { boxes, side, left, top, turned, height } = look, room = wide - left
+  const measure = (text) => pen.measureText(text).width, low = height - LINE / 2 - 2
+  const coming = fitting([p.next], room, measure), end = turned ? wide - measure(coming) : left
   pen.textBaseline = "middle"
   pen.textAlign = "left"
   if (!p.bare) {
     pen.fillText(fitting(["Tokens in:", ...p.tokens], room, measure), left, LINE / 2 + 1)
-    pen.fillText(fitting([p.next], room, measure), left, height - LINE / 2 - 2)
+    pen.fillText(coming, end, low)
   }
-  const fits = measure(`Layer ${p.layers - 1}`) < left - 11
-  for (let layer = 0; layer < p.layers; layer++)
-    pen.fillText(fits ? `Layer ${layer}` : layer, left > 20 ? 11 : 3,
-      boxes[layer * p.heads].y + side / 2)
+  const layers = boxes.filter((_, n) => n % p.heads === 0), heads = boxes.slice(0, p.heads)
+  const [down, across] = turned ? ["Head", "Layer"] : ["Layer", "Head"]
+  const [rows, columns] = turned ? [heads, layers] : [layers, heads]
+  const fits = measure(`${down} ${rows.length - 1}`) < left - 11, titled = top - LINE / 2 - 3
+  rows.forEach(({ y }, n) =>
+    pen.fillText(fits ? `${down} ${n}` : n, left > 20 ? 11 : 3, y + side / 2))
+  if (turned && fits) pen.fillText(across, 11, titled)
   pen.textAlign = "center"
-  for (let head = 0; head < p.heads; head++)
-    pen.fillText(!head && side > 60 ? `Head ${head}` : head, boxes[head].x + side / 2,
-      top - LINE / 2 - 3)
-  if (left < 20) return
+  columns.forEach(({ x }, n) =>
+    pen.fillText(!n && side > 60 ? `${across} ${n}` : n, x + side / 2, titled))
   pen.strokeStyle = pen.fillStyle
+  for (const group of groupsOf(p)) bracket(pen, look, group)
+  if (left < 20) return
   pen.globalAlpha = .5
-  const low = height - LINE / 2 - 2
-  line(pen, [left - 6, LINE / 2 + 1], [3.5, LINE / 2 + 1], [3.5, low], [left - 6, low])
-  line(pen, [left - 10, low - 4], [left - 6, low], [left - 10, low + 4])
+  line(pen, [left - 6, LINE / 2 + 1], [3.5, LINE / 2 + 1], [3.5, low], [end - 6, low])
+  line(pen, [end - 10, low - 4], [end - 6, low], [end - 10, low + 4])
   pen.globalAlpha = 1
+}
+
+// The heads of a layer that share keys and values: the first and the last of each group.
+export function groupsOf({ heads, groups = heads }) {
+  const size = heads / groups
+  return size > 1 ? Array.from({ length: groups }, (_, n) => [n * size, (n + 1) * size - 1]) : []
+}
+
+// The line beside the names of heads that says which belong together.
+function bracket(pen, { boxes, side, left, top, turned }, group) {
+  const [a, b] = group.map((head) => boxes[head]), [x, y] = [left - 3.5, top - 3.5]
+  if (turned) line(pen, [x - 2, a.y], [x, a.y], [x, b.y + side], [x - 2, b.y + side])
+  else line(pen, [a.x, y - 2], [a.x, y], [b.x + side, y], [b.x + side, y - 2])
 }
 
 const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
@@ -264,7 +288,7 @@ function walk(view, event) {
   else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
   else if (event.key === "o") view.send("open", named(p, head))
   else if (MOVES[event.key])
-    pointAt(view, view.head < 0 ? head : step(p, head, event.key), view.token)
+    pointAt(view, view.head < 0 ? head : step(p, head, event.key, view.look.turned), view.token)
   else if (event.key === "PageUp" || event.key === "PageDown")
     pointAt(view, head, turn(p, lit(view), event.key))
   else return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -23,7 +24,7 @@ from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import measures, training, zoom
 from gpt2viz.arrays import largest
-from gpt2viz.labels import label
+from gpt2viz.labels import label, pluralize
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
@@ -78,7 +79,9 @@ def show() -> None:
 def _heads(view: View) -> None:
     """The map, the chosen head beside it, and notes on both."""
     layer, head = controls.layer_and_head(view)
-    the_map, large = st.columns([4, 3], gap="medium")
+    config = view.model.config
+    deep = config.n_layer > config.n_head  # the map is wide then, and low
+    the_map, large = st.columns([5, 3] if deep else [4, 3], gap="medium")
     with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
         shown, whole_words = measures.choose()
         as_lines = lines.switched(part := zoom.whole_or_part(view))
@@ -98,7 +101,7 @@ def _heads(view: View) -> None:
         _next_tokens(best)
     with the_map, st.container(key="heads"):
         drawn = _map(view, chosen, numbers, every_head, best)
-    with st.container(key="below"):
+    with the_map if deep else nullcontext(), st.container(key="below"):
         _about(view, chosen, ones[0], drawn, here, bool((every_head.first > _STRONG).any()))
 
 
@@ -128,6 +131,7 @@ def _map(
         weights.positions,
         row=view.query,
         chosen=(chosen.layer, chosen.head),
+        groups=view.model.config.n_kv_head,
     )
     opened = components.draw_map(
         drawn,
@@ -257,6 +261,13 @@ def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
         st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
 
 
+def _sharing(view: View) -> str:
+    """A note on heads that share keys and values, where some do."""
+    groups, n_head = view.model.config.n_kv_head, view.model.config.n_head
+    size = pluralize(n_head // groups, "heads")
+    return "" if groups == n_head else f" (a bracket joins {size} that share keys and values)"
+
+
 def _about(
     view: View, chosen: _Chosen, panel: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
@@ -274,7 +285,7 @@ def _about(
     # Filled last: words are linked below.
     above = st.container(horizontal=True, vertical_alignment="center")
     prose.markdown(
-        "Each small square is one head's **attention weights**, layers down and heads across: how "
+        f"Each small square is one head's **attention weights**, in its layer{_sharing(view)}: how "
         f"much each token (row, the *query*) takes from each token (column, the *key*). {sums}"
     )
     if shown != "weights":

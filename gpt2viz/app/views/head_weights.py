@@ -162,7 +162,7 @@ def _of_token(view: View, layer: int, head: int) -> None:
         help=prose.tip(
             "By content alone: the token's embedding goes straight through W_V, W_O and the "
             "unembedding, or through W_Q to all tokens' W_K. Numbers are less the mean over the "
-            "vocabulary; a logit of a run is smaller by the σ of the last LayerNorm."
+            "vocabulary; a logit of a run is smaller by the scale of the final norm."
         ),
     )
     output.table(
@@ -181,8 +181,10 @@ def _by_position(view: View, layer: int, head: int) -> None:
         of_run=False,
     )
     most = f"the key {pluralize(offset, 'tokens')} back" if offset else "the token itself"
+    learned = view.model.network.position_embedding is not None
+    alone = "places alone" if learned else "distance alone, of all pairs of tokens the mean,"
     prose.caption(
-        f"By places alone it would give most weight, {weights.by_distance[offset]:.2f}, to {most}, "
+        f"By {alone} it would give most weight, {weights.by_distance[offset]:.2f}, to {most}, "
         f"and {weights.first:.2f} to the first."
     )
 

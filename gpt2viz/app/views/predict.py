@@ -193,7 +193,7 @@ def _lens(view: View, position: int) -> None:
     prose.markdown("#### When is it decided? The logit lens")
     prose.caption(
         "Each layer adds to the residual stream. Here the stream is read after every step as if "
-        "that step were the last: final LayerNorm, then the unembedding. It shows the token that "
+        "that step were the last: final norm, then the unembedding. It shows the token that "
         "would be most probable there. Only the bottom row is the model's own prediction "
         "(nostalgebraist 2020)."
     )
@@ -244,7 +244,7 @@ def _contributions(view: View, position: int) -> None:
             then=lambda cell: _open_part(cell, view.model.config.n_head),
         )
         prose.caption(
-            "What a part wrote into the stream, through the final LayerNorm with its scale held at "
+            "What a part wrote into the stream, through the final norm with its scale held at "
             "this run's value, times the token's unembedding (Elhage et al. 2021). What a part did "
             "by changing what later layers read is not counted here."
         )

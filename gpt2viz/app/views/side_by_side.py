@@ -53,9 +53,9 @@ from gpt2viz.run.trace import Trace
 #: Said below the pictures of both sides.
 _NOTES = {
     "head": "Both heads come from one run: the same model, sentence and mask.",
-    "mask": "GPT-2 was trained with the mask **on**: to learn to predict the next token, no token "
-    "may see the ones after it. Switching it off is an experiment: the model was never trained "
-    "that way.",
+    "mask": "Such models are trained with the mask **on**: to learn to predict the next token, no "
+    "token may see the ones after it. Switching it off is an experiment: the model was never "
+    "trained that way.",
     "model": "Both read the same tokens. Two checkpoints of one training can be compared head by "
     "head; heads of models that were trained separately share nothing but their number.",
 }

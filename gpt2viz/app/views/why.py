@@ -126,7 +126,7 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
         return
     prose.markdown(
         f"**Without a head**, what is left of the weight of {case.weight:.2f}? In the *sum* all "
-        "else stays as it is, LayerNorm's scale too; in a *run* without it all later parts change."
+        "else stays as it is, the norm's scale too; in a *run* without it all later parts change."
     )
     run = st.toggle("Run the model without each, too", **runs)
     with st.container(key="why_heads", gap=None):
