@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.components.v2 import manifest_scanner
-from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from gpt2viz.app import pages, parameters
 from gpt2viz.pictures.lines import Lines
@@ -25,6 +25,19 @@ from gpt2viz.pictures.lines import Lines
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+_polled = local_script_runner.require_widgets_deltas
+
+
+def _awaited(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+    """Wait for a page's thread; AppTest reads all its messages a thousand times a second."""
+    assert runner._script_thread
+    runner._script_thread.join(timeout)
+    if not runner.script_stopped():
+        _polled(runner, 0)  # which ends it with an error
+
+
+local_script_runner.require_widgets_deltas = _awaited
 
 ROOT = Path(__file__).parents[2]
 #: The scripts of the pages, by name.
