@@ -316,7 +316,7 @@ class HeadCircuit:
     @cached_property
     def _kernel(self) -> Numbers:
         """The mean score of all pairs of tokens, by distance: q̄ᵀ R(d) k̄, (n_positions,)."""
-        q, k = (self.ends.moments(reads)[-1, :-1] for reads in (self.query, self.key))
+        q, k = (self.ends.mean_read(reads) for reads in (self.query, self.key))
         n = self.ends.n_positions
         kernel: Numbers = self._turned(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
         return kernel
@@ -326,7 +326,7 @@ class HeadCircuit:
 
         The mean of (qᵀ R k)² over all pairs is Σ (⟨q qᵀ⟩ R) ⊙ (R ⟨k kᵀ⟩).
         """
-        q, k = (self.ends.moments(reads)[:-1, :-1] for reads in (self.query, self.key))
+        q, k = (self.ends.squares_read(reads) for reads in (self.query, self.key))
         squares, n = list[Numbers](), self.ends.n_positions
         for back in _blocks(n, q.size):
             unit = np.repeat(np.eye(len(q))[:, None], len(back), axis=1)  # (hs, d, hs)
@@ -419,28 +419,31 @@ class Ends:
         shares = [key.along(self._norm(rows), query) for rows in _doubled(self._embedding)]
         return _centred(np.concatenate(shares))
 
-    def moments(self, reads: Reading) -> Numbers:
-        """⟨r rᵀ⟩ over all tokens, r what is read of one, and a 1: (hs + 1, hs + 1).
-
-        The last row has their mean.
-        """
+    def mean_read(self, reads: Reading) -> Numbers:
+        """The mean of what is read of all tokens: (hs,)."""
         if reads.norm is None:
-            W = np.vstack([reads.before, reads.constant])
-            W = np.column_stack([W, np.append(np.zeros(len(W) - 1), 1)])  # (C + 1, hs + 1)
-            moments: Numbers = W.T @ self._moments @ W
-            return moments
-        return self._mean_square(reads.of)
+            return self._mean @ reads.before + reads.constant
+        return self._mean_of(lambda x: reads.of(x).sum(axis=0))
+
+    def squares_read(self, reads: Reading) -> Numbers:
+        """⟨r rᵀ⟩ of what is read of all tokens: (hs, hs)."""
+
+        def squares(x: Numbers) -> Numbers:
+            read = reads.of(x)
+            return read.T @ read
+
+        return self._mean_of(squares)
 
     @cached_property
-    def _moments(self) -> Numbers:
-        """The same of tokens themselves: (C + 1, C + 1)."""
-        return self._mean_square(lambda x: x)
+    def _mean(self) -> Numbers:
+        """The mean of all tokens as a norm leaves them: (C,)."""
+        return self._mean_of(lambda x: x.sum(axis=0))
 
-    def _mean_square(self, of: Callable[[Numbers], Numbers]) -> Numbers:
+    def _mean_of(self, total: Callable[[Numbers], Numbers]) -> Numbers:
+        """The mean over all tokens, as a norm leaves them, of what ``total`` sums up over some."""
         whole = np.zeros(())
         for rows in _doubled(self._embedding):
-            read = np.column_stack([of(self._norm(rows)), np.ones(len(rows))])
-            whole = whole + read.T @ read
+            whole = whole + total(self._norm(rows))
         return whole / len(self._embedding)
 
     def logits(self, wrote: Numbers) -> Numbers:
