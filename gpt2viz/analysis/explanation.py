@@ -33,9 +33,6 @@ Side = Literal["query", "key"]
 PartKind = Literal["token", "position", "head", "bias", "mlp", "constant"]
 
 
-Factor = NDArray[np.floating]
-
-
 class Part(str):
     """A part of a query or key, by who wrote it: equal to its name, such as "head 0.0".
 
@@ -289,34 +286,60 @@ class _Stream:
 
     def mean_parts(self, side: Side, positions: Positions) -> Numbers:
         """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
-        layers = (None, *range(self.layer))
-        means = [self._parts(side, layer, positions).mean(axis=1) for layer in layers]
-        return np.vstack([*means, self._constant(side, positions).mean(axis=0)])
+        if len(positions) > 1 and self.model.network.blocks[self.layer].attention.turns:
+            return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
+        shares, reads = np.zeros(len(self.trace.token_ids)), self._reads[side]
+        shares[positions] = 1 / self.scale(positions) / len(positions)
+        parts = np.vstack([self._mixed(shares) @ reads.weight, reads.bias])  # (n, hs)
+        return self._turned(side, parts[:, None], positions[:1])[:, 0]
 
-    def _parts(self, side: Side, layer: int | None, positions: Positions) -> Numbers:
-        """The parts that a layer wrote, None for the embeddings, at some places: (m, P, hs)."""
-        weight = self._reads[side].weight
-        read = [np.linalg.multi_dot([*f, weight]) for f in self._factors(layer, positions)]
-        return self._turned(side, np.stack(read) / self.scale(positions)[:, None], positions)
+    def _mixed(self, shares: Numbers) -> Numbers:
+        """Each part's output, summed over the places with these shares (T,): (n - 1, C).
 
-    def _constant(self, side: Side, positions: Positions) -> Numbers:
-        """The part that is read whatever was written, at some places: (P, hs)."""
-        return self._turned(side, np.tile(self._reads[side].bias, (len(positions), 1)), positions)
+        As one before it is projected, where no two are turned differently.
+        """
+        trace, there = self.trace, np.flatnonzero(shares)
+        some = slice(there[0], there[-1] + 1)
 
-    def _factors(self, layer: int | None, positions: Positions) -> list[list[Factor]]:
-        """The factors (P, ·) to (·, C) whose product each part of a layer is at some places."""
+        def sum_of(written: Array) -> Numbers:  # without a copy in double
+            total: Numbers = np.einsum("t,tc->c", shares[some], written[some])
+            return total
+
+        mixed = [sum_of(trace.stage("token_embedding")[0])]
+        if "position" in self.names:
+            mixed.append(sum_of(trace.stage("position_embedding")))
+        for n in range(self.layer):
+            W_O, b_O = self._merging(n)
+            heads = trace.weighted_head_outputs(n, shares)  # (nh, hs)
+            mixed += [z @ merging for z, merging in zip(heads, W_O, strict=True)]
+            mixed += [shares.sum() * b_O] if self.model.config.attention_bias else []
+            mixed.append(sum_of(trace.stage("mlp_output", n)[0]))
+        return np.array(mixed)
+
+    def _part(self, side: Side, part: Part, positions: Positions) -> Numbers:
+        """A part of the queries or keys at some places: (P, hs)."""
+        reads = self._reads[side]
+        if part.kind == "constant":
+            read = np.tile(reads.bias, (len(positions), 1))
+        else:
+            read = np.linalg.multi_dot([*self._factors(part, positions), reads.weight])
+            read /= self.scale(positions)[:, None]
+        return self._turned(side, read, positions)
+
+    def _factors(self, part: Part, positions: Positions) -> list[NDArray[np.floating]]:
+        """The factors (P, ·) to (·, C) whose product a part is at some places."""
         trace = self.trace
-        if layer is None:
-            factors: list[list[Factor]] = [[trace.stage("token_embedding")[0][positions]]]
-            if "position" in self.names:
-                factors.append([trace.stage("position_embedding")[positions]])
-            return factors
-        W_O, b_O = self._merging(layer)
-        heads = trace.head_outputs(layer, np.asarray(positions))  # (nh, P, hs)
-        factors = [[z, merging] for z, merging in zip(heads, W_O, strict=True)]
-        if self.model.config.attention_bias:
-            factors.append([np.ones((len(positions), 1)), b_O[None]])
-        return [*factors, [trace.stage("mlp_output", layer)[0][positions]]]
+        if part.kind == "head":
+            layer, head = part.of_head
+            made = trace.stage("head_output", layer)[0, head]
+            return [made[positions], self._writes(layer, head)]
+        if part.kind == "bias":
+            return [np.ones((len(positions), 1)), self._merging(part.layer or 0)[1][None]]
+        if part.kind == "mlp":
+            return [trace.stage("mlp_output", part.layer)[0][positions]]
+        if part.kind == "position":
+            return [trace.stage("position_embedding")[positions]]
+        return [trace.stage("token_embedding")[0][positions]]
 
     def _turned(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
         """Parts (…, P, hs) as they are at some places, by the scale of a head's own norm too."""
@@ -340,19 +363,22 @@ class _Stream:
         """
         if part is None:
             k = self.trace.stage("k", self.layer, self.head)[positions].astype(np.float64)
-        elif (name := self.names[part]).kind == "constant":
-            k = self._constant("key", positions)
         else:
-            alike = [other for other in self.names[:-1] if other.layer == name.layer]
-            k = self._parts("key", name.layer, positions)[alike.index(name)]
+            k = self._part("key", self.names[part], positions)
         added: Numbers = k @ query
         return added
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
-        on = 0.0 if attention_is_off(self.trace.edits, layer) else 1.0
         W_O, b_O = map(double, self.model.merging(layer))
-        return on * W_O, on * b_O
+        return self._on(layer) * W_O, self._on(layer) * b_O
+
+    def _writes(self, layer: int, head: int) -> Numbers:
+        """W_O of a head (hs, C), in the same way."""
+        return self._on(layer) * double(self.model.merging(layer)[0][head])
+
+    def _on(self, layer: int) -> float:
+        return 0.0 if attention_is_off(self.trace.edits, layer) else 1.0
 
     def opened(self, side: Side, position: int, writer: tuple[int, int]) -> Numbers:
         """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
@@ -386,7 +412,7 @@ class _Stream:
             layer, head = part.of_head
             shares = weights / _sigma(self.model, self.trace, layer)  # (T,)
             factor = head_scale_factors(self.trace.edits, layer, self.model.config.n_head)[head]
-            written = self._merging(layer)[0][head] @ direction  # (hs,)
+            written = self._writes(layer, head) @ direction  # (hs,)
             value = reading(self.model, layer, head, "v").weight  # (C, hs)
             along += factor * shares.sum() * (value @ written)
         embedding = read_only(self.model.network.embedding.weight)  # (n_vocab, C)

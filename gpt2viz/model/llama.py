@@ -45,6 +45,8 @@ def speeds(config: LlamaConfig) -> Tensor:
 class SelfAttention(transformer.Attention):
     """Multi-head self-attention, whose heads may share keys and values: (B, T, C) -> (B, T, C)."""
 
+    turns = True
+
     def __init__(self, config: LlamaConfig, layer: int) -> None:
         super().__init__()
         C, hs, nh, nkv = config.n_embd, config.head_dim, config.n_head, config.n_kv_head

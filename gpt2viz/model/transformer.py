@@ -63,7 +63,12 @@ class Transformer(nn.Module):
 
 
 class Attention(nn.Module):
-    """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head."""
+    """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head.
+
+    ``turns`` says that positions turn its queries and keys.
+    """
+
+    turns = False
 
     def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""

@@ -104,18 +104,25 @@ class Derived:
         weights: Array = stages["weights"][0]
         return weights
 
-    def head_outputs(self, layer: int, asking: NDArray[np.int64]) -> Array:
-        """Some queries' outputs of every head, in the text's order: (nh, P, hs). None is kept."""
-        v, (some, keys) = torch.tensor(self._captured["v", layer][0]), self._scaled(layer, asking)
+    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Every head's outputs, summed over the queries with these shares (T,): (nh, hs).
+
+        shares · (weights · V) = (shares · weights) · V, which needs no output of any query.
+        """
+        asking = np.flatnonzero(shares)
+        v, (some, keys) = self._captured["v", layer][0], self._scaled(layer, asking)
+        few = torch.tensor(shares[asking].astype(np.float32))
         groups = [self._config.group_of(head) for head in range(len(some))]
-        outputs = torch.empty_like(some)
+        mixed = torch.zeros(len(some), self._n_tokens)
         one_product = _BLOCK * keys[0].numel()  # too small to be worth a second thread
         with torch.inference_mode(), threads(one_product):
             for block in self._blocks(layer, asking):
                 for head, group in enumerate(groups):
                     weights = block.weights(some[head], keys[group])
-                    outputs[head, block.queries] = weights @ v[group, : block.seen]
-        return read_only(outputs)
+                    mixed[head, : block.seen] += few[block.queries] @ weights
+            values = torch.tensor(v)[groups]  # (nh, T, hs)
+            outputs: NDArray[np.float64] = (mixed[:, None] @ values)[:, 0].double().numpy()
+        return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
         """Every head's weights (T, T), one after the other, each in the place of the one before."""

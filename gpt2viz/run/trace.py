@@ -240,16 +240,18 @@ class Trace:
         else:
             yield from self.derived.weights_of_heads(layer)
 
-    def head_outputs(self, layer: int, queries: NDArray[np.int64]) -> Array:
-        """Some queries' outputs of every head in a layer, in the text's order: (nh, P, hs).
+    def weighted_head_outputs(self, layer: int, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Every head's output in a layer, summed over the tokens with a share of each.
 
-        They are the run's own. A long run kept none: these alone are made again, and differ in
-        float32's last bits.
+        ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
+        run kept none and makes none again: its weights are mixed before they meet the values,
+        which takes half the time of all outputs, and differs in float32's last bits.
         """
         if ("head_output", layer) in self.captured:
-            some: Array = self.captured["head_output", layer][0][:, queries]
-            return some
-        return self.derived.head_outputs(layer, queries)
+            outputs = self.captured["head_output", layer][0].astype(np.float64)  # (nh, T, hs)
+            mixed: NDArray[np.float64] = shares @ outputs
+            return mixed
+        return self.derived.weighted_head_outputs(layer, shares)
 
     @cached_property
     def tensors(self) -> tuple[TensorRecord, ...]:

@@ -118,26 +118,28 @@ def test_what_heads_put_out_merges_to_what_the_run_added(
         for explicit in (True, False)
     ]
     for layer, trace in product(range(3), made):
-        heads = trace.head_outputs(layer, np.arange(4))
+        heads = np.stack([trace.weighted_head_outputs(layer, one) for one in np.eye(4)], axis=1)
         W_O, b_O = (parameter.detach().numpy() for parameter in tiny.merging(layer))
         merged = np.einsum("htd,hdc->tc", heads, W_O) + b_O
         assert_allclose(merged, trace.stage("attention_output", layer)[0], atol=2e-6)
-        outputs, some = made[0].stage("head_output", layer)[0], np.array([1, 3])
-        assert_allclose(trace.head_outputs(layer, some), outputs[:, some], atol=2e-6)
+        shares = np.array([0.5, -2, 0, 1])
+        outputs = made[0].stage("head_output", layer)[0].astype(np.float64)
+        expected = np.einsum("t,htd->hd", shares, outputs)
+        assert_allclose(trace.weighted_head_outputs(layer, shares), expected, atol=2e-6)
 
 
-def test_outputs_of_a_long_run_are_made_block_by_block(
+def test_outputs_of_a_long_run_are_mixed_block_by_block(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
-    ids, some = [5, 300, 17, 9, 9, 30, 2], np.array([0, 1, 3, 4, 6])
+    ids, shares = [5, 300, 17, 9, 9, 30, 2], np.array([0.5, -2, 0, 1, 1, 3, 0])
     for causal, edits in product((True, False), ((), gpt2viz.parse_edits("forbid:5:4"))):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=False, edits=edits)
         before = trace.nbytes
-        found = trace.head_outputs(1, some)
+        found = trace.weighted_head_outputs(1, shares)
         assert trace.nbytes == before  # nothing of it is kept
         outputs = gpt2viz.trace(tiny, ids, causal, edits=edits).stage("head_output", 1)[0]
-        assert_allclose(found, outputs[:, some], atol=5e-6)
+        assert_allclose(found, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
 
 
 def test_weights_of_a_long_run_come_head_by_head(
