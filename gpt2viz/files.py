@@ -18,8 +18,9 @@ from typing import Any
 from gpt2viz.errors import CheckpointError, ExportError, GPT2VizError
 from gpt2viz.labels import escape_controls, shorten
 
-#: No text file of a checkpoint is larger. Parsed, 12 MB of JSON take up to 350 MB of memory …
-LARGEST_TEXT = 12_000_000
+#: No text file of a checkpoint is larger: Llama 3's tokenizer.json has 17 MB where each merge has
+#: lines of its own. Parsed, 20 MB of JSON take up to 600 MB of memory …
+LARGEST_TEXT = 20_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
 #: A script's import of a module beside it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +54,9 @@ class Letters:
 
     def to_bytes(self, token: str) -> bytes:
         """The bytes of a token."""
-        if self.byte_level and BYTE_OF.keys() >= set(token):
-            return bytes(BYTE_OF[letter] for letter in token)
+        if self.byte_level:
+            with suppress(KeyError):  # no text is cut into what has other letters
+                return bytes(map(BYTE_OF.__getitem__, token))
         if self.byte_fallback and (byte := _BYTE.fullmatch(token)):
             return bytes.fromhex(byte[1])
         return self.to_text(token).encode()

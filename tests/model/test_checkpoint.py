@@ -352,8 +352,8 @@ def test_a_pipe_is_not_waited_for(folder: Path) -> None:
 
 
 def test_text_files_are_bounded(folder: Path) -> None:
-    (folder / "vocab.json").write_text('{"a": "' + "x" * 12_000_000 + '"}', encoding="utf-8")
-    refused(folder, r"^vocab.json: can't be read \(more than 12 MB\)")
+    (folder / "vocab.json").write_text('{"a": "' + "x" * 20_000_000 + '"}', encoding="utf-8")
+    refused(folder, r"^vocab.json: can't be read \(more than 20 MB\)")
     (folder / "vocab.json").write_text('{"a": [' + "[]," * 1_000_000 + "[]]}", encoding="utf-8")
     refused(folder, r"^vocab.json: can't be read \(more than 1,000,000 brackets\)")
 
