@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpt2viz.analysis.circuits import turn
 from gpt2viz.arrays import Array
+from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import head_scale_factors
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
@@ -57,6 +59,7 @@ Doubles = NDArray[np.float64]
 class CellArithmetic:
     """Query i meets key j, step by step (Vaswani et al. 2017, equation 1).
 
+    ``unturned`` are q[i] and k[j] before positions turned them, where they do, else nothing;
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
     ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
@@ -67,6 +70,7 @@ class CellArithmetic:
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 
+    unturned: tuple[Doubles, ...]
     query: Doubles
     key: Doubles
     products: Doubles
@@ -115,7 +119,9 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     weights = exponentials / exponentials.sum()
     factor = float(head_scale_factors(trace.edits, layer, trace.config.n_head)[head])
     values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
+    before: tuple[tuple[StageName, int], ...] = (("q_unrotated", i), ("k_unrotated", j))
     return CellArithmetic(
+        unturned=tuple(of(n)[at].astype(np.float64) for n, at in before if n in trace.graph),
         query=q[i],
         key=k[j],
         products=products,
@@ -135,3 +141,18 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         model_weight=float(of("weights")[i, j]),
         model_output=of("head_output")[i],
     )
+
+
+def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Doubles:
+    """The scaled scores of a cell, were its query so far behind its key: (n,).
+
+    Queries and keys as they are before positions turn them, turned to each of n ``distances``: the
+    product depends on no more than that (Su et al. 2021). In double precision from the run's
+    float32. Raises ``StageError`` where positions turn nothing.
+    """
+    layer, head, query, key = cell
+    q = trace.stage("q_unrotated", layer, head)[query].astype(np.float64)  # (hs,)
+    k = trace.stage("k_unrotated", layer, head)[key].astype(np.float64)  # (hs,)
+    turned = turn(model, layer, np.tile(q, (len(distances), 1)), np.asarray(distances))
+    scores: Doubles = turned @ k / (math.sqrt(len(k)) * trace.config.layer_divisor(layer))
+    return scores

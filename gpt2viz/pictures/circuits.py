@@ -67,6 +67,23 @@ def place_curve(what: str, distances: ByDistance) -> Curves:
     return Curves(what, curves, "tokens back", "score", height=200)
 
 
+def distance_curve(what: str, distances: Sequence[int], scores: Numbers, here: int) -> Curves:
+    """A cell's scaled score at each distance, with that which it has ``here``, the true one."""
+    hover = [f"{back} back\n{score:.2f}" for back, score in zip(distances, scores, strict=True)]
+    at = distances.index(here)
+    true = f"{here} back, as here"
+    return Curves(
+        what,
+        [
+            Curve("at each distance", distances, scores.tolist(), "accent", hover),
+            Curve(true, [here], [float(scores[at])], "second", [hover[at]], point="diamond"),
+        ],
+        "tokens back",
+        "scaled score",
+        height=200,
+    )
+
+
 def token_table(writes: Ranked, likes: Ranked, names: Sequence[str]) -> pd.DataFrame:
     """The tokens that a head writes and likes, most and least, each with its number."""
     ends = {

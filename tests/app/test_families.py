@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from os import pathsep
+from pathlib import Path
 
+import numpy as np
 import pytest
 import streamlit as st
+from numpy.testing import assert_allclose
 
+import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
 from tests.app.cases import each
-from tests.app.pages import VIEWS, chips, open_page, page_text
+from tests.app.pages import VIEWS, array, chips, figure, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
 
 #: Every page with each of its modes, each section of Models, each chapter.
@@ -25,15 +29,15 @@ OPENED = (
 
 
 @pytest.fixture(scope="module", autouse=True)
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tiny models of two families, which the owner lists."""
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Tiny models of two families, in folders that the owner lists below this one."""
     folder = tmp_path_factory.mktemp("families")
     paths = [write_llama(folder / name, **FAMILIES[name]) for name in ("llama", "qwen3")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, paths)))
         st.cache_data.clear()
         st.cache_resource.clear()
-        yield
+        yield folder
     st.cache_data.clear()
     st.cache_resource.clear()
 
@@ -56,3 +60,29 @@ def test_a_chapter_of_what_the_model_lacks_reads_with_the_bundled_one(name: str)
     bundled = "the bundled model, stories, reads your sentence" in page_text(at)
     assert bundled == bool(CHAPTERS[name].stages)
     assert ("·cat" in chips(at)["labels"]) == bundled  # of llama's tokens each is a byte
+
+
+def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Path) -> None:
+    """By complex numbers: a turn by an angle multiplies a pair of channels by e^(i · angle)."""
+    text, layer, head, query, key = "the cat sat on the mat", 1, 4, 9, 7
+    chosen = {"layer": f"{layer}", "head": f"{head}", "query": f"{query}", "key": f"{key}"}
+    at = open_page("head?see=run", model="llama", text=text, **chosen)
+    run = gpt2viz.trace(gpt2viz.load_model(models / "llama"), text)
+    q = run.stage("q_unrotated", layer, head)[query]
+    k = run.stage("k_unrotated", layer, head)[key]
+    a, b = (x.astype(float)[:2] + 1j * x[2:] for x in (q, k))  # 4 channels
+    speeds = np.array([1.0, 0.1])  # 100^(−2i/4)
+    for curve in figure(at, "distances")["data"]:
+        far = array(curve["x"])
+        expected = (a * np.exp(1j * speeds * far[:, None]) * b.conj()).sum(axis=1).real / 2
+        assert_allclose(array(curve["y"]), expected, atol=1e-5)
+    assert curve["name"] == "2 back, as here"
+    assert_allclose(array(curve["y"]), run.stage("scaled_scores", layer, head)[query, key], 1e-4)
+    parts = sent(at, "written_sum")["parts"]
+    (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
+    after = run.stage("scores", layer, head)[query, key]
+    goes = f"turned by their places, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
+    assert arrow == goes.replace("-", "−")
+    said = page_text(at)
+    assert said.count("shared with heads 3, 5") == 2, "K and V"
+    assert "Queries before their turn" in said

@@ -15,7 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import STAGE, Stage, TextError, Trace
-from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic
+from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic, scores_at
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.clicks import Cell, Drag, Dragged, choose_head
@@ -39,6 +39,7 @@ from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
 from gpt2viz.labels import difference, pluralize, shorten
 from gpt2viz.pictures import tables
+from gpt2viz.pictures.circuits import FARTHEST, distance_curve
 from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Axis, Panel
@@ -52,6 +53,8 @@ _ROW, _BESIDE = 552, 25
 _AROUND = 60
 #: How many pixels of it a row of Q, K or V takes, and how many all of them do at most.
 _ROWS = 40, 170
+#: The same where Q and K are drawn before their turn, too.
+_LOW_ROWS = 20, 90
 #: So many keys of the query's row are listed; the others' numbers are added up.
 _KEYS = 5
 #: A head copies that scores at least so much for induction on random tokens said twice, and on
@@ -160,6 +163,8 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             with column:
                 drawn.append(draw(stage, arrow, (True, True), 280, lined))
         _how_to_read(view)
+        if "q_unrotated" in view.trace.graph:
+            _other_distances(view, chosen)
     return drawn
 
 
@@ -178,6 +183,29 @@ def _alike(labels: Sequence[str], n: int) -> list[float]:
     return [names + side, *[side] * (n - 1)]
 
 
+def _other_distances(view: View, chosen: Step) -> None:
+    """The chosen cell's score, were its query and key nearer to each other or farther apart."""
+    here = chosen.query - chosen.key
+    last = min(max(FARTHEST, here), view.model.config.n_positions - 1)
+    distances = range(min(here, 0), last + 1)
+    prose.markdown("**At other distances**")
+    output.picture(
+        distance_curve(
+            f"Score of query {chosen.query} and key {chosen.key} at other distances, layer "
+            f"{chosen.layer}, head {chosen.head}",
+            distances,
+            scores_at(view.model, view.trace, chosen, distances),
+            here,
+        ),
+        key="distances",
+        made_by=(scores_at,),
+    )
+    prose.caption(
+        "The same query and key, turned to every other distance: what stays the same is their "
+        "content, what changes is their place."
+    )
+
+
 def _how_to_read(view: View) -> None:
     """The colours' meaning as a bar, and the way from picture to picture in a tip."""
     masking = (
@@ -185,6 +213,12 @@ def _how_to_read(view: View) -> None:
         if view.trace.causal
         else "The mask would strike out later keys; it is off."
     )
+    turned = ""
+    if "q_unrotated" in view.trace.graph:
+        turned = (
+            "Both are turned first, by their places, so that the product depends on how far apart "
+            "the two stand. "
+        )
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
         st.html(
@@ -198,9 +232,10 @@ def _how_to_read(view: View) -> None:
             width="content",
             help=prose.tip(
                 "**How to read this page.** Every token asks with its row of :blue[**Q**] and "
-                "answers with its row of :orange[**K**]. Their product is the raw score, divided "
-                f"by √hs so that it stays small. {masking} Softmax turns each row into weights "
-                "that sum to 1, and the output mixes the rows of :green[**V**] by these weights."
+                f"answers with its row of :orange[**K**]. {turned}Their product is the raw score, "
+                f"divided by √hs so that it stays small. {masking} Softmax turns each row into "
+                "weights that sum to 1, and the output mixes the rows of :green[**V**] by these "
+                "weights."
             ),
         )
 
@@ -228,16 +263,17 @@ def _draw_stage(
     whole = stage_panel(view.trace, view.labels, key, layer, chosen.head, title="")
     panel = part.fit(whole)
     prose.markdown(
-        _stage_title(view.trace, stage, layer, arrow),
+        _stage_title(view.trace, stage, layer, arrow) + _sharing(view.trace, stage, chosen.head),
         help=prose.tip(_stage_facts(view, whole, layer)),
     )
+    rows = _ROWS if "q_unrotated" not in view.trace.graph else _LOW_ROWS
     alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
     picture = Heatmaps(
         alt,
         [panel],
         scale=stage.scale,
-        height=_AROUND + (height or min(_ROWS[0] * len(panel.values), _ROWS[1])),
-        grows=None if height else _ROWS,
+        height=_AROUND + (height or min(rows[0] * len(panel.values), rows[1])),
+        grows=None if height else rows,
         row=chosen.key if stage.role in ("key", "value") else chosen.query,
         column=chosen.key if stage.of_pairs else None,
         numbers=NUMBERS_FIT_LARGE if stage.of_pairs else 0,
@@ -262,6 +298,17 @@ def _stage_title(trace: Trace, stage: Stage, layer: int, arrow: str) -> str:
     made = re.sub("[QKV]", lambda letter: f":{STAGE[letter[0].lower()].color}[{letter[0]}]", made)
     between = "  \n" if stage.quantity == "score" else " "
     return f"{arrow} **{stage.label}**{between}:small[{made}]"
+
+
+def _sharing(trace: Trace, stage: Stage, head: int) -> str:
+    """The other heads that have the keys or values of this one, where some do."""
+    config, used = trace.config, {*trace.graph["scores"].reads, *trace.graph["head_output"].reads}
+    if not stage.of_group or stage.key not in used:
+        return ""
+    group = [n for n in range(config.n_head) if config.group_of(n) == config.group_of(head)]
+    others = ", ".join(str(n) for n in group if n != head)
+    heads = "heads" if len(group) > 2 else "head"
+    return f"  \n:small[:gray[shared with {heads} {others}]]" if others else ""
 
 
 def _stage_facts(view: View, panel: Panel, layer: int) -> str:
@@ -329,12 +376,26 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
     colors, both = view.colors, peak(cell.query, cell.key)
     count = len(cell.products)
     return [
+        *_before_the_turn(view, cell, query, key),
         strip("q", view.labels[query], cell.query, both, colors, colors.query),
         strip("k", view.labels[key], cell.key, both, colors, colors.key),
         arrow("q × k in each dimension"),
         strip("q × k", "", cell.products, peak(cell.products), colors, colors.ink),
         arrow(f"the sum of {pluralize(count, 'products')}"),
         result("Raw score q·k", cell.score, cell.model_score),
+    ]
+
+
+def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
+    """The pair before its turn, and what that makes of its product; nothing where none is made."""
+    if not cell.unturned:
+        return []
+    (q, k), colors, both = cell.unturned, view.colors, peak(*cell.unturned)
+    before, after = written(float(q @ k)), written(cell.score)
+    return [
+        strip("q", f"{view.labels[query]} before its turn", q, both, colors, colors.query),
+        strip("k", f"{view.labels[key]} before its turn", k, both, colors, colors.key),
+        arrow(f"turned by their places, {query} and {key}: q·k goes from {before} to {after}"),
     ]
 
 
