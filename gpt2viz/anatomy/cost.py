@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpt2viz.model.config import ModelConfig
-from gpt2viz.run.stages import STAGE, axis_sizes
+from gpt2viz.run.stages import axis_sizes
 from gpt2viz.run.trace import TensorRecord, Trace
 
 
@@ -114,7 +114,7 @@ def activations(trace: Trace) -> list[Tensors]:
     """The run's arrays by stage, in its order. Fused steps make no scores and weights to keep."""
     return [
         Tensors(
-            STAGE[key].label,
+            trace.graph[records[0].key].label,
             key,
             records[0].shape,
             len(records),

@@ -29,11 +29,13 @@ class Hidden(NamedTuple):
 
     later: bool
     edited: bool
+    far: bool = False
 
     @property
     def name(self) -> str:
         """The legend's name for a masked cell."""
-        kinds = ["a later key"] * self.later + ["hidden by an edit"] * self.edited
+        kinds = ["a later key"] * self.later + ["outside the layer's window"] * self.far
+        kinds += ["hidden by an edit"] * self.edited
         return f"masked ({', or '.join(kinds)})" if kinds else "masked"
 
     def text(self, key: str = "weights") -> str:
@@ -43,13 +45,23 @@ class Hidden(NamedTuple):
     @property
     def why(self) -> str:
         """Why a cell is masked."""
-        reasons = ["this key comes later"] * self.later + ["an edit hides it"] * self.edited
+        reasons = ["this key comes later"] * self.later
+        reasons += ["it is outside the layer's window"] * self.far
+        reasons += ["an edit hides it"] * self.edited
         return " or ".join(reasons)
 
 
-def hidden_in(*runs: Trace) -> Hidden:
-    """The causes that hide keys in any of these runs: the causal mask, their edits, or both."""
-    return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs))
+def hidden_in(*runs: Trace, layer: int | None = None) -> Hidden:
+    """The causes that hide keys in any of these runs: the causal mask, their edits, or windows.
+
+    A window counts that a ``layer`` has, by default any, and that is shorter than the text.
+    """
+    far = any(
+        (run.config.window(n) or len(run.tokens)) < len(run.tokens)
+        for run in runs
+        for n in (range(run.config.n_layer) if layer is None else [layer])
+    )
+    return Hidden(any(r.causal for r in runs), any(r.forbidden is not None for r in runs), far)
 
 
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
@@ -102,8 +114,8 @@ def stage_panel(
         name=key,
         quantity=stage.quantity,
         masked=mask_of(trace, layer or 0, head or 0) if stage.masked else None,
-        masked_text=hidden_in(trace).text(key) if stage.masked else "",
-        masked_name=hidden_in(trace).name,
+        masked_text=hidden_in(trace, layer=layer).text(key) if stage.masked else "",
+        masked_name=hidden_in(trace, layer=layer).name,
         head=HeadOfRun(trace.key, layer or 0, head or 0) if stage.of_pairs else None,
     )
 
@@ -184,8 +196,8 @@ def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
         labels,
         np.broadcast_to(mask_of(trace, layer, 0), weights.shape),  # no head has a mask of its own
         "attention weight",
-        hidden_in(trace).text(),
-        hidden_in(trace).name,
+        hidden_in(trace, layer=layer).text(),
+        hidden_in(trace, layer=layer).name,
         of=(trace.key, layer),
     )
 

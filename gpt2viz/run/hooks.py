@@ -133,7 +133,7 @@ def whole_table(
 def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...]:
     """A row for each tensor that a run made; a tied matrix counts where it is used first.
 
-    ``masking`` says what the run did to its scores: see ``stages.masking``.
+    ``masking`` says what the run did to its scores: see ``stages.masking``; a layer's window stays.
     """
     rows, seen = [], set[int]()
     for tap, shape, dtype, origin, shared in made:
@@ -149,7 +149,9 @@ def shape_table(made: Collection[Made], masking: str) -> tuple[TensorRecord, ...
                 dtype=str(dtype).removeprefix("torch."),
                 nbytes=shape.numel() * dtype.itemsize,
                 n_parameters=sum(n for _, n in new),
-                operation=masking if tap.stage.key == "masked_scores" else tap.operation,
+                operation=tap.operation.replace(tap.stage.formula, masking)
+                if tap.stage.key == "masked_scores"
+                else tap.operation,
                 file=Path(origin.file).name,
                 line=origin.line,
                 code=code_of(origin),

@@ -688,12 +688,14 @@ def masking(causal: bool, edited: bool) -> str:
 
 
 def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = "") -> str:
-    """The computation of a stage in a layer: in some models deeper layers divide scores further.
+    """The computation of a stage in a layer: some divide scores further, or see fewer keys.
 
     ``masked`` is what becomes of masked scores, see ``masking``; by default that of the mask on.
     """
-    if stage.key == "masked_scores" and masked:
-        return masked
+    if stage.key == "masked_scores":
+        window = config.window(layer or 0)
+        far = "" if window is None else f"; −∞ for keys {window} away or more"
+        return (masked or stage.formula) + far
     divisor = config.layer_divisor(layer or 0) if stage.key == "scaled_scores" else 1
     return stage.formula if divisor == 1 else f"{stage.formula} / {divisor}"
 

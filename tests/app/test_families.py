@@ -16,6 +16,7 @@ import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
+from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from tests.app.cases import each
 from tests.app.pages import VIEWS, array, chips, figure, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
@@ -86,3 +87,26 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     said = page_text(at)
     assert said.count("shared with heads 3, 5") == 2, "K and V"
     assert "Queries before their turn" in said
+
+
+def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
+    family = FAMILIES["qwen2, a window in deeper layers"]
+    run = gpt2viz.trace(gpt2viz.load_model(write_llama(tmp_path, **family)), "the cat")
+    for layer, name, why, formula in (
+        (0, "masked (a later key)", "this key comes later", "−∞ for later keys"),
+        (
+            1,
+            "masked (a later key, or outside the layer's window)",
+            "this key comes later or it is outside the layer's window",
+            "−∞ for later keys; −∞ for keys 3 away or more",
+        ),
+    ):
+        for panel in (
+            stage_panel(run, run.labels, "masked_scores", layer, 2, ""),
+            one_head(weights_measure(run, run.labels, layer), 2, "", ""),
+        ):
+            assert panel.masked_name == name
+            assert panel.masked_text.endswith(f"because {why}")
+        record = run.record("masked_scores", layer)
+        assert record is not None
+        assert record.operation == formula
