@@ -18,6 +18,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from tests.app.cases import each
+from tests.app.chapters import links
 from tests.app.pages import VIEWS, array, chips, figure, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
 
@@ -44,7 +45,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 #: Words for parts of GPT-2 that these models lack.
-OF_GPT2 = re.compile(r"LayerNorm|GELU|\bwpe\b|b_O|places? has a vector|GPT-2's")
+OF_GPT2 = re.compile(r"LayerNorm|GELU|qkv|dropout|\bwpe\b|b_O|places? has a vector|GPT-2's")
 
 
 @each(("model", "address"), [(model, page) for model in ("llama", "qwen3") for page in OPENED])
@@ -61,6 +62,12 @@ def test_a_chapter_of_what_the_model_lacks_reads_with_the_bundled_one(name: str)
     bundled = "the bundled model, stories, reads your sentence" in page_text(at)
     assert bundled == bool(CHAPTERS[name].stages)
     assert ("·cat" in chips(at)["labels"]) == bundled  # of llama's tokens each is a byte
+
+
+def test_a_chapter_links_to_the_models_own_names() -> None:
+    at = open_page("textbook?chapter=residual", model="llama", layer="1")
+    filters = [link["filter"] for link in links(at, "shapes") if "filter" in link]
+    assert filters == ["layers.1.residual"]
 
 
 def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Path) -> None:

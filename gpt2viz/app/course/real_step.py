@@ -236,7 +236,8 @@ def residual(book: Book, text: str) -> dict[str, str]:
     }
     _first(book, "real_stream", f"the stream in layer {layer}", rows)
     *parts, total = (float(row[0]) for row in rows.values())
-    return {"sum": _sum(parts, total)}
+    streams = view.trace.graph["residual_mid"].path(layer).removesuffix("_mid")
+    return {"sum": _sum(parts, total), "streams": streams}
 
 
 def next_word(book: Book, text: str) -> dict[str, int]:

@@ -19,19 +19,23 @@ def show() -> None:
     sizes = tables.axis_table(view.trace)
     table = tables.shape_table(view.trace)
 
+    graph = view.trace.graph
+    a_layer = graph["ln_1"].path(0).rpartition(".")[0]
+    shared = "the stream starts with the tokens' vectors as they are"
+    if "qkv" in graph:
+        shared = "Q, K and V are parts of `qkv`, and dropout, which is off, passes on what it gets"
     n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
     prose.markdown(
         f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
         f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from "
-        "a list. *Shared* tensors use the memory of the one above them and are counted once: Q, K "
-        "and V are parts of `qkv`, and dropout, which is off, passes on what it gets."
-        + measures.reused_note(view.trace, " The table is that of a run of all.")
+        "a list. *Shared* tensors use the memory of the one above them and are counted once: "
+        f"{shared}." + measures.reused_note(view.trace, " The table is that of a run of all.")
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
     prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), slot=legend)
     typed = search.text_input(
         "Filter",
-        placeholder="such as weights, h.0, Linear or (B, nh, T, T)",
+        placeholder=f"such as weights, {a_layer}, Linear or (B, nh, T, T)",
         help="Keeps the rows that contain this text in any column.",
         **address.text(parameters.FILTER),
     )
