@@ -35,6 +35,7 @@ from tests.app.pages import (
 )
 from tests.bundled import N_HEAD, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
+from tests.model.test_tokenizer import trained
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
@@ -228,6 +229,24 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
     assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")
     assert "this tokenizer puts" in captions(at)
+
+
+def test_sentencepieces_space_and_first_token_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As Llama 2's; the text of the run is the one that was typed."""
+    engine = trained("Llama 2")
+    folder = write_checkpoint(tmp_path / "pieces", vocab_size=engine.get_vocab_size())
+    engine.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "TokenizersBackend", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("attention", text="crane é")
+    assert tokens(at) == ["<s>", "·crane", "·", "\\xc3", "\\xa9"]
+    assert captions(at).count("was **put first** by this model's own tokenizer") == 2
+    assert not [toggle for toggle in at.toggle if toggle.key == "endoftext"]
+    at = open_page("models?model=pieces&part=tokenizer", word="crane")
+    assert "a space before one that has none" in captions(at)
 
 
 HUNGRY = "The dog bit the man because it was hungry."

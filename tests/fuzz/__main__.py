@@ -42,8 +42,8 @@ UNREADABLE = re.compile(
 FIELD = re.compile(
     r"\w+\.(weight|bias)|\b(n_\w+|vocab_size|\w+_pdrop|layer_norm_epsilon|activation_function"
     r"|tie_word_embeddings|model_type|pruned_heads|scale_attn\w+|num_hidden_layers|weight_map)\b"
-    r"|the id of|both have the id|the merge|a merge|no merge makes|has the letter|single bytes"
-    r"|GPT-2 has no|not in the expected form|has size|has no place|\d tokens|needs .* of memory"
+    r"|the id of|both have the id|the merge|a merge|no merge makes"
+    r"|not in the expected form|has size|has no place|\d tokens|needs .* of memory"
     r"|added token|is missing"
 )
 
