@@ -85,7 +85,13 @@ def _gathered(
     return np.vstack([table[largest], others]), [*(names[n] for n in largest), OTHERS]
 
 
-def path_map(hops: Sequence[Hop], tiles: Array, masked: Mask, labels: Sequence[str]) -> Thumbnails:
+def path_map(
+    hops: Sequence[Hop],
+    tiles: Array,
+    masked: Mask,
+    labels: Sequence[str],
+    groups: int | None = None,
+) -> Thumbnails:
     """A path of at least one hop on the map of the model: see ``Thumbnails``.
 
     An arrow for each hop, with its share, from the part that it leads through: a head, or the
@@ -108,6 +114,7 @@ def path_map(hops: Sequence[Hop], tiles: Array, masked: Mask, labels: Sequence[s
         labels,
         chosen=(start.layer, start.head),
         arrows=arrows,
+        groups=groups,
     )
 
 
