@@ -167,7 +167,7 @@ class RowExplanation:
     ) -> float:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
-        The row's softmax again, LayerNorm's scale held. With one part alone, all its pairs. Raises
+        The row's softmax again, the norm's scale held. With one part alone, all its pairs. Raises
         ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none at all. See
         ``ablated_part_weight`` for a part that is taken from the query and from every key.
         """
@@ -179,7 +179,7 @@ class RowExplanation:
         return float(self._softmax(self.scores - self._stream.along(self.keys, query, part))[n])
 
     def ablated_part_weight(self, key: int, part: str) -> float:
-        """The weight that ``key`` would have if a part had written nothing, LayerNorm's scale held.
+        """The weight that ``key`` would have if a part had written nothing, the norm's scale held.
 
         The row's softmax without the part in the query and in every key. Raises what
         ``ablated_weight`` does.
@@ -197,9 +197,18 @@ class RowExplanation:
 
         To the query's parts that are chosen (n,), by the key's parts that are ``carried``: "token",
         and heads by their names, with the weights (T,) that they gave to where the token stands.
-        Its embedding alone is exchanged; all LayerNorms' scales are held, as everywhere here.
+        Its embedding alone is exchanged; all norms' scales are held, as everywhere here.
         """
         return self._stream.by_token(key, self._q[query_parts].sum(axis=0), carried)
+
+    @cached_property
+    def by_distance(self) -> Numbers | None:
+        """The raw scores that the mean of the row's keys would have in the place of each: (S,).
+
+        Before positions turn them, keys are averaged; so these differ by distance alone. None where
+        positions turn no keys.
+        """
+        return self._stream.by_distance(self.query, self.keys)
 
     def _softmax(self, scores: Numbers) -> Numbers:
         scaled = (scores - scores.max()) / self.divisor
@@ -367,6 +376,16 @@ class _Stream:
             k = self._part("key", self.names[part], positions)
         added: Numbers = k @ query
         return added
+
+    def by_distance(self, query: int, positions: Positions) -> Numbers | None:
+        """``RowExplanation.by_distance`` of the keys at some places: (P,)."""
+        trace, site = self.trace, (self.layer, self.head)
+        if not self.model.network.blocks[self.layer].attention.turns:
+            return None
+        mean = trace.stage("k_unrotated", *site)[positions].mean(axis=0, dtype=np.float64)
+        keys = turn(self.model, self.layer, np.tile(mean, (len(positions), 1)), positions)
+        scores: Numbers = keys @ trace.stage("q", *site)[query].astype(np.float64)
+        return scores
 
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""

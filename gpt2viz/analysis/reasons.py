@@ -335,6 +335,15 @@ def _positions(case: Reason) -> float:
     return case.share(case.part("position"), case.part("position"))
 
 
+def _distance(case: Reason) -> float:
+    """The share of the deviation that any key would have in this one's place; at most 1."""
+    row, scores = case.row, case.row.by_distance
+    if scores is None:
+        return 0.0
+    share = (scores[row.row_of(case.key)] - scores.mean()) / (case.raised + case.lowered)
+    return float(np.clip(share, 0, 1))
+
+
 def _rests(case: Reason) -> float:
     row = case.row
     if case.key != 0 or row.query == 0 or case.weight < HALF:
@@ -376,6 +385,14 @@ RULES = (
         "of what raises it pairs the query's position with the key's",
         _positions,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+    ),
+    Rule(
+        "distance",
+        "So it goes by how far apart the two are.",
+        "of how far its score lies above the row's mean is there for the mean of all keys in its "
+        "place",
+        _distance,
+        "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding",
     ),
     Rule(
         "first token",

@@ -366,3 +366,44 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
     assert repr(case) == "\n".join(case.words(cat.labels))
     with pytest.raises(IndexError, match="doesn't see key 9"):
         reason(case.row, 9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_goes_by_distance(tmp_path: Path, family: str) -> None:
+    """The score of the keys' mean, before they are turned, in the place of each, by loops."""
+    model = gpt2viz.load_model(written(tmp_path, family))
+    trace, of = gpt2viz.trace(model, IDS), oracle(tmp_path)
+    for head in range(4):
+        row = explain_row(model, trace, 1, head, 6)
+        stream = trace.stage("residual_out", 0)[0].astype(float)
+        q, k = (of.read(into, 1, of.normed(stream, 1), biased=True) for into in "qk")
+        q, k = (of.own(into, 1, x, x)[of.row(into, head)] for into, x in (("q", q), ("k", k)))
+        keys = row.keys.tolist()
+        scores = [of.turned(q[6:], [6])[0] @ of.turned(k[keys].mean(0)[None], [s])[0] for s in keys]
+        if family == "gpt2":
+            assert row.by_distance is None
+        else:
+            assert row.by_distance == pytest.approx(scores, rel=1e-4, abs=1e-5)
+
+
+def test_keys_that_are_alike_are_told_apart_by_distance(tmp_path: Path) -> None:
+    """Queries and keys are biases alone."""
+    model = gpt2viz.load_model(written(tmp_path, "qwen2, a group for each head, untied"))
+    attention: Any = model.network.blocks[1].attention
+    with torch.no_grad():
+        attention.q_proj.weight.zero_(), attention.k_proj.weight.zero_()
+        attention.q_proj.bias.mul_(20), attention.k_proj.bias.mul_(20)
+    trace = gpt2viz.trace(model, IDS)
+    claims = [
+        case.rule
+        for head in range(4)
+        for row in [explain_row(model, trace, 1, head, 6)]
+        for case in [reason(row, int(row.weights.argmax()))]
+        if case.above and case.key
+    ]
+    assert len(claims) >= 2
+    for rule in claims:
+        assert rule is not None
+        assert rule[0].name == "distance"
+        assert rule[1] == pytest.approx(1, abs=1e-5)
+    assert named(why(model, gpt2viz.trace(model, [5]), 1, 0, 0, 0)) == ""
