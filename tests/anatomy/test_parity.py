@@ -120,7 +120,9 @@ def test_multiply_adds_of_each_family_are_half_of_pytorchs_flops(
         name.removeprefix("Llama."): sum(flops.values())
         for name, flops in counter.get_flop_counts().items()
     }
-    found = products(gpt2viz.trace(model, [1, 2, 3, 4, 5]))
+    trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
+    found, made = products(trace), [tensors.name for tensors in activations(trace)]
+    assert sorted(made) == sorted(stage.label for stage in trace.graph.values())
     ours = {product.name: 2 * product.multiply_adds for product in found}
     for module, names in {
         "self_attn.q_proj": ["Q"],
