@@ -1,0 +1,54 @@
+"""Analyses that run a model of any family themselves, against the NumPy model of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz.analysis.batch_scores import attention_weights, token_losses
+from tests.numpy_gpt2 import softmax
+from tests.oracles import FAMILIES, oracle, written
+
+IDS, CORRUPTED, ANSWER = [5, 300, 17, 17, 219, 88], [5, 300, 23, 17, 91, 88], (12, 40)
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("families"), request.param)
+
+
+def test_weights_and_losses_of_a_batch(folder: Path) -> None:
+    network, of = gpt2viz.load_model(folder).network, oracle(folder)
+    theirs, rows = [of.run(ids, True) for ids in (IDS, CORRUPTED)], torch.tensor([IDS, CORRUPTED])
+    for layer, weights in enumerate(attention_weights(network, rows)):
+        assert_allclose(weights, [run["weights"][layer] for run in theirs], atol=1e-5)
+    wanted = [
+        [-np.log(softmax(run["logits"][t])[ids[t + 1]]) for t in range(len(ids) - 1)]
+        for run, ids in zip(theirs, (IDS, CORRUPTED), strict=True)
+    ]
+    assert_allclose(token_losses(network, rows), wanted, rtol=1e-4)
+
+
+def test_heads_that_are_given_up(folder: Path) -> None:
+    """Each run of the oracle has the means of both texts where heads are gone."""
+    found = gpt2viz.fewest_heads(gpt2viz.load_model(folder), IDS, CORRUPTED, ANSWER)
+    of, apart = oracle(folder), []
+    plain = [of.run(ids, True)["head_output"] for ids in (IDS, CORRUPTED)]
+    for n in (0, 1, 5, 12):
+        gone = found.given_up[:n]
+
+        def become(layer: int, heads: np.ndarray, gone: tuple = gone) -> np.ndarray:  # type: ignore[type-arg]
+            changed = heads.copy()
+            for head in (head for at, head in gone if at == layer):
+                changed[head] = (plain[0][layer][head] + plain[1][layer][head]) / 2
+            return changed
+
+        logits = [of.run(ids, True, heads_become=become)["logits"][-1] for ids in (IDS, CORRUPTED)]
+        first, second = (row[ANSWER[0]] - row[ANSWER[1]] for row in logits)
+        apart.append(first - second)
+        assert found.faithfulness[n] == pytest.approx(apart[-1] / apart[0], rel=1e-3, abs=1e-4)
