@@ -48,6 +48,9 @@ CANDIDATES: Mapping[str, tuple[Candidate, ...]] = {
         Candidate("When Mary and John went to the garden, John gave the flower to Mary", "Mary"),
         Candidate("The cat sat on the mat and the cat sat", "sat"),
     ),
+    "Which name": (
+        Candidate("When Mary and John went to the store, John gave a drink to", "to", "Mary"),
+    ),
     "Said twice": (
         Candidate("The red bird sang all night. The red bird sang all", "sang"),
         Candidate("The red bird sat in the tree. The red bird sat in the", "in"),

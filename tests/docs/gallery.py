@@ -10,6 +10,7 @@ gallery does.
 from __future__ import annotations
 
 import io
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize, sync_playwright
 
+from gpt2viz.settings import PACKAGED_VARIABLE
 from tests.browser.conftest import FLAGS, find_chromium, running_app, settle
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -25,6 +27,12 @@ ENTRY = re.compile(
     r"^## \[(?P<name>[^]]+)\]\(http://127\.0\.0\.1:8501/(?P<path>[^)]*)\)$"
     r".*?!\[[^]]+\]\((?P<picture>[^)]+)\)",
     re.MULTILINE | re.DOTALL,
+)
+
+#: The README's second picture, of the model that ``make run WITH=smollm2`` installs.
+SMOLLM2 = (
+    "?model=SmolLM2-135M&text=When+Mary+and+John+went+to+the+store%2C+John+gave+a+drink+to"
+    "&layer=23&head=0&query=13"
 )
 
 
@@ -57,6 +65,8 @@ def main() -> None:
     shots = [(1440, 900, "light", path, DOCS / name) for _page, path, name in entries()]
     shots += [(w, h, scheme, "", DOCS / name) for w, h, scheme, name in first_screens()]
     shots += [(1440, 900, "light", entries()[0][1], DOCS.parent / "assets" / "screenshot.png")]
+    shots += [(1440, 900, "light", SMOLLM2, DOCS.parent / "assets" / "smollm2.png")]
+    os.environ.pop(PACKAGED_VARIABLE, None)  # else SmolLM2 is hidden
     with running_app() as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         for width, height, scheme, path, target in shots:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -14,7 +15,7 @@ from PIL import Image
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.scores import SCORES
-from gpt2viz.app import pages
+from gpt2viz.app import pages, run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.export import can_draw
 from gpt2viz.training.recipe import Recipe
@@ -35,10 +36,17 @@ def read(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_a_link_opens_its_page_with_all_that_it_asks_for(
-    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(settings.PACKAGED_VARIABLE)  # else SmolLM2 is hidden
+@pytest.fixture
+def packaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SmolLM2 is listed where it is installed, and hidden again at the end."""
+    monkeypatch.delenv(settings.PACKAGED_VARIABLE)
+    run_cache._named.cache_clear()
+    yield
+    run_cache._named.cache_clear()
+
+
+@pytest.mark.usefixtures("packaged")
+def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtests) -> None:
     texts = "\n".join(path.read_text("utf-8") for path in DOCS.rglob("*.md"))
     for link in sorted(set(re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", texts))):
         with subtests.test(link):

@@ -56,6 +56,13 @@ EXAMPLES = (
         "induction",
     ),
     Example(
+        "Which name",
+        "When Mary and John went to the store, John gave a drink to",
+        "to",
+        "takes more of “Mary” than any other head",
+        of="Mary",
+    ),
+    Example(
         "Said twice",
         "The red bird sang all night. The red bird sang all",
         "sang",

@@ -393,8 +393,8 @@ def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> 
     (q, k), colors, both = cell.unturned, view.colors, peak(*cell.unturned)
     before, after = written(float(q @ k)), written(cell.score)
     return [
-        strip("q", f"{view.labels[query]} before its turn", q, both, colors, colors.query),
-        strip("k", f"{view.labels[key]} before its turn", k, both, colors, colors.key),
+        strip("q", f"{view.labels[query]} before", q, both, colors, colors.query),
+        strip("k", f"{view.labels[key]} before", k, both, colors, colors.key),
         arrow(f"turned by their places, {query} and {key}: q·k goes from {before} to {after}"),
     ]
 
