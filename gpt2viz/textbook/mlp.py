@@ -285,11 +285,7 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
     With the layer's weights, and without its modules: what hooks them is another run.
     """
     block = model.network.h[layer]
-    weights = {
-        name: weight.detach().to("cpu", torch.float32)
-        for name, weight in block.named_parameters()
-        if name.startswith(("ln_2.", "mlp."))
-    }
+    weights = _weights(block, "ln_2.", "mlp.")
 
     def of(name: str) -> tuple[Tensor, Tensor]:
         return weights[f"{name}.weight"], weights[f"{name}.bias"]
@@ -300,3 +296,31 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
         widened = F.linear(normed, *of("mlp.c_fc"))  # (F,)
         bent = type(block.mlp.act)()(widened)  # (F,)
     return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in of("mlp.c_proj")))
+
+
+def gated_at(model: Model, layer: int, stream: Array) -> Gated:
+    """A layer's gated MLP step by step for a token, as ``neurons_at``; in Llama's family."""
+    block = model.network.layers[layer]
+    weights = _weights(block, "post_attention_layernorm.", "mlp.")
+
+    def project(x: Tensor, name: str) -> Tensor:
+        matrix = f"mlp.{name}_proj."
+        return F.linear(x, weights[f"{matrix}weight"], weights.get(f"{matrix}bias"))
+
+    with torch.inference_mode():
+        x = torch.tensor(stream)  # (C,)
+        gain, eps = weights["post_attention_layernorm.weight"], block.post_attention_layernorm.eps
+        normed = F.rms_norm(x, x.shape, gain, eps)  # (C,)
+        gate, up = project(normed, "gate"), project(normed, "up")  # (F,) each
+        opened = type(block.mlp.act_fn)()(gate)  # (F,)
+        passed = opened * up
+        return Gated(gate, opened, up, passed, project(passed, "down"))
+
+
+def _weights(block: nn.Module, *parts: str) -> dict[str, Tensor]:
+    """A layer's weights whose names begin so, as the processor has them."""
+    return {
+        name: weight.detach().to("cpu", torch.float32)
+        for name, weight in block.named_parameters()
+        if name.startswith(parts)
+    }

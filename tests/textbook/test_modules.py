@@ -31,6 +31,7 @@ from gpt2viz.textbook.heads import (
 )
 from gpt2viz.textbook.tensors import drawn, normal
 from tests.llama_checkpoints import FAMILIES, write_llama
+from tests.numpy_llama import read, reference
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -292,3 +293,15 @@ def test_the_arrows_of_the_diagram_are_who_reads_what(family: str, tmp_path: Pat
     }
     graph = network_graph(network)
     assert set(edges(range(network.config.n_layer), graph)) == reading
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_gated_mlp_is_worked_out_from_the_weights_alone(name: str, tmp_path: Path) -> None:
+    model = gpt2viz.load_model(write_llama(tmp_path, **FAMILIES[name]))
+    ids = model.tokenizer.encode("the cat sat")
+    made = reference(read(tmp_path), ids)
+    stream = made["residual_mid"][1][-1].astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:  # a module that is called would be heard elsewhere
+        patch.setattr(type(model.network.layers[1].mlp), "forward", None)
+        inside = mlp.gated_at(model, 1, stream)
+    np.testing.assert_allclose(inside.output, made["mlp_output"][1][-1], atol=1e-5)

@@ -16,7 +16,7 @@ another page, with what is chosen here and what it asks for. Fences place what P
   that has no answer to type is done when the ``Check`` of its name, among the values, says so.
 
 What stands between ``::: looks`` and ``:::`` is drawn only where the value of that name is true;
-after ``::: not looks``, only where it isn't.
+after ``::: not looks``, only where it isn't. ``read`` is true where a model reads the sentence.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class Chapter(NamedTuple):
     """A chapter as it is written.
 
     ``sentence`` says how it reads the visitor's sentence: "" for not at all, or a key of
-    ``contents.CHOOSING``; ``stages`` are those that it can't do without, with spaces between.
-    ``guess`` names the row of weights that is to be guessed, and ``part``
-    stands below the title in the contents.
+    ``contents.CHOOSING``; ``stages`` are those that it can't do without, with spaces between:
+    where there is no model with them, the sentence isn't read. ``guess`` names the row of weights
+    that is to be guessed, and ``part`` stands below the title in the contents.
     """
 
     title: str

@@ -81,12 +81,13 @@ def show(name: str) -> None:
     position = names.index(name)
     st.header(chapter.title, anchor=name)
     view = None
-    if chapter.sentence:
+    reader = page.reader_with(chapter.stages.split()) if chapter.sentence else None
+    if reader is not None:
         known = [
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position
         ]
-        view = page.read_sentence(CHOOSING[chapter.sentence], known, chapter.stages.split())
-    questions.ask(name, chapter.draw(Book(name, view)))
+        view = page.read_sentence(CHOOSING[chapter.sentence], known, reader)
+    questions.ask(name, chapter.draw(Book(name, view, {"read": view is not None})))
     prose.caption(
         "≈ marks a rounded number; in pictures and tables of results all numbers are rounded. "
         "Calculations use all the digits."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
 from gpt2viz import sampling_distribution
-from gpt2viz.analysis.cell import Step
+from gpt2viz.analysis.cell import Step, cell_arithmetic
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.course.parts import Book, link, picture, vectors
 from gpt2viz.app.course.written import bracketed, enough, equals, spelled
@@ -20,10 +21,12 @@ from gpt2viz.app.views.head import hardest_key
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import pluralize, signed
+from gpt2viz.model.transformer import Norm
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.run.stages import StageName
-from gpt2viz.textbook.mlp import neurons_at
+from gpt2viz.textbook.after_gpt2 import cache_bytes
+from gpt2viz.textbook.mlp import gated_at, neurons_at
 
 #: What the chips above do.
 CHOOSING = "Choose the token that is followed."
@@ -102,6 +105,11 @@ def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     """The vector (C,) of the token that is followed."""
     vector: Array = view.trace.stage(stage, layer)[0][_followed(view)]
     return vector
+
+
+def _before(view: View, layer: int) -> Array:
+    """The stream (C,) of the token that is followed, as a layer reads it."""
+    return _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding")
 
 
 def tokens(book: Book, text: str) -> None:
@@ -229,7 +237,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
     book.write(text, followed=_written(view, _followed(view)), layer=layer)
     rows = {
-        "before": _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding"),
+        "before": _before(view, layer),
         "attention": _row(view, "attention_output", layer),
         "MLP": _row(view, "mlp_output", layer),
         "after": _row(view, "residual_out", layer),
@@ -256,3 +264,74 @@ def next_word(book: Book, text: str) -> dict[str, int]:
     panel = vectors("highest logits", [logits[best]], ("logit",), words, ("", "next word"))
     picture(book, "real_logits", [panel], height=120)
     return {"n": n}
+
+
+def rms_norm(book: Book, text: str) -> dict[str, str]:
+    """The stream before a layer of Llama's family, and what the norm there makes of it."""
+    view, (layer, _) = book.view, controls.layer_and_head(book.view)
+    book.write(text, followed=_written(view, _followed(view)), layer=layer)
+    x = _before(view, layer).astype(float)
+    norm = Norm.of(view.model.network.blocks[layer].attention_norm)
+    with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
+        rms = float(norm.sigma(x))
+        normed = x / rms
+        before, after = _rounded(x.mean()), _rounded(normed.mean())
+    rows = {"x": x, "x / RMS": normed, "times γ": normed * norm.gain}
+    _first(book, "real_norm", f"the norm before layer {layer}", rows)
+    return {"rms": _rounded(rms), "mean_before": before, "mean_after": after}
+
+
+def gate(book: Book, text: str) -> dict[str, Any]:
+    """The channels inside a gated MLP that pass most."""
+    view, (layer, _) = book.view, controls.layer_and_head(book.view)
+    inside = gated_at(view.model, layer, _row(view, "residual_mid", layer))
+    best = np.argsort(-abs(inside.passed.numpy()), kind="stable")[:_SHOWN]
+    book.write(text, followed=_written(view, _followed(view)), layer=layer, shown=len(best))
+    curve = type(view.model.network.layers[layer].mlp.act_fn).__name__
+    rows = ("gate", f"{curve}(gate)", "up", "passes")
+    values = np.stack([part.numpy()[best] for part in inside[:4]])
+    panel = vectors("what passes most", values, rows, [f"{n}" for n in best], ("", "channel"))
+    picture(book, "real_gate", [panel], height=210)
+    return {
+        "channel": best[0],
+        "passed": _rounded(values[-1, 0]),
+        "shut": f"{float((inside.gate < 0).float().mean()):.0%}",
+    }
+
+
+def turn(book: Book) -> dict[str, Any]:
+    """The product of a query and the key that it fits best, before both are turned and after."""
+    view = book.view
+    at = _followed_cell(book, *controls.layer_and_head(view))
+    arithmetic = cell_arithmetic(view.trace, *at)
+    q, k = arithmetic.unturned
+    return {
+        "unturned": _rounded(float(q @ k)),
+        "turned": _rounded(arithmetic.model_score),
+        "away": pluralize(abs(at.query - at.key), "tokens"),
+        "itself": at.query == at.key,
+    }
+
+
+def groups(book: Book) -> dict[str, Any]:
+    """The heads of each group, and the bytes of the sentence's keys and values."""
+    view, (layer, head) = book.view, controls.layer_and_head(book.view)
+    config, T = view.model.config, view.n_tokens
+    shared = config.n_head // config.n_kv_head
+    *others, last = (f"{n} to {n + shared - 1}" for n in range(0, config.n_head, shared))
+    few, many = (
+        f"{cache_bytes(T, n, config.head_dim, config.n_layer, width=4):,}"
+        for n in (config.n_kv_head, config.n_head)
+    )
+    return {
+        "layer": layer,
+        "head": head,
+        "reader": literal(view.model.name),
+        "n_heads": pluralize(config.n_head, "heads"),
+        "n_groups": pluralize(config.n_kv_head, "groups"),
+        "share": shared > 1,
+        "sharing": f"{', '.join(others)} and {last}" if others else last,
+        "tokens": pluralize(T, "tokens"),
+        "few": few,
+        "many": many,
+    }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 import streamlit as st
 
-from gpt2viz import BUNDLED, CheckpointError, ContextError, GPT2VizError, Model, Trace
+from gpt2viz import BUNDLED, CheckpointError, ContextError, GPT2VizError, Model, Trace, settings
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import (
     address,
@@ -71,26 +72,41 @@ def open_menu(which: Page) -> None:
 def read_sentence(
     choosing: str = sentence.LIGHT_UP,
     switches: Collection[Switch] = SWITCHES,
-    stages: Collection[str] = (),
+    reader: str | None = None,
 ) -> View:
     """Ask for sentence and model, and run it; or one message and the end of the page.
 
     ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only where
-    it was turned on another page, so that it can be turned back. Where the model lacks one of the
-    ``stages``, the bundled one reads the sentence, and the page says so.
+    it was turned on another page, so that it can be turned back. The model called ``reader`` reads
+    the sentence, see ``reader_with``: where it isn't the chosen one, the page says so.
     """
     model = _model_and_sentence(switches)
-    if not network_graph(model.network).keys() >= set(stages):
+    if reader not in (None, model.name):
+        name = f"the bundled model, {reader}," if reader == BUNDLED.name else literal(reader)
         prose.caption(
-            f"This chapter takes apart what {literal(model.name)} hasn't got: here the bundled "
-            f"model, {BUNDLED.name}, reads your sentence."
+            f"This chapter takes apart what {literal(model.name)} hasn't got: here {name} reads "
+            "your sentence."
         )
-        model = run_cache.load(BUNDLED.name)
+        model = run_cache.load(reader)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
     query = sentence.draw_tokens(trace, choosing)
     _notes(model, trace)
     return View(model, trace, query)
+
+
+def reader_with(stages: Collection[str]) -> str | None:
+    """The name of the first model with these stages: the chosen one, the bundled, the packaged.
+
+    None where none of these has them, or can be loaded.
+    """
+    names = _model_names()
+    address.choice(parameters.MODEL, names, names[0])
+    for name in (address.get(parameters.MODEL), BUNDLED.name, *settings.packaged()):
+        with suppress(CheckpointError):
+            if network_graph(run_cache.load(name).network).keys() >= set(stages):
+                return str(name)
+    return None
 
 
 def _run(model: Model) -> Trace:
