@@ -48,10 +48,15 @@ def ends(group: int, seconds: float = 30) -> bool:
 
 @contextmanager
 def full_disk(free: int = 3000) -> Iterator[None]:
-    """No file can grow beyond so many bytes: to a program the same as a disk without room."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """No file can grow beyond so many bytes: to a program the same as a disk without room.
+
+    Python would keep what it compiles meanwhile, cut off, for all later processes: it keeps none.
+    """
+    before, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (free, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = compiled
