@@ -301,7 +301,7 @@ def _as_linear(name: str, size: tuple[int, ...]) -> tuple[int, ...]:
     return size[::-1] if name.endswith(CONV1D) else size
 
 
-@lru_cache
+@lru_cache(maxsize=64)
 def _type(kind: int) -> tuple[str, int, int]:
     """A type by its number: its name, the numbers that are packed together, and their bytes."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants

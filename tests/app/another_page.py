@@ -29,7 +29,8 @@ MORE = {
         scaled = self.capped_scores(2 * torch.tanh(scaled / 2))
         masked =""",
     "run/stages": """        "capped_scores", "Capped scores", "2 tanh(x / 2)",
-        "attn.attend.capped_scores", ("scaled_scores",), _PAIRS),
+        "h.*.attn.attend.capped_scores", ("scaled_scores",), _PAIRS,
+        llama="layers.*.self_attn.attend.capped_scores"),
     Stage(
         "masked_scores",""",
 }
