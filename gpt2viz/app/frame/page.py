@@ -98,15 +98,27 @@ def read_sentence(
 def reader_with(stages: Collection[str]) -> str | None:
     """The name of the first model with these stages: the chosen one, the bundled, the packaged.
 
-    None where none of these has them, or can be loaded.
+    The chosen one where it can't be loaded, as ``read_sentence`` then says; None where no other
+    has them.
     """
     names = _model_names()
     address.choice(parameters.MODEL, names, names[0])
-    for name in (address.get(parameters.MODEL), BUNDLED.name, *settings.packaged()):
-        with suppress(CheckpointError):
-            if network_graph(run_cache.load(name).network).keys() >= set(stages):
-                return str(name)
+    chosen: str = address.get(parameters.MODEL)
+    try:
+        if _has(chosen, stages):
+            return chosen
+    except GPT2VizError:
+        return chosen
+    for name in (BUNDLED.name, *settings.packaged()):
+        with suppress(GPT2VizError):
+            if _has(name, stages):
+                return name
     return None
+
+
+def _has(name: str, stages: Collection[str]) -> bool:
+    """True if the model of that name has all of these stages; without any it isn't loaded."""
+    return not stages or network_graph(run_cache.load(name).network).keys() >= set(stages)
 
 
 def _run(model: Model) -> Trace:
