@@ -226,6 +226,7 @@ def test_the_code_under_a_picture_is_what_was_called_for_it(subtests: pytest.Sub
 
 
 def test_a_function_that_was_not_called_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened("mask")  # else its modules would be loaded with what is put there for this test alone
     monkeypatch.setattr(parts, "code", lambda *_: source_code.listing(heads.apart_and_fused))
     monkeypatch.setattr("gpt2viz.app.course.mask.code", parts.code)
     (part, *_) = [part for part in watched("mask")[1] if part.listed]
