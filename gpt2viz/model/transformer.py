@@ -5,6 +5,7 @@ Every family names its modules as its checkpoints do, and tells here which modul
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from gpt2viz.model.devices import double
 Numbers = NDArray[np.float64]
 
 
-class Transformer(nn.Module):
+class Transformer(nn.Module, ABC):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only.
 
     A stack of pre-norm blocks, whose arguments are those of ``GPT2.forward``.
@@ -33,9 +34,9 @@ class Transformer(nn.Module):
         def __getattr__(self, name: str) -> Any: ...
 
     @property
+    @abstractmethod
     def embedding(self) -> nn.Embedding:
         """The vector of every token: (n_vocab, C)."""
-        raise NotImplementedError
 
     @property
     def position_embedding(self) -> nn.Embedding | None:
@@ -43,26 +44,26 @@ class Transformer(nn.Module):
         return None
 
     @property
+    @abstractmethod
     def blocks(self) -> Sequence[Block]:
         """The layers, from the first."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def final_norm(self) -> nn.Module:
         """The norm before the unembedding."""
-        raise NotImplementedError
 
     @property
     def device(self) -> torch.device:
         """The device where it computes."""
         return self.embedding.weight.device
 
+    @abstractmethod
     def embed(self, ids: Tensor, position_ids: Tensor) -> Tensor:
         """The residual stream at the start, of tokens (B, T) at positions (T,): (B, T, C)."""
-        raise NotImplementedError
 
 
-class Attention(nn.Module):
+class Attention(nn.Module, ABC):
     """A layer's attention, (B, T, C) -> (B, T, C), and its weights by head.
 
     ``turns`` says that positions turn its queries and keys.
@@ -70,9 +71,9 @@ class Attention(nn.Module):
 
     turns = False
 
+    @abstractmethod
     def reading(self, into: str, head: int) -> tuple[Tensor, Tensor]:
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
-        raise NotImplementedError
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """Queries or keys (…, T, hs) turned by their positions (T,), where positions do that."""
@@ -82,23 +83,23 @@ class Attention(nn.Module):
         """The norm of a head's own q or k (…, hs) before these are turned, where there is one."""
         return None
 
+    @abstractmethod
     def merging(self) -> tuple[Tensor, Tensor]:
         """The projection that merges the heads: W_O by head (nh, hs, C), and b_O (C,) or zeros."""
-        raise NotImplementedError
 
 
-class Block(nn.Module):
+class Block(nn.Module, ABC):
     """One layer: attention, then MLP, each behind a norm and added to the stream (B, T, C)."""
 
     @property
+    @abstractmethod
     def attention(self) -> Attention:
         """Its attention."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def attention_norm(self) -> nn.Module:
         """The norm before attention."""
-        raise NotImplementedError
 
 
 class Norm(NamedTuple):
