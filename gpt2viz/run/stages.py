@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from gpt2viz.errors import PlaceError, StageError
 from gpt2viz.model.config import ModelConfig
@@ -158,15 +158,16 @@ class Stage:
         return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
 
+def _both(stage: Stage, llama: str, **others: Any) -> tuple[Stage, Stage]:
+    """GPT-2's stage, and the one that Llama's family has for it, with ``others`` of its fields."""
+    return stage, replace(stage, module="", llama=llama, **others)
+
+
 _ALL: tuple[Stage, ...] = (
-    Stage("token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed"),
-    Stage(
-        "token_embedding",
-        "Token embedding",
-        "embed_tokens[id]",
-        "",
-        hook="hook_embed",
-        llama="embed_tokens",
+    *_both(
+        Stage("token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed"),
+        "embed_tokens",
+        formula="embed_tokens[id]",
     ),
     Stage(
         "position_embedding",
@@ -176,32 +177,26 @@ _ALL: tuple[Stage, ...] = (
         axes=("T", "C"),
         hook="hook_pos_embed",
     ),
-    Stage(
-        "embedding",
-        "Residual stream at the start",
-        "token + position",
-        "drop",
-        ("token_embedding", "position_embedding"),
-        hook="blocks.0.hook_resid_pre",
+    *_both(
+        Stage(
+            "embedding",
+            "Residual stream at the start",
+            "token + position",
+            "drop",
+            ("token_embedding", "position_embedding"),
+            hook="blocks.0.hook_resid_pre",
+        ),
+        "start",
+        formula="token",
+        reads=("token_embedding",),
     ),
-    Stage(
-        "embedding",
-        "Residual stream at the start",
-        "token",
-        "",
-        ("token_embedding",),
-        hook="blocks.0.hook_resid_pre",
-        llama="start",
-    ),
-    Stage("ln_1", "LayerNorm before attention", "LN(x)", "h.*.ln_1", ("residual_in",), keep=False),
-    Stage(
-        "ln_1",
-        "RMSNorm before attention",
-        "RMSNorm(x)",
-        "",
-        ("residual_in",),
-        keep=False,
-        llama="layers.*.input_layernorm",
+    *_both(
+        Stage(
+            "ln_1", "LayerNorm before attention", "LN(x)", "h.*.ln_1", ("residual_in",), keep=False
+        ),
+        "layers.*.input_layernorm",
+        label="RMSNorm before attention",
+        formula="RMSNorm(x)",
     ),
     Stage(
         "qkv",
@@ -318,26 +313,21 @@ _ALL: tuple[Stage, ...] = (
         hook="attn.hook_rot_k",
         llama="layers.*.self_attn.k",
     ),
-    Stage(
-        "v",
-        "Values V",
-        "x·W_V + b_V",
-        "h.*.attn.v",
-        ("qkv",),
-        _HEAD,
-        role="value",
-        hook="attn.hook_v",
-    ),
-    Stage(
-        "v",
-        "Values V",
-        "x·W_V",
-        "",
-        ("ln_1",),
-        _GROUP,
-        role="value",
-        hook="attn.hook_v",
-        llama="layers.*.self_attn.v",
+    *_both(
+        Stage(
+            "v",
+            "Values V",
+            "x·W_V + b_V",
+            "h.*.attn.v",
+            ("qkv",),
+            _HEAD,
+            role="value",
+            hook="attn.hook_v",
+        ),
+        "layers.*.self_attn.v",
+        formula="x·W_V",
+        reads=("ln_1",),
+        axes=_GROUP,
     ),
     Stage(
         "scores",
@@ -398,22 +388,18 @@ _ALL: tuple[Stage, ...] = (
         ("head_output",),
         keep=False,
     ),
-    Stage(
-        "attention_output",
-        "Attention's addition",
-        "after dropout (off)",
-        "h.*.attn",
-        ("projected",),
-        hook="hook_attn_out",
-    ),
-    Stage(
-        "attention_output",
-        "Attention's addition",
-        "concat(heads)·W_O",
-        "",
-        ("head_output",),
-        hook="hook_attn_out",
-        llama="layers.*.self_attn.o_proj",
+    *_both(
+        Stage(
+            "attention_output",
+            "Attention's addition",
+            "after dropout (off)",
+            "h.*.attn",
+            ("projected",),
+            hook="hook_attn_out",
+        ),
+        "layers.*.self_attn.o_proj",
+        formula="concat(heads)·W_O",
+        reads=("head_output",),
     ),
     Stage(
         "residual_mid",
@@ -424,22 +410,18 @@ _ALL: tuple[Stage, ...] = (
         hook="hook_resid_mid",
         llama="layers.*.residual_mid",
     ),
-    Stage(
-        "ln_2",
-        "LayerNorm before the MLP",
-        "LN(x)",
-        "h.*.ln_2",
-        ("residual_mid",),
-        keep=False,
-    ),
-    Stage(
-        "ln_2",
-        "RMSNorm before the MLP",
-        "RMSNorm(x)",
-        "",
-        ("residual_mid",),
-        keep=False,
-        llama="layers.*.post_attention_layernorm",
+    *_both(
+        Stage(
+            "ln_2",
+            "LayerNorm before the MLP",
+            "LN(x)",
+            "h.*.ln_2",
+            ("residual_mid",),
+            keep=False,
+        ),
+        "layers.*.post_attention_layernorm",
+        label="RMSNorm before the MLP",
+        formula="RMSNorm(x)",
     ),
     Stage(
         "mlp_in",
@@ -507,22 +489,18 @@ _ALL: tuple[Stage, ...] = (
         ("mlp_act",),
         keep=False,
     ),
-    Stage(
-        "mlp_output",
-        "The MLP's addition",
-        "after dropout (off)",
-        "h.*.mlp",
-        ("mlp_projected",),
-        hook="hook_mlp_out",
-    ),
-    Stage(
-        "mlp_output",
-        "The MLP's addition",
-        "x·W_down",
-        "",
-        ("mlp_product",),
-        hook="hook_mlp_out",
-        llama="layers.*.mlp.down_proj",
+    *_both(
+        Stage(
+            "mlp_output",
+            "The MLP's addition",
+            "after dropout (off)",
+            "h.*.mlp",
+            ("mlp_projected",),
+            hook="hook_mlp_out",
+        ),
+        "layers.*.mlp.down_proj",
+        formula="x·W_down",
+        reads=("mlp_product",),
     ),
     Stage(
         "residual_out",
@@ -533,22 +511,18 @@ _ALL: tuple[Stage, ...] = (
         hook="hook_resid_post",
         llama="layers.*.residual_out",
     ),
-    Stage(
-        "final_norm",
-        "Final LayerNorm",
-        "LN(x)",
-        "ln_f",
-        ("residual_out",),
-        hook="ln_final.hook_normalized",
-    ),
-    Stage(
-        "final_norm",
-        "Final RMSNorm",
-        "RMSNorm(x)",
-        "",
-        ("residual_out",),
-        hook="ln_final.hook_normalized",
-        llama="norm",
+    *_both(
+        Stage(
+            "final_norm",
+            "Final LayerNorm",
+            "LN(x)",
+            "ln_f",
+            ("residual_out",),
+            hook="ln_final.hook_normalized",
+        ),
+        "norm",
+        label="Final RMSNorm",
+        formula="RMSNorm(x)",
     ),
     Stage(
         "last_logits",
