@@ -78,7 +78,7 @@ class Oracle(ABC):
         """What scores are divided by."""
 
     @abstractmethod
-    def places(self, T: int) -> dict[str, np.ndarray]:
+    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
         """The part that positions write, if they do: (T, C)."""
 
     @abstractmethod
@@ -147,7 +147,7 @@ class GPT2(Oracle):
         deeper = layer + 1 if self.of.config["scale_attn_by_inverse_layer_idx"] else 1
         return float((self.embedding.shape[1] / len(self.groups)) ** 0.5 * deeper)
 
-    def places(self, T: int) -> dict[str, np.ndarray]:
+    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
         return {"position": self.of.w["wpe.weight"][:T]}
 
     def scale(self, stream: np.ndarray) -> np.ndarray:
@@ -194,7 +194,7 @@ class Llama(Oracle):
     def divisor(self, layer: int) -> float:
         return float(self.of.sizes[2] ** 0.5)
 
-    def places(self, T: int) -> dict[str, np.ndarray]:
+    def position_vectors(self, T: int) -> dict[str, np.ndarray]:
         return {}
 
     def scale(self, stream: np.ndarray) -> np.ndarray:

@@ -91,8 +91,9 @@ def scores_of(
 
 def largest(matrix: np.ndarray, n: int) -> np.ndarray:
     """The n eigenvalues of a whole matrix that are furthest from 0, in an order of their own."""
-    found = np.linalg.eigvals(matrix)
-    return np.sort_complex(found[np.argsort(-np.abs(found))[:n]].round(6))
+    eigenvalues = np.linalg.eigvals(matrix)
+    largest = np.argsort(-np.abs(eigenvalues))[:n]
+    return np.sort_complex(eigenvalues[largest].round(6))
 
 
 @pytest.mark.parametrize("blocks", [circuits.BLOCK, 500], ids=["one block", "many"])
@@ -106,13 +107,13 @@ def test_everything_is_that_of_the_whole_circuits(
     assert list(every) == list(np.ndindex(config.n_layer, config.n_head))
     of, backs = oracle(folder), (0, 3)
     for layer, head in ((0, config.n_head - 1), (2, 0)):
-        found, wanted = head_circuit(model, layer, head), whole(of, layer, head, backs)
-        size = np.abs(wanted.writes[token]).max()
+        circuit, expected = head_circuit(model, layer, head), whole(of, layer, head, backs)
+        size = np.abs(expected.writes[token]).max()
         for ranked, row in (
-            (found.writes(token, 400), wanted.writes[token]),
+            (circuit.writes(token, 400), expected.writes[token]),
             *(
-                (found.likes(token, 400, back), likes[token])
-                for back, likes in zip(backs, wanted.likes, strict=True)
+                (circuit.likes(token, 400, back), likes[token])
+                for back, likes in zip(backs, expected.likes, strict=True)
             ),
         ):
             order = np.argsort(row)
@@ -120,9 +121,9 @@ def test_everything_is_that_of_the_whole_circuits(
             assert [n for n, _ in ranked.least[:9]] == order[:9].tolist()
             for n, value in (*ranked.most, *ranked.least):
                 assert value == pytest.approx(row[n], abs=1e-6 * size)
-        by_distance(of, found)
-        assert every[layer, head].copying_score == found.copying_score
-        assert every[layer, head].place_weights.first == found.place_weights.first
+        by_distance(of, circuit)
+        assert every[layer, head].copying_score == circuit.copying_score
+        assert every[layer, head].place_weights.first == circuit.place_weights.first
 
 
 def of_places(
@@ -134,8 +135,8 @@ def of_places(
     """
     n = config.n_positions
     apart = np.abs(np.subtract.outer(range(n), range(n)))
-    if places := of.places(n):
-        (scores,) = scores_of(of, layer, head, places["position"])
+    if vectors := of.position_vectors(n):
+        (scores,) = scores_of(of, layer, head, vectors["position"])
         return scores, apart >= 0, [np.diagonal(centred(scores, 1), -back) for back in range(n)]
     pairs = [pair.ravel() for pair in scores_of(of, layer, head, of.embedding, range(n))]
     kernel = np.array([pair.mean() for pair in pairs])
@@ -143,26 +144,26 @@ def of_places(
     return kernel[apart], apart < (config.window(layer) or n), pairs
 
 
-def by_distance(of: Oracle, found: HeadCircuit) -> None:
+def by_distance(of: Oracle, circuit: HeadCircuit) -> None:
     """Scores and weights by distance, against all pairs of places, or of tokens at each."""
-    scores, seen, pairs = of_places(of, found.ends.model.config, found.layer, found.head)
+    scores, seen, pairs = of_places(of, circuit.ends.model.config, circuit.layer, circuit.head)
     n = len(scores)
-    assert_allclose(found.by_distance.mean, [pair.mean() for pair in pairs], atol=1e-6)
-    assert_allclose(found.by_distance.spread, [pair.std() for pair in pairs], atol=1e-6)
+    assert_allclose(circuit.by_distance.mean, [pair.mean() for pair in pairs], atol=1e-6)
+    assert_allclose(circuit.by_distance.spread, [pair.std() for pair in pairs], atol=1e-6)
     weights = softmax(np.where(np.tri(n, dtype=bool) & seen, scores, -np.inf))[1:]
     given = [np.diagonal(weights, 1 - back).sum() / (n - 1) for back in range(n)]
-    assert_allclose(found.place_weights.by_distance, given, atol=1e-7)
-    assert found.place_weights.first == pytest.approx(weights[:, 0].mean())
-    assert found.offset == np.argmax(given)
+    assert_allclose(circuit.place_weights.by_distance, given, atol=1e-7)
+    assert circuit.place_weights.first == pytest.approx(weights[:, 0].mean())
+    assert circuit.offset == np.argmax(given)
 
 
 @pytest.mark.slow
 def test_eigenvalues_are_those_of_the_whole_circuits(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
-    found, wanted = head_circuit(model, 2, 0), whole(oracle(folder), 2, 0)
+    circuit, expected = head_circuit(model, 2, 0), whole(oracle(folder), 2, 0)
     for eigenvalues, score, matrix in (
-        (found.ov_eigenvalues, found.copying_score, wanted.ov),
-        (found.qk_eigenvalues, found.matching_score, wanted.qk),
+        (circuit.ov_eigenvalues, circuit.copying_score, expected.ov),
+        (circuit.qk_eigenvalues, circuit.matching_score, expected.qk),
     ):
         every = largest(matrix, len(eigenvalues))
         mine = np.sort_complex(eigenvalues.round(6))
@@ -186,24 +187,24 @@ def test_scores_are_those_of_a_run_in_the_first_layer(folder: Path, text: list[i
 def test_how_far_the_weights_foretell_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
     trace = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], causal)
     circuit = head_circuit(tiny, 1, 2)
-    found = circuit.foretells(trace)
+    forecast = circuit.foretells(trace)
     hidden = np.array([[causal and key > query for key in range(6)] for query in range(6)])
-    run, wanted = trace.stage("scaled_scores", 1, 2), circuit.scores(trace.token_ids) / 6**0.5
+    run, expected = trace.stage("scaled_scores", 1, 2), circuit.scores(trace.token_ids) / 6**0.5
     pairs: list[tuple[float, float]] = []
-    for query, row in enumerate(found.in_run):
+    for query, row in enumerate(forecast.in_run):
         seen = [key for key in range(6) if not hidden[query, key]]
         for key in range(6):
             if key not in seen:
                 assert np.isnan(row[key])
-                assert np.isnan(found.by_weights[query, key])
+                assert np.isnan(forecast.by_weights[query, key])
                 continue
-            mine = wanted[query, key] - np.mean([wanted[query, n] for n in seen])
+            mine = expected[query, key] - np.mean([expected[query, n] for n in seen])
             his = run[query, key] - np.mean([run[query, n] for n in seen])
-            assert found.by_weights[query, key] == pytest.approx(mine, abs=1e-5)
+            assert forecast.by_weights[query, key] == pytest.approx(mine, abs=1e-5)
             assert row[key] == pytest.approx(his, abs=1e-5)
             pairs += [(mine, his)] * (query > 0)
     r = np.corrcoef(np.transpose(pairs))[0, 1]
-    assert found.correlation == pytest.approx(r, abs=1e-5)
+    assert forecast.correlation == pytest.approx(r, abs=1e-5)
     first = head_circuit(tiny, 0, 2).foretells(trace)
     assert first.correlation == pytest.approx(1)
     assert np.isnan(circuit.foretells(gpt2viz.trace(tiny, [5, 300], causal)).correlation)

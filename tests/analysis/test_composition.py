@@ -35,7 +35,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def centring(of: Oracle) -> np.ndarray:
     """What a norm leaves of every channel: (C, C)."""
     C = of.embedding.shape[1]
-    return np.eye(C) - 1 / C if of.places(1) else np.eye(C)
+    return np.eye(C) - 1 / C if of.position_vectors(1) else np.eye(C)
 
 
 def matrices(of: Oracle, layer: int, head: int) -> dict[str, np.ndarray]:

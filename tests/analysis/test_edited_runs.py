@@ -319,7 +319,7 @@ def contributions(case: Case) -> None:
             logits[301] - logits[7],
             logits[301] - logits[7],
             share(of.embedding[IDS[place]]),
-            *(share(x[place]) for x in of.places(len(IDS)).values()),
+            *(share(x[place]) for x in of.position_vectors(len(IDS)).values()),
             *ends,
             *map(share, case.edited.biases()),
             *(share(theirs["mlp_output"][n][place]) for n in range(N_LAYER)),
@@ -499,7 +499,7 @@ def what_comes_next(case: Case) -> None:
 def a_score_taken_apart(case: Case) -> None:
     """By what each part wrote; and of a part that is a head, what it had read."""
     layer, head, query, of, theirs = 2, 1, 6, case.of, case.theirs
-    parts = {"token": of.embedding[IDS], **of.places(len(IDS))}
+    parts = {"token": of.embedding[IDS], **of.position_vectors(len(IDS))}
     biases = case.edited.biases()
     for n in range(layer):
         wrote = case.edited.written(n, theirs["head_output"][n])

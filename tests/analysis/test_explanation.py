@@ -41,7 +41,7 @@ def parts_of(of: Oracle, trace: gpt2viz.Trace, layer: int) -> dict[str, np.ndarr
     Only the heads' outputs and the MLPs' additions are the run's own, as edits change them.
     """
     ids = list(trace.token_ids)
-    parts = {"token": of.embedding[ids], **of.places(len(ids))}
+    parts = {"token": of.embedding[ids], **of.position_vectors(len(ids))}
     for n in range(layer):
         on = not any(edit.kind == "attn" and edit.layer == n for edit in trace.edits)
         W_O, b_O = of.merging(n)

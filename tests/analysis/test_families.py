@@ -27,11 +27,11 @@ def test_weights_and_losses_of_a_batch(folder: Path) -> None:
     theirs, rows = [of.run(ids, True) for ids in (IDS, CORRUPTED)], torch.tensor([IDS, CORRUPTED])
     for layer, weights in enumerate(attention_weights(network, rows)):
         assert_allclose(weights, [run["weights"][layer] for run in theirs], atol=1e-5)
-    wanted = [
+    expected = [
         [-np.log(softmax(run["logits"][t])[ids[t + 1]]) for t in range(len(ids) - 1)]
         for run, ids in zip(theirs, (IDS, CORRUPTED), strict=True)
     ]
-    assert_allclose(token_losses(network, rows), wanted, rtol=1e-4)
+    assert_allclose(token_losses(network, rows), expected, rtol=1e-4)
 
 
 def test_heads_that_are_given_up(folder: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     parts = sent(at, "written_sum")["parts"]
     (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
     after = run.stage("scores", layer, head)[query, key]
-    goes = f"turned by their places, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
+    goes = f"turned by their positions, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
     assert arrow == goes.replace("-", "−")
     said = page_text(at)
     assert said.count("shared with heads 3, 5") == 2, "K and V"

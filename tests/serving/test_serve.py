@@ -187,13 +187,13 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
     def ask(by: str, clients: Iterable[str]) -> list[int]:
         """How often it is answered and refused."""
 
-        def one(client: str) -> tuple[int, str | None]:
+        def ask(client: str) -> tuple[int, str | None]:
             asked = {"Cookie": cookie, "X_Forwarded_For": client}
-            status, found = headers(server, "/favicon.png", by, **asked)
-            return status, found["Retry-After"]
+            status, sent = headers(server, "/favicon.png", by, **asked)
+            return status, sent["Retry-After"]
 
         with ThreadPoolExecutor(16) as pool:
-            answers = Counter(pool.map(one, clients))
+            answers = Counter(pool.map(ask, clients))
         assert set(answers) <= {(200, None), (429, "10")}
         return [answers[200, None], answers[429, "10"]]
 

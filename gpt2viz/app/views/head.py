@@ -216,8 +216,8 @@ def _how_to_read(view: View) -> None:
     turned = ""
     if "q_unrotated" in view.trace.graph:
         turned = (
-            "Both are turned first, by their places, so that the product depends on how far apart "
-            "the two stand. "
+            "Both are turned first, by their positions, so that the product depends on how far "
+            "apart the two stand. "
         )
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
@@ -395,7 +395,7 @@ def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> 
     return [
         strip("q", f"{view.labels[query]} before", q, both, colors, colors.query),
         strip("k", f"{view.labels[key]} before", k, both, colors, colors.key),
-        arrow(f"turned by their places, {query} and {key}: q·k goes from {before} to {after}"),
+        arrow(f"turned by their positions, {query} and {key}: q·k goes from {before} to {after}"),
     ]
 
 

@@ -210,9 +210,9 @@ def positions(name: str) -> None:
     """The map of all places, where they have vectors."""
     if (compared := _similarities(name)) is None:
         st.info(
-            f"{literal(name)} has no vectors for places: it turns queries and keys by their place, "
-            "so that a score depends on the distance alone. Head shows the turn, and the chapter "
-            "RoPE of the Textbook explains it.",
+            f"{literal(name)} has no vectors for positions: it turns queries and keys by where "
+            "they stand, so that a score depends on the distance alone. Head shows the turn, and "
+            "the chapter RoPE of the Textbook explains it.",
             icon=":material/rotate_right:",
         )
     else:
