@@ -46,10 +46,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def written(folder: Path, family: str) -> Path:
+def written(folder: Path, family: str, seed: int = 0) -> Path:
     """The folder with a checkpoint of a family in it."""
     write = write_checkpoint if family == "gpt2" else write_llama
-    return write(folder, **FAMILIES[family])
+    return write(folder, seed=seed, **FAMILIES[family])
 
 
 def oracle(folder: Path) -> Oracle:

@@ -26,7 +26,7 @@ from gpt2viz.analysis.scores import probe
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run import forward
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import reference
+from tests.oracles import FAMILIES, oracle, written
 
 
 def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> None:
@@ -43,30 +43,34 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
             assert emergence(np.array(scores)).point == point
 
 
-def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
-    model = gpt2viz.load_model(write_checkpoint(tmp_path / "model", seed=4))
+    model = gpt2viz.load_model(written(tmp_path / "model", family, seed=4))
     found = measured(model)
     assert found is not None
-    ids = list(probe(420, 24))
-    assert ids[:12] == ids[12:]
-    run = reference(tmp_path / "model", ids, causal=True)
+    ids = list(probe(420, model.config.n_positions))
+    T, n = len(ids), len(ids) // 2
+    assert ids[:n] == ids[n:]
+    run = oracle(tmp_path / "model").run(ids, True)
     targets = {
         "previous token": lambda t: [t - 1],
         "same token": lambda t: [t],
         "first token": lambda _t: [0],
-        "duplicate token": lambda t: [t - 12] if t >= 12 else [],
-        "induction": lambda t: [t - 11] if t >= 12 else [],
+        "duplicate token": lambda t: [t - n] if t >= n else [],
+        "induction": lambda t: [t - n + 1] if t >= n else [],
     }
     assert set(found.scores) == set(HABITS) == set(targets)
     for name, of in targets.items():
         for layer, weights in enumerate(run["weights"]):
             for head, one in enumerate(weights):
-                got = [sum(one[t, j] for j in of(t)) for t in range(1, 24) if of(t)]
+                got = [sum(one[t, j] for j in of(t)) for t in range(1, T) if of(t)]
                 assert_allclose(found.scores[name][layer, head], np.mean(got), rtol=1e-4)
     logits = run["logits"]
-    losses = [np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(23)]
-    assert_allclose([found.first, found.again], [np.mean(losses[:11]), np.mean(losses[12:])], 1e-4)
+    losses = [np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(T - 1)]
+    assert_allclose(
+        [found.first, found.again], [np.mean(losses[: n - 1]), np.mean(losses[n:])], 1e-4
+    )
 
 
 @pytest.mark.parametrize("of", [attention_weights, token_losses])

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from gpt2viz.run.key import RunKey
 from tests.app.cases import each
 from tests.app.pages import array, figure, open_page, page_text, pictures, plain
 from tests.checkpoints import load_ahead, write_checkpoint
-from tests.numpy_gpt2 import read, reference, softmax
+from tests.numpy_gpt2 import reference, softmax
+from tests.oracles import Oracle, oracle, written
 
 CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
 
@@ -74,6 +76,7 @@ def test_a_broken_record_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 TEXT, STEPS = "A crane ate fish", (1, 20, 300)
+LLAMA = "qwen3, biases, a window in deeper layers"
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +86,14 @@ def _every_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """A model with three checkpoints of random networks, the last of which is the model itself."""
     st.cache_resource.clear()
     st.cache_data.clear()
-    folder = tmp_path / "grown"
+    folder, family = tmp_path / "grown", getattr(request, "param", "gpt2")
     for step in STEPS:
-        write_checkpoint(folder / "steps" / f"step-{step}", seed=step)
-    write_checkpoint(folder, seed=300)
+        written(folder / "steps" / f"step-{step}", family, step)
+    written(folder, family, 300)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     return folder
 
@@ -108,13 +111,13 @@ def tiles(data: Any, text: str) -> np.ndarray:
     return whole.reshape(heads["layers"], heads["heads"], side, side)
 
 
-def read_early(folder: Path, run: Any) -> list[np.ndarray]:
+def read_early(of: Oracle, run: Any) -> list[np.ndarray]:
     """What comes next if the stream ended after the embeddings and after each layer."""
-    model = read(folder)
     ends = [run["embedding"][-1], *(stream[-1] for stream in run["residual_out"])]
-    return [softmax(model.w["wte.weight"] @ model.norm(end, "ln_f")) for end in ends]
+    return [softmax(of.unembedding @ of.normed(end, None)) for end in ends]
 
 
+@pytest.mark.parametrize("grown", ["gpt2", LLAMA], indirect=True)
 def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
     data = sent(open_page("training", model="grown", text=TEXT, step="20"))
     model = gpt2viz.load_model(grown)
@@ -122,17 +125,17 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
     loss = {line["name"]: line["values"] for line in data["curves"]["loss"]["lines"]}
     for n, step in enumerate(STEPS):
-        folder = grown / "steps" / f"step-{step}"
-        run = reference(folder, ids, causal=True)
+        of = oracle(grown / "steps" / f"step-{step}")
+        run = of.run(ids, True)
         assert_allclose(tiles(data, data["tiles"][n]), run["weights"], atol=2e-5)
-        probable = run["next_token_probabilities"]
+        probable = softmax(run["logits"][-1])
         assert_allclose([share for _, share in data["next"][n]], np.sort(probable)[:-6:-1], 1e-4)
         logits = run["logits"]
         nats = [
             np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(len(ids) - 1)
         ]
         assert_allclose([loss["your sentence"][n], data["loss"][n]], np.mean(nats), rtol=1e-4)
-        for (token, share), probable in zip(data["lens"][n], read_early(folder, run), strict=True):
+        for (token, share), probable in zip(data["lens"][n], read_early(of, run), strict=True):
             assert token == label(model.tokenizer.token_bytes(int(probable.argmax())))
             assert_allclose(share, probable.max(), rtol=1e-4)
     assert data["final"]["tiles"] == data["tiles"][-1]
@@ -157,6 +160,17 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     assert "Head 2.1" in page_text(page).replace("**", "")
     assert "Head 0.3" in page_text(page).replace("**", "")
     assert "Olsson et al. 2022" in page_text(page)
+
+
+@pytest.mark.parametrize("grown", [LLAMA], indirect=True)
+def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_one_before(grown: Path) -> None:
+    shutil.rmtree(grown / "steps" / "step-20")
+    shutil.copytree(grown / "steps" / "step-300", grown / "steps" / "step-20")
+    with pytest.warns(UserWarning, match="steps 20, 300 have the same weights"):
+        at = open_page("training", model="grown", layer="2", head="1")
+    (doubt,) = at.warning
+    assert "steps 20, 300 have the same weights" in doubt.value.replace("\\", "")
+    assert "Head 2.1 was born by step 20 (not yet at 1)" in page_text(at).replace("**", "")
 
 
 def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:

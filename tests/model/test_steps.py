@@ -21,16 +21,17 @@ from gpt2viz.model.convert import convert
 from gpt2viz.model.packed import write_packed
 from tests import layouts
 from tests.checkpoints import edit_json, write_checkpoint
-from tests.numpy_gpt2 import reference
+from tests.numpy_gpt2 import softmax
+from tests.oracles import FAMILIES, oracle, written
 
 #: Sizes and seeds that a test can tell apart.
 SEEDS = {2: 1, 10: 2, 300: 3}
 
 
-def write_steps(folder: Path, called: str = "step") -> None:
+def write_steps(folder: Path, called: str = "step", family: str = "gpt2") -> None:
     """Folders of a training's checkpoints, written in another order than theirs."""
     for step in sorted(SEEDS, key=str):
-        write_checkpoint(folder / f"{called}-{step}", seed=SEEDS[step])
+        written(folder / f"{called}-{step}", family, SEEDS[step])
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,12 @@ def packed(packed_once: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("called", ["step", "checkpoint"])
-def test_folders_are_found_in_the_order_of_their_steps(tmp_path: Path, called: str) -> None:
-    write_checkpoint(tmp_path / "model")
-    write_steps(tmp_path / "model" / "steps", called)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_folders_are_found_in_the_order_of_their_steps(
+    tmp_path: Path, called: str, family: str
+) -> None:
+    written(tmp_path / "model", family)
+    write_steps(tmp_path / "model" / "steps", called, family)
     (tmp_path / "model" / "steps" / f"{called}-7").mkdir()  # being written
     steps = gpt2viz.load_steps(tmp_path / "model")
     assert list(steps) == [2, 10, 300]
@@ -68,7 +72,7 @@ def test_folders_are_found_in_the_order_of_their_steps(tmp_path: Path, called: s
         ids = [5, 9, 5, 1]
         seen = gpt2viz.trace(model, tuple(ids)).next_token_probabilities[0]
         folder = tmp_path / "model" / "steps" / f"{called}-{step}"
-        expected = reference(folder, ids, causal=True)["next_token_probabilities"]
+        expected = softmax(oracle(folder).run(ids, True)["logits"][-1])
         assert_allclose(seen, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -256,9 +260,10 @@ def test_the_models_own_step_comes_last(packed: Path, own: Any) -> None:
         gpt2viz.load_steps(packed)
 
 
-def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path, family: str) -> None:
     """In folders and packed; a file of one size with other numbers isn't one of them."""
-    write_steps(tmp_path / "run")
+    write_steps(tmp_path / "run", family=family)
     for step in (11, 40):
         shutil.copytree(tmp_path / "run" / "step-10", tmp_path / "run" / f"step-{step}")
     with pytest.warns(UserWarning, match="steps 10, 11, 40 have the same weights"):
