@@ -1,9 +1,13 @@
-"""Tokens as people read them: visible, unambiguous, never taken for markup."""
+"""Tokens as people read them: visible, unambiguous, never taken for markup; and sentences."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
+from functools import lru_cache
+from importlib import resources
+from typing import Any
 
 SPACE = "·"
 _ESCAPES = {" ": SPACE, SPACE: r"\u00b7", "\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r"}
@@ -100,6 +104,27 @@ def bidi_isolate(text: str) -> str:
     """
     turns = any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in text)
     return f"\u2068{text}\u2069" if turns else text
+
+
+def sentence(name: str, **values: Any) -> str:
+    """The sentence called ``name`` in ``sentences.toml``, "page.name", with its ``values``.
+
+    Raises ``KeyError`` if there is none of that name, or if a value is missing.
+    """
+    return template(name).format(**values)
+
+
+def template(name: str) -> str:
+    """The sentence called ``name`` as it stands there, its values in braces."""
+    page, _, rest = name.partition(".")
+    text: str = _sentences()[page][rest]
+    return text
+
+
+@lru_cache(maxsize=1)
+def _sentences() -> dict[str, dict[str, str]]:
+    path = resources.files("gpt2viz") / "sentences.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def pluralize(n: int, things: str) -> str:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 import unicodedata
+from pathlib import Path
+from string import Formatter
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gpt2viz.labels import difference, label, markup_safe, pluralize, power_of_ten, shorten, signed
+import gpt2viz
+from gpt2viz.labels import (
+    difference,
+    label,
+    markup_safe,
+    pluralize,
+    power_of_ten,
+    sentence,
+    shorten,
+    signed,
+)
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
 
@@ -109,3 +123,38 @@ def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) 
 )
 def test_small_differences_are_written_as_powers_of_ten(number: float, said: str) -> None:
     assert difference(number) == said
+
+
+PRODUCT = Path(gpt2viz.__file__).parent
+SENTENCES = {
+    f"{page}.{name}": text
+    for page, listed in tomllib.loads((PRODUCT / "sentences.toml").read_text("utf-8")).items()
+    for name, text in listed.items()
+}
+#: The smallest and the largest number or text that a value may be.
+ENDS = {"number": (0.0, 1.0), "count": (0, 123456), "text": ("A", "a" * 40)}
+
+
+def test_sentences_hold_the_smallest_and_largest_values() -> None:
+    wrong = []
+    for name, text in SENTENCES.items():
+        fields = [(f, spec) for _, f, spec, _ in Formatter().parse(text) if f]
+        numbers = re.findall(r"\b\d+(?:\.\d+)?\b", re.sub(r"\{[^}]*\}", "", text))
+        n_numbers = len(numbers) + sum(bool(spec) for _, spec in fields)
+        for end in (0, 1):
+            values = {
+                f: ENDS["text" if not spec else "count" if spec[-1] in "d," else "number"][end]
+                for f, spec in fields
+            }
+            made = sentence(name, **values)
+            if re.search(r"[{}]|  |nan|\.\.|^ | $", made) or n_numbers > 2:
+                wrong.append((name, made, n_numbers))
+    assert not wrong
+
+
+def test_each_sentence_is_used_and_each_that_is_used_is_there() -> None:
+    sources = [path.read_text("utf-8") for path in PRODUCT.rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r'"([a-z_]+\.[a-z_]+)"', text)}
+    called = re.compile(r'\b(?:sentence|template)\(\s*"([^"]+)"')
+    used = {name for text in sources for name in called.findall(text)}
+    assert used <= SENTENCES.keys() <= named

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from gpt2viz import Trace
+from gpt2viz.labels import sentence, template
 from gpt2viz.pictures.panel import Axis, Panel
 
 #: A number that is a smaller share of its row than this isn't told.
 _LEAST = np.float32(0.05)
 
 
-class _Words(NamedTuple):
-    """The words for numbers of one kind: what a query does to the keys that follow, and why it is
-    this query where none is chosen."""
-
-    takes: str
-    why: str
-
-
-_WEIGHTS = _Words("looks at", "the hardest look at another {0} that isn't the first")
-#: By the name of the panel: a key in ``measures.MEASURES``.
-_WORDS = {
-    "rest": _Words(
-        "gives the weight that it doesn't put on the first {0} to",
-        "the largest share for another {0}",
-    ),
-    "norms": _Words(
-        "takes its longest vectors from",
-        "the longest vector from another {0} that isn't the first",
-    ),
+#: The sentences for other numbers than weights, by the name of the panel: a key in
+#: ``measures.MEASURES``.
+_SENTENCES = {"rest": "head.attends_past_first", "norms": "head.takes_vectors"}
+#: The sentences that the browser fills by itself: ``does`` in scripts/head_picture.js.
+IN_BROWSER = {
+    "attends": template("head.attends"),
+    "first": template("head.attends_only_to_first"),
+    "itself": template("head.attends_to_itself"),
 }
 
 
@@ -41,33 +29,32 @@ def describe_head(
     *,
     query: int | None,
 ) -> str:
-    """A head's behaviour at the chosen ``query``, or else at the query of its hardest look.
+    """A head's behaviour at the chosen ``query``, or else at that of its strongest link.
 
     ``shown`` are the numbers (T, T) of the picture that the sentence stands at, between tokens or
     words; ``masked`` are those with the causal mask on where ``shown`` are without it. It is plain
     text, not Markdown.
     """
     noun = "token" if shown.rows.positions is None else "word"
-    words, why = _WORDS.get(shown.name, _WEIGHTS), ""
     row = None if query is None else shown.rows.row_at(query)
     if row is None:
         hardest = _hardest(shown.values)
         row = int(hardest.argmax())
         if hardest[row] == 0:
-            if len(hardest) == 1:
-                return f"a single {noun} can look only at itself."
-            return f"every {noun} looks only at itself and at the first."
-        why = f": of its rows the one with {words.why.format(noun)}"
+            alone = len(hardest) == 1
+            return sentence(
+                "head.attends_to_itself" if alone else "head.attends_only_to_first", noun=noun
+            )
     name = _named(shown.rows, row)
     if np.isnan(shown.values[row]).any():
-        return f"the weights of {name} are NaN, not numbers."
-    takes = words.takes.format(noun)
-    at = _looked_at(shown, row)
-    if not at:
-        return f"{name} {takes} nothing: its whole weight is on the first."
+        return sentence("head.not_numbers", query=name)
+    keys = _looked_at(shown, row)
+    if not keys:
+        return sentence("head.attends_to_nothing", query=name, noun=noun)
     if masked is not None:
-        at += f" (with the mask on at {_looked_at(masked, row) or 'nothing'})"
-    return f"{name} {takes} {at}{why}."
+        with_mask = _looked_at(masked, row) or "nothing"
+        keys = sentence("head.with_mask", keys=keys, masked=with_mask)
+    return sentence(_SENTENCES.get(shown.name, "head.attends"), query=name, keys=keys, noun=noun)
 
 
 def _hardest(values: np.ndarray) -> np.ndarray:

@@ -65,7 +65,7 @@ def test_the_head_that_opens_is_chosen_by_the_numbers(text: str) -> None:
     best = opening(text)
     at = open_page("attention", text=text)
     assert chosen(at) == best
-    assert f"Opened on head {best[0]}.{best[1]}: of all heads" in words(at)
+    assert f"We start with head {best[0]}.{best[1]}: " in words(at)
     assert not {"layer", "head"} & set(at.query_params)
     assert chosen(open_page("head", text=text)) == best
 
@@ -74,12 +74,12 @@ def test_a_layer_or_a_head_alone_opens_with_the_best_of_it() -> None:
     apart = np.abs(hardest(weights(CRANE)) - 0.5).mean(axis=-1)
     at = open_page("attention", layer="3")
     assert chosen(at) == (3, apart[3].argmin())
-    assert f"Opened on head 3.{apart[3].argmin()}: of all heads of layer 3, its" in words(at)
+    assert f"We start with head 3.{apart[3].argmin()}: " in words(at)
     at = open_page("attention", head="2")
     assert chosen(at) == (apart[:, 2].argmin(), 2)
-    assert f"Opened on head {apart[:, 2].argmin()}.2: of the heads 2 of all layers" in words(at)
+    assert f"We start with head {apart[:, 2].argmin()}.2: " in words(at)
     assert chosen(open_page("attention", head="99")) == chosen(open_page("attention")) == opening()
-    assert "Opened on" not in words(open_page("attention", layer="3", head="2"))
+    assert "We start with" not in words(open_page("attention", layer="3", head="2"))
 
 
 def test_who_picks_a_head_keeps_its_layer_with_another_sentence() -> None:
@@ -100,8 +100,8 @@ def test_any_text_opens_somewhere(wanted: dict[str, str]) -> None:
     assert f"Head {layer}.{head}**" in words(at)
     if wanted == {"text": "x"}:
         assert (layer, head) == (0, 0)
-        assert "a single token can look only at itself" in words(at)
-        assert "Opened on" not in words(at), "of equal heads none is nearest"
+        assert "a single token can attend only to itself" in words(at)
+        assert "We start with" not in words(at), "of equal heads none is nearest"
 
 
 @each("query", [None, "3", "7"])
@@ -129,7 +129,7 @@ def looks(rows: np.ndarray, query: int) -> str:
     """What is said of a row of a head's weights (T, T) on ``CRANE``: its three largest."""
     labels, row = ["A", "·crane", "·ate", "·fish"], rows[query]
     told = [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
-    return f"{labels[query]} looks at " + ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
+    return f"{labels[query]} attends to " + ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
 
 
 def test_a_sentence_says_where_the_chosen_head_looks() -> None:
@@ -138,11 +138,9 @@ def test_a_sentence_says_where_the_chosen_head_looks() -> None:
     said = words(open_page("attention", query="3"))
     assert f"**Head {layer}.{head}**: {looks(rows, 3)}." in said
     row = int(hardest(rows).argmax())
-    assert f"**Head {layer}.{head}**: {looks(rows, row)}: of its rows the one" in words(
-        open_page("attention")
-    )
+    assert f"**Head {layer}.{head}**: {looks(rows, row)}." in words(open_page("attention"))
     said = words(open_page("attention", text="the cat the cat", layer="0", head="2", query="3"))
-    assert "·cat (3) looks at" in said, "equal tokens are told apart"
+    assert "·cat (3) attends to" in said, "equal tokens are told apart"
 
 
 def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
@@ -152,15 +150,15 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
     assert chosen(at) == (layer, head), "the head stays"
     row = int(hardest(off).argmax())
     shown = re.search(
-        rf"\*\*Head {layer}.{head}\*\*: \S+ looks at (.*) \(with the mask on at (.*)\): of",
+        rf"\*\*Head {layer}.{head}\*\*: \S+ attends to (.*) \(with the mask on: (.*)\)\.",
         words(at),
     )
     assert shown
-    for looks_at, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):
-        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", looks_at)]
+    for keys, of_row in zip(shown.groups(), (off[row], on[row]), strict=True):
+        numbers = [float(n) for n in re.findall(r"\((\d\.\d+)\)", keys)]
         expected = sorted((w for w in of_row if w >= 0.05), reverse=True)[:3]
         assert numbers == pytest.approx(expected, abs=0.0051)
-    assert re.search(r"Opened on head [^.]+\.\d+: [^.]+, with the mask on\.", words(at))
+    assert f"We start with head {layer}.{head}: " in words(at)
     (said,) = re.findall(
         r"What comes next: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
     )
@@ -220,7 +218,7 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
         header, (numbers,), (masked,) = unpacked(canvas(at, "one_head"))
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
         places, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
-        says = re.sub(r" \(with the mask on at .*?\)(?=[:.])", "", header["head"]["does"]["2.6"])
+        says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", header["head"]["does"]["2.6"])
         name, place = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
         row = names.index(name) if place is None else places.index(place)
         told = [
@@ -463,7 +461,7 @@ def test_the_words_of_every_head_are_those_that_it_has_when_it_is_chosen() -> No
             place = {"layer": str(layer), "head": str(head)}
             chosen = said(canvas(open_page("attention", text=CAT, **place, **more), "one_head"))
             assert chosen["head"]["does"][f"{layer}.{head}"] == every[f"{layer}.{head}"]
-    assert "with the mask on at" in str(
+    assert "with the mask on:" in str(
         said(canvas(open_page("attention", text=CAT, causal="false"), "one_head"))["head"]["does"]
     )
 

@@ -139,7 +139,7 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in said
     labels, told = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
     looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
-    assert f"Head {layer}.{head}: ·ate looks at {looks}." in said
+    assert f"Head {layer}.{head}: ·ate attends to {looks}." in said
     assert "stories · causal mask on" in said
     assert marked(figure) == ["·ate"]
     assert (figure.get("width"), figure.get("height")) == ("1600", "900")
@@ -153,7 +153,7 @@ def test_the_card_says_that_the_mask_is_off() -> None:
     told = on_card(
         card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
     )
-    found = re.search(r"·ate looks at (.*) \(with the mask on at (.*)\)\.", told)
+    found = re.search(r"·ate attends to (.*) \(with the mask on: (.*)\)\.", told)
     assert found
     for said, row in zip(found.groups(), (off, on), strict=True):
         largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]

@@ -7,6 +7,9 @@ import {
 import { message } from "../../gpt2viz/notebook/attention.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
+  sentences: { attends: "{query} attends to {keys}.",
+    itself: "a single {noun} can attend only to itself.",
+    first: "every {noun} attends only to itself and to the first." },
   names: ["a", "b", "c"], subject: [], between: "", what: "Attention weights",
   lines: { shows: "tiny", colors: ["#1", "#2", "#3", "#4"] } }
 const NAMES = ["0 a", "1 b", "2 1"]
@@ -56,16 +59,15 @@ test("lines have the names and the places of what is drawn, and of each head its
   assert.equal(lines.shows, `tiny, ${lines.alt}`)
 })
 
-test("what a head does is told from the token, or from that of its hardest look", () => {
+test("what a head does is written of the chosen token, or of that of its strongest link", () => {
   const said = (changes) => does(HEAD, WEIGHTS, here(changes))
-  assert.equal(said({ query: "1" }), "b looks at b (0.75), a (0.25).")
-  assert.equal(said({}), "c looks at a (0.50), b (0.25), c (0.25): of its rows the one with the "
-    + "hardest look at another token that isn't the first.")
+  assert.equal(said({ query: "1" }), "b attends to b (0.75), a (0.25).")
+  assert.equal(said({}), "c attends to a (0.50), b (0.25), c (0.25).")
   const even = new Float32Array(WEIGHTS.length).fill(1 / 64)
-  assert.equal(does(HEAD, even, here({ query: "2" })), "c looks at a (0.02).")
-  assert.equal(said({ head: "3" }), "every token looks only at itself and at the first.")
+  assert.equal(does(HEAD, even, here({ query: "2" })), "c attends to a (0.02).")
+  assert.equal(said({ head: "3" }), "every token attends only to itself and to the first.")
   assert.equal(does({ ...HEAD, names: ["a"] }, WEIGHTS, here({ head: "0" })),
-    "a single token can look only at itself.")
+    "a single token can attend only to itself.")
 })
 
 test("without the weights of every head only the picture changes here, where one is drawn", () => {

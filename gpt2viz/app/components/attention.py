@@ -16,7 +16,7 @@ from zlib import crc32
 import streamlit as st
 
 from gpt2viz.analysis.top_attention import Look, Looks
-from gpt2viz.app import address, output, parameters
+from gpt2viz.app import address, describe, output, parameters
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import lines, mount, tiles
 from gpt2viz.app.view import View
@@ -223,6 +223,7 @@ def _for_lines(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
     return {
         "what": picture.what,
         "query": view.query,
+        "sentences": describe.IN_BROWSER,
         "picture": "lines" if as_lines else "matrix",
         "lines": lines.settings(view, unit=picture.scale == "unit"),
     }

@@ -64,23 +64,25 @@ export function forLines(p, state) {
 // A weight below this isn't told, unless it is the largest.
 const LEAST = Math.fround(.05)
 
-/** Where a head looks from the chosen token, or from that of its hardest look at another token that
- * isn't the first: `describe_head` in app/describe.py says the same. */
-export function does({ names, n_head: n }, weights, { layer, head, query }) {
+/** What a head attends to from the chosen token, or from that of its strongest link to another
+ * token that isn't the first: `describe_head` in app/describe.py says the same. */
+export function does({ names, n_head: n, sentences }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const looks = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
     .filter((key, rank) => !rank || row(at)[key] >= LEAST)
     .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
-  if (query !== null) return `${names[query]} looks at ${looks(query)}.`
+  const from = (at) => filled(sentences.attends, { query: names[at], keys: looks(at) })
+  if (query !== null) return from(query)
   const hardest = names.map((_, at) => row(at).reduce((most, weight, key) =>
     key && key !== at ? Math.max(most, weight) : most, 0))
   const most = Math.max(...hardest), at = hardest.indexOf(most)
-  if (!most) return size > 1 ? "every token looks only at itself and at the first."
-    : "a single token can look only at itself."
-  return `${names[at]} looks at ${looks(at)}: of its rows the one with the hardest look at another `
-    + "token that isn't the first."
+  if (most) return from(at)
+  return filled(size > 1 ? sentences.first : sentences.itself, { noun: "token" })
 }
+
+// A sentence of sentences.toml, with its values.
+const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name])
 
 // What a picture is called.
 function named({ head: { what }, panels: [{ part: [part] }] }, state) {

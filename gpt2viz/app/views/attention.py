@@ -24,7 +24,7 @@ from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import measures, training, zoom
 from gpt2viz.arrays import largest
-from gpt2viz.labels import label, pluralize
+from gpt2viz.labels import label, pluralize, sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
@@ -223,18 +223,10 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
 
 def _opened(view: View, chosen: _Chosen) -> str:
     """The reason why this head opened; "" where it was chosen."""
-    among = {
-        (True, True): "all heads",
-        (False, True): f"all heads of layer {chosen.layer}",
-        (True, False): f"the heads {chosen.head} of all layers",
-    }.get((address.is_default(parameters.LAYER), address.is_default(parameters.HEAD)))
-    if not among or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
+    opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
+    if not opened or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
         return ""
-    return (
-        f"Opened on head {chosen.layer}.{chosen.head}: of {among}, its hardest looks (at another "
-        "token that isn't the first) differ least, on average, from half of a row's weight"
-        + (", with the mask on." if not view.trace.causal else ".")
-    )
+    return sentence("head.opened", head=f"{chosen.layer}.{chosen.head}")
 
 
 def _with_mask(view: View) -> RunKey:
