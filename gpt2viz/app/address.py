@@ -117,17 +117,19 @@ def is_one_line(text: str) -> bool:
     return not {"\n", "\r"} & set(text)
 
 
-def switch(parameter: Switch, movable: bool = True) -> dict[str, Any]:
+def switch(parameter: Switch, default: bool | None = None, movable: bool = True) -> dict[str, Any]:
     """Arguments for a toggle: ``true`` or ``false`` in the address.
 
-    One that isn't ``movable`` stays at its default, whatever the address asks for.
+    One that isn't ``movable`` stays at its ``default``, given or declared, whatever the address
+    asks for.
     """
+    default = parameter.default if default is None else default
 
     def fits(value: bool) -> bool:
-        return movable or value == parameter.default
+        return movable or value == default
 
-    expected = "true or false" if movable else _format(parameter.default)
-    return _bind(parameter, None, _parse_switch, fits, expected)
+    expected = "true or false" if movable else _format(default)
+    return _bind(parameter, default, _parse_switch, fits, expected)
 
 
 def choice(
@@ -200,6 +202,11 @@ def peek(parameter: Parameter) -> Any:
     """The value of a parameter as it was last read or chosen; None where it was neither."""
     last = _memory().get(parameter.name)
     return None if last is None else last.value
+
+
+def chosen(parameter: Parameter) -> Any:
+    """The value of a parameter that the page has read already; None where it is a default."""
+    return None if is_default(parameter) else get(parameter)
 
 
 def is_default(parameter: Parameter) -> bool:

@@ -164,10 +164,9 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
 def _typed_text(run: RunKey) -> str:
     """The text that gives the tokens of a run when it is typed; "" where none does."""
     tokenizer = run_cache.load(run.model).tokenizer
-    first: bool = address.get(parameters.END_OF_TEXT)
     text = tokenizer.text_of(run.token_ids)
     try:
-        again = tokenizer.encode(text, end_of_text_first=first)
+        again = tokenizer.encode(text, bos=address.chosen(parameters.BOS))
     except TextError:
         return ""
     return text if tuple(again) == run.token_ids else ""

@@ -129,7 +129,7 @@ OF_EVERY_PAGE: tuple[Parameter, ...] = (
     TEXT := Text("text", "The sentence", on=pages.MENU),
     MODEL := SelectParam("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
-    END_OF_TEXT := Switch("endoftext", "The end-of-text token goes first", False, on=pages.MENU),
+    BOS := Switch("bos", "The token that may begin a text goes first", on=pages.MENU),
     QUERY := SelectParam(
         "query", "The chosen token, by its place", on=pages.MENU, moves=move_place
     ),
@@ -148,7 +148,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
         "The part that is shown: first query, end of the queries, first key, end of the keys",
         on=_PARTS,
         moves=move_part,
-        of=(TEXT, END_OF_TEXT),
+        of=(TEXT, BOS),
     ),
     MORE := MultiParam("more", "Heads that are drawn over the chosen one", on=(pages.ATTENTION,)),
     SHOW := SelectParam(

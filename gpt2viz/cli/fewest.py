@@ -22,7 +22,7 @@ from gpt2viz.run.means import over
 @click.argument("other")
 @options.model
 @options.no_causal
-@options.endoftext
+@options.bos
 @options.special
 @click.option(
     "--right", metavar="TOKEN", help="What comes after TEXT; its most probable token if not given."
@@ -52,7 +52,7 @@ def fewest(
     other: str,
     model: str,
     no_causal: bool,
-    endoftext: bool,
+    bos: bool | None,
     special: bool,
     right: str | None,
     wrong: str | None,
@@ -75,8 +75,8 @@ def fewest(
     """
     if wrong is not None and right is None:
         raise click.UsageError("--wrong needs --right")
-    loaded, ids = options.read(text, model, device, quiet, endoftext, special)
-    encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
+    loaded, ids = options.read(text, model, device, quiet, bos, special)
+    encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
     pair, means = (ids, encode(other)), options.means_over(loaded, mean_over, encode)
     answer = [token for token in (right, wrong) if token is not None]
     with options.bar(quiet, "Giving up heads", 100) as tell:

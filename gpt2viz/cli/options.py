@@ -39,8 +39,11 @@ device = click.option(
 
 
 no_causal = click.option("--no-causal", is_flag=True, help="Switch the causal mask off.")
-endoftext = click.option(
-    "--endoftext", is_flag=True, help="Put the token between texts first, such as <|endoftext|>."
+bos = click.option(
+    "--bos/--no-bos",
+    default=None,
+    help="Put the token that may begin a text first, such as <|endoftext|> or <s>, or leave it "
+    "out; by default as the model's own tokenizer does.",
 )
 special = click.option(
     "--special",
@@ -96,7 +99,7 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         text: str,
         model: str,
         no_causal: bool,
-        endoftext: bool,
+        bos: bool | None,
         special: bool,
         edits: str,
         patch_from: str | None,
@@ -106,10 +109,10 @@ def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
         **others: Any,
     ) -> Any:
         changes = _Changes(edits, patch_from, mean_over)
-        run = partial(_run, text, model, not no_causal, endoftext, special, changes, quiet, device)
+        run = partial(_run, text, model, not no_causal, bos, special, changes, quiet, device)
         return command(run=run, quiet=quiet, **others)
 
-    text, of_text = click.argument("text"), (special, endoftext, no_causal, model)
+    text, of_text = click.argument("text"), (special, bos, no_causal, model)
     for decorate in (quiet, as_json, device, *_changing, *of_text, text):
         ready = decorate(ready)
     return ready
@@ -159,7 +162,7 @@ def _run(
     given: str,
     name: str,
     causal: bool,
-    endoftext: bool,
+    bos: bool | None,
     special: bool,
     changes: _Changes,
     silent: bool,
@@ -170,8 +173,8 @@ def _run(
         edits = gpt2viz.parse_edits(changes.edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
-    loaded, ids = read(given, name, device, silent, endoftext, special)
-    encode = partial(loaded.tokenizer.encode, end_of_text_first=endoftext, special=special)
+    loaded, ids = read(given, name, device, silent, bos, special)
+    encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
     second = None if changes.patch_from is None else encode(changes.patch_from)
     reference = means_over(loaded, changes.mean_over, encode)
     return loaded, gpt2viz.trace(
@@ -195,7 +198,7 @@ def read(
     name: str,
     device: str,
     silent: bool,
-    endoftext: bool = False,
+    bos: bool | None = None,
     special: bool = False,
 ) -> tuple[gpt2viz.Model, list[int]]:
     """Load the model and encode a text; "-" reads it from stdin."""
@@ -207,11 +210,12 @@ def read(
         note(silent, f"Heads of other tasks are set aside: {', '.join(loaded.set_aside):.200}")
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
-    for ids, where in ((loaded.tokenizer.first, "before"), (loaded.tokenizer.last, "after")):
+    first = () if bos is False else loaded.tokenizer.first
+    for ids, where in ((first, "before"), (loaded.tokenizer.last, "after")):
         if ids:
             names = escape_controls(loaded.tokenizer.decode(ids))
             note(silent, f"The model's own tokenizer puts {names} {where} every text.")
-    return loaded, loaded.tokenizer.encode(written, end_of_text_first=endoftext, special=special)
+    return loaded, loaded.tokenizer.encode(written, bos=bos, special=special)
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:

@@ -153,7 +153,7 @@ def _parts(result: Contributions) -> dict[str, float]:
     help="Draw among the most probable that have this much together.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@options.endoftext
+@options.bos
 @options.special
 @options.device
 @options.as_json
@@ -166,7 +166,7 @@ def generate(
     top_k: int | None,
     top_p: float,
     seed: int,
-    endoftext: bool,
+    bos: bool | None,
     special: bool,
     device: str,
     as_json: bool,
@@ -182,7 +182,7 @@ def generate(
         gpt2viz generate "Once upon a time" -n 50 --temperature 0.8 --top-p 0.9
         gpt2viz generate "A crane ate" --tokens 3 --json
     """
-    loaded, ids = options.read(text, model, device, quiet, endoftext, special)
+    loaded, ids = options.read(text, model, device, quiet, bos, special)
     drawn = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     chosen = list(gpt2viz.generate(loaded, ids, tokens, **drawn))  # type: ignore[arg-type]
     added = loaded.tokenizer.decode([choice.token for choice in chosen])

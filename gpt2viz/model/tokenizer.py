@@ -204,21 +204,27 @@ class Tokenizer:
         """The special tokens whose names stand in a text, such as ``<|endoftext|>``."""
         return list(dict.fromkeys(self._special.findall(text)))
 
-    def before(self, end_of_text_first: bool = False) -> tuple[int, ...]:
-        """The ids that ``encode`` puts before a text: ``first``, or the end of text if asked for.
+    @property
+    def bos(self) -> tuple[int, ...]:
+        """The ids that may begin a text: ``first``, or else the token between two texts, if any."""
+        return self.first or (() if self.end_of_text is None else (self.end_of_text,))
+
+    def before(self, bos: bool | None = None) -> tuple[int, ...]:
+        """The ids that ``encode`` puts before a text: those of ``bos`` or none, or by default
+        ``first``.
 
         Raises ``TextError`` where the vocabulary has no such token to put first.
         """
-        if self.first or not end_of_text_first:
+        if bos is None:
             return self.first
-        if self.end_of_text is None:
+        if bos and not self.bos:
             raise TextError("This model has no token <|endoftext|> to put first.")
-        return (self.end_of_text,)
+        return self.bos if bos else ()
 
     def own(self, ids: Sequence[int]) -> slice:
         """The slice of a text's own ids among those of ``encode``, without the added ones."""
-        first = self.first or (self.end_of_text,)
-        start = len(first) if tuple(ids[: len(first)]) == first else 0
+        n = len(self.bos)
+        start = n if tuple(ids[:n]) == self.bos else 0
         end = len(ids) - len(self.last)
         return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
 
@@ -239,21 +245,20 @@ class Tokenizer:
             raise TextError(f"{token!r:.80} is none of the tokens of this model; give one")
         return ids[0]
 
-    def encode(
-        self, text: str, *, end_of_text_first: bool = False, special: bool = False
-    ) -> list[int]:
+    def encode(self, text: str, *, bos: bool | None = None, special: bool = False) -> list[int]:
         """Token ids of a text, with those that the checkpoint's tokenizer puts before and after it.
 
         A special token that is typed is ordinary text, not that token; ``special=True`` reads it
         as the token, as Hugging Face's tokenizers do.
-        ``end_of_text_first`` puts the token that stands between two texts, such as
-        ``<|endoftext|>`` in GPT-2's training, before the text, unless another comes first anyway.
+        ``bos=True`` puts first the token that may begin a text, such as ``<|endoftext|>`` of GPT-2,
+        which stands between two texts, and ``bos=False`` leaves out one that is put there, such as
+        ``<s>`` of Llama 2.
 
         Raises ``TextError`` for half a surrogate pair, which stands for no character, where the
         vocabulary has no such token to put first, and for what this vocabulary can't spell: a byte
         without a token, a token that the model has no row for, or what a plain list lacks.
         """
-        before = self.before(end_of_text_first)
+        before = self.before(bos)
         return [*before, *self.encode_part(text, special=special), *self.last]
 
     def encode_part(self, text: str, *, special: bool = False) -> list[int]:

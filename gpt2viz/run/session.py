@@ -107,9 +107,9 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
     part = _cut(key, text)
     if part is None:
         raise ExportError(f"A run of tokens that its text isn't cut into {_NO_SESSION}")
-    text, first = part
+    text, bos = part
     parameters = {"text": text, "model": key.model, "causal": str(key.causal).lower()}
-    parameters |= {"endoftext": "true"} if first else {}
+    parameters |= {} if bos is None else {"bos": str(bos).lower()}
     parameters |= {"edits": ",".join(map(str, key.edits))} if key.edits else {}
     sha256 = weights.sha256 if weights else ""
     return Session("What if" if key.edits else "Attention", parameters, sha256)
@@ -118,22 +118,22 @@ def session_of(key: RunKey, text: str, weights: WeightFiles | None) -> Session:
 _NO_SESSION = "has no session: save the run itself, with gpt2viz.export.save_trace."
 
 
-def _cut(key: RunKey, text: str) -> tuple[str, bool] | None:
-    """The text of which the model makes the run's tokens, and whether it puts its own first."""
+def _cut(key: RunKey, text: str) -> tuple[str, bool | None] | None:
+    """The text of which the model makes the run's tokens, and ``bos`` as ``encode`` takes it."""
     rest = text.removeprefix(END_OF_TEXT.decode())
-    whole, after = (text, False), (rest, True)
     try:
         tokenizer = load_tokenizer(model_registry.find(key.model)[1])
     except CheckpointError:  # none of that name is here, so the text is all that is known
-        return whole if rest == text else after
+        return (text, None) if rest == text else (rest, True)
     ids = list(key.token_ids)
-    own = tokenizer.text_of(ids), False
-    return next((way for way in (whole, after, own) if _ids(tokenizer, *way) == ids), None)
+    own, bos = tokenizer.text_of(ids), tokenizer.own(ids).start > 0
+    ways = (text, None), (own, None), (own, bos)
+    return next((way for way in ways if _ids(tokenizer, *way) == ids), None)
 
 
-def _ids(tokenizer: Tokenizer, text: str, first: bool) -> list[int]:
+def _ids(tokenizer: Tokenizer, text: str, bos: bool | None) -> list[int]:
     with suppress(TextError):
-        return tokenizer.encode(text, end_of_text_first=first)
+        return tokenizer.encode(text, bos=bos)
     return []
 
 
@@ -148,8 +148,8 @@ def run_of(session: Session, model: Model | None = None) -> Trace:
         model = load_model(parameters["model"]) if "model" in parameters else load_model()
     if not session.is_of(model.weights):
         raise ExportError(f"The model {model.name} here has other weights than this session's.")
-    first = parameters.get("endoftext") == "true"
-    ids = model.tokenizer.encode(parameters.get("text", ""), end_of_text_first=first)
+    bos = {"true": True, "false": False}.get(parameters.get("bos", ""))
+    ids = model.tokenizer.encode(parameters.get("text", ""), bos=bos)
     edits = parse_edits(parameters.get("edits", "")) if session.page == "What if" else ()
     return trace(model, ids, parameters.get("causal") != "false", edits=edits)
 

@@ -60,8 +60,8 @@ def trace(
     """Run ``model`` on a text, or on a sequence of token ids, and keep every stage.
 
     A text gets what the checkpoint's tokenizer puts around it; give ``tokenizer.encode(text,
-    end_of_text_first=True)`` to put ``<|endoftext|>`` first. A special token in ``text`` is read as
-    ordinary text, with a ``UserWarning``. ``causal=False`` lifts the mask: every token sees every
+    bos=True)`` to put ``<|endoftext|>`` first. A special token in ``text`` is read as ordinary
+    text, with a ``UserWarning``. ``causal=False`` lifts the mask: every token sees every
     other, which the model never met in training. ``explicit`` makes scores and weights in the run
     itself (True) or derives them later from its q, k and v (False); by default their size decides.
     ``edits`` change the run, in their order: ``gpt2viz.Edit``, or "off:1.3,window:2"; after them

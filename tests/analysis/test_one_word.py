@@ -17,8 +17,8 @@ from tests.checkpoints import transformers_model
 GARDEN = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
-def changes(model: gpt2viz.Model, text: str, end_of_text_first: bool = False) -> tuple[Change, ...]:
-    ids = model.tokenizer.encode(text, end_of_text_first=end_of_text_first)
+def changes(model: gpt2viz.Model, text: str, bos: bool = False) -> tuple[Change, ...]:
+    ids = model.tokenizer.encode(text, bos=bos)
     return one_word_changes(gpt2viz.trace(model, ids), model.tokenizer)
 
 
@@ -87,12 +87,12 @@ def test_one_token_differs_and_all_others_stand_where_they_stood(
         "the cat sat on the mat and " * 36,
     ]
     for text in cases:
-        for end_of_text_first in (False, True):
-            with subtests.test(text=text, end_of_text_first=end_of_text_first):
-                ids = model.tokenizer.encode(text, end_of_text_first=end_of_text_first)[:256]
-                text = model.tokenizer.decode(ids[end_of_text_first:])
-                for place, token, changed in changes(model, text, end_of_text_first):
-                    new = model.tokenizer.encode(changed, end_of_text_first=end_of_text_first)
+        for bos in (False, True):
+            with subtests.test(text=text, bos=bos):
+                ids = model.tokenizer.encode(text, bos=bos)[:256]
+                text = model.tokenizer.decode(ids[bos:])
+                for place, token, changed in changes(model, text, bos):
+                    new = model.tokenizer.encode(changed, bos=bos)
                     assert len(new) == len(ids)
                     assert [n for n, (a, b) in enumerate(zip(ids, new, strict=True)) if a != b] == [
                         place

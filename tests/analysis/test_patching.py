@@ -324,7 +324,7 @@ def test_the_published_heads_of_gpt2_small() -> None:
     assert {(9, 9), (9, 6), (10, 0)} <= set(outputs[:12])
     assert {(10, 7), (11, 10)} <= set(outputs[-6:])
     assert {(7, 3), (7, 9), (8, 6), (8, 10)} <= set(ranked("v")[:12])
-    clean, corrupted = (encode(text, end_of_text_first=True) for text in texts)
+    clean, corrupted = (encode(text, bos=True) for text in texts)
     path = gpt2viz.patch_path(small, clean, corrupted, "8.6", "9.9", "q", answer)
     assert path.restored == pytest.approx(0.083, abs=0.02)
 

@@ -21,7 +21,7 @@ def bits(model: gpt2viz.Model, ids: list[int], other: list[int]) -> float:
 def test_the_token_is_changed_that_changes_the_prediction_most(
     model: gpt2viz.Model, first: bool
 ) -> None:
-    ids = model.tokenizer.encode("The dog ran to the", end_of_text_first=first)
+    ids = model.tokenizer.encode("The dog ran to the", bos=first)
     run = gpt2viz.trace(model, ids)
     found = one_token_changed(model, run)
     assert found is not None

@@ -217,7 +217,7 @@ def test_each_name_is_of_one_parameter() -> None:
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", parameter.name)  # as a session has it
         assert parameter.on
         assert set(parameter.on) <= {*pages.PAGES, pages.ADDED}
-        assert getattr(parameters, parameter.name.upper().replace("ENDOFTEXT", "END_OF_TEXT"))
+        assert getattr(parameters, parameter.name.upper())
 
 
 def test_each_is_read_somewhere() -> None:

@@ -73,7 +73,7 @@ def titles(at: AppTest, key: str) -> list[str]:
 def test_any_text_is_a_picture_on_every_page(page: str) -> None:
     for text in TEXTS[2 * (page in TELL_ONE) :]:
         first = text == TEXTS[-1]
-        at = open_page(page, text=text, endoftext=str(first).lower())
+        at = open_page(page, text=text, bos=str(first).lower())
         assert not notices(at)
         captions = plain(" ".join(block.value for block in at.caption))
         if text.endswith("tab ") and page not in ("models", "textbook"):
@@ -530,7 +530,7 @@ def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
     for text, pages_shown in shown[name]:
         for page, parameters in pages_shown:
             for end in ("false", "true") if page == "attention" and text == "A" else ("false",):
-                at = open_page(page, model=name, text=text, endoftext=end, **parameters)
+                at = open_page(page, model=name, text=text, bos=end, **parameters)
                 assert "can't be loaded" not in notices(at), (name, page)
 
 

@@ -291,7 +291,7 @@ def test_the_line_goes_with_the_view() -> None:
 
 
 def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
-    at = choose(EXAMPLES[0], endoftext="true")
+    at = choose(EXAMPLES[0], bos="true")
     found = line(at)
     assert found
     assert at.query_params["query"] == "4"

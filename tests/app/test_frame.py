@@ -289,7 +289,7 @@ def test_a_session_says_all() -> None:
 
 def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "head": "3", "query": "1", "causal": "false"}
-    at = open_page("attention", endoftext="true", **chosen)
+    at = open_page("attention", bos="true", **chosen)
     sha256 = bundled_model().weights.sha256  # type: ignore[union-attr]
     content = Session("Attention", saved(at), sha256).to_json()
     (tmp_path / "session.json").write_text(content, encoding="utf-8")
@@ -303,7 +303,7 @@ def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
 
 def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
     model = bundled_model()
-    ids = model.tokenizer.encode("Dog bites man", end_of_text_first=True)
+    ids = model.tokenizer.encode("Dog bites man", bos=True)
     trace = gpt2viz.trace(model, ids, causal=False)
     view = gpt2viz.show(trace, layers=[1])
     session = open_session(view.save(tmp_path / "session.json"))

@@ -35,11 +35,12 @@ from tests.app.pages import (
 )
 from tests.bundled import N_HEAD, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
+from tests.llama_checkpoints import write_llama
 from tests.model.test_tokenizer import trained
 from tests.numpy_gpt2 import Tolerance, reference, softmax
 
 TEXT = "She sat by the bank of the river"
-ON = {"text": TEXT, "endoftext": "true"}
+ON = {"text": TEXT, "bos": "true"}
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 
@@ -70,7 +71,7 @@ def test_nothing_is_said_where_it_is_off(page: str) -> None:
     at = open_page(page, text=TEXT)
     assert len(tokens(at)) == 8
     assert "put first" not in captions(at)
-    assert at.toggle(key="endoftext").value is False
+    assert at.toggle(key="bos").value is False
 
 
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
@@ -123,14 +124,14 @@ def test_shapes_count_it() -> None:
 def test_the_chosen_token_stays_chosen() -> None:
     at = open_page("attention", text=TEXT, query="4")
     assert "bank" in tokens(at)[4]
-    at.toggle(key="endoftext").set_value(True).run()
-    assert at.query_params["endoftext"] == "true"
+    at.toggle(key="bos").set_value(True).run()
+    assert at.query_params["bos"] == "true"
     assert at.query_params["query"] == "5"
     assert "bank" in tokens(at)[5]
-    at.toggle(key="endoftext").set_value(False).run()
+    at.toggle(key="bos").set_value(False).run()
     assert at.session_state["query"] == 4
     at = open_page("attention", **ON, query="0")
-    at.toggle(key="endoftext").set_value(False).run()
+    at.toggle(key="bos").set_value(False).run()
     assert at.session_state["query"] is None
     assert not at.warning
 
@@ -140,42 +141,42 @@ def test_all_that_is_chosen_goes_along() -> None:
     chosen |= {"match": "1:6,3:2", "cells": "3:1", "pattern": "column", "n": "3"}
     chosen |= {"zoom": "2,5,1,4"}
     at = open_page("attention", text=TEXT, **chosen)
-    at.toggle(key="endoftext").set_value(True).run()
+    at.toggle(key="bos").set_value(True).run()
     moved = {"key": "3", "keys": "1,4", "edits": "forbid:4:2,off:0.0"}
     moved |= {"match": "2:7,4:3", "cells": "4:2", "pattern": "column", "n": "4"}
     moved |= {"zoom": "3,6,2,5"}
     assert moved.items() <= at.query_params.items()
-    at.toggle(key="endoftext").set_value(False).run()
+    at.toggle(key="bos").set_value(False).run()
     assert chosen.items() <= at.query_params.items()
     at = open_page("what_if", **ON, edits="forbid:3:0")
-    at.toggle(key="endoftext").set_value(False).run()
+    at.toggle(key="bos").set_value(False).run()
     assert "edits" not in at.query_params
     assert not at.warning
     at = open_page("attention", text=TEXT, edits="nonsense", query="x", match="y", cells="0:9:1")
-    at.toggle(key="endoftext").set_value(True).run()
+    at.toggle(key="bos").set_value(True).run()
     assert not at.exception
 
 
 def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
     at = open_page("attention", text=TEXT, zoom="2,5,1,4", layer="2", head="1")
-    at.toggle(key="endoftext").set_value(True).run()
+    at.toggle(key="bos").set_value(True).run()
     shown = heatmaps(figure(at, "one_head"))["weights"]
     assert_allclose(shown, stages["weights"][2][1][3:6, 2:5], **TOLERANCE)
     at = open_page("attention", **ON, zoom="0,2,0,1")
-    at.toggle(key="endoftext").set_value(False).run()
+    at.toggle(key="bos").set_value(False).run()
     assert "zoom" not in at.query_params  # its only key was the token that is gone
 
 
 def test_a_pattern_s_number_moves_where_it_is_a_token() -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="back", n="3")
-    at.toggle(key="endoftext").set_value(True).run()
+    at.toggle(key="bos").set_value(True).run()
     assert at.query_params["n"] == "3"
 
 
 def test_it_takes_a_place_of_the_context() -> None:
     text = " ".join(["the bank"] * 128)  # exactly the model's 256 positions
     assert not open_page("attention", text=text).warning
-    at = open_page("attention", text=text, endoftext="true")
+    at = open_page("attention", text=text, bos="true")
     assert "has 257 tokens" in at.warning[0].value
     assert "counts as one" in at.warning[0].value
     button(at, "Use the first 255 tokens").click().run()
@@ -184,26 +185,21 @@ def test_it_takes_a_place_of_the_context() -> None:
 
 
 def test_it_may_stand_alone() -> None:
-    at = open_page("predict?predict=generate", text="", endoftext="true")
+    at = open_page("predict?predict=generate", text="", bos="true")
     assert len(tokens(at)) == 1
     assert not at.info
 
 
-def test_a_model_without_it_has_no_switch_to_move(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    write_checkpoint(tmp_path / "plain")
-    path = tmp_path / "plain" / "vocab.json"
+def test_a_model_without_it_has_no_switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = write_llama(tmp_path / "plain")
+    path = folder / "vocab.json"
     vocab = json.loads(path.read_text(encoding="utf-8"))
     vocab.pop("<|endoftext|>")
     path.write_text(json.dumps(vocab), encoding="utf-8")
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
-    at = open_page("attention", text="A crane", endoftext="true")
-    toggle = at.toggle(key="endoftext")
-    assert toggle.disabled
-    assert not toggle.value
-    assert "no token" in plain(toggle.help)
-    assert "endoftext: true can't be shown here. It must be false." in at.warning[0].value
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
+    at = open_page("attention", text="A crane", bos="true")
+    assert not switches(at)
+    assert "bos: true can't be shown here. It must be false." in at.warning[0].value
     at.run()
     assert not at.warning
 
@@ -211,15 +207,15 @@ def test_a_model_without_it_has_no_switch_to_move(
 def test_what_the_tokenizer_itself_puts_around_a_text(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is there without a switch, and said; a text that is too long is cut with room for it."""
+    """It is said; a text that is too long is cut with room for it."""
     folder = write_checkpoint(tmp_path / "around")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    for asked in ({}, {"endoftext": "true"}):
+    for asked in ({}, {"bos": "true"}):
         at = open_page("attention", text="crane", **asked)
         assert tokens(at) == ["<|endoftext|>", "·crane", "<|endoftext|>"]
-        assert not [toggle for toggle in at.toggle if toggle.key == "endoftext"]
+        assert switches(at) == {"<|endoftext|> first": True}
         said = captions(at)
         assert said.count("was **put first** by this model's own tokenizer") == 2  # a space, too
         assert "was **put last** by this model's own tokenizer" in said
@@ -227,24 +223,57 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
     assert "count as 2." in at.warning[0].value
     button(at, "Use the first 22 tokens").click().run()
     assert len(tokens(at)) == 24
+    at = open_page("attention", text=" crane" * 30, bos="false")
+    assert "counts as one." in at.warning[0].value
+    button(at, "Use the first 23 tokens").click().run()
+    assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")
     assert "this tokenizer puts" in captions(at)
 
 
-def test_sentencepieces_space_and_first_token_are_named(
+def switches(at: Any) -> dict[str, bool]:
+    """The switch for the token that may begin a text, as it is written and as it stands."""
+    return {plain(t.label).replace("\\", ""): t.value for t in at.toggle if t.key == "bos"}
+
+
+def test_a_token_that_the_tokenizer_puts_first_can_be_left_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As Llama 2's; the text of the run is the one that was typed."""
+    """As Llama 2's, beside a SentencePiece's space; the other models keep their own default."""
+    from transformers import PreTrainedTokenizerFast
+
     engine = trained("Llama 2")
-    folder = write_checkpoint(tmp_path / "pieces", vocab_size=engine.get_vocab_size())
+    folder = write_llama(tmp_path / "pieces", vocab_size=engine.get_vocab_size())
     engine.save(str(folder / "tokenizer.json"))
-    config = {"tokenizer_class": "TokenizersBackend", "eos_token": "</s>"}
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    theirs = PreTrainedTokenizerFast.from_pretrained(folder)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
-    at = open_page("attention", text="crane é")
-    assert tokens(at) == ["<s>", "·crane", "·", "\\xc3", "\\xa9"]
-    assert captions(at).count("was **put first** by this model's own tokenizer") == 2
-    assert not [toggle for toggle in at.toggle if toggle.key == "endoftext"]
+
+    def shows(at: Any, on: bool, note: str) -> None:
+        assert chips(at)["ids"] == theirs("crane é", add_special_tokens=on)["input_ids"]
+        assert tokens(at) == ["<s>"] * on + ["·crane", "·", "\\xc3", "\\xa9"]
+        assert switches(at) == {"<s> first": on}
+        assert note in captions(at)
+
+    at = open_page("attention", text="crane é", query="1")
+    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    at.toggle(key="bos").set_value(False).run()
+    shows(at, False, "<s\\> was **left out**")
+    assert (at.query_params["bos"], at.query_params["query"]) == ("false", "0")
+    assert "A space was **put first**" in captions(at)
+    carried = {name: str(at.query_params[name]) for name in at.query_params}
+    shows(open_page("head", **carried), False, "<s\\> was **left out**")
+    at.selectbox(key="model").set_value("stories").run()
+    assert switches(at) == {"<|endoftext|> first": False}
+    at.toggle(key="bos").set_value(True).run()
+    at.selectbox(key="model").set_value("pieces").run()
+    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    at = open_page("attention", text="crane é", model="stories")
+    assert switches(at) == {"<|endoftext|> first": False}
+    at.selectbox(key="model").set_value("pieces").run()
+    shows(at, True, "<s\\> was **put first** by this model's own tokenizer")
+    assert "bos" not in at.query_params, "nobody has chosen it"
     at = open_page("models?model=pieces&part=tokenizer", word="crane")
     assert "a space before one that has none" in captions(at)
 
@@ -272,7 +301,7 @@ def test_chosen_tokens_stay_where_the_text_up_to_them_is_the_same() -> None:
     assert tokens(at)[:4] == tokens(open_page("attention", text=HUNGRY))[:4]
     assert of_tokens(at) == STAYS
     assert chips(at)["chosen"] is None
-    at = typed(open_page("attention", text=HUNGRY, **CHOSEN, endoftext="true"), OTHER)
+    at = typed(open_page("attention", text=HUNGRY, **CHOSEN, bos="true"), OTHER)
     assert of_tokens(at) == {"keys": "0", "edits": "off:0.0"}, "the first token is the same"
     at = typed(open_page("attention", text=HUNGRY, query="3"), HUNGRY + " It ate")
     assert chips(at)["chosen"] == 3
@@ -287,9 +316,9 @@ def test_the_head_on_screen_stays() -> None:
     shown = at.session_state["layer"], at.session_state["head"]
     assert "layer" not in at.query_params, "nobody has chosen it"
     for act in (
-        lambda: at.toggle(key="endoftext").set_value(True).run(),
+        lambda: at.toggle(key="bos").set_value(True).run(),
         lambda: typed(at, OTHER),
-        lambda: at.toggle(key="endoftext").set_value(False).run(),
+        lambda: at.toggle(key="bos").set_value(False).run(),
         lambda: typed(at, "Hi"),
     ):
         act()
@@ -499,7 +528,7 @@ def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compar
     ],
 )
 def test_any_text_has_words(page: str, text: str) -> None:
-    at = open_page(page, text=text, words="true", endoftext="true", show="rest")
+    at = open_page(page, text=text, words="true", bos="true", show="rest")
     assert not at.warning
     rows = figure(at, "one_head" if page == "attention" else "layers_chart")["data"][0]["y"]
     assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own

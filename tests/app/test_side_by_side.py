@@ -185,7 +185,7 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
 
 
 def test_end_of_text_comes_first_in_both() -> None:
-    at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB, endoftext="true")
+    at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB, bos="true")
     assert heatmaps(figure(at, "weights_b"))["b"].shape == (5, 5)
 
 

@@ -348,12 +348,12 @@ def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
 def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
     def switches(**address: str) -> set[str]:
         at = open_page("textbook", **address)
-        return {str(toggle.key) for toggle in at.toggle} & {"causal", "endoftext"}
+        return {str(toggle.key) for toggle in at.toggle} & {"causal", "bos"}
 
     assert switches(chapter="by-hand") == set()
     assert switches(chapter="mask") == {"causal"}
-    assert switches(chapter="sinks") == {"causal", "endoftext"}
-    assert switches(chapter="tokens", causal="false", endoftext="true") == {"causal", "endoftext"}
+    assert switches(chapter="sinks") == {"causal", "bos"}
+    assert switches(chapter="tokens", causal="false", bos="true") == {"causal", "bos"}
 
 
 def hardest(ids: list[int], made: dict[str, Any]) -> tuple[int, int, int, int]:

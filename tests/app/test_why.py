@@ -410,7 +410,7 @@ def test_edits_that_cannot_be_explained_are_told(edits: str, told: str) -> None:
 
 def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
-    monkeypatch.setattr(address, "get", lambda _parameter: False)
+    monkeypatch.setattr(address, "chosen", lambda _parameter: None)
     room = {"text": CATS}
     monkeypatch.setattr(address, "parameters", lambda asked: said(room, asked))
     trace = gpt2viz.trace(bundled_model(), CATS)
@@ -441,11 +441,11 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     found = way(replace(here, token_ids=dog))
     assert found is not None
     assert found[parameters.TEXT] == "The dog"
-    monkeypatch.setattr(address, "get", lambda _parameter: True)  # <|endoftext|> goes first
-    first = tuple(tokenizer.encode("The dog", end_of_text_first=True))
+    monkeypatch.setattr(address, "chosen", lambda _parameter: True)  # <|endoftext|> goes first
+    first = tuple(tokenizer.encode("The dog", bos=True))
     assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
     assert way(replace(here, token_ids=dog)) is None
-    long = tuple(tokenizer.encode("The dog " * 300, end_of_text_first=True))
+    long = tuple(tokenizer.encode("The dog " * 300, bos=True))
     assert way(replace(here, token_ids=long)) is None  # no address has room for it
     patched = replace(here, edits=parse_edits("patch:q:1.2"), patch_from=here.token_ids)
     assert way(patched) is None

@@ -201,7 +201,7 @@ def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     click_cell(page, "heads", row=0, column=0, panel=0)
     expected = trace.stage("weights", 0)[0]
     open_from_menu(page, "What if")
-    page.wait_for_url("**/what_if?*endoftext=true*")
+    page.wait_for_url("**/what_if?*bos=true*")
     settle(page)
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)

@@ -93,9 +93,9 @@ def test_generate(run: Run) -> None:
     assert run(*drawn, "--seed", "1").stdout == run(*drawn, "--seed", "1").stdout
     assert run(*drawn, "--seed", "1").stdout != run(*drawn, "--seed", "2").stdout
     assert run("generate", "-", "-n", "1", stdin=b"A crane ate\n").exit_code == 0
-    first = document(run, "generate", "A crane", "-n", "3", "--endoftext")
+    first = document(run, "generate", "A crane", "-n", "3", "--bos")
     assert first == document(run, "generate", "<|endoftext|>A crane", "-n", "3", "--special")
-    assert first["token_ids"] == model.tokenizer.encode("A crane", end_of_text_first=True)
+    assert first["token_ids"] == model.tokenizer.encode("A crane", bos=True)
 
 
 def test_what_cannot_be_asked(run: Run, subtests: pytest.Subtests) -> None:

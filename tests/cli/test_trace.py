@@ -17,6 +17,7 @@ from gpt2viz.export import can_draw
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
 from tests.cli.conftest import Run
+from tests.llama_checkpoints import write_llama
 from tests.numpy_gpt2 import reference
 from tests.processes import full_disk
 
@@ -90,12 +91,24 @@ def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
-    found = json.loads(run("trace", TEXT, "-l", "1", "--endoftext", "--json").stdout)
+    found = json.loads(run("trace", TEXT, "-l", "1", "--bos", "--json").stdout)
     end = bundled_model().tokenizer.end_of_text
     assert end is not None
     assert found["token_ids"] == [end, *ids]
     assert_allclose(found["values"], weights([end, *ids])[1, 0], atol=1e-5)
     assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
+
+
+def test_a_token_that_the_tokenizer_puts_first_is_left_out(run: Run, tmp_path: Path) -> None:
+    folder = write_llama(tmp_path / "first")
+    config = json.dumps({"add_bos_token": True})
+    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
+    own, left_out = (
+        run("trace", "A", "-m", str(folder), "--json", *more) for more in ([], ["--no-bos"])
+    )
+    assert json.loads(own.stdout)["token_ids"] == [0, *json.loads(left_out.stdout)["token_ids"]]
+    assert "puts <|endoftext|> before every text" in own.stderr
+    assert "puts" not in left_out.stderr
 
 
 def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: list[int]) -> None:

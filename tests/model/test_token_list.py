@@ -129,12 +129,12 @@ def test_what_it_lacks_is_named_in_one_message(tmp_path: Path) -> None:
     with pytest.raises(TextError, match="half of a surrogate"):
         by_words.encode("\ud800")
     end = TokenList([*CHARACTERS, "<|endoftext|>"])
-    assert end.encode("me", end_of_text_first=True)[0] == end.end_of_text == 27
+    assert end.encode("me", bos=True)[0] == end.end_of_text == 27
     assert end.encode("me<|endoftext|>", special=True)[-1] == 27
     with pytest.raises(TextError, match=r"'<', '\|', 'x', '>'"):
         end.encode("<|endoftext|>")
     with pytest.raises(TextError, match=r"no token <\|endoftext\|>"):
-        by_words.encode("1", end_of_text_first=True)
+        by_words.encode("1", bos=True)
 
 
 def test_each_word_of_a_list_of_words_is_one(tmp_path: Path) -> None:

@@ -134,8 +134,8 @@ def test_the_end_of_text_comes_first_only_when_asked_for(tmp_path: Path) -> None
     assert ours.end_of_text == special
     plain = ours.encode("<|endoftext|>A crane")
     assert special not in plain
-    assert ours.encode("<|endoftext|>A crane", end_of_text_first=True) == [special, *plain]
-    assert ours.encode("", end_of_text_first=True) == [special]
+    assert ours.encode("<|endoftext|>A crane", bos=True) == [special, *plain]
+    assert ours.encode("", bos=True) == [special]
 
 
 def test_a_vocabulary_without_the_end_of_text(
@@ -144,7 +144,7 @@ def test_a_vocabulary_without_the_end_of_text(
     ours, _ = repetitive
     assert ours.end_of_text is None
     with pytest.raises(TextError, match=r"has no token <\|endoftext\|> to put first"):
-        ours.encode("ab", end_of_text_first=True)
+        ours.encode("ab", bos=True)
 
 
 def test_ids_that_do_not_follow_the_merges(tmp_path: Path) -> None:
@@ -467,12 +467,16 @@ def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> 
     as_text = PreTrainedTokenizerFast.from_pretrained(tmp_path, split_special_tokens=True)
     for ours in (load_tokenizer(tmp_path), Tokenizer.of(engine, end=END[kind])):
         assert list(ours.first) == [0] * (kind in (*SENTENCE_PIECE, "Llama 3"))
+        assert ours.bos == (ours.first or (ours.end_of_text,))
         assert ours.end_of_text == engine.token_to_id(END[kind])
         assert ours.prefix_space == (kind in SENTENCE_PIECE)
         for text in TEXTS:
             ids = ours.encode(text)
             assert ids == as_text(text)["input_ids"], text
             assert ours.encode(text, special=True) == theirs(text)["input_ids"], text
+            without = as_text(text, add_special_tokens=False)["input_ids"]
+            assert ours.encode(text, bos=False) == without, text
+            assert ours.encode(text, bos=True) == [*ours.bos, *without], text
             own = ids[ours.own(ids)]
             assert own == ours.encode_part(text)
             spelled = normalize("NFC", text) if kind == "Qwen2" else text

@@ -164,7 +164,7 @@ def test_a_saved_trace_is_reused(tiny: gpt2viz.Model, tmp_path: Path) -> None:
 
 
 def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> None:
-    plain, first = (tiny.tokenizer.encode("A crane", end_of_text_first=on) for on in (False, True))
+    plain, first = (tiny.tokenizer.encode("A crane", bos=on) for on in (False, True))
     assert first[1:] == plain
     found = gpt2viz.trace(tiny, first, reuse=gpt2viz.trace(tiny, plain))
     assert found.reused == 0

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpt2viz
+from gpt2viz import settings
 from gpt2viz.run.session import Session, open_session, read_session, run_of, session_of
 from tests.bundled import bundled_model
+from tests.llama_checkpoints import write_llama
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,39}", fullmatch=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=50)
@@ -88,3 +90,17 @@ def test_what_the_app_would_show_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[]")
     with pytest.raises(gpt2viz.ExportError, match=r"^x\.json: This file is JSON, but not a"):
         open_session(tmp_path / "x.json")
+
+
+def test_a_run_without_the_token_that_its_model_puts_first_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_llama(tmp_path / "first")
+    config = json.dumps({"add_bos_token": True})
+    (folder / "tokenizer_config.json").write_text(config, encoding="utf-8")
+    monkeypatch.setenv(settings.MODELS_VARIABLE, str(folder))
+    model = gpt2viz.load_model("first")
+    for bos, saved in ((None, None), (True, None), (False, "false")):
+        trace = gpt2viz.trace(model, model.tokenizer.encode("A crane", bos=bos))
+        assert session(trace).parameters.get("bos") == saved
+        assert run_of(session(trace)).key == trace.key

@@ -28,7 +28,7 @@ CHOOSING = {"read": "", "follow a token": real_step.CHOOSING, "light up a row": 
 #: The chapter that explains a switch of the sentence's row; those before do without it.
 _EXPLAINED_IN: Mapping[Switch, str] = {
     parameters.CAUSAL: "mask",
-    parameters.END_OF_TEXT: "sinks",
+    parameters.BOS: "sinks",
 }
 
 

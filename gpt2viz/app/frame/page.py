@@ -32,7 +32,7 @@ from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.key import RunKey
 
 #: What can be switched for every page, beside the sentence.
-SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.END_OF_TEXT)
+SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.BOS)
 
 #: In one line: Streamlit would take each page's indents away anew.
 _STYLE = " ".join(
@@ -215,7 +215,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         )
         st.stop()
     with last:
-        sentence.end_of_text_switch(model, parameters.END_OF_TEXT in switches)
+        sentence.bos_switch(model, parameters.BOS in switches)
     return model
 
 

@@ -68,7 +68,7 @@ def too_long(
 ) -> NoReturn:
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     tokenizer = model.tokenizer
-    around = *tokenizer.before(has_end_of_text()), *tokenizer.last
+    around = *tokenizer.before(address.chosen(parameters.BOS)), *tokenizer.last
     count = "counts as one" if len(around) == 1 else f"count as {len(around)}"
     too = f" {token_markdown(tokenizer, around)} {count}." if around else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
@@ -84,54 +84,53 @@ def too_long(
     st.stop()
 
 
-_PLAIN = END_OF_TEXT.decode()
 #: The token as Markdown.
-EOT_TEXT = literal(_PLAIN)
-
-
-def has_end_of_text() -> bool:
-    """True if the end of text is to go first; the switch must have been drawn."""
-    on: bool = address.get(parameters.END_OF_TEXT)
-    return on
+EOT_TEXT = literal(END_OF_TEXT.decode())
 
 
 def encode(model: Model, text: str) -> tuple[int, ...]:
-    """The tokens that the model reads of a text. Raises ``TextError``."""
-    return tuple(model.tokenizer.encode(text, end_of_text_first=has_end_of_text()))
+    """The tokens that the model reads of a text, by the switch for the first one, which must have
+    been drawn. Raises ``TextError``.
+    """
+    return tuple(model.tokenizer.encode(text, bos=address.chosen(parameters.BOS)))
 
 
-def end_of_text_switch(model: Model, offered: bool = True) -> None:
-    """Draw the switch where it is ``offered``, or on; off, and fixed, where the model has no such
-    token. There is none where the model's own tokenizer puts a token first."""
-    end = model.tokenizer.end_of_text
-    there, always = end is not None, bool(model.tokenizer.first)
-    bound = address.switch(parameters.END_OF_TEXT, movable=there)
-    if always or not (offered or has_end_of_text()):
+def bos_switch(model: Model, offered: bool = True) -> None:
+    """Draw the switch for the token that may begin a text, at first as the model's own tokenizer
+    has it.
+
+    It is drawn where it is ``offered``, or was moved; never for a model without such a token.
+    """
+    tokenizer = model.tokenizer
+    own, bos = bool(tokenizer.first), tokenizer.bos
+    bound = address.switch(parameters.BOS, own, movable=bool(bos))
+    if not bos or not (offered or address.get(parameters.BOS) != own):
         return
-    name, shown = _PLAIN, EOT_TEXT
-    if end is not None and model.tokenizer.token_bytes(end) != END_OF_TEXT:
-        name = shown = token_markdown(model.tokenizer, [end])
-    trained = "GPT-2 was trained with it between texts; the bundled model was not."
+    name = shown = token_markdown(tokenizer, bos)
+    why = "It stands between two texts."
+    if tokenizer.token_bytes(bos[0]) == END_OF_TEXT:
+        name = END_OF_TEXT.decode()  # a screen reader hears a label as it is written here
+        why = "GPT-2 was trained with it between texts; the bundled model was not."
+    if own:
+        why = "This model's own tokenizer does so for every text."
     st.toggle(
-        f"{name} first",  # a screen reader hears a label as it is written here
-        disabled=not there,
+        f"{name} first",
         help=prose.tip(
-            f"Puts the token {shown} before your sentence. "
-            f"{trained if name == _PLAIN else 'It stands between two texts.'} Heads that would "
-            "rest on your first word can rest on it instead."
-            if there
-            else f"This model's vocabulary has no token {EOT_TEXT}."
+            f"Puts the token {shown} before your sentence. {why} Heads that would rest on your "
+            "first word can rest on it instead."
         ),
         **bound,
     )
 
 
 def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
-    """The tokens that are added to the sentence, a sentence of Markdown each."""
+    """The tokens that are added to the sentence, or left out, a sentence of Markdown each."""
+    before = tokenizer.before(address.chosen(parameters.BOS))
+    name = token_markdown(tokenizer, before or tokenizer.first)
     if tokenizer.first:
-        yield f"{token_markdown(tokenizer, tokenizer.first)} was **put first** {_AS_ALWAYS}"
-    elif before := tokenizer.before(has_end_of_text()):
-        name = token_markdown(tokenizer, before)
+        done = f"**put first** {_AS_ALWAYS}" if before else "**left out**: the model expects it."
+        yield f"{name} was {done}"
+    elif before:
         yield f"{name} was **put first**: token 0 is not from your sentence."
     if tokenizer.last:
         yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
@@ -208,7 +207,7 @@ _OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 def keep_choices() -> None:
     """Keep the chosen head and tokens when the sentence changes, for every visitor from now on."""
     address.when_changed(parameters.TEXT, _text_changed)
-    address.when_changed(parameters.END_OF_TEXT, _end_of_text_changed)
+    address.when_changed(parameters.BOS, _bos_changed)
 
 
 def _text_changed(before: str, after: str) -> None:
@@ -216,9 +215,10 @@ def _text_changed(before: str, after: str) -> None:
     _carry(lambda position: position if position < same else None, parameters.TEXT)
 
 
-def _end_of_text_changed(_before: bool, on: bool) -> None:
-    by = 1 if on else -1
-    _carry(lambda position: position + by if position + by >= 0 else None, parameters.END_OF_TEXT)
+def _bos_changed(_before: bool, on: bool) -> None:
+    n = len(run_cache.load(address.get(parameters.MODEL)).tokenizer.bos)
+    by = n if on else -n
+    _carry(lambda position: position + by if position + by >= 0 else None, parameters.BOS)
 
 
 def _ids(text: str) -> tuple[int, ...]:
