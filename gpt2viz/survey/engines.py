@@ -47,10 +47,11 @@ def score(
     """Every score of every head on a shard's passages of ``n_tokens`` tokens each.
 
     Each document is cut into passages; what is left at its end is one too, if it has
-    ``SHORTEST`` tokens. A passage is scored alone, as if nothing stood before it. Where ``names``
-    are given, these scores and no others. Raises
-    ``DeviceError`` where this machine has no such ``device``, ``SurveyError`` where it doesn't know
-    a score, and ``PluginError`` where a score that others added can't be computed.
+    ``SHORTEST`` tokens. A passage is scored alone, as if nothing stood before it but what the
+    tokenizer puts around every text, which is among its tokens. Where ``names`` are given, these
+    scores and no others. Raises ``DeviceError`` where this machine has no such ``device``,
+    ``SurveyError`` where it doesn't know a score, and ``PluginError`` where a score that others
+    added can't be computed.
     """
     requested = [_known(name) for name in (SCORES if names is None else names)]
     config, network = model.config, model.network.to(devices.find(device))
@@ -64,7 +65,7 @@ def score(
                 for n in range(len(ids))
             ]
         )
-        texts = [model.tokenizer.decode(row) for row in ids]
+        texts = [model.tokenizer.text_of(row) for row in ids]
         batches.append(of_passages(scores, [position for position, _ in passages], texts))
     return merged(batches).closed(but=shard.cut)
 
@@ -81,10 +82,12 @@ def _known(name: str) -> Score:
 def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[Where, list[int]]]]:
     """Passages of one length at a time, whole ones first, then the ends of documents."""
     by_length: dict[int, list[tuple[Where, list[int]]]] = {}
+    first, last = model.tokenizer.first, model.tokenizer.last
+    room = n_tokens - len(first) - len(last)
     for number, text in enumerate(shard.texts, start=shard.first):
-        ids = model.tokenizer.encode(text)
-        for start in range(0, len(ids), n_tokens):
-            part = ids[start : start + n_tokens]
+        ids = model.tokenizer.encode_part(text)
+        for start in range(0, len(ids), room):
+            part = [*first, *ids[start : start + room], *last]
             if len(part) >= min(SHORTEST, n_tokens):
                 position = Where(number, start, shard.part if number == shard.first else 0)
                 by_length.setdefault(len(part), []).append((position, part))

@@ -46,8 +46,7 @@ def survey(
     """
     tables = _tables()  # before any work is done
     read = model_at(model, step)
-    if not 2 <= n_tokens <= read.config.n_positions:
-        raise SurveyError(f"--tokens must be from 2 to {read.config.n_positions} for this model.")
+    _check_length(read, n_tokens)
     corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
     ended = [shard.ended for shard in shards(corpus)]  # documents, by shard
     if not ended:
@@ -111,6 +110,13 @@ def _tables() -> ModuleType:
 
 def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -> None:
     progress(before * of + done, n_steps * of)
+
+
+def _check_length(model: gpt2viz.Model, n_tokens: int) -> None:
+    fewest = 2 + len(model.tokenizer.first) + len(model.tokenizer.last)
+    most = model.config.n_positions
+    if not fewest <= n_tokens <= most:
+        raise SurveyError(f"--tokens must be from {fewest} to {most} for this model.")
 
 
 def _check_same_survey(path: Path, record: dict[str, Any], about: str) -> None:

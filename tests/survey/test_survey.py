@@ -24,7 +24,7 @@ from pyarrow import parquet
 from scipy import stats
 
 import gpt2viz
-from gpt2viz.analysis.scores import SCORES, head_scores
+from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import main
 from gpt2viz.errors import SurveyError
 from gpt2viz.survey.documents import Corpus, Shard, documents, shards
@@ -32,7 +32,9 @@ from gpt2viz.survey.engines import SHORTEST, Engine, Task, local, on_ray, score,
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
+from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import write_checkpoint
+from tests.oracles import FAMILIES, oracle, written
 from tests.processes import ends
 
 TEXTS = [
@@ -348,27 +350,41 @@ def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def passages(model: gpt2viz.Model) -> list[tuple[Where, list[int]]]:
-    found = []
+    """Each by what the app would read of it alone."""
+    found, first, last = [], list(model.tokenizer.first), list(model.tokenizer.last)
+    room = N_TOKENS - len(first + last)
     for document, text in enumerate(TEXTS):
-        ids = model.tokenizer.encode(text)
-        for start in range(0, len(ids), N_TOKENS):
-            if len(ids[start : start + N_TOKENS]) >= SHORTEST:
-                found.append((Where(document, start), ids[start : start + N_TOKENS]))
+        ids = model.tokenizer.encode_part(text)
+        for start in range(0, len(ids), room):
+            part = first + ids[start : start + room] + last
+            if len(part) >= SHORTEST:
+                found.append((Where(document, start), part))
     return found
 
 
-def test_a_shard_against_one_run_for_each_passage(tiny: gpt2viz.Model) -> None:
-    sums = score(tiny, Shard(0, 0, tuple(TEXTS)), N_TOKENS)
-    runs = [(place, head_scores(gpt2viz.trace(tiny, ids))) for place, ids in passages(tiny)]
+@pytest.mark.parametrize("around", [{}, {"add_bos_token": True, "add_eos_token": True}])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_shard_against_numpy_for_each_passage(
+    tmp_path: Path, family: str, around: dict[str, bool]
+) -> None:
+    """Alone, and with what its tokenizer puts before every text and after it."""
+    of = oracle(written(tmp_path, family))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(around), encoding="utf-8")
+    model = gpt2viz.load_model(tmp_path)
+    sums, runs = score(model, Shard(0, 0, tuple(TEXTS)), N_TOKENS), []
+    for place, ids in passages(model):
+        assert [ids[0], ids[-1]].count(0) == len(around)
+        runs.append((place, [expected_scores(w, ids) for w in of.run(ids, True)["weights"]]))
     for s, name in enumerate(SCORES):
-        scores = np.stack([run[name] for _, run in runs])
+        scores = np.array([[layer[name] for layer in run] for _, run in runs])
         assert_array_equal(sums.count[s], (~np.isnan(scores)).sum(axis=0))
         assert_allclose(sums.mean[s], np.nanmean(scores, axis=0), atol=1e-6)
         assert_allclose(sums.best[s, ..., 0], np.nanmax(scores, axis=0), atol=1e-6)
         best = [runs[k][0] for k in np.nanargmax(scores, axis=0).ravel()]
         assert [Where(*w) for w in sums.where[s, ..., 0, :].reshape(-1, 3).tolist()] == best
-    starts = {place: tiny.tokenizer.decode(ids) for place, ids in passages(tiny)}
-    assert all(text == starts[place] for place, text in sums.texts.items())
+    own = {place: model.tokenizer.text_of(ids) for place, ids in passages(model)}
+    assert not any("<|" in text for text in own.values())
+    assert all(text == own[place] for place, text in sums.texts.items())
 
 
 def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
@@ -395,8 +411,9 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
         assert_allclose(found["value"], expected["value"], atol=1e-6)
 
 
-def test_a_survey_that_was_cut_off_goes_on(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
-    done: list[int] = []
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_survey_that_was_cut_off_goes_on(corpus: Path, tmp_path: Path, family: str) -> None:
+    model, done = written(tmp_path / "model", family), list[int]()
 
     def breaks(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         for task in tasks:
@@ -412,11 +429,11 @@ def test_a_survey_that_was_cut_off_goes_on(tiny_folder: Path, corpus: Path, tmp_
 
     out, whole = tmp_path / "out", tmp_path / "whole"
     with pytest.raises(KeyboardInterrupt):
-        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", breaks)
+        survey(corpus, model, out, N_TOKENS, "cpu", breaks)
     assert not list(out.glob("heads.*"))
-    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", notes)
+    survey(corpus, model, out, N_TOKENS, "cpu", notes)
     assert done == [0, 1, 2, 3]
-    survey(corpus, tiny_folder, whole, N_TOKENS, "cpu", local(1))
+    survey(corpus, model, whole, N_TOKENS, "cpu", local(1))
     assert (out / "heads.csv").read_bytes() == (whole / "heads.csv").read_bytes()
     assert (out / "passages.csv").read_bytes() == (whole / "passages.csv").read_bytes()
 
@@ -480,6 +497,10 @@ def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_pat
     for n_tokens in (25, 1, 0, -5):
         with pytest.raises(SurveyError, match="2 to 24"):
             survey(corpus, tiny_folder, tmp_path / "out", n_tokens, "cpu", local(1))
+    begun = write_checkpoint(tmp_path / "begun")
+    (begun / "tokenizer_config.json").write_text('{"add_bos_token": true}', encoding="utf-8")
+    with pytest.raises(SurveyError, match="3 to 24"):
+        survey(corpus, begun, tmp_path / "out", 2, "cpu", local(1))
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(SurveyError, match="no text"):
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
