@@ -86,20 +86,20 @@ _FOLLOWED = _of(score for score in DECLARED if score.record)
 MENU: tuple[Page, ...] = (
     ATTENTION := Page(
         "Attention",
-        what="every head of every layer, and what comes next",
+        what="Every head on one screen, and the next token",
         words="token head layer query key value attention-weight causal-mask attention-sink "
         "value-weighted-attention",
     ),
     HEAD := Page(
         "Head",
-        what="from Q, K and V to the output",
+        what="One head, step by step: from Q, K and V to its output",
         words="query key value score softmax causal-mask attention-weight head-output shape "
         "vocabulary unembedding",
         modes={"run": "On this sentence", "why": "Why there?", "weights": "By its weights"},
     ),
     SIDE_BY_SIDE := Page(
         "Side by side",
-        what="layers, the mask on and off, sentences, heads, edits, models",
+        what="Compare layers, heads, sentences or models, or the mask on and off",
         words="layer head query key attention-weight attention-sink rollout causal-mask softmax "
         "logit vocabulary residual-stream cosine-similarity baseline",
         modes={
@@ -113,7 +113,7 @@ MENU: tuple[Page, ...] = (
     ),
     FIND := Page(
         "Find",
-        what="a head by what it does or where it looks",
+        what="Find heads by what they do",
         words=f"head {_HABITS} cosine-similarity composition virtual-head "
         "copying-score query key value activation-patching",
         modes={
@@ -127,7 +127,7 @@ MENU: tuple[Page, ...] = (
     ),
     PREDICT := Page(
         "Predict",
-        what="what comes next, who wrote it, and how the text goes on",
+        what="Predictions, their causes, and text generation",
         words="token logit vocabulary temperature top-k-and-top-p entropy surprise nat-and-bit "
         "residual-stream logit-lens unembedding direct-contribution mlp attention-weight query "
         "key value kv-cache attention-sink",
@@ -135,24 +135,24 @@ MENU: tuple[Page, ...] = (
     ),
     WHAT_IF := Page(
         "What if",
-        what="switch a head off, hide a token, see what the answer depends on",
+        what="Switch off heads, hide tokens, and see what the answer depends on",
         words="baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
         "logit-lens residual-stream query key value activation-patching",
         modes={"edits": "Edits", "depends": "Depends on"},
     ),
     SHAPES := Page(
         "Shapes",
-        what="every tensor of the run, in order",
+        what="Every tensor of the run, in order, with its shape",
         words="tensor shape channel context embedding layer layernorm residual-stream parameter",
     ),
     TRAINING := Page(
         "Training",
-        what="when each head began its work",
+        what="How heads form during training",
         words=f"loss nat-and-bit token layer head attention-weight {_FOLLOWED}",
     ),
     TEXTBOOK := Page(
         "Textbook",
-        what="short chapters with numbers to change",
+        what="Short chapters with numbers to change",
         words="token vocabulary embedding tensor shape channel attention query key value score "
         "softmax causal-mask head mlp bias gelu dropout residual-stream layernorm pre-norm "
         "parameter logit loss gradient temperature unembedding kv-cache rmsnorm swiglu rope "
@@ -160,19 +160,19 @@ MENU: tuple[Page, ...] = (
     ),
     MODELS := Page(
         "Models",
-        what="what can be loaded, and how to get more",
+        what="The models here, and how to get more",
         words="parameter context vocabulary token",
     ),
 )
 
 #: What the words mean: words lead to it, so that it needs no place in the menu.
-GLOSSARY = Page("Glossary", what="what the words mean")
+GLOSSARY = Page("Glossary", what="What the words mean")
 
 #: All pages of gpt2viz.
 PAGES: tuple[Page, ...] = (*MENU, GLOSSARY)
 
 #: Where pages of other packages are drawn, each in the menu under its own title.
-ADDED = Page("Added", what="a page of another package")
+ADDED = Page("Added", what="A page of another package")
 
 
 @cache
@@ -191,7 +191,7 @@ def added() -> tuple[AddedPage, ...]:
                 PluginError(f"The page {entry.name!r} of {entry.by} is left out: {owner} has one.")
             )
         else:
-            by_name[name] = AddedPage(title, what=f"a page of {entry.by}", plugin=entry)
+            by_name[name] = AddedPage(title, what=f"A page of {entry.by}", plugin=entry)
     return tuple(by_name.values())
 
 

@@ -57,7 +57,7 @@ def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
 
 def test_a_step_on_the_same_page_changes_the_address() -> None:
     at = open_page("attention", causal="false", query="1")
-    buttons(at)["Tour"].click().run()
+    buttons(at)["Take the tour"].click().run()
     assert STEPS[0].see in bar(at)
     buttons(at)["Next"].click().run()
     assert STEPS[1].see in bar(at)
@@ -69,14 +69,14 @@ def test_a_step_on_the_same_page_changes_the_address() -> None:
 def test_who_leaves_the_tour_has_what_they_had_before() -> None:
     mine = {"text": "Tom saw Anna. Anna saw Tom.", "layer": "3", "query": "2", "causal": "false"}
     at = open_page("attention", **mine)
-    buttons(at)["Tour"].click().run()
+    buttons(at)["Take the tour"].click().run()
     buttons(at)["Next"].click().run()
     buttons(at)["Leave the tour"].click().run()
     assert at.query_params == mine
     assert at.text_input(key="text").value == mine["text"]
     assert at.toggle(key="causal").value is False
 
-    buttons(at)["Tour"].click().run()
+    buttons(at)["Take the tour"].click().run()
     at.toggle(key="causal").set_value(False).run()
     at.text_input(key="text").set_value("Hi there").run()
     buttons(at)["Leave the tour"].click().run()
@@ -85,24 +85,24 @@ def test_who_leaves_the_tour_has_what_they_had_before() -> None:
     long = "A crane " * 300  # no link carries it
     at = open_page("attention")
     at.text_input(key="text").set_value(long).run()
-    buttons(at)["Tour"].click().run()
+    buttons(at)["Take the tour"].click().run()
     buttons(at)["Leave the tour"].click().run()
     assert at.session_state["text"] == long
 
 
 def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
     assert len(STEPS) <= 6
-    assert "Tour" in ways(open_page("attention"))
-    assert "Tour" in ways(open_page("shapes"))
+    assert "Take the tour" in ways(open_page("attention"))
+    assert "Take the tour" in ways(open_page("shapes"))
     strayed = ways(open_page("shapes", tour="3"))
-    assert "Tour" not in strayed
+    assert "Take the tour" not in strayed
     assert "Back to Head" in strayed
 
 
 def test_a_step_that_does_not_exist_is_no_tour() -> None:
     at = open_page("attention", tour="7")
     assert any("tour" in warning.value for warning in at.warning)
-    assert "Tour" in buttons(at)
+    assert "Take the tour" in buttons(at)
 
 
 def test_the_heads_do_what_the_tour_says() -> None:

@@ -49,7 +49,7 @@ def words_button(page: Page) -> None:
         partial(_words_body, page),
         key="words_panel",
         icon="menu_book",
-        help="What the words mean",
+        help="The words of this page and what they mean",
     )
 
 
@@ -64,7 +64,7 @@ def _words_body(page: Page) -> None:
     here = [TERM[key] for key in page.words.split() if TERM[key] in matches]
     others = [term for term in matches if term not in here]
     if not matches:
-        st.caption("No entry here has that in its name or meaning. Try a shorter word.")
+        st.caption("No word matches. Try a shorter one.")
     with st.container(height=420, border=False, key="words_found"):
         for title, terms in (("On this page", here), ("All others", others)):
             if terms:
@@ -91,11 +91,11 @@ def theme_switch() -> bool:
     dark = st.context.theme.type == "dark"
     other = "Light" if dark else "Dark"
     clicked = st.button(
-        f"{other} page",
+        other,
         icon=f":material/{other.lower()}_mode:",
         type="tertiary",
         key="theme",
-        help=f"{other}: for this browser, on every page",
+        help=f"A {other.lower()} background on every page, in this browser",
     )
     return is_dark(compat.theme(other, _page_paths()) if clicked else {})
 

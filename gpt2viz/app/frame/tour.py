@@ -37,15 +37,14 @@ STEPS = (
     Step(
         pages.ATTENTION,
         {LAYER: BACK[0], HEAD: BACK[1], QUERY: LAST},
-        "Each small square is a **head**. A row is a token that asks, a column one that it may "
-        f"look at; the stronger the colour, the more it takes. In head {BACK[0]}.{BACK[1]}, the "
-        "chosen one, every token looks at the one **before** it.",
+        "Each small square is a **head**: rows look at columns, and a stronger colour means more "
+        f"attention. In head {BACK[0]}.{BACK[1]}, every token looks at the one **before** it.",
     ),
     Step(
         pages.ATTENTION,
         {LAYER: COPY[0], HEAD: COPY[1], QUERY: LAST},
-        f"Now layer {COPY[0]}, head {COPY[1]}. The framed row is the second “sat”: it looks at "
-        "“on”, the word that **followed** the first “sat”. Such a head copies what came before.",
+        f"In head {COPY[0]}.{COPY[1]}, the second “sat” looks at “on”, the word that **followed** "
+        "the first “sat”. It is a copying head: it finds what came next the last time.",
     ),
     Step(
         pages.HEAD,
@@ -56,21 +55,20 @@ STEPS = (
             KEY: AFTER,
         },
         "The same head, step by step: **Q**, **K** and **V**, the scores, the mask, the weights, "
-        "the output. Beside them the score of “sat” for “on” is written out. A click on another "
-        "cell writes out that one.",
+        "the output. Beside them stands the sum behind one cell, “sat” to “on”. Click any other "
+        "cell to see its sum.",
     ),
     Step(
         pages.SIDE_BY_SIDE,
         {DIFFERS: "mask", LAYER: COPY[0], HEAD: COPY[1], QUERY: 2},
-        "The first “sat” may see only itself and what comes before it: the rest is **masked**. "
-        "Without the mask the same row looks straight at “on”, the next word: at what the model "
-        "is to guess there.",
+        "The first “sat” sees only itself and what comes before; the rest is **masked**. Without "
+        "the mask it looks straight at “on”, the word to predict: it would be cheating.",
     ),
     Step(
         pages.PREDICT,
         {PREDICT: "next"},
-        "What the heads gathered becomes a guess at the **next token**. “on” comes first: the "
-        "model has read it after “sat” before.",
+        "From what the heads gathered, the model predicts the **next token**: most likely “on”, "
+        "which followed “sat” before.",
     ),
     Step(
         pages.WHAT_IF,
@@ -80,9 +78,9 @@ STEPS = (
             QUERY: LAST,
             EDITS: f"off:{BACK[0]}.{BACK[1]}",
         },
-        "The head of the first step is switched **off**. Now the copying head no longer finds "
-        "“on”, and the guess changes: the two worked together. Switch off others, or type a "
-        "sentence of your own.",
+        "Here the head of the first step is switched **off**. The copying head no longer finds "
+        "“on”, and the prediction changes: the two heads work together. Now switch off others, or "
+        "type a sentence of your own.",
     ),
 )
 
@@ -128,10 +126,12 @@ def _without(n: int) -> dict[str, str]:
 
 
 def offer(page: Page) -> None:
-    """A quiet way to the first step, off the tour."""
+    """A button for the first step, off the tour."""
     on_tour = address.raw(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
     if not on_tour:
-        _go(page, 1, "Tour", "route", "Six steps through the app. You can leave at any time.")
+        with st.container(key="take_tour", width="content"):
+            help = "Six steps through the app. Leave at any time: your sentence comes back."
+            _go(page, 1, "Take the tour", "route", help)
 
 
 def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None) -> None:
