@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.batch_scores import attention_weights, token_losses
+from gpt2viz.analysis.text_pairs import one_token_changed, telling_answers
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, written
 
@@ -52,3 +53,22 @@ def test_heads_that_are_given_up(folder: Path) -> None:
         first, second = (row[ANSWER[0]] - row[ANSWER[1]] for row in logits)
         apart.append(first - second)
         assert found.faithfulness[n] == pytest.approx(apart[-1] / apart[0], rel=1e-3, abs=1e-4)
+
+
+def test_the_token_whose_change_moves_the_prediction_most(folder: Path) -> None:
+    """Of the likeliest tokens that are read so again, each tried in its place."""
+    model, of = gpt2viz.load_model(folder), oracle(folder)
+    ids, tokenizer = model.tokenizer.encode("a b cat d e"), model.tokenizer
+    logits, after = of.run(ids, True)["logits"], dict[tuple[int, ...], np.ndarray]()
+    for t in range(len(ids) - 1):
+        likeliest = np.argsort(-logits[max(t - 1, 0)])[:20].tolist()
+        texts = [(*ids[:t], new, *ids[t + 1 :]) for new in likeliest if new != ids[t]]
+        text = next(text for text in texts if tokenizer.encode(tokenizer.decode(text)) == [*text])
+        after[text] = of.run([*text], True)["logits"][-1]
+    p, apart = softmax(logits[-1]), {text: softmax(row) for text, row in after.items()}
+    best = max(after, key=lambda text: (apart[text] * np.log(apart[text] / p)).sum())
+    run = gpt2viz.trace(model, ids)
+    assert one_token_changed(model, run) == [*best]
+    answer, changed = telling_answers(run, gpt2viz.trace(model, best)), apart[best] - p
+    tops = logits[-1].argmax(), after[best].argmax()
+    assert answer == (tops if tops[0] != tops[1] else (changed.argmin(), changed.argmax()))
