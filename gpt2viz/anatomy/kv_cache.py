@@ -51,7 +51,10 @@ def _of_step(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
 
 
 def cache_bytes(tensors: Iterable[TensorRecord]) -> int:
-    """Bytes of the keys and values of all layers, in the shape table of a run."""
+    """Bytes of the keys and values of all layers, in the shape table of a run.
+
+    As they are kept here: of every token, in a layer whose window hides the first of them, too.
+    """
     return sum(record.nbytes for record in tensors if record.key in ("k", "v"))
 
 

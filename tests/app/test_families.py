@@ -35,9 +35,14 @@ OPENED = (
 
 @pytest.fixture(scope="module", autouse=True)
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Tiny models of two families, in folders that the owner lists below this one."""
+    """Tiny models of two families, in folders that the owner lists below this one.
+
+    ``window`` is one more, in whose layers 1 and 2 a query sees 3 keys.
+    """
     folder = tmp_path_factory.mktemp("families")
     paths = [write_llama(folder / name, **FAMILIES[name]) for name in ("llama", "qwen3")]
+    with_window = FAMILIES["qwen2, a window in deeper layers"]
+    paths.append(write_llama(folder / "window", **with_window))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, paths)))
         st.cache_data.clear()
@@ -207,3 +212,13 @@ def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
         record = run.record("masked_scores", layer)
         assert record is not None
         assert record.operation == formula
+
+
+@each(("text", "layers"), [("abc", 0), ("abcd", 2)])
+def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
+    """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""
+    at = open_page("predict?predict=generate", model="window", text=text, cache="true")
+    said = page_text(at)
+    n = len(text)
+    assert f"{3 * 2 * 2 * 4 * 4 * (n - 1):,} bytes" in said
+    assert (f"In {layers} layers a query sees the last 3 tokens alone" in said) == bool(layers)

@@ -74,6 +74,7 @@ def _step(view: View, whole: Trace) -> None:
         + f". A step reads one token: each head of a layer makes one query{makers} one key and one "
         f"value of {pluralize(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, "
         f"hs), and compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
+        + _beyond_windows(whole)
     )
     all_of_it = sum(product.multiply_adds for product in products(whole))
     of_step = sum(product.multiply_adds for product in products_of(alone, config))
@@ -83,6 +84,19 @@ def _step(view: View, whole: Trace) -> None:
         f"{100 * of_step / all_of_it:.1f} %. For that the keys and values of the {before} before "
         f"it are kept: **{each * (n - 1):,} bytes**, {each:,} each in "
         f"{pluralize(config.n_layer, 'layers')}."
+    )
+
+
+def _beyond_windows(whole: Trace) -> str:
+    """A sentence on layers whose window hides a part of this text, of which all is kept here."""
+    n, windows = len(whole.token_ids), map(whole.config.window, range(whole.config.n_layer))
+    shorter = [window for window in windows if window is not None and window < n]
+    if not shorter:
+        return ""
+    return (
+        f" In {pluralize(len(shorter), 'layers')} a query sees the last "
+        f"{pluralize(shorter[0], 'tokens')} alone, the layer's window: a cache could drop what is "
+        "further back there, but here all is kept and compared."
     )
 
 
