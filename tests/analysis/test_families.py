@@ -55,15 +55,18 @@ def test_heads_that_are_given_up(folder: Path) -> None:
         assert found.faithfulness[n] == pytest.approx(apart[-1] / apart[0], rel=1e-3, abs=1e-4)
 
 
-def test_the_token_whose_change_moves_the_prediction_most(folder: Path) -> None:
+@pytest.mark.parametrize("first", [False, True], ids=["", "end of text first"])
+def test_the_token_whose_change_moves_the_prediction_most(folder: Path, first: bool) -> None:
     """Of the likeliest tokens that are read so again, each tried in its place."""
     model, of = gpt2viz.load_model(folder), oracle(folder)
-    ids, tokenizer = model.tokenizer.encode("a b cat d e"), model.tokenizer
+    tokenizer = model.tokenizer
+    ids = tokenizer.encode("a b cat d e", bos=first)
     logits, after = of.run(ids, True)["logits"], dict[tuple[int, ...], np.ndarray]()
-    for t in range(len(ids) - 1):
+    for t in range(first, len(ids) - 1):
         likeliest = np.argsort(-logits[max(t - 1, 0)])[:20].tolist()
-        texts = [(*ids[:t], new, *ids[t + 1 :]) for new in likeliest if new != ids[t]]
-        text = next(text for text in texts if tokenizer.encode(tokenizer.decode(text)) == [*text])
+        texts = [[*ids[first:t], new, *ids[t + 1 :]] for new in likeliest if new != ids[t]]
+        own = next(own for own in texts if tokenizer.encode(tokenizer.decode(own)) == own)
+        text = (*ids[:first], *own)
         after[text] = of.run([*text], True)["logits"][-1]
     p, apart = softmax(logits[-1]), {text: softmax(row) for text, row in after.items()}
     best = max(after, key=lambda text: (apart[text] * np.log(apart[text] / p)).sum())

@@ -219,6 +219,6 @@ def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -
     """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""
     at = open_page("predict?predict=generate", model="window", text=text, cache="true")
     said = page_text(at)
-    n = len(text)
-    assert f"{3 * 2 * 2 * 4 * 4 * (n - 1):,} bytes" in said
-    assert (f"In {layers} layers a query sees the last 3 tokens alone" in said) == bool(layers)
+    assert f"{3 * 2 * 2 * 4 * 4 * (len(text) - 1)} bytes" in said
+    sentence = f"In {layers} layers a query sees the last 3 tokens alone, the layer's window"
+    assert said.count("the layer's window") == said.count(sentence) == bool(layers)

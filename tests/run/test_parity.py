@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from safetensors.torch import load_file
 
 import gpt2viz
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.model.config import ACTIVATIONS
 from gpt2viz.run.stages import STAGES
 from tests.checkpoints import transformers_model, write_checkpoint
+from tests.llama_checkpoints import transformers_model as of_any_family
 from tests.numpy_gpt2 import Tolerance, reference
+from tests.oracles import FAMILIES, written
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -138,21 +141,27 @@ def test_added_tokens_equal_transformers(tmp_path: Path) -> None:
     assert_allclose(trace.logits, expected, **TOLERANCE)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_files_run_in_float32(tmp_path: Path, dtype: torch.dtype) -> None:
-    theirs = transformers_model(write_checkpoint(tmp_path, dtype=dtype))
-    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
-    with torch.no_grad():
-        out = theirs(torch.tensor([trace.token_ids]))
-    assert trace.logits.dtype == np.float32
-    assert_allclose(trace.logits, out.logits, **TOLERANCE)
-
-
-def test_sharded_files(tmp_path: Path) -> None:
-    theirs = transformers_model(write_checkpoint(tmp_path))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("family", FAMILIES)
+@torch.no_grad()
+def test_files_of_any_precision_and_in_shards(
+    tmp_path: Path, family: str, dtype: torch.dtype
+) -> None:
+    """What is stored is read to the last bit, and runs in float32, as in transformers."""
+    theirs = of_any_family(written(tmp_path, family)).to(dtype)
     (tmp_path / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")
-    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
-    trace = gpt2viz.trace(gpt2viz.load_model(tmp_path), random_ids(9))
-    with torch.no_grad():
-        assert_allclose(trace.logits, theirs(torch.tensor([trace.token_ids])).logits, **TOLERANCE)
+    files = list(tmp_path.glob("model-*.safetensors"))
+    assert len(files) > 1
+    stored = {name: weight for file in files for name, weight in load_file(file).items()}
+    assert {weight.dtype for weight in stored.values()} == {dtype}
+    model = gpt2viz.load_model(tmp_path)
+    for name, weight in model.network.named_parameters():
+        before = {"gpt2": "transformer."}.get(family, "model.") * (name != "lm_head.weight")
+        turned = ".c_" in name and name.endswith("weight")  # GPT-2 stores (in, out)
+        expected = stored[before + name].float()
+        assert torch.equal(weight, expected.t() if turned else expected), name
+    trace = gpt2viz.trace(model, random_ids(9))
+    out = of_any_family(tmp_path)(torch.tensor([trace.token_ids]))
+    assert trace.logits.dtype == np.float32
+    assert_allclose(trace.logits, out.logits, **TOLERANCE)
