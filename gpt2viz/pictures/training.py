@@ -64,12 +64,12 @@ def losses_at_steps(
     what: str, sentence: Mapping[int, float], repeated: Mapping[int, tuple[float, float]]
 ) -> Curves:
     """Losses in nats a token by training step: on a sentence, and on random tokens as they come the
-    first time and again.
+    first time and repeated.
     """
     losses: list[tuple[str, Role, str, dict[int, float]]] = [
         ("your sentence", "accent", "solid", dict(sentence)),
         ("random tokens", "second", "dot", {n: first for n, (first, _) in repeated.items()}),
-        ("said again", "second", "dash", {n: again for n, (_, again) in repeated.items()}),
+        ("repeated", "second", "dash", {n: again for n, (_, again) in repeated.items()}),
     ]
     curves = [_at_steps(*loss, unit=" nats") for loss in losses]
     curves = [curve for curve in curves if curve.x]

@@ -237,7 +237,7 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     assert "layer=1" in page.url
     settle(page)
     titled = view.locator(".tiles").evaluate("view => view.p.panels.map(({ title }) => title)")
-    assert titled[0] == "Head 1.2 at this point"
+    assert titled[0] == "Head 1.2, at this checkpoint"
     page.emulate_media(reduced_motion="reduce")
     expect(view.locator("[data-part=play]")).to_be_hidden()
     page.emulate_media(reduced_motion="no-preference")

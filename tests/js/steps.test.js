@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  both, ceiling, codes, fitting, losses, nearest, places, read, shown,
+  blended, both, ceiling, codes, eased, fitting, losses, nearest, places, read, shown,
 } from "../../gpt2viz/app/scripts/steps.js"
 
 test("weights come as whole parts of 65,534, and NaN as one more", () => {
@@ -28,13 +28,23 @@ test("the chosen head stands beside itself in the model", () => {
   const { values, panels, masked } = both(P, THEN, NOW)
   assert.deepEqual([...values], [1, .25, .5, 0, .5, .125, .25, 0])
   assert.deepEqual(panels.map(({ start, rows, title, empty }) => [start, rows, title, empty]), [
-    [0, GRID.rows, "Head 0.1 at this point", ""],
-    [4, GRID.rows, "the model itself, 0 to 1", ""]])
+    [0, GRID.rows, "Head 0.1, at this checkpoint", ""],
+    [4, GRID.rows, "in the final model, 0 to 1", ""]])
   assert.deepEqual([0, 1, 4, 5].map(masked), [false, true, false, true])
-  assert.deepEqual(panels[1].said.slice(0, 2), ["1.000 here, 0.500 in the model itself", "masked"])
+  assert.deepEqual(panels[1].said.slice(0, 2), ["1.000 here, 0.500 in the final model", "masked"])
+  const film = both(P, THEN, NOW, blended(THEN, NOW, .5))
+  assert.deepEqual([...film.values.subarray(0, 4)], [.75, .1875, .375, 0])
+  assert.equal(film.panels[0].title, "Head 0.1, blended")
+  assert.deepEqual(film.panels[1].said, panels[1].said, "its numbers stay the checkpoint's")
   const unread = both(P, undefined, NOW)
   assert.deepEqual(unread.panels.map(({ empty }) => empty), ["being read …", ""])
   assert.deepEqual([...unread.values], [0, 0, 0, 0, .5, .125, .25, 0])
+})
+
+test("a film goes gently from point to point, and blends none that isn't read", () => {
+  assert.deepEqual([0, 1.25, 1.5, 2].map(eased), [0, 1.15625, 1.5, 2])
+  assert.equal(blended(THEN, NOW, 0), THEN)
+  assert.deepEqual([.4, .6].map((share) => blended(undefined, NOW, share)), [undefined, NOW])
 })
 
 test("steps stand as far apart as their logarithms, and the nearest is found", () => {
@@ -69,7 +79,7 @@ test("of many rows those are drawn that fit, both ends among them", () => {
 
 test("the sentence's loss stands beside that of the model itself", () => {
   const p = { loss: [null, 3.217], final: { loss: 2.1 } }
-  assert.equal(losses(p, 1), ": yours 3.22 here, 2.10 in the model itself")
+  assert.equal(losses(p, 1), ": your sentence 3.22, at the end 2.10")
   assert.equal(losses(p, 0), "")
   assert.equal(losses({ loss: [3], final: { loss: null } }, 0), "")
 })

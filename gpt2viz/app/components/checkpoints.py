@@ -56,6 +56,7 @@ def draw(
     final: Seen,
     curves: Mapping[str, Curves],
     titles: Mapping[str, str],
+    formed: Sequence[str],
     *,
     at: int,
     alt: str,
@@ -68,7 +69,7 @@ def draw(
     ``picture`` is the map of all heads at that step, ``large`` the chosen head there and in the
     model itself, and ``when`` says what each of the ``steps`` is; ``seen`` may lack some of them.
     ``curves`` are "loss" and "score", over the steps that are known, ``titles`` what stands above
-    them. Those who can't see it hear ``alt``.
+    them, ``formed`` what is new at each step. Those who can't see it hear ``alt``.
     """
     n_head = picture.tiles.shape[1]
 
@@ -89,6 +90,7 @@ def draw(
         "at": list(steps).index(at),
         "curves": {name: _lines(chart, steps) for name, chart in curves.items()},
         "titles": dict(titles),
+        "formed": list(formed),
     }
     changes = {"on_step_change": stepped, "on_head_change": headed}
     mount(data, key=key, on_more_change=lambda: None, **changes)

@@ -1,5 +1,6 @@
-// A training to drag through: every head's weights, the chosen one large, what comes next, and how
-// losses and scores grew, at one of its points. All that is known is here; dragging asks nothing.
+// A training as a film, and to drag through: every head's weights, the chosen one large, what comes
+// next, and how losses and scores grew, at one of its points. All that is known is here; dragging
+// asks nothing. Between two points the film blends the weights; numbers are always a point's own.
 
 import { codeOf, cut, line as stroke, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
@@ -14,7 +15,8 @@ export const html = `
     <output data-part="when"></output>
   </div>
   <div class="pictures">
-    <figure class="every"><figcaption data-part="mapTitle"></figcaption>${mapHtml}</figure>
+    <figure class="every"><figcaption data-part="mapTitle"></figcaption>${mapHtml}
+      <p class="formed" data-part="formed" role="status"></p></figure>
     <figure class="large">${tilesHtml}</figure>
     <figure class="next"><figcaption data-part="nextTitle"></figcaption>
       <canvas data-part="next" aria-hidden="true"></canvas></figure>
@@ -30,7 +32,8 @@ export const html = `
 </div>
 `
 
-const MOST = 65535, LINE = 16, PACE = 700, REST = 250
+const MOST = 65535, LINE = 16, REST = 250
+const FILM = 6000  // ms from the first point to the last
 const DASHES = [[], [7, 4], [2, 3], [8, 3, 2, 3], [14, 5], [14, 4, 2, 4]]
 const BARS_TALL = 252, TALL = 186
 
@@ -81,9 +84,27 @@ function tilesOf(view, at) {
   return view.read.get(at)
 }
 
-// Every head at this point.
-function drawHeads(view) {
-  const { p } = view, cells = codes(p, tilesOf(view, view.at))
+// A place on the way through the points, so that the film comes to each and leaves it gently.
+export function eased(place) {
+  const from = Math.floor(place), share = place - from
+  return from + share * share * (3 - 2 * share)
+}
+
+// Weights of two points, blended by the share of the way between them that is gone; where one of
+// them isn't read yet, those of the nearer point.
+export function blended(from, to, share) {
+  if (!share || !from || !to) return share < .5 ? from : to
+  return from.map((weight, n) => weight + share * (to[n] - weight))
+}
+
+function drawnTiles(view) {
+  const from = Math.floor(view.place)
+  return blended(...[from, Math.ceil(view.place)].map((n) => tilesOf(view, n)), view.place - from)
+}
+
+// Every head at this place.
+function drawHeads(view, drawn) {
+  const { p } = view, cells = codes(p, drawn)
   drawMap({ data: { ...p.map, cells }, parentElement: view,
     setTriggerValue: (name, { layer, head }) =>
       name === "head" && choose(view, layer * p.map.heads + head) })
@@ -99,22 +120,24 @@ export function codes({ map, hidden }, tiles) {
     tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NOTHING)
 }
 
-// The chosen head at this point, and in the model itself.
-function drawLarge(view) {
-  const { p } = view
-  drawTiles({ data: { ...p.large, ...both(p, tilesOf(view, view.at), tilesOf(view, -1)) },
-    parentElement: view, setTriggerValue: () => {} })
+// The chosen head at this place, and in the model itself; without numbers where it is blended.
+function drawLarge(view, drawn) {
+  const { p, at, place } = view, numbers = at === place ? p.large.numbers : 0
+  const data = { ...p.large, ...both(p, tilesOf(view, at), tilesOf(view, -1), drawn), numbers }
+  drawTiles({ data, parentElement: view, setTriggerValue: () => {} })
 }
 
-/** The chosen head of two points as matrices, one after the other, and their cells in words. */
-export function both({ large, map, hidden }, then, now) {
+/** The chosen head of two points as matrices, one after the other, and their cells in words. The
+ * first is drawn with the weights `drawn`. */
+export function both({ large, map, hidden }, then, now, drawn = then) {
   const { chosen } = map, size = map.rows.length ** 2, masked = (n) => hidden[n % size] === "1"
-  const values = new Float32Array(2 * size)
-  for (const [n, tiles] of [then, now].entries())
-    if (tiles) values.set(tiles.subarray(chosen * size, (chosen + 1) * size), n * size)
+  const values = new Float32Array(2 * size), start = chosen * size
+  for (const [n, tiles] of [drawn, now].entries())
+    if (tiles) values.set(tiles.subarray(start, start + size), n * size)
   const said = Array.from({ length: then ? size : 0 }, (_, n) => masked(n) ? "masked"
-    : `${values[n].toFixed(3)} here, ${values[size + n].toFixed(3)} in the model itself`)
-  const titles = [`Head ${named(map, chosen)} at this point`, "the model itself, 0 to 1"]
+    : `${then[start + n].toFixed(3)} here, ${now[start + n].toFixed(3)} in the final model`)
+  const here = drawn === then ? "at this checkpoint" : "blended"
+  const titles = [`Head ${named(map, chosen)}, ${here}`, "in the final model, 0 to 1"]
   return { values, masked, panels: panelsOf(large).map((panel, n) =>
     ({ ...panel, title: titles[n], said, empty: n || then ? "" : "being read …" })) }
 }
@@ -122,7 +145,7 @@ export function both({ large, map, hidden }, then, now) {
 // The most probable next tokens at this point, and those of the model itself, as bars.
 function drawNext(view) {
   const { p } = view, [draw, wide] = pen(view, "next", BARS_TALL)
-  const groups = [["At this point", p.next[view.at]], ["The model itself", p.final.next]]
+  const groups = [["At this checkpoint", p.next[view.at]], ["Final model", p.final.next]]
   const room = Math.min(110, wide * .4), high = (BARS_TALL / 2 - LINE) / 5 - 2
   groups.forEach(([title, tokens], group) => {
     const top = group * BARS_TALL / 2
@@ -161,7 +184,7 @@ function drawLens(view) {
   const { p } = view, [draw, wide] = pen(view, "lens", TALL), names = 78
   const rows = fitting(p.places.length, Math.floor(TALL / LINE) - 1)
   const half = (wide - names) / 2, apart = Math.min(26, (TALL - LINE) / rows.length)
-  const groups = [["At this point", p.lens[view.at]], ["The model itself", p.final.lens]]
+  const groups = [["At this checkpoint", p.lens[view.at]], ["Final model", p.final.lens]]
   rows.forEach((row, n) => written(draw, view, p.places[row], 0, LINE + (n + .5) * apart))
   groups.forEach(([title, tokens], group) => {
     const x = names + group * half, room = Math.min(110, half * .42)
@@ -192,7 +215,10 @@ function drawCurves(view, name) {
   draw.setLineDash([])
   draw.strokeStyle = view.accent
   draw.lineWidth = 2
-  stroke(draw, [x[view.at], AROUND.top], [x[view.at], TALL - AROUND.bottom])
+  const from = Math.floor(view.place), to = x[Math.ceil(view.place)]
+  const now = x[from] + (view.place - from) * (to - x[from])
+  stroke(draw, [now, AROUND.top], [now, TALL - AROUND.bottom])
+  written(draw, view, "training steps, log scale", end + 6, TALL - AROUND.bottom / 2)
   lines.forEach((line, n) => {
     const at = AROUND.top + LINE * (n + .5)
     dashed(draw, line, end + 6, at)
@@ -237,35 +263,44 @@ function curve(draw, { color, dash, values }, x, y) {
 
 function paint(view) {
   const { p, at } = view
-  view.slider.value = at
   view.when.textContent = p.when[at]
+  view.formed.textContent = p.formed[at]
   view.slider.setAttribute("aria-valuetext", p.when[at])
-  const there = p.tiles[at] ? "" : " (being read …)"
-  view.mapTitle.textContent = p.titles.map + there
   view.nextTitle.textContent = p.titles.next
   view.lossTitle.textContent = p.titles.loss + losses(p, at)
   view.lensTitle.textContent = p.titles.lens
   view.scoreTitle.textContent = p.titles.score
-  drawHeads(view)
-  drawLarge(view)
   drawNext(view)
-  for (const name of ["loss", "score"]) drawCurves(view, name)
   drawLens(view)
+  paintPlace(view)
+}
+
+// What moves between two points of the film too.
+function paintPlace(view) {
+  const { p, at, place } = view, drawn = drawnTiles(view)
+  const there = p.tiles[at] ? "" : " (being read …)"
+  view.mapTitle.textContent = (place === at ? p.titles.map : p.titles.between) + there
+  view.slider.step = view.plays ? "any" : "1"
+  view.slider.value = place
+  view.slider.style.setProperty("--share", place / (p.steps.length - 1 || 1))
+  drawHeads(view, drawn)
+  drawLarge(view, drawn)
+  for (const name of ["loss", "score"]) drawCurves(view, name)
 }
 
 // The sentence's loss at a point and at the end, where it has any.
 export function losses({ loss, final }, at) {
   if (loss[at] === null || final.loss === null) return ""
-  return `: yours ${loss[at].toFixed(2)} here, ${final.loss.toFixed(2)} in the model itself`
+  return `: your sentence ${loss[at].toFixed(2)}, at the end ${final.loss.toFixed(2)}`
 }
 
 // Another point: drawn at once, told to the server when the hand has rested.
 function go(view, at) {
-  if (at === view.at) return
-  view.at = at
+  if (at === view.place) return
+  Object.assign(view, { at, place: at, moved: true })
   paint(view)
   clearTimeout(view.rests)
-  if (!view.plays) view.rests = setTimeout(() => tell(view), REST)
+  view.rests = setTimeout(() => tell(view), REST)
 }
 
 function tell(view) {
@@ -274,17 +309,30 @@ function tell(view) {
   view.send("step", view.p.steps[view.at])
 }
 
+// The film goes on from where the hand or a pause left it, else it begins at the first point.
 function play(view, on) {
-  clearInterval(view.plays)
+  cancelAnimationFrame(view.plays)
   view.plays = 0
-  if (on) {
-    if (view.at === view.p.steps.length - 1) go(view, 0)
-    view.plays = setInterval(() => {
-      if (!view.isConnected || view.at === view.p.steps.length - 1) return play(view, false)
-      go(view, view.at + 1)
-    }, PACE)
-  } else tell(view)
   view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
+  if (!on) {
+    view.place = view.at
+    paint(view)
+    return tell(view)
+  }
+  const last = view.p.steps.length - 1, began = performance.now()
+  const from = view.moved && view.at < last ? view.at : 0
+  const frame = (now) => {
+    if (!view.isConnected) return
+    const place = Math.min(last, from + Math.max(0, now - began) / FILM * last), { at } = view
+    view.place = eased(place)
+    view.at = Math.round(view.place)
+    if (view.at === at) paintPlace(view)
+    else paint(view)
+    if (place === last) return play(view, false)
+    view.plays = requestAnimationFrame(frame)
+  }
+  view.moved = true
+  view.plays = requestAnimationFrame(frame)
 }
 
 function choose(view, head) {
@@ -313,13 +361,14 @@ function sized(view) {
   if (view.wide) paint(view)
 }
 
-const PARTS = ["play", "slider", "when", "next", "loss", "score", "lens", "mapTitle", "nextTitle",
-  "lossTitle", "scoreTitle", "lensTitle"]
+const PARTS = ["play", "slider", "when", "formed", "next", "loss", "score", "lens", "mapTitle",
+  "nextTitle", "lossTitle", "scoreTitle", "lensTitle"]
 
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
   const at = shown(known, p)
-  Object.assign(view, { p, at, read: new Map(), send: setTriggerValue })
+  const place = known?.plays ? view.place : at
+  Object.assign(view, { p, at, place, read: new Map(), send: setTriggerValue })
   if (!known) {
     for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
     view.plays = 0
@@ -329,7 +378,7 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"
   view.ink = style.color
   view.setAttribute("aria-label", p.alt)
-  view.slider.setAttribute("aria-label", "Point of the training")
+  view.slider.setAttribute("aria-label", "Checkpoint of the training")
   view.slider.max = p.steps.length - 1
   sized(view)
   if (p.tiles.includes("")) setTimeout(() => setTriggerValue("more", p.steps[view.at]), 0)

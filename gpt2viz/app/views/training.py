@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import streamlit as st
@@ -12,6 +13,7 @@ import streamlit as st
 from gpt2viz import CheckpointError
 from gpt2viz.analysis.batch_scores import (
     LEAST,
+    Emergence,
     Measured,
     batch_score,
     emergence,
@@ -31,7 +33,7 @@ from gpt2viz.app.components.checkpoints import Seen
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.labels import label
+from gpt2viz.labels import label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
@@ -47,17 +49,13 @@ from gpt2viz.pictures.training import (
 
 #: Texts that the model read when its heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
-_OLSSON = (
-    "An **induction head** copies: it looks at what followed the last time that a token came. It "
-    "builds on a head of a lower layer that looks one token back, so that one is born first; and "
-    "as it comes, the loss on repeated tokens falls (Olsson et al. 2022)."
-)
 #: The titles of the slider's pictures; that of the scores names the head.
 TITLES = {
-    "map": "Every head at this point: layers down, heads across",
-    "next": "What comes next",
-    "loss": "Loss (nats a token)",
-    "lens": "Logit lens: what would come next after each layer",
+    "map": "Every head: layers down, heads across",
+    "between": "Every head, blended between two checkpoints",
+    "next": "Most likely next tokens",
+    "loss": "Loss (nats per token)",
+    "lens": "Logit lens: the next token as each layer would predict it",
 }
 
 
@@ -88,13 +86,14 @@ def _losses(record: TrainingRecord) -> None:
         of_run=False,
         made_by=(token_losses,),
     )
-    measured = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
+    read = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
     prose.caption(
-        f"The weights were measured {last + 1} times during training. The curves are about "
-        "the model, not the sentence above. Loss is −ln of the probability given to the token that "
-        f"came next, on average{measured}; one nat is 1.44 bits. Random tokens "
-        "can't be predicted the first time. When they are repeated, a model that has learned to "
-        "**copy** can predict them: the two curves for random tokens part."
+        "Nobody can predict random tokens the first time. When they are repeated, a model that has "
+        "learned to **copy** can: that is where the two curves for random tokens part.",
+        help=prose.tip(
+            "Loss is −ln of the probability that the model gave to the next token, on average"
+            f"{read}. It was measured {last + 1} times during training."
+        ),
     )
 
 
@@ -124,8 +123,8 @@ def _growth(view: View, record: TrainingRecord) -> None:
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
         prose.caption(
-            f"Head {named} was **set** to look one token back; training left its queries and keys "
-            "alone. All other heads found their jobs themselves, starting from random numbers."
+            f"Head {named} was **set** to look one token back, and training left its queries and "
+            "keys alone. All other heads learned what they do, starting from random numbers."
         )
 
 
@@ -138,8 +137,8 @@ def _record_or_stop(view: View) -> TrainingRecord:
         st.stop()
     if record is None:
         st.info(
-            "This model's folder has no `training.json`, so what was measured as it learned "
-            "can't be shown. The bundled model has one: choose it above.",
+            "Nothing was measured while this model learned: its folder has no `training.json`. "
+            "Choose the bundled model above to see a training.",
             icon=":material/info:",
         )
         st.stop()
@@ -155,7 +154,7 @@ def offer_birth(view: View, layer: int, head: int) -> None:
     if there:
         st.page_link(
             pages.TRAINING.path,
-            label="When was this head born?",
+            label="When did this head form?",
             icon=":material/egg:",
             query_params=address.parameters({parameters.LAYER: layer, parameters.HEAD: head}),
         )
@@ -178,9 +177,16 @@ def _checkpoints(view: View) -> bool:
         st.error(literal(str(error)), icon=":material/error:")
         return False
     chosen = _pick_head(view, habits)
+    prose.markdown(
+        "Play the film, or drag the slider, to watch the model learn to read **your sentence**. "
+        "Click a head to follow it, or a curve to go there."
+    )
+    pictures = st.container()
     beside = _births(view, steps, habits, chosen)
-    _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen)
-    _notes(view)
+    with pictures:
+        _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen, habits)
+    with st.expander("How this is measured"):
+        _notes(view)
     return True
 
 
@@ -199,7 +205,7 @@ def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
 def _births(
     view: View, steps: Sequence[int], habits: Mapping[int, Measured], chosen: tuple[int, int]
 ) -> tuple[int, int]:
-    """Tell the births of the chosen head and of another one, which is picked here."""
+    """Say when the chosen head formed, and another one, which is picked here."""
     config = view.model.config
     heads = [_named((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
     last = habits[steps[-1]].scores if habits else {}
@@ -208,9 +214,9 @@ def _births(
         words = st.container()
         picked: str = st.selectbox(
             "Beside it",
-            format_func=lambda name: f"beside head {name}",
+            format_func=lambda name: f"compare head {name}",
             label_visibility="collapsed",
-            width=170,
+            width=185,
             **address.choice(parameters.AGAINST, heads, _named(other)),
         )
     beside = int(picked.split(".")[0]), int(picked.split(".")[1])
@@ -218,27 +224,56 @@ def _births(
         births = [_birth_in_words(steps, habits, head) for head in dict.fromkeys((chosen, beside))]
         prose.markdown(" ".join(births), slot=words)
     else:
-        prose.caption(
-            "This model reads too few tokens at once for heads to be measured.", slot=words
-        )
+        prose.caption("This model reads too few tokens at once to measure its heads.", slot=words)
     return beside
 
 
 def _birth_in_words(
     steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
 ) -> str:
-    """A head's birth in a sentence, as far as the points are read."""
+    """When a head formed in a sentence, as far as the points are read."""
     known = [step for step in steps if step in habits]
-    habit = main_habit(habits[known[-1]].scores, *head)
-    born = emergence(np.array([habits[step].scores[habit][head] for step in known]))
-    name = f"Head **{_named(head)}**"
+    habit, born = _birth(known, habits, head)
+    values = {"head": f"**{_named(head)}**", "habit": _kind(habit)}
     if born.point is None:
-        return f"{name} has no habit at the end that reaches {LEAST:g} ({habit} {born.last:.2f})."
+        return sentence("training.no_habit", score=born.last, **values)
     if len(known) < len(steps):
-        return f"{name}: {habit} {born.last:.2f} at the end; its birth is being looked for …"
-    before = "" if born.point == 0 else f" (not yet at {known[born.point - 1]:,})"
-    by = f"step **{known[born.point]:,}**{before}"
-    return f"{name} was born by {by}: {habit} {born.last:.2f} at the end."
+        return sentence("training.being_read", score=born.last, **values)
+    if born.point == 0:
+        return sentence("training.from_the_start", step=known[0], **values)
+    before, by = known[born.point - 1], known[born.point]
+    return sentence("training.formed", before=before, by=by, **values)
+
+
+def _birth(
+    known: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
+) -> tuple[str, Emergence]:
+    """The habit that a head has most at the last of the ``known`` steps, and when it came."""
+    habit = main_habit(habits[known[-1]].scores, *head)
+    return habit, emergence(np.array([habits[step].scores[habit][head] for step in known]))
+
+
+def _kind(habit: str) -> str:
+    return "copying (induction)" if habit == "induction" else habit
+
+
+def _formed(view: View, steps: Sequence[int], habits: Mapping[int, Measured]) -> list[str]:
+    """The heads that formed at each of the steps, the clearest first; "" while some are unread."""
+    formed: dict[int, list[tuple[float, str]]] = {}
+    config = view.model.config
+    for head in product(range(config.n_layer), range(config.n_head)) if len(habits) > 1 else ():
+        habit, born = _birth(steps, habits, head)
+        if born.point:
+            listed = formed.setdefault(born.point, [])
+            listed.append((-born.last, f"{_named(head)} {_kind(habit)}"))
+    return [_in_words([name for _, name in sorted(formed.get(n, []))]) for n in range(len(steps))]
+
+
+def _in_words(heads: list[str]) -> str:
+    named, more = ", ".join(heads[:3]), len(heads) - 3
+    if more > 0:
+        return sentence("training.more_form_here", heads=named, more=more)
+    return sentence("training.form_here", heads=named) if heads else ""
 
 
 def _curves(
@@ -272,6 +307,7 @@ def _slider(
     seen: Mapping[int, CheckpointRun],
     curves: Mapping[str, Curves],
     chosen: tuple[int, int],
+    habits: Mapping[int, Measured],
 ) -> None:
     """The points to drag through, each with its pictures beside those of the model itself."""
     final, head = checkpoint_runs.final(view.trace.key), _named(chosen)
@@ -289,7 +325,8 @@ def _slider(
         {step: _seen(view, run) for step, run in seen.items()},
         _seen(view, final),
         curves,
-        TITLES | {"score": f"Scores of head {head}, on random tokens said twice"},
+        TITLES | {"score": f"Scores of head {head} on random tokens, repeated"},
+        _formed(view, steps, habits) if len(habits) == len(steps) else [""] * len(steps),
         at=at,
         alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",
@@ -369,17 +406,19 @@ def _named(head: tuple[int, int]) -> str:
 
 
 def _notes(view: View) -> None:
-    """Explain the measures, and a birth's definition and source."""
-    shrunk = (
-        f" Pictures are shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each."
-        if view.n_tokens > THUMBNAIL
-        else ""
+    """Explain the measures, with the definition and the source of each."""
+    prose.markdown(
+        "A head **forms** at the first checkpoint at which its main habit reaches half of its "
+        f"final score. Habits that end below {LEAST:g} don't count. Scores are measured on random "
+        "tokens, repeated.\n\n"
+        "Between checkpoints the film blends the weights that it draws. Every number and label is "
+        "a checkpoint's own.\n\n"
+        "The **logit lens** stops after each layer and asks for a prediction (nostalgebraist "
+        "2020). Only its bottom row is the model's own.\n\n"
+        "An **induction head** copies: it looks at what followed the token's previous occurrence. "
+        "It builds on a head of a lower layer that looks one token back, so that one forms first. "
+        "As it forms, the loss on repeated tokens falls (Olsson et al. 2022)."
     )
-    prose.caption(
-        "Every checkpoint reads **your sentence**; drag, or click a curve, a head. A head is "
-        "**born** at the first checkpoint whose score is at least half of the last one's, for the "
-        f"habit that it has most at the end, if that reaches {LEAST:g}. Scores are measured on "
-        "random tokens, said twice. The logit lens reads the stream after each layer as if it "
-        "were the last one (nostalgebraist 2020); only its bottom row is what is "
-        f"really predicted. {_OLSSON}{shrunk}"
-    )
+    if view.n_tokens > THUMBNAIL:
+        size = f"{THUMBNAIL} × {THUMBNAIL} cells"
+        prose.markdown(f"Texts this long are shrunk to {size}; each shows its largest weight.")
