@@ -259,7 +259,7 @@ def test_a_second_sentence_that_no_address_holds_comes_back() -> None:
     at = open_page("side_by_side?differs=text", text="A crane ate fish", model="stories")
     at.text_input(key="text2").set_value(LONG).run()
     assert "text2" not in at.query_params
-    assert "too long for the address" in " ".join(block.value for block in at.caption)
+    assert "too long for a link" in " ".join(block.value for block in at.caption)
     session = saved(at)
     assert session["text2"] == LONG
     found = opened(open_page("side_by_side?differs=text", text="Dog bites man"), session)

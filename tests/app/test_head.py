@@ -231,7 +231,7 @@ def test_what_an_earlier_run_had_is_said() -> None:
     """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
     text = "The crane stood by the water and"
     n = len(ids_of(text))
-    said = f"The numbers of {n} tokens at the start are those of an earlier run"
+    said = f"The first {n} tokens came from an earlier run."
     assert proof("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")
     (tip,) = [plain(c.help) for c in again.caption if "times V" in (c.help or "")]
@@ -239,6 +239,4 @@ def test_what_an_earlier_run_had_is_said() -> None:
     assert proof("attention", f"{text} fish")[0] < 1e-3
     shapes = open_page("shapes", text=f"{text} fish")
     words = [plain(markdown.value) for markdown in shapes.markdown]
-    assert any(
-        said in word and word.endswith("The table is that of a run of all.") for word in words
-    )
+    assert any(word.endswith(f"{said} The table describes a full run.") for word in words)

@@ -352,7 +352,7 @@ def test_where_nothing_is_allowed_it_says_how_to(
 ) -> None:
     monkeypatch.delenv(server_config.ALLOW_VARIABLE)
     at = open_page("models")
-    assert "None is allowed yet" in page_text(at)
+    assert "none is permitted yet" in page_text(at)
     assert "gpt2viz app --allow-model gpt2" in at.code[0].value
     assert not [box for box in at.text_input if box.key == "hub_name"]
     assert not server.requests

@@ -105,7 +105,7 @@ def test_a_proxys_name_is_answered_where_the_owner_says_so(app: App) -> None:
     said = b"".join(connection.open("models", {}).raw)
     connection.close()
     assert b"Other machines can reach this server" in said
-    assert b"None is allowed yet" in said
+    assert b"none is permitted yet" in said
 
 
 def box(page: Page, part: str) -> dict[str, float]:

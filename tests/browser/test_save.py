@@ -63,7 +63,7 @@ def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(walk: Callable[...,
         act(page, page.go_back)
         body = page.locator(f".st-key-{key}_body")
         if key == "share":
-            expect(body.get_by_text("A picture of layer 1, head 5")).to_be_visible()
+            expect(body.get_by_text("A slide of layer 1, head 5")).to_be_visible()
         else:
             picked = body.get_by_role("combobox", name="Picture").first
             expect(picked).to_have_value("Attention weights, layer 1, head 5")

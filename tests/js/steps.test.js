@@ -33,18 +33,14 @@ test("the chosen head stands beside itself in the model", () => {
   assert.deepEqual([0, 1, 4, 5].map(masked), [false, true, false, true])
   assert.deepEqual(panels[1].said.slice(0, 2), ["1.000 here, 0.500 in the final model", "masked"])
   const film = both(P, THEN, NOW, blended(THEN, NOW, .5))
+  assert.deepEqual([.4, .6].map((share) => blended(undefined, NOW, share)), [undefined, NOW])
+  assert.deepEqual([0, 1.25, 1.5, 2].map(eased), [0, 1.15625, 1.5, 2])
   assert.deepEqual([...film.values.subarray(0, 4)], [.75, .1875, .375, 0])
   assert.equal(film.panels[0].title, "Head 0.1, blended")
   assert.deepEqual(film.panels[1].said, panels[1].said, "its numbers stay the checkpoint's")
   const unread = both(P, undefined, NOW)
   assert.deepEqual(unread.panels.map(({ empty }) => empty), ["being read …", ""])
   assert.deepEqual([...unread.values], [0, 0, 0, 0, .5, .125, .25, 0])
-})
-
-test("a film goes gently from point to point, and blends none that isn't read", () => {
-  assert.deepEqual([0, 1.25, 1.5, 2].map(eased), [0, 1.15625, 1.5, 2])
-  assert.equal(blended(THEN, NOW, 0), THEN)
-  assert.deepEqual([.4, .6].map((share) => blended(undefined, NOW, share)), [undefined, NOW])
 })
 
 test("steps stand as far apart as their logarithms, and the nearest is found", () => {

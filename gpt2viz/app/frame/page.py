@@ -133,9 +133,8 @@ def _run(model: Model) -> Trace:
         st.stop()
     if (wrong := first_not_finite(trace)) is not None:
         st.error(
-            "Some numbers of this run went beyond what float32 can hold. The first are in "
-            f"**{literal(str(wrong))}**. What was computed from them is NaN, not a number, and is "
-            "shown as such.",
+            "Some numbers of this run are too large for float32, first in "
+            f"**{literal(str(wrong))}**. Everything computed from them is NaN, not a number.",
             icon=":material/error:",
         )
     return trace
@@ -171,7 +170,7 @@ def _without_mask(trace: Trace) -> str:
 def stop_without_numbers(*runs: Trace) -> None:
     """Stop the page where a run has no probabilities: the largest of NaNs is no prediction."""
     if any(first_not_finite(run) for run in runs):
-        st.info("Nothing can be predicted from NaN; the rest of the page is left out.")
+        st.info("Nothing can be predicted from NaN, so the rest of this page is left out.")
         st.stop()
 
 
@@ -210,7 +209,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
     except CheckpointError as error:
         st.error(
             f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"
-            "Choose another model above. The page **Models** shows which can be loaded.",
+            "Choose another model above. The page **Models** lists those that can be loaded.",
             icon=":material/error:",
         )
         st.stop()
@@ -226,8 +225,8 @@ def _mask_switch(offered: bool) -> None:
         st.toggle(
             "Causal mask",
             help=prose.tip(
-                "On, as the model was trained: a token sees itself and the tokens before it. "
-                "Off: it sees the later ones too."
+                "On, as in training: a token sees only itself and the tokens before it. Off: it "
+                "sees later tokens too."
             ),
             **bound,
         )
@@ -243,8 +242,8 @@ def _model_names() -> list[str]:
 
 _WELCOMED = "_known"
 WELCOME_BACK = (
-    "The connection was lost and is back. The page shows what its address says: please repeat your "
-    "last step, and enter a sentence again that is too long for the address."
+    "The connection was lost and is back. Please repeat your last step; a sentence that was too "
+    "long for the address has to be entered again."
 )
 
 

@@ -43,7 +43,7 @@ def save_button() -> None:
         _body,
         key="save",
         icon="download",
-        help="Pictures, tables, the whole run, this page, or a link to it",
+        help="This page's pictures and tables, the run, the page, or a link",
         of_page=True,
     )
 
@@ -106,8 +106,8 @@ def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
     _as_table("table", "All of its rows", outputs.tables[name], about(name))
     st.caption(
-        "Parquet keeps every value as it is. In CSV, a text that a spreadsheet would run as a "
-        "formula gets an apostrophe in front; the column *about* says how many."
+        "Parquet keeps every value exactly. In CSV, cells that start like a formula get an "
+        "apostrophe, so that spreadsheets don't run them; the column *about* counts them."
     )
 
 
@@ -124,14 +124,14 @@ def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
         name = st.selectbox("Run", list(traces), key="save_run")
     trace = traces[name]
     st.markdown(
-        f"Every tensor of this run that is kept, **{trace.nbytes / 1e6:,.1f} MB**, with tokens, "
-        "mask, edits and the model's checksum."
+        f"All tensors kept of this run, **{trace.nbytes / 1e6:,.1f} MB**, with its tokens, mask, "
+        "edits and the model's checksum."
     )
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
             about, make = export.about(trace, "run"), partial(_trace_bytes, outputs, name, kind)
             _download("run", kind, about, make)
-    st.caption("`numpy.load` reads the one, `safetensors` the other.")
+    st.caption("Open NPZ with `numpy.load`, safetensors with the library of that name.")
 
 
 def _trace_bytes(outputs: output.PageOutputs, name: str, kind: export.TraceKind) -> bytes:
@@ -142,7 +142,7 @@ def _trace_bytes(outputs: output.PageOutputs, name: str, kind: export.TraceKind)
 def _page(outputs: output.PageOutputs, about: About) -> None:
     pictures, tables = outputs.pictures, outputs.tables
     if pictures or tables:
-        st.markdown("**The pictures and tables of this page** in one file that opens anywhere")
+        st.markdown("**This page's pictures and tables** in one file that opens in any browser")
         _download(
             "page",
             "html",
@@ -150,14 +150,14 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
             lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
             words="HTML",
         )
-    st.markdown("**What you have chosen**, to open it again here or on another machine")
+    st.markdown("**Your choices**, to open this view again here or on another machine")
     chosen = all_choices()
     session = export.Session(outputs.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if long := address.unwritten():
         st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
         return
-    st.markdown("**A link** that shows the same to others who reach this server")
+    st.markdown("**A link** to this view, for anyone who can reach this server")
     st.code(link(), language=None, wrap_lines=True)
 
 
@@ -198,7 +198,7 @@ def link() -> str:
 def open_session() -> None:
     """Ask for a session's file and open it, or say in one message why not."""
     uploaded = st.file_uploader(
-        "A session that was saved here or on another machine",
+        "A session saved here or on another machine",
         type="json",
         key="open_session",
         max_upload_size=1,
@@ -215,8 +215,8 @@ def open_session() -> None:
     if same or st.button("Open it anyway", key="open_anyway"):
         st.switch_page(page.path, query_params=address.restored(session.parameters))
     st.warning(
-        "The model of that name here has **other weights** than the one in this session. The "
-        "numbers won't be the same.",
+        "This session was saved with **other weights** under the same model name, so the numbers "
+        "will differ.",
         icon=":material/warning:",
     )
 
@@ -251,7 +251,7 @@ def numbers_button() -> None:
         _numbers_body,
         key="numbers",
         icon="table",
-        help="The numbers of every picture on this page, as a table",
+        help="The numbers behind each picture on this page, as a table",
         of_page=True,
     )
 
@@ -261,14 +261,14 @@ def _numbers_body() -> None:
     names = list(outputs.pictures)
     if not names:
         st.caption(
-            "This page has no picture: its numbers are in its tables."
+            "This page has no pictures; its numbers are in its tables."
             if outputs.tables
-            else "Nothing is drawn on this page yet."
+            else "This page has drawn nothing yet."
         )
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
     count = output.numbers_of(name)
-    st.caption(f"{pluralize(count, 'numbers')}, one per row. *Save* exports them as a file.")
+    st.caption(f"{pluralize(count, 'numbers')}, one per row. *Save* puts them in a file.")
 
 
 #: Pages that show one head, which is what their card shows.
@@ -282,7 +282,7 @@ def share_button() -> None:
         _share_body,
         key="share",
         icon="share",
-        help="A link to this view, and the chosen head as a picture for a slide",
+        help="A link to this view, and the chosen head as a slide",
         of_page=True,
     )
 
@@ -297,7 +297,7 @@ def _share_body() -> None:
     if pages.called(outputs.page) in _OF_A_HEAD and outputs.runs:
         _share_picture(next(iter(outputs.traces().values())), outputs.colors)
     else:
-        st.caption("Attention and Head have a picture for a slide here; *Save* has this page's.")
+        st.caption("*Attention* and *Head* offer a slide here; *Save* has this page's pictures.")
 
 
 def _share_picture(trace: Trace, colors: Palette) -> None:
@@ -306,7 +306,7 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
     drawn = export.as_figure(
         export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     )
-    st.markdown(f"**A picture** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
+    st.markdown(f"**A slide** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
     request = ""
     if st.button("PNG", icon=":material/download:", key="share_png"):
         count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1

@@ -37,7 +37,7 @@ def notes(which: Text) -> None:
     """Notes on a text: that no link carries it, and the effect of spaces at its end."""
     text: str = address.get(which)
     if len(text) > address.LONGEST_TEXT:
-        prose.caption("This text is too long for the address: a link to this page won't carry it.")
+        prose.caption("This text is too long for a link: the address of this page leaves it out.")
     _note_spaces(which, text)
 
 

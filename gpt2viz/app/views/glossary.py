@@ -31,7 +31,7 @@ def show() -> None:
     if chosen:
         menu.glossary_entry(TERM[chosen], chosen=True)
     if not matches:
-        st.info("No entry here has that in its name or meaning. Try a shorter word.")
+        st.info("No word matches. Try a shorter one.")
     st.markdown(f"#### {pluralize(len(matches), 'words')}")
     rest = [term for term in matches if term.key != chosen]
     half = -(-len(rest) // 2)

@@ -138,10 +138,7 @@ def reused_note(trace: Trace, then: str = "") -> str:
     """A sentence on tokens whose numbers an earlier run had made, with its consequence; or ""."""
     if not trace.reused:
         return ""
-    return (
-        f" The numbers of {pluralize(trace.reused, 'tokens')} at the start are those of an earlier "
-        f"run that began with the same; only the rest was run.{then}"
-    )
+    return f" The first {pluralize(trace.reused, 'tokens')} came from an earlier run.{then}"
 
 
 @st.cache_data(max_entries=2000, hash_funcs=run_cache.BY_KEY, show_spinner=False)

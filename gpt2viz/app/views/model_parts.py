@@ -42,19 +42,18 @@ def parameter_counts(name: str) -> None:
     counts = [part.n_parameters for part in listed]
     whole = sum(counts)
     prose.markdown(
-        f"**{whole:,} parameters**, {spell(4 * whole)} in memory (four bytes each). Its "
-        f"layers ({config.n_layer}) are built alike and have weights of their own."
+        f"**{whole:,} parameters** take {spell(4 * whole)} of memory. The layers are built alike, "
+        "each with weights of its own."
     )
     table, chart = st.columns(2, gap="large")
     with table:
         _part_table(listed, whole)
         prose.caption(
-            "The unembedding (`lm_head`), which makes the logits, has no weights of its own: it "
-            "uses the table of token embeddings again (weight tying). They are counted once, as "
-            "embeddings."
+            "The unembedding (`lm_head`) makes the logits. It reuses the token embeddings (weight "
+            "tying), so they are counted once."
             if config.tie_word_embeddings
-            else "The unembedding (`lm_head`), which makes the logits, has a table of its own: "
-            "this model doesn't tie it to the token embeddings."
+            else "The unembedding (`lm_head`) makes the logits, with a table of its own: it isn't "
+            "tied to the token embeddings."
         )
     with chart:
         names, groups = [part.name for part in listed], [part.group for part in listed]
@@ -94,7 +93,7 @@ def tokenizer(name: str) -> None:
     typed = st.text_input(
         "A word, or a few",
         help=prose.tip(
-            "A space before a word belongs to it: with the space and without it, the tokens differ."
+            "A space before a word belongs to the word, so the tokens differ with and without it."
         ),
         width=420,
         **address.text(parameters.WORD),
@@ -118,10 +117,9 @@ def tokenizer(name: str) -> None:
     _ids(words)
     _around(tokenizer)
     prose.markdown(
-        "It begins with single bytes, or characters. In each step, of all neighbouring pairs, the "
-        "one that was learned **first**, with the lowest rank, becomes one piece. It ends when no "
-        "pair is in the list of merges. `·` is a space; `\\xe2` is a byte that isn't a "
-        "character by itself."
+        "A word starts as single bytes, or characters. Each step merges the neighbouring pair that "
+        "was learned **first** (the lowest rank), until no pair is in the list of merges. `·` is a "
+        "space, and `\\xe2` a byte that isn't a whole character."
     )
     for n, word in enumerate(words):
         _merges(n, word)
@@ -153,8 +151,8 @@ def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
     """The tokens of a text that is cut by a plain list, and the list's length."""
     _ids(words)
     prose.markdown(
-        f"This model's vocabulary is a plain list of {tokenizer.n_vocab:,} tokens: at each place "
-        "the longest that stands there is taken, and nothing is merged."
+        f"This model's vocabulary is a plain list of {tokenizer.n_vocab:,} tokens. The longest "
+        "token that fits is taken each time; nothing is merged."
     )
 
 
@@ -162,11 +160,11 @@ def _merges(n: int, word: Word) -> None:
     written = label(b"".join(word.start))
     prose.markdown(f"**{literal(written)}**")
     if word.whole:
-        prose.caption("This is a token as it stands; nothing is merged.")
+        prose.caption("This is already one token.")
         return
     if not word.merges:
         pieces = "  |  ".join(map(label, word.start))
-        prose.caption(f"{literal(pieces)}: no pair of these bytes is in the list; nothing to do.")
+        prose.caption(f"{literal(pieces)}: no pair of these is in the list of merges.")
         return
     steps = [("", None, "", word.start)] + [
         (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
@@ -189,7 +187,7 @@ def _merges(n: int, word: Word) -> None:
         column_config={
             "step": st.column_config.NumberColumn(width="small"),
             "rank": st.column_config.NumberColumn(
-                format="localized", help="Its place in the list of merges; 0 was learned first"
+                format="localized", help="Its number in the list of merges; 0 was learned first"
             ),
             "the pieces then": st.column_config.TextColumn(width="large"),
         },
@@ -210,9 +208,9 @@ def positions(name: str) -> None:
     """The map of all places, where they have vectors."""
     if (compared := _similarities(name)) is None:
         st.info(
-            f"{literal(name)} has no vectors for positions: it turns queries and keys by where "
-            "they stand, so that a score depends on the distance alone. Head shows the turn, and "
-            "the chapter RoPE of the Textbook explains it.",
+            f"{literal(name)} has no position vectors: it turns queries and keys by their "
+            "position, so that only the distance between two tokens affects their score. The page "
+            "Head shows the turn; the Textbook's chapter RoPE explains it.",
             icon=":material/rotate_right:",
         )
     else:
@@ -240,34 +238,32 @@ def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
         )
         if len(panel.values) < n:
             prose.caption(
-                f"{n:,} places are more than a picture has room for: each point is the number "
-                "farthest from 0 in its block."
+                f"{n:,} positions are too many to draw: each point is the number farthest from 0 "
+                "in its block."
             )
     with words:
         prose.markdown(
-            f"Every place of a text, from 0 to {n - 1:,}, has a vector of its own, which is added "
-            "to the token's. Each cell compares two places by **cosine similarity**: 1 where their "
-            "vectors point the same way, 0 where they are at right angles, −1 where "
-            "they are opposite."
+            f"Every position, from 0 to {n - 1:,}, has a vector of its own, which is added to the "
+            "token's. Each cell compares two positions by **cosine similarity**: 1 if the vectors "
+            "point the same way, 0 at right angles, −1 if they are opposite."
         )
         prose.markdown("\n".join(_findings(means)))
         if run_cache.is_bundled(run_cache.model_folders()[name]):
             prose.caption(
-                "This model's places began as **waves** of several lengths, which its "
-                "training then changed: hence the stripes. GPT-2's own began as random "
-                "numbers; nobody told it which place is next to which."
+                "This model's positions began as **waves** of several lengths, which training "
+                "then changed: hence the stripes. GPT-2's began as random numbers; it had to learn "
+                "which positions are neighbours."
             )
         prose.caption(
-            "What to look for: a **band** along the diagonal says that near places have similar "
-            "vectors, which lets the model tell near from far. **Stripes** beside it say that the "
-            "vectors return to a direction after a certain number of steps, as on a wave. A row "
-            "that stands "
-            "out, often the first, is a place with a vector unlike the others. Even colour away "
-            "from the diagonal means that those places were hardly told apart, or seldom seen."
+            "What to look for: a **band** along the diagonal means that neighbours have similar "
+            "vectors, so that the model can tell near from far. **Stripes** mean that vectors come "
+            "back to a direction after some steps, as on a wave. A row that stands out, often the "
+            "first, has a vector unlike the others. Even colour away from the diagonal means that "
+            "those positions were rarely seen, or hardly kept apart."
         )
 
 
-@st.cache_resource(max_entries=4, show_spinner="Comparing all places …")
+@st.cache_resource(max_entries=4, show_spinner="Comparing all positions …")
 def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
     """The map, and the mean similarity at some distances; None where places have no vectors."""
     table = run_cache.load(name).network.position_embedding
@@ -279,7 +275,7 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
 
 
 def _findings(means: dict[int, float]) -> list[str]:
-    lines = ["|places apart|mean cosine|", "|-:|-:|"]
+    lines = ["|positions apart|mean cosine|", "|-:|-:|"]
     for distance, mean in means.items():
         written = "no direction" if math.isnan(mean) else signed(mean, "+.3f")
         lines.append(f"|{distance}|{written}|")
@@ -298,9 +294,8 @@ def _multiply_adds(view: View) -> None:
     whole, n = sum(counts), view.n_tokens
     prose.markdown(
         f"#### {whole:,} multiply-adds for {n} token{'s' if n > 1 else ''}\n"
-        f"One is a multiplication and an addition: {2 * whole:,} FLOPs. Nearly all the work of a "
-        "run is in these matrix products. Each of their numbers is a sum; **numbers made × length "
-        "of the sum** gives the multiply-adds."
+        f"Nearly all of a run's work is in these matrix products, {2 * whole:,} FLOPs. Each number "
+        "that they make is a sum, so **numbers made × length of the sum** gives the multiply-adds."
     )
     table, chart = st.columns([3, 2], gap="large")
     with chart:
@@ -337,12 +332,11 @@ def _multiply_adds(view: View) -> None:
 
 def _counting_note(view: View) -> str:
     """The note on work that isn't counted, and on counted work that the run doesn't use."""
-    later = "Later keys, which the causal mask throws away, are counted. "
+    later = "Keys that the causal mask hides are counted. "
     return (
         "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
-        f"embeddings, which takes no arithmetic. {later if view.trace.causal else ''}The logits "
-        "are made after the last token only."
-        + measures.reused_note(view.trace, " What is counted is a run of all.")
+        f"embeddings. {later if view.trace.causal else ''}Logits are made for the last token only."
+        + measures.reused_note(view.trace, " The counts are those of a full run.")
     )
 
 
@@ -351,10 +345,8 @@ def _bytes(view: View) -> None:
     made, stored = sum(t.made_bytes for t in tensors), sum(t.kept_bytes for t in tensors)
     prose.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(stored)} kept of this run\n"
-        f"The weights are read once, whatever the text's length, apart from the embeddings: of "
-        "those, one row per token, but all rows for the logits where the unembedding is tied to "
-        f"them. The run made {spell(made)} of tensors, shared memory counted once; the trace "
-        f"keeps {spell(stored)} for the pictures."
+        f"The weights are read once, however long the text is. The run made {spell(made)} of "
+        "tensors (shared memory counted once); the trace keeps what the pictures need."
     )
     output.table(
         {
@@ -372,16 +364,16 @@ def _bytes(view: View) -> None:
     )
     if not view.trace.explicit:
         prose.caption(
-            "A text of this length runs fused: scores and weights aren't kept, but recomputed "
-            "from Q and K for the heads that you look at."
+            "A text this long runs fused: scores and weights aren't kept, but recomputed from Q "
+            "and K for the heads that you open."
         )
 
 
 def modules(view: View) -> None:
     """The live modules as boxes, one layer in full."""
     prose.markdown(
-        "Each box is a module of the model that is loaded, with the shape of what it made of this "
-        "sentence. **Click a box** to go to the page that shows its tensor."
+        "Each box is a module of this model, with the shape of its output on this sentence. "
+        "**Click a box** to open the page that shows it."
     )
     layer = controls.layer(view)
     boxes = diagram.nodes(view.model, view.trace, layer)
@@ -389,5 +381,5 @@ def modules(view: View) -> None:
     if view.model.config.tie_word_embeddings:
         table = view.trace.graph["token_embedding"].module
         prose.caption(
-            f"`lm_head` has no table of its own: it uses that of `{table}` (weight tying)."
+            f"`lm_head` has no table of its own: it reuses that of `{table}` (weight tying)."
         )

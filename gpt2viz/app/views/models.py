@@ -74,7 +74,7 @@ def show() -> None:
 
 def _models() -> None:
     """Every model that can be chosen, from its files' headers alone."""
-    prose.markdown("#### Models that can be chosen")
+    prose.markdown("#### Models that you can choose")
     rows, broken = [], []
     for name, folder in run_cache.model_folders().items():
         try:
@@ -101,8 +101,8 @@ def _models() -> None:
     formats = dict.fromkeys(numbers, "localized")
     output.table(pd.DataFrame(rows), "Models", key="models", formats=formats)
     prose.caption(
-        f"{spell(free_memory())} of memory is free. Loading a model needs room for its weights and "
-        "its longest run; where there isn't enough, it is refused without trying."
+        f"{spell(free_memory())} of memory is free. A model is loaded only if its weights and its "
+        "longest run fit."
     )
     for message in broken:
         st.warning(message, icon=":material/error:")
@@ -120,12 +120,12 @@ def _source(folder: Path) -> str:
 
 def _ask_by_name() -> None:
     """Ask for a name, say what it weighs, and fetch it when told to."""
-    prose.markdown("#### Get one by its name")
+    prose.markdown("#### Get another model")
     if not server_config.allowed():
         prose.markdown(
-            "Other GPT-2s come from the Hugging Face hub, where the owner of this server allows "
-            "it. None is allowed yet. If you are the owner, start it with the names, or with "
-            "`'*'` for every name:"
+            "Other models can be fetched from Hugging Face if this server's owner permits them; "
+            "none is permitted yet. If you are the owner, start it with their names, or with "
+            "`'*'` for all:"
         )
         st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
         return
@@ -139,7 +139,7 @@ def _ask_by_name() -> None:
             "Name on the Hugging Face hub",
             key="hub_name",
             placeholder="distilgpt2, or owner/name",
-            help="Any GPT-2 there, by its owner and name. Only safetensors are read.",
+            help="Its owner and name there. Only safetensors are read.",
             width=420,
         ).strip()
         submitted = st.form_submit_button("Look it up", icon=":material/search:")
@@ -246,13 +246,13 @@ def _card(name: str) -> None:
             return
         if settings.card_folder(folder) == folder and not run_cache.is_bundled(folder):
             prose.caption(
-                "Written by the model's makers, not by gpt2viz, and not checked. Images are left "
-                "out: nothing is loaded from elsewhere."
+                "Written by the model's makers, and not checked here. Images are left out, as "
+                "nothing is loaded from elsewhere."
             )
         with st.container(key="card", border=True):
             st.markdown(card.text)
         if card.cut:
-            prose.caption("The card goes on; only its beginning is shown.")
+            prose.caption("Only the beginning of this card is shown.")
 
 
 def _provenance(name: str, folder: Path) -> None:
@@ -261,7 +261,7 @@ def _provenance(name: str, folder: Path) -> None:
     for kind, count in stored_numbers(folder).items():
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
     if aside := set_aside(folder):
-        rows.append(("set aside", f"{', '.join(aside)}: other tasks' heads, which aren't run"))
+        rows.append(("set aside", f"{', '.join(aside)}: heads for other tasks, which aren't run"))
     card = run_cache.card(name)
     rows += [(f"card: {what}", text) for what, text in (card.facts if card else {}).items()]
     for field in ("_name_or_path", "transformers_version"):
@@ -287,11 +287,11 @@ def _provenance(name: str, folder: Path) -> None:
         height="content",
     )
     prose.caption(
-        "Two files with the same SHA-256 are identical, bit for bit."
+        "Files with the same SHA-256 are identical."
         + (
             ""
             if all(f.sha256 for f in files)
-            else f" Files over {spell(HASHED)} are too large to be read for it."
+            else f" Files over {spell(HASHED)} are too large to compute it."
         )
     )
 
@@ -329,8 +329,8 @@ def _config(name: str) -> None:
         column_config={"meaning": st.column_config.TextColumn(width="large")},
     )
     prose.caption(
-        "*default*: the file leaves the field out, and the family's own value applies. "
-        "*computed*: it follows from the others."
+        "*default*: the file doesn't have the field, so the family's own value applies. "
+        "*computed*: it follows from other fields."
     )
     others = unused(read, values)
     if others:
@@ -349,9 +349,9 @@ _OF_A_RUN: Mapping[str, Callable[[View], None]] = {
 }
 #: Each with the line below the model's name.
 _OF_A_MODEL: Mapping[str, tuple[str, Callable[[str], None]]] = {
-    "card": ("What its makers say about it, and where its files come from.", _card),
-    "config": ("Every size and option that defines this model.", _config),
-    "parameters": ("Where its learned numbers are.", model_parts.parameter_counts),
-    "tokenizer": ("How a word becomes tokens, merge by merge.", model_parts.tokenizer),
-    "positions": ("What it knows about places in a text.", model_parts.positions),
+    "card": ("Notes by its makers, and where its files come from.", _card),
+    "config": ("Every size and option of this model.", _config),
+    "parameters": ("Where its learned numbers sit.", model_parts.parameter_counts),
+    "tokenizer": ("How a word is cut into tokens, merge by merge.", model_parts.tokenizer),
+    "positions": ("What it knows about positions in a text.", model_parts.positions),
 }

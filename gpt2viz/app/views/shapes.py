@@ -10,6 +10,7 @@ from gpt2viz import export
 from gpt2viz.app import address, output, pages, parameters, prose
 from gpt2viz.app.frame import page
 from gpt2viz.app.views import measures
+from gpt2viz.labels import sentence
 from gpt2viz.pictures import tables
 
 
@@ -21,22 +22,22 @@ def show() -> None:
 
     graph = view.trace.graph
     a_layer = graph["ln_1"].path(0).rpartition(".")[0]
-    shared = "the stream starts with the tokens' vectors as they are"
+    shared = "the stream starts as the tokens' vectors"
     if "qkv" in graph:
-        shared = "Q, K and V are parts of `qkv`, and dropout, which is off, passes on what it gets"
-    n_bytes, n_parameters = table["bytes"][~table["shared"]].sum(), table["parameters"].sum()
+        shared = "Q, K and V are slices of `qkv`; dropout is off"
+    mib = table["bytes"][~table["shared"]].sum() / 2**20
     prose.markdown(
-        f"**{len(table)} tensors** in this run, **{n_bytes / 2**20:.2f} MiB** in all, made by "
-        f"**{n_parameters:,} parameters**. They were recorded while the model ran, not taken from "
-        "a list. *Shared* tensors use the memory of the one above them and are counted once: "
-        f"{shared}." + measures.reused_note(view.trace, " The table is that of a run of all.")
+        sentence("shapes.recorded", count=len(table), mib=mib)
+        + f" *Shared* tensors are views of the one above ({shared}) and are counted once. "
+        + sentence("shapes.made_by", count=table["parameters"].sum())
+        + measures.reused_note(view.trace, " The table describes a full run.")
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")
     prose.markdown(" · ".join(f"**{axis}** {size}" for axis, size in sizes), slot=legend)
     typed = search.text_input(
         "Filter",
         placeholder=f"such as weights, {a_layer}, Linear or (B, nh, T, T)",
-        help="Keeps the rows that contain this text in any column.",
+        help="Shows the rows that contain this text in any column.",
         **address.text(parameters.FILTER),
     )
     shown = tables.containing(table, typed)
@@ -51,7 +52,7 @@ def show() -> None:
         on_click="ignore",
     )
     if shown.empty:
-        st.info("No row contains that text. Shorten the filter to see more.")
+        st.info("No row contains that text. Try a shorter one.")
     output.table(
         shown,
         "Every tensor of the run",
@@ -64,24 +65,24 @@ def show() -> None:
 def _columns() -> dict[str, Any]:
     """The tips and formats of the table's columns."""
     return {
-        "step": st.column_config.NumberColumn(help="Order in which the run made it"),
+        "step": st.column_config.NumberColumn(help="The order in which the run made them"),
         "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),
-        "tensor": st.column_config.TextColumn(width=190, help="The module whose output this is"),
+        "tensor": st.column_config.TextColumn(width=190, help="The module that made it"),
         "key": st.column_config.TextColumn(width=145, help="Its name in trace.stage(…)"),
-        "axes": st.column_config.TextColumn(help="The letters are explained above the table"),
-        "shape": st.column_config.TextColumn(help="The sizes in this run"),
+        "axes": st.column_config.TextColumn(help="The letters stand above the table"),
+        "shape": st.column_config.TextColumn(help="Its sizes in this run"),
         "bytes": st.column_config.NumberColumn(format="localized"),
         "shared": st.column_config.CheckboxColumn(
-            help="It has no memory of its own: it uses that of the tensor above"
+            help="A view of the tensor above, without memory of its own"
         ),
         "parameters": st.column_config.NumberColumn(
             format="localized",
-            help="Weights of the module that made it; a tied matrix is counted once",
+            help="Of the module that made it; a tied matrix is counted once",
         ),
-        "file": st.column_config.TextColumn(help="The model's source, in gpt2viz/model"),
-        "line": st.column_config.NumberColumn(help="Its line that was running"),
+        "file": st.column_config.TextColumn(help="Source file, in gpt2viz/model"),
+        "line": st.column_config.NumberColumn(help="The line that made it"),
         "code": st.column_config.TextColumn(width="large"),
         "TransformerLens": st.column_config.TextColumn(
-            width="medium", help="Its name for the same numbers; trace.stage(…) takes it too"
+            width="medium", help="Its name there; trace.stage(…) takes it too"
         ),
     }
