@@ -51,7 +51,14 @@ if TYPE_CHECKING:
     )
     from gpt2viz.analysis.fewest_heads import FewestHeads, fewest_heads
     from gpt2viz.analysis.generation import Choice, generate
-    from gpt2viz.analysis.lens import Contributions, LogitLens, contributions, logit_lens
+    from gpt2viz.analysis.lens import (
+        Contributions,
+        LogitLens,
+        Route,
+        contributions,
+        logit_lens,
+        route,
+    )
     from gpt2viz.analysis.patching import PatchSweep, patch_estimate, patch_sweep
     from gpt2viz.analysis.reasons import Reason, reason
     from gpt2viz.model.checkpoint import Model, load_model
@@ -79,6 +86,7 @@ _LATER = {
     "PatchedPath": "analysis.direct_paths",
     "PathSweep": "analysis.direct_paths",
     "Reason": "analysis.reasons",
+    "Route": "analysis.lens",
     "RowExplanation": "analysis.explanation",
     "ScoreExplanation": "analysis.explanation",
     "Steps": "model.steps",
@@ -104,6 +112,7 @@ _LATER = {
     "patch_paths": "analysis.direct_paths",
     "patch_sweep": "analysis.patching",
     "reason": "analysis.reasons",
+    "route": "analysis.lens",
     "show": "notebook.show",
     "trace": "run.tracer",
     "trace_many": "run.tracer",
@@ -150,6 +159,7 @@ __all__ = [
     "PlaceError",
     "PluginError",
     "Reason",
+    "Route",
     "RowExplanation",
     "ScoreExplanation",
     "Stage",
@@ -186,6 +196,7 @@ __all__ = [
     "patch_sweep",
     "reason",
     "register_edit",
+    "route",
     "sampling_distribution",
     "show",
     "surprise",

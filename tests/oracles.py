@@ -46,10 +46,10 @@ FAMILIES: dict[str, dict[str, Any]] = {
 }
 
 
-def written(folder: Path, family: str, seed: int = 0) -> Path:
-    """The folder with a checkpoint of a family in it."""
+def written(folder: Path, family: str, seed: int = 0, **changes: Any) -> Path:
+    """The folder with a checkpoint of a family in it, with changes of its config."""
     write = write_checkpoint if family == "gpt2" else write_llama
-    return write(folder, seed=seed, **FAMILIES[family])
+    return write(folder, seed=seed, **FAMILIES[family], **changes)
 
 
 def oracle(folder: Path) -> Oracle:

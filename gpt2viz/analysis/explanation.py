@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.circuits import Numbers, Positions, reading, turn
+from gpt2viz.analysis.circuits import Numbers, Positions, Reading, reading, turn
 from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
@@ -30,14 +30,14 @@ from gpt2viz.run.stages import StageName, stream_before
 from gpt2viz.run.trace import Trace, check_run
 
 Side = Literal["query", "key"]
-PartKind = Literal["token", "position", "head", "bias", "mlp", "constant"]
+PartKind = Literal["token", "position", "head", "bias", "mlp", "constant", "rounding"]
 
 
 class Part(str):
-    """A part of a query or key, by who wrote it: equal to its name, such as "head 0.0".
+    """A part of a query, key, value or logit, by who wrote it: equal to its name, "head 0.0".
 
     ``kind`` "head" has a ``layer`` and a ``head``; "bias" (of a layer's merging of its heads) and
-    "mlp" have a ``layer``; "token", "position" and "constant" have neither.
+    "mlp" have a ``layer``; the others have neither. "rounding" is that of the run's float32.
     """
 
     kind: PartKind
@@ -264,6 +264,20 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
     return RowExplanation(layer, head, query, stream.names, keys, scores, divisor, stream, q)
 
 
+def value_parts(
+    model: Model, trace: Trace, layer: int, head: int, position: int
+) -> dict[Part, Numbers]:
+    """A head's value at a token by who wrote what of it: (hs,) for each part.
+
+    The parts are named as ``ScoreExplanation.names``, b_V being in "constant"; their sum is the
+    run's own value but for float32's rounding. Raises what ``explain_score`` does.
+    """
+    stream = _Stream(model, trace, layer, head)
+    stream.check(position)
+    parts = stream.read(reading(model, layer, head, "v"), [position])
+    return dict(zip(stream.names, parts, strict=True))
+
+
 class _Stream:
     """The stream that a head's queries and keys are read from, part by part."""
 
@@ -297,10 +311,14 @@ class _Stream:
         """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
         if len(positions) > 1 and self.model.network.blocks[self.layer].attention.turns:
             return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
-        shares, reads = np.zeros(len(self.trace.token_ids)), self._reads[side]
-        shares[positions] = 1 / self.scale(positions) / len(positions)
-        parts = np.vstack([self._mixed(shares) @ reads.weight, reads.bias])  # (n, hs)
+        parts = self.read(self._reads[side], positions)
         return self._turned(side, parts[:, None], positions[:1])[:, 0]
+
+    def read(self, reads: Reading, positions: Positions) -> Numbers:
+        """The parts of what a head reads at some places, not turned, the mean of these: (n, hs)."""
+        shares = np.zeros(len(self.trace.token_ids))
+        shares[positions] = 1 / self.scale(positions) / len(positions)
+        return np.vstack([self._mixed(shares) @ reads.weight, reads.bias])
 
     def _mixed(self, shares: Numbers) -> Numbers:
         """Each part's output, summed over the places with these shares (T,): (n - 1, C).

@@ -6,8 +6,8 @@ unembedding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -15,14 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.comparison import stream_sites
+from gpt2viz.analysis.explanation import Part, value_parts
 from gpt2viz.analysis.sampling import CHUNK
+from gpt2viz.arrays import largest
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.devices import double
 from gpt2viz.model.transformer import Norm
-from gpt2viz.run.edits import attention_is_off, check_decomposable
+from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.run.tracer import token_id
@@ -167,56 +170,160 @@ def contributions(
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ArgumentError`` for a trace of another model.
     """
+    whole = route(model, trace, token, position, versus)
+    rest, heads = whole.rest, whole.heads.sum(axis=2)
+    for part in rest:
+        if part.kind == "head":
+            heads[part.of_head] = rest[part]
+    biases, mlps = ([rest[p] for p in rest if p.kind == kind] for kind in ("bias", "mlp"))
+    return Contributions(
+        position=whole.query,
+        token=whole.token,
+        versus=whole.versus,
+        logit=whole.logit,
+        token_embedding=rest[Part("token")],
+        position_embedding=rest.get(Part("position")),
+        heads=heads,
+        attention_bias=np.array(biases) if biases else None,
+        mlp=np.array(mlps),
+        norm_bias=rest.get(Part("constant")),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Route:
+    """One logit, or the difference of two, by the tokens that every head read from.
+
+    ``heads`` (n_layer, n_head, T) is the addition of each source token by way of each head.
+    ``rest`` has all else by its ``Part``: "token" and "position", the embeddings at the query;
+    "bias 0" and "mlp 0" of every layer; "constant", the final norm's bias; "head 0.1" where an edit
+    put a mean, which no token of this text gave; and "rounding", of the run's float32. ``heads``
+    and ``rest`` sum to ``logit``, the run's own number.
+    """
+
+    query: int
+    token: int
+    versus: int | None
+    logit: float
+    heads: Numbers
+    rest: Mapping[Part, float]
+    _model: Model = field(repr=False)
+    _trace: Trace = field(repr=False)
+    _shares: Numbers = field(repr=False)  # (n_layer, n_head, T): weights as edits scale them
+    _toward: Numbers = field(repr=False)  # (n_layer, n_head, hs): W_O along the logit
+
+    def top(self, n: int = 10) -> list[tuple[Step, float]]:
+        """The ``n`` cells of ``heads`` that are largest in size, with their number: largest first.
+
+        ``key`` of a cell is the source token.
+        """
+        flat = largest(np.abs(self.heads).ravel(), n)
+        cells = np.transpose(np.unravel_index(flat, self.heads.shape)).tolist()
+        return [
+            (Step(layer, head, self.query, key), float(self.heads[layer, head, key]))
+            for layer, head, key in cells
+        ]
+
+    def opened(self, layer: int, head: int, source: int) -> dict[Part, float]:
+        """One cell by who wrote what the head read as the source token's value.
+
+        The parts are named as those of ``ScoreExplanation``, b_V being in "constant"; with
+        "rounding" they sum to the cell. The weight and all norms' scales are held. Raises
+        ``PlaceError`` for a layer, head or token that isn't there.
+        """
+        values = value_parts(self._model, self._trace, layer, head, source)
+        along = self._shares[layer, head, source] * self._toward[layer, head]  # (hs,)
+        parts = {part: float(value @ along) for part, value in values.items()}
+        return _with_rounding(parts, float(self.heads[layer, head, source]))
+
+    def __repr__(self) -> str:
+        n_layer, n_head, T = self.heads.shape
+        against = "" if self.versus is None else f" − {self.versus}"
+        return (
+            f"Route to the logit of token {self.token}{against} after position {self.query}: "
+            f"{self.logit:.4f} nats, by {n_layer} × {n_head} heads from {pluralize(T, 'tokens')}"
+        )
+
+
+def route(
+    model: Model,
+    trace: Trace,
+    token: int | str,
+    query: int | None = None,
+    versus: int | str | None = None,
+) -> Route:
+    """Take a logit after the token at ``query``, the last by default, apart by source tokens.
+
+    As ``contributions``, with every head opened: its output is a sum over the tokens that it read
+    from, of weight times value through W_O. The run's weights and norms' scales are held, so
+    nothing is left over, in double precision. In an edited run the weights and outputs are those
+    that it had.
+
+    Raises what ``contributions`` raises.
+    """
     check_run(trace, model)
     check_decomposable(trace.edits)
     token = token_id(model, token)
     versus = None if versus is None else token_id(model, versus)
-    T, network = len(trace.token_ids), model.network
-    position = _index(position, T)
+    network, config, T = model.network, model.config, len(trace.token_ids)
+    query = _index(-1 if query is None else query, T)
     u = double(network.lm_head.weight[token])
     if versus is not None:
         u = u - double(network.lm_head.weight[versus])
-    layers = range(model.config.n_layer)
-    stage = partial(_at, trace, position)
-    norm, end = Norm.of(network.final_norm), stage("residual_out", layers[-1])  # (C,)
+    stage = partial(_at, trace, query)
+    norm, end = Norm.of(network.final_norm), stage("residual_out", config.n_layer - 1)  # (C,)
     # To centre the direction is the same as taking the mean off every part.
     direction = norm.centre(norm.gain * u / norm.sigma(end))  # (C,)
-    heads = np.array([_by_head(model, n, stage("head_output", n)) @ direction for n in layers])
-    bias = np.array([double(model.merging(n)[1]) @ direction for n in layers])
-    off = [attention_is_off(trace.edits, n) for n in layers]
-    heads[off], bias[off] = 0, 0
-    return Contributions(
-        position=position,
-        token=token,
-        versus=versus,
-        logit=float(stage("final_norm") @ u),
-        token_embedding=float(stage("token_embedding") @ direction),
-        position_embedding=_of_place(trace, position, direction),
-        heads=heads,
-        attention_bias=bias if model.config.attention_bias else None,
-        mlp=np.array([stage("mlp_output", layer) @ direction for layer in layers]),
-        norm_bias=float(norm.bias @ u) if norm.centred else None,
-    )
+    heads, shares = np.zeros((2, config.n_layer, config.n_head, T))
+    toward = np.zeros((config.n_layer, config.n_head, config.head_dim))
+    rest = {Part("token"): float(stage("token_embedding") @ direction)}
+    if "position_embedding" in trace.graph:
+        rest[Part("position")] = float(trace.stage("position_embedding")[query] @ direction)
+    for n in range(config.n_layer):
+        W_O, b_O = map(double, model.merging(n))
+        toward[n], on = W_O @ direction, not attention_is_off(trace.edits, n)
+        if on:
+            shares[n] = _shares(trace, n, query)
+            heads[n] = _given(trace, n, shares[n], toward[n])
+            for head in np.flatnonzero(~shares[n].any(axis=1)).tolist():
+                if (output := trace.stage("head_output", n, head)[query]).any():
+                    rest[Part("head", n, head)] = float(output @ toward[n, head])
+        if config.attention_bias:
+            rest[Part("bias", n)] = float(on * (b_O @ direction))
+        rest[Part("mlp", n)] = float(stage("mlp_output", n) @ direction)
+    if norm.centred:
+        rest[Part("constant")] = float(norm.bias @ u)
+    logit = float(stage("final_norm") @ u)
+    rest = _with_rounding(rest, logit, heads.sum())
+    return Route(query, token, versus, logit, heads, rest, model, trace, shares, toward)
 
 
 def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -> Numbers:
-    """A stage at one position, in double: (C,), or (nh, hs)."""
-    here: Numbers = trace.stage(key, layer)[0][..., position, :].astype(np.float64)
+    """A stage at one position, in double: (C,)."""
+    here: Numbers = trace.stage(key, layer)[0, position].astype(np.float64)
     return here
 
 
-def _of_place(trace: Trace, position: int, direction: Numbers) -> float | None:
-    """The position's own vector along a direction (C,), where positions have vectors."""
-    if "position_embedding" not in trace.graph:
-        return None
-    return float(trace.stage("position_embedding")[position] @ direction)
+def _shares(trace: Trace, layer: int, query: int) -> Numbers:
+    """A query's weights as edits scale the heads, 0 where these read no token: (nh, T)."""
+    weights = trace.weights_of_queries(layer, slice(query, query + 1))[:, 0].astype(np.float64)
+    factors = head_scale_factors(trace.edits, layer, len(weights))[:, None]
+    shares: Numbers = np.where(factors, factors * weights, 0)
+    return shares
 
 
-def _by_head(model: Model, layer: int, head_output: Numbers) -> Numbers:
-    """Every head's output to the stream: (nh, hs) -> (nh, C)."""
-    by_head = double(model.merging(layer)[0])  # (nh, hs, C)
-    written: Numbers = np.einsum("hd,hdc->hc", head_output, by_head)
-    return written
+def _given(trace: Trace, layer: int, shares: Numbers, toward: Numbers) -> Numbers:
+    """The tokens' values along each head's direction (nh, hs), by their shares (nh, T): (nh, T)."""
+    groups = [trace.config.group_of(head) for head in range(len(shares))]
+    v = trace.stage("v", layer)[0, groups].astype(np.float64)  # (nh, T, hs)
+    with np.errstate(invalid="ignore"):
+        given: Numbers = np.where(shares, shares * (v @ toward[:, :, None])[..., 0], 0)
+    return given  # NaN times 0 is NaN
+
+
+def _with_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:
+    """The parts, and what float32 rounded in the run: with ``others`` they sum to the whole."""
+    return parts | {Part("rounding"): float(whole - others - sum(parts.values()))}
 
 
 def _index(position: int, T: int) -> int:

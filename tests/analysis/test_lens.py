@@ -1,4 +1,4 @@
-"""Logit lens and contributions against transformers' own modules, and surprise against its loss."""
+"""Logit lens and contributions against transformers' own modules, routes against NumPy's."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
+from gpt2viz.analysis.explanation import Part
 from gpt2viz.analysis.lens import contributions, logit_lens
+from tests.analysis.test_explanation import EDITS, constant_of, parts_of, read_by
 from tests.checkpoints import transformers_model, write_checkpoint
+from tests.oracles import FAMILIES, oracle, written
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 N_LAYER, N_HEAD, C = 3, 4, 24
@@ -125,6 +128,62 @@ def test_one_heads_share_is_what_the_logit_loses_without_it(
         return float(normed @ theirs.lm_head.weight[301].double())
 
     assert parts.heads[layer, head] == pytest.approx(logit(end) - logit(end - written), abs=1e-4)
+
+
+#: Lengths and edits of runs that are routed; the mask is off with two of them.
+ROUTED = (1, "none"), (60, "heads"), (60, "mean"), (60, "silent"), (60, "hidden"), (1024, "none")
+#: The factors of heads that ``EDITS`` scale, or take from this text's tokens.
+FACTORS: dict[str, dict[tuple[int, int], float]] = {
+    "heads": {(0, 1): 0, (1, 0): -0.5},
+    "mean": {(0, 2): 0},
+    "silent": {(0, head): 0 for head in range(N_HEAD)},
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("length", "edits"), ROUTED)
+def test_a_route_is_what_each_token_gave(
+    tmp_path: Path, family: str, length: int, edits: str
+) -> None:
+    longest = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    folder = written(tmp_path, family, **{longest: 1024})
+    model, of = gpt2viz.load_model(folder), oracle(folder)
+    ids = np.random.default_rng(length).integers(0, 400, length).tolist()
+    causal, explicit = edits not in ("mean", "hidden"), length < 1024
+    run = gpt2viz.trace(model, ids, causal, explicit=explicit, edits=EDITS[edits])
+    query, u = length // 2, of.unembedding[301] - of.unembedding[7]
+    end = run.stage("residual_out", N_LAYER - 1)[0, query].astype(float)
+    found = gpt2viz.route(model, run, 301, query, versus=7)
+    rest = {part: x[query] for part, x in parts_of(of, run, N_LAYER).items()}
+    cells = np.zeros((N_LAYER, N_HEAD, length, C))
+    for layer, head in np.ndindex(N_LAYER, N_HEAD):
+        weights = run.weights_of_queries(layer, slice(query, query + 1))[head, 0]
+        weights = weights * FACTORS.get(edits, {}).get((layer, head), 1)
+        v = run.stage("v", layer, head).astype(float)
+        cells[layer, head] = weights[:, None] * v @ of.merging(layer)[0][head]
+        if EDITS[edits] != f"mean:{layer}.{head}":
+            del rest[f"head {layer}.{head}"]
+    assert_allclose(found.heads, of.held(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
+    expected = {part: of.held(x, end, None) @ u for part, x in rest.items()}
+    expected["constant"] = of.bias(None) @ u if family == "gpt2" else 0
+    parts = {Part("constant"): 0.0, **found.rest}
+    assert abs(parts.pop(Part("rounding"))) < 1e-5
+    assert parts == pytest.approx(expected, abs=1e-9)
+    assert found.heads.sum() + sum(found.rest.values()) == pytest.approx(found.logit, abs=1e-9)
+    assert found.logit == pytest.approx(run.logits_at(query)[[301, 7]] @ [1, -1], abs=1e-5)
+    largest = np.sort(np.abs(found.heads).ravel())[:-6:-1]
+    for ((layer, head, at, source), added), size in zip(found.top(5), largest, strict=True):
+        assert (at, added, abs(added)) == (query, found.heads[layer, head, source], size)
+    opened, stream = found.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
+    read = {part: read_by(of, 2, 1, "v", x, stream) for part, x in parts_of(of, run, 2).items()}
+    read["constant"] = constant_of(of, 2, 1, "v", stream)
+    share = run.weights_of_queries(2, slice(query, query + 1))[1, 0, query]
+    along = share * of.held(of.merging(2)[0][1], end, None) @ u  # (hs,)
+    expected = {part: v[query] @ along for part, v in read.items()}
+    expected["rounding"] = found.heads[2, 1, query] - sum(expected.values())
+    assert opened == pytest.approx(expected, abs=1e-9 if length < 1024 else 1e-6)
+    assert sum(opened.values()) == pytest.approx(found.heads[2, 1, query], abs=1e-9)
+    assert abs(opened[Part("rounding")]) < 1e-6
 
 
 def test_what_cannot_be_asked(pair: Any, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ PYTHON = {
         "list(gpt2viz.generate(model, 'A crane', 1))",
         "gpt2viz.logit_lens(model, trace)",
         "gpt2viz.contributions(model, trace, 11)",
+        "gpt2viz.route(model, trace, 11)",
         "gpt2viz.explain_row(model, trace, 1, 1, 1)",
         "gpt2viz.explain_score(model, trace, 1, 1, 1, 0)",
         "gpt2viz.reason(row, 0)._repr_mimebundle_()",
