@@ -265,13 +265,12 @@ def route(
     check_decomposable(trace.edits)
     token = token_id(model, token)
     versus = None if versus is None else token_id(model, versus)
-    network, config, T = model.network, model.config, len(trace.token_ids)
+    config, T = model.config, len(trace.token_ids)
     query = _index(-1 if query is None else query, T)
-    u = double(network.lm_head.weight[token])
-    if versus is not None:
-        u = u - double(network.lm_head.weight[versus])
+    u = _unembedding(model, token, versus)
     stage = partial(_at, trace, query)
-    norm, end = Norm.of(network.final_norm), stage("residual_out", config.n_layer - 1)  # (C,)
+    norm = Norm.of(model.network.final_norm)
+    end = stage("residual_out", config.n_layer - 1)  # (C,)
     # To centre the direction is the same as taking the mean off every part.
     direction = norm.centre(norm.gain * u / norm.sigma(end))  # (C,)
     heads, shares = np.zeros((2, config.n_layer, config.n_head, T))
@@ -283,8 +282,7 @@ def route(
         W_O, b_O = map(double, model.merging(n))
         toward[n], on = W_O @ direction, not attention_is_off(trace.edits, n)
         if on:
-            shares[n] = _shares(trace, n, query)
-            heads[n] = _given(trace, n, shares[n], toward[n])
+            shares[n], heads[n] = _by_source(trace, n, query, toward[n])
             for head in np.flatnonzero(~shares[n].any(axis=1)).tolist():
                 if (output := trace.stage("head_output", n, head)[query]).any():
                     rest[Part("head", n, head)] = float(output @ toward[n, head])
@@ -304,21 +302,23 @@ def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -
     return here
 
 
-def _shares(trace: Trace, layer: int, query: int) -> Numbers:
-    """A query's weights as edits scale the heads, 0 where these read no token: (nh, T)."""
+def _unembedding(model: Model, token: int, versus: int | None) -> Numbers:
+    """A token's row of the unembedding, less that of another where there is one: (C,)."""
+    rows = model.network.lm_head.weight
+    return double(rows[token]) - (0 if versus is None else double(rows[versus]))
+
+
+def _by_source(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[Numbers, Numbers]:
+    """A query's weights as edits scale the heads, 0 where these read no token, and what they bring
+    of the tokens' values along each head's direction (nh, hs): (nh, T) each.
+    """
     weights = trace.weights_of_queries(layer, slice(query, query + 1))[:, 0].astype(np.float64)
     factors = head_scale_factors(trace.edits, layer, len(weights))[:, None]
-    shares: Numbers = np.where(factors, factors * weights, 0)
-    return shares
-
-
-def _given(trace: Trace, layer: int, shares: Numbers, toward: Numbers) -> Numbers:
-    """The tokens' values along each head's direction (nh, hs), by their shares (nh, T): (nh, T)."""
-    groups = [trace.config.group_of(head) for head in range(len(shares))]
-    v = trace.stage("v", layer)[0, groups].astype(np.float64)  # (nh, T, hs)
+    shares = np.where(factors, factors * weights, 0)
+    v = trace.stage("v", layer)[0, [trace.config.group_of(head) for head in range(len(weights))]]
     with np.errstate(invalid="ignore"):
-        given: Numbers = np.where(shares, shares * (v @ toward[:, :, None])[..., 0], 0)
-    return given  # NaN times 0 is NaN
+        along = (v.astype(np.float64) @ toward[:, :, None])[..., 0]  # (nh, T)
+        return shares, np.where(shares, shares * along, 0)  # NaN times 0 is NaN
 
 
 def _with_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:

@@ -59,59 +59,34 @@ def read_by(
     layer: int,
     head: int,
     into: str,
-    x: np.ndarray,
+    x: np.ndarray | None,
     stream: np.ndarray,
     run: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The norm with its scale held at the ``stream``'s, then W_Q or W_K: no biases, (T, hs).
+    """The norm with its scale held at the ``stream``'s, then W_Q, W_K or W_V: no biases, (T, hs).
 
     The scale of a head's own norm is held too, at the ``run``'s where that is given, and positions
-    turn what comes out.
+    turn what comes out. Of None it is what is read whatever was written: the biases.
     """
     if run is None:
         run = of.read(into, layer, of.normed(stream, layer), biased=True)
-    made = of.read(into, layer, of.held(x, stream, layer))
+    normed = np.tile(of.bias(layer), (len(run[0]), 1)) if x is None else of.held(x, stream, layer)
+    made = of.read(into, layer, normed, biased=x is None)
     return of.finished(into, layer, made, run)[of.row(into, head)]
 
 
-def constant_of(
-    of: Oracle,
-    layer: int,
-    head: int,
-    into: str,
-    stream: np.ndarray,
-    run: np.ndarray | None = None,
-) -> np.ndarray:
-    """What is read whatever was written: (T, hs)."""
-    if run is None:
-        run = of.read(into, layer, of.normed(stream, layer), biased=True)
-    made = of.read(into, layer, np.tile(of.bias(layer), (len(stream), 1)), biased=True)
-    return of.finished(into, layer, made, run)[of.row(into, head)]
-
-
+@pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("edits", EDITS)
-def test_every_part_is_what_was_written_there(folder: Path, edits: str) -> None:
+def test_every_part_is_what_was_written_there(folder: Path, edits: str, causal: bool) -> None:
     """With the mask and captured, and without and derived; both others are of numbers alike."""
-    for causal in (True, False):
-        every_part_is_what_was_written_there(folder, causal, causal, edits)
-
-
-def every_part_is_what_was_written_there(
-    folder: Path, causal: bool, explicit: bool, edits: str
-) -> None:
     model = gpt2viz.load_model(folder)
-    trace = gpt2viz.trace(
-        model, IDS, causal, explicit=explicit, edits=gpt2viz.parse_edits(EDITS[edits])
-    )
+    trace = gpt2viz.trace(model, IDS, causal, explicit=causal, edits=EDITS[edits])
     of, T, n_head = oracle(folder), len(IDS), model.config.n_head
     for layer, head in ((0, 1), (1, 0), (2, n_head - 1)):
         parts = parts_of(of, trace, layer)
         stream = np.sum(list(parts.values()), axis=0)
         q, k = (
-            [
-                *(read_by(of, layer, head, into, x, stream) for x in parts.values()),
-                constant_of(of, layer, head, into, stream),
-            ]
+            [read_by(of, layer, head, into, x, stream) for x in (*parts.values(), None)]
             for into in "qk"
         )
         raw = trace.stage("scores", layer, head)
@@ -224,8 +199,8 @@ def queries_and_keys(
     for into in "qk":
         unnormed: Any = f"{into}_unnormed"
         run = trace.stage(unnormed, layer)[0].astype(float) if unnormed in trace.graph else None
-        read = read_by(of, layer, head, into, x, stream, run)
-        made.append(read + constant_of(of, layer, head, into, stream, run))
+        read = [read_by(of, layer, head, into, part, stream, run) for part in (x, None)]
+        made.append(read[0] + read[1])
     return made
 
 

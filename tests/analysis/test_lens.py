@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.analysis.explanation import Part
 from gpt2viz.analysis.lens import contributions, logit_lens
-from tests.analysis.test_explanation import EDITS, constant_of, parts_of, read_by
+from tests.analysis.test_explanation import EDITS, parts_of, read_by
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.oracles import FAMILIES, oracle, written
 
@@ -103,41 +103,11 @@ def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
         logit_lens(ours, trace, [7])
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("layer", range(N_LAYER))
-@pytest.mark.parametrize("head", [0, 3])
-def test_one_heads_share_is_what_the_logit_loses_without_it(
-    pair: Any, layer: int, head: int
-) -> None:
-    """Take the head's own vector out of transformers' last stream, the scale frozen."""
-    theirs, ours = pair
-    parts = contributions(ours, gpt2viz.trace(ours, IDS), 301)
-    end = streams_of(theirs)["residual_out", N_LAYER - 1][0, -1].double()
-    taken: list[torch.Tensor] = []
-    c_proj = theirs.transformer.h[layer].attn.c_proj
-    hook = c_proj.register_forward_pre_hook(lambda _m, args: taken.append(args[0][0, -1]))
-    theirs(torch.tensor([IDS]))
-    hook.remove()
-    rows = slice(head * C // N_HEAD, (head + 1) * C // N_HEAD)
-    written = (taken[0][rows] @ c_proj.weight[rows]).double()
-    norm = theirs.transformer.ln_f
-
-    def logit(x: torch.Tensor) -> float:
-        sigma = (end.var(unbiased=False) + norm.eps).sqrt()
-        normed = (x - x.mean()) / sigma * norm.weight.double() + norm.bias.double()
-        return float(normed @ theirs.lm_head.weight[301].double())
-
-    assert parts.heads[layer, head] == pytest.approx(logit(end) - logit(end - written), abs=1e-4)
-
-
 #: Lengths and edits of runs that are routed; the mask is off with two of them.
 ROUTED = (1, "none"), (60, "heads"), (60, "mean"), (60, "silent"), (60, "hidden"), (1024, "none")
 #: The factors of heads that ``EDITS`` scale, or take from this text's tokens.
-FACTORS: dict[str, dict[tuple[int, int], float]] = {
-    "heads": {(0, 1): 0, (1, 0): -0.5},
-    "mean": {(0, 2): 0},
-    "silent": {(0, head): 0 for head in range(N_HEAD)},
-}
+FACTORS = {("heads", 0, 1): 0, ("heads", 1, 0): -0.5, ("mean", 0, 2): 0}
+FACTORS |= {("silent", 0, head): 0 for head in range(N_HEAD)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -158,7 +128,7 @@ def test_a_route_is_what_each_token_gave(
     cells = np.zeros((N_LAYER, N_HEAD, length, C))
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
         weights = run.weights_of_queries(layer, slice(query, query + 1))[head, 0]
-        weights = weights * FACTORS.get(edits, {}).get((layer, head), 1)
+        weights = weights * FACTORS.get((edits, layer, head), 1)
         v = run.stage("v", layer, head).astype(float)
         cells[layer, head] = weights[:, None] * v @ of.merging(layer)[0][head]
         if EDITS[edits] != f"mean:{layer}.{head}":
@@ -175,11 +145,10 @@ def test_a_route_is_what_each_token_gave(
     for ((layer, head, at, source), added), size in zip(found.top(5), largest, strict=True):
         assert (at, added, abs(added)) == (query, found.heads[layer, head, source], size)
     opened, stream = found.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
-    read = {part: read_by(of, 2, 1, "v", x, stream) for part, x in parts_of(of, run, 2).items()}
-    read["constant"] = constant_of(of, 2, 1, "v", stream)
+    wrote: dict[str, Any] = {**parts_of(of, run, 2), "constant": None}
     share = run.weights_of_queries(2, slice(query, query + 1))[1, 0, query]
     along = share * of.held(of.merging(2)[0][1], end, None) @ u  # (hs,)
-    expected = {part: v[query] @ along for part, v in read.items()}
+    expected = {part: read_by(of, 2, 1, "v", x, stream)[query] @ along for part, x in wrote.items()}
     expected["rounding"] = found.heads[2, 1, query] - sum(expected.values())
     assert opened == pytest.approx(expected, abs=1e-9 if length < 1024 else 1e-6)
     assert sum(opened.values()) == pytest.approx(found.heads[2, 1, query], abs=1e-9)

@@ -19,7 +19,7 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
-from tests.analysis.test_explanation import constant_of, parts_of, read_by
+from tests.analysis.test_explanation import parts_of, read_by
 from tests.bundled import N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
 from tests.checkpoints import write_checkpoint
 from tests.oracles import FAMILIES, Oracle, oracle, written
@@ -105,8 +105,10 @@ def path_by_hand(
     parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
     q, k = (
-        {name: read_by(of, layer, head, into, x, stream) for name, x in parts.items()}
-        | {"constant": constant_of(of, layer, head, into, stream)}
+        {
+            name: read_by(of, layer, head, into, x, stream)
+            for name, x in [*parts.items(), ("constant", None)]
+        }
         for into in "qk"
     )
     seen = np.flatnonzero(trace.stage("weights", layer, head)[query])
