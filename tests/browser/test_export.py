@@ -25,7 +25,8 @@ from gpt2viz.cli.tensor import choose
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
-from tests.bundled import N_HEAD, N_LAYER, bundled_model
+from tests.bundled import bundled_model
+from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
 
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
@@ -33,8 +34,17 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def trace() -> gpt2viz.Trace:
-    return gpt2viz.trace(bundled_model(), TEXT)
+def trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> gpt2viz.Trace:
+    """A run of the bundled model, or of one of Llama's family where a test asks for it."""
+    if getattr(request, "param", "stories") == "stories":
+        return gpt2viz.trace(bundled_model(), TEXT)
+    folder = write_llama(tmp_path_factory.mktemp("models") / "llama", max_position_embeddings=64)
+    return gpt2viz.trace(gpt2viz.load_model(folder), TEXT)
+
+
+of_both_families = pytest.mark.parametrize("trace", ["llama", "stories"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +57,7 @@ def drawing(chromium: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", chromium)
 
 
+@of_both_families
 @pytest.mark.usefixtures("drawing", "open_chromium")
 def test_an_svg_is_whole_and_says_what_it_is(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
@@ -57,7 +68,7 @@ def test_an_svg_is_whole_and_says_what_it_is(
     assert root.findtext(f"{SVG}title") == "weights, layer 1, head 0"
     assert json.loads(root.findtext(f"{SVG}metadata") or "")["text"] == TEXT
     written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
-    assert f"“{TEXT}” · model stories · sha256" in " ".join(written.split())
+    assert f"“{TEXT}” · model {trace.model_name} · sha256" in " ".join(written.split())
     assert "causal mask on" in written
     assert not list(root.iter(f"{SVG}script"))
 
@@ -85,6 +96,7 @@ def test_the_caption_is_below_the_picture_and_on_the_paper(
     assert float(names.get("y") or 0) < first - 11
 
 
+@of_both_families
 @pytest.mark.usefixtures("drawing", "open_chromium")
 def test_a_pdf_has_its_words_as_text(
     trace: gpt2viz.Trace, about: export.About, tmp_path: Path
@@ -251,6 +263,7 @@ _NUMBERS = """
 """
 
 
+@of_both_families
 def test_a_page_opens_from_a_file(
     offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -264,7 +277,7 @@ def test_a_page_opens_from_a_file(
     np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
     np.testing.assert_allclose(scores, trace.stage("scores", 1, 0)[-1], rtol=1e-6)
     facts = offline.locator("dl").inner_text()
-    for said in (TEXT, "stories", about.sha256, gpt2viz.__version__, "on"):
+    for said in (TEXT, trace.model_name, about.sha256, gpt2viz.__version__, "on"):
         assert said in facts
     assert offline.get_by_role("heading", name="Its <b>numbers</b>").count() == 1
     assert offline.evaluate("window.hacked") is None
@@ -528,6 +541,7 @@ def _head(number: int) -> str:
     return f"Layer {number // 3} · Head {number % 3}"
 
 
+@of_both_families
 def test_a_figure_as_a_page_of_its_own_asks_nothing(
     offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -562,6 +576,7 @@ def test_a_notebooks_figure_opens_without_a_network(
     press_everything(offline)
 
 
+@of_both_families
 def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     offline: Page, trace: gpt2viz.Trace, tmp_path: Path
 ) -> None:
@@ -582,7 +597,8 @@ def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     (weights,) = frame.evaluate(_NUMBERS)
     np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
     assert frame.evaluate("document.querySelector('img').naturalWidth") > 100
-    assert frame.get_by_text(f"{N_LAYER} layers of {N_HEAD} heads").count() == 1
+    sizes = f"{trace.config.n_layer} layers of {trace.config.n_head} heads"
+    assert frame.get_by_text(sizes).count() == 1
     assert frame.evaluate("window.hacked") is None
     assert frame.evaluate("window.origin") == "null"
     press_everything(frame)

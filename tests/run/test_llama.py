@@ -13,15 +13,8 @@ from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
 from tests.llama_checkpoints import FAMILIES, transformers_model, write_llama
-from tests.numpy_gpt2 import Tolerance
 from tests.numpy_llama import reference
-
-TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
-LENGTHS = (1, 7, 24)
-
-
-def random_ids(n: int) -> list[int]:
-    return np.random.default_rng(n).integers(0, 420, n).tolist()
+from tests.run.test_parity import LENGTHS, TOLERANCE, random_ids
 
 
 @pytest.fixture(scope="module", params=list(FAMILIES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from safetensors.torch import load_file
 import gpt2viz
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.model.config import ACTIVATIONS
-from gpt2viz.run.stages import STAGES
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.llama_checkpoints import transformers_model as of_any_family
 from tests.numpy_gpt2 import Tolerance, reference
@@ -63,48 +63,35 @@ def test_equals_transformers(pair: Any, subtests: pytest.Subtests) -> None:
             assert_allclose(trace.stage("final_norm"), out.hidden_states[-1], **TOLERANCE)
             for layer, attention in enumerate(out.attentions):
                 assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
-            for layer, hidden in enumerate(
-                out.hidden_states[1:-1]
-            ):  # the last one is past the final norm
+            streams = out.hidden_states[1:-1]  # the last one is past the final norm
+            for layer, hidden in enumerate(streams):
                 assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
             expected = out.logits[:, -1].softmax(-1)
             assert_allclose(trace.next_token_probabilities, expected, **TOLERANCE)
 
 
 def test_every_stage_equals_numpy(pair: Any, subtests: pytest.Subtests) -> None:
-    for explicit in (True, False):
-        for causal in (True, False):
-            for n in LENGTHS:
-                with subtests.test(explicit=explicit, causal=causal):
-                    folder, _, model = pair
-                    ids = random_ids(n)
-                    expected = reference(folder, ids, causal)
-                    trace = gpt2viz.trace(model, ids, causal, explicit=explicit)
-                    compared = set()
-                    for key in (stage.key for stage in STAGES if stage.keep):
-                        if key not in expected:
-                            continue
-                        compared.add(key)
-                        if key in ("embedding", "final_norm"):
-                            assert_allclose(
-                                trace.stage(key)[0], expected[key], **TOLERANCE, err_msg=key
-                            )
-                            continue
-                        for layer, values in enumerate(expected[key]):
-                            assert_allclose(
-                                trace.stage(key, layer)[0],
-                                values,
-                                **TOLERANCE,
-                                err_msg=f"{key} of layer {layer}",
-                            )
-                    assert compared >= set(gpt2viz.HEAD_STAGES) | {
-                        "residual_mid",
-                        "residual_out",
-                        "mlp_output",
-                    }
-                    assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
-                    probabilities = expected["next_token_probabilities"]
-                    assert_allclose(trace.next_token_probabilities[0], probabilities, **TOLERANCE)
+    folder, _, model = pair
+    for explicit, causal, n in product((True, False), (True, False), LENGTHS):
+        with subtests.test(explicit=explicit, causal=causal, n=n):
+            ids = random_ids(n)
+            expected = reference(folder, ids, causal)
+            trace = gpt2viz.trace(model, ids, causal, explicit=explicit)
+            kept = (stage.key for stage in trace.graph.values() if stage.keep)
+            compared = {key for key in kept if key in expected}
+            for key in compared:
+                if not trace.graph[key].per_layer:
+                    values = trace.stage(key)[0]
+                    assert_allclose(values, expected[key], **TOLERANCE, err_msg=key)
+                    continue
+                for layer, values in enumerate(expected[key]):
+                    where = f"{key} of layer {layer}"
+                    assert_allclose(trace.stage(key, layer)[0], values, **TOLERANCE, err_msg=where)
+            assert compared >= {*gpt2viz.HEAD_STAGES, "residual_mid", "residual_out", "mlp_output"}
+            assert compared >= {"embedding", "final_norm"}
+            assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
+            probabilities = expected["next_token_probabilities"]
+            assert_allclose(trace.next_token_probabilities[0], probabilities, **TOLERANCE)
 
 
 def test_one_cell_worked_out_by_hand_is_what_the_model_computed(pair: Any) -> None:

@@ -14,17 +14,22 @@ from numpy.testing import assert_array_equal
 
 import gpt2viz
 from gpt2viz import export
-from gpt2viz.run.stages import STAGES
 from tests.checkpoints import write_checkpoint
+from tests.oracles import FAMILIES, written
 
 EDITS = "off:1.2,forbid:3:1"
 
 
 @pytest.fixture
-def model(tiny: gpt2viz.Model) -> gpt2viz.Model:
-    return tiny
+def model(request: pytest.FixtureRequest, tmp_path: Path, tiny: gpt2viz.Model) -> gpt2viz.Model:
+    family = getattr(request, "param", "gpt2")
+    return tiny if family == "gpt2" else gpt2viz.load_model(written(tmp_path / "model", family))
 
 
+of_every_family = pytest.mark.parametrize("model", FAMILIES, indirect=True)
+
+
+@of_every_family
 @pytest.mark.parametrize("kind", export.TRACE_KINDS)
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize(
@@ -46,14 +51,15 @@ def test_it_is_the_run_that_was_saved(
     again = gpt2viz.load_trace(export.save_trace(fresh, tmp_path / f"run.{kind}"), model)
     assert (again.key, again.text, again.tokens) == (fresh.key, fresh.text, fresh.tokens)
     assert set(again.captured) == set(fresh.captured)
-    for stage in (stage for stage in STAGES if stage.keep):
+    for stage in (stage for stage in fresh.graph.values() if stage.keep):
         for layer in range(model.config.n_layer) if stage.per_layer else (None,):
             there, here = fresh.stage(stage.key, layer), again.stage(stage.key, layer)
             assert_array_equal(here, there, err_msg=stage.key)
             assert not here.flags.writeable
     assert_array_equal(again.logits, fresh.logits)
     assert_array_equal(again.next_token_probabilities, fresh.next_token_probabilities)
-    assert_array_equal(again.hidden_pairs(), fresh.hidden_pairs())
+    for layer in (None, 2):
+        assert_array_equal(again.hidden_pairs(layer), fresh.hidden_pairs(layer))
     assert again.tensors == fresh.tensors
     assert repr(again) == repr(fresh)
     last = len(ids) - 1
@@ -61,6 +67,7 @@ def test_it_is_the_run_that_was_saved(
     assert_array_equal(parts.table, gpt2viz.explain_score(model, fresh, 2, 1, last, 0).table)
 
 
+@of_every_family
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 def test_a_patched_run_says_where_its_pieces_are_from(
     model: gpt2viz.Model, tmp_path: Path, explicit: bool
