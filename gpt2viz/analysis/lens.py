@@ -213,10 +213,7 @@ class Route:
     _toward: Numbers = field(repr=False)  # (n_layer, n_head, hs): W_O along the logit
 
     def top(self, n: int = 10) -> list[tuple[Step, float]]:
-        """The ``n`` cells of ``heads`` that are largest in size, with their number: largest first.
-
-        ``key`` of a cell is the source token.
-        """
+        """The ``n`` largest of ``heads`` in size, largest first: ``key`` is the source token."""
         flat = largest(np.abs(self.heads).ravel(), n)
         cells = np.transpose(np.unravel_index(flat, self.heads.shape)).tolist()
         return [

@@ -16,6 +16,7 @@ COMMANDS = {
     "surprise": "Say how unexpected each token of TEXT was, in bits.",
     "lens": "Read the stream of TEXT after every step as if it were the last.",
     "contributions": "Say what each part of the model added to the logit of a next token.",
+    "route": "Say how much each token of TEXT added to a next token's logit, by which head.",
     "fewest": "Find the fewest heads that keep what tells two texts apart.",
     "generate": "Go on with TEXT, token by token.",
     "shapes": "List every tensor of the run on TEXT.",
@@ -26,7 +27,7 @@ COMMANDS = {
 }
 
 #: Commands that share a module.
-MODULES = dict.fromkeys(("surprise", "lens", "contributions", "generate"), "predictions")
+MODULES = dict.fromkeys(("surprise", "lens", "contributions", "route", "generate"), "predictions")
 MODULES |= dict.fromkeys(("fetch", "convert"), "models")
 
 

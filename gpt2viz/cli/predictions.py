@@ -1,4 +1,4 @@
-"""``gpt2viz surprise``, ``lens``, ``contributions``, ``generate``: predictions, and their parts."""
+"""``gpt2viz surprise``, ``lens``, ``contributions``, ``route``, ``generate``: predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 import gpt2viz
-from gpt2viz import Contributions, __version__
+from gpt2viz import Contributions, Route, __version__
 from gpt2viz.cli import options
 from gpt2viz.export import about
 from gpt2viz.labels import escape_controls, label
@@ -79,10 +79,12 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
 #: Parts that are printed; --json has all.
 PRINTED = 12
 
+_token = click.option("--token", metavar="TEXT", help='Such as " on"; the likeliest if not given.')
+
 
 @click.command()
 @options.runs_a_model
-@click.option("--token", metavar="TEXT", help='Such as " on"; the most probable if not given.')
+@_token
 @click.option("--versus", metavar="TEXT", help="Another token, whose logit is taken away.")
 @options.position
 def contributions(
@@ -104,21 +106,59 @@ def contributions(
     """
     model, trace = run()
     options.check_position(trace, position)
-    tokenizer = model.tokenizer
-    best = int(trace.logits_at(position).argmax())
-    target = best if token is None else token
+    target = int(trace.logits_at(position).argmax()) if token is None else token
     result = gpt2viz.contributions(model, trace, target, versus, position)
-    token_id, versus_id = result.token, result.versus
     parts = _parts(result)
     if as_json:
         header = asdict(about(trace, "contributions")) | {"position": result.position}
-        values = {"token": token_id, "versus": versus_id, "logit": result.logit, "parts": parts}
-        options.print_json(header | values)
+        values = {"token": result.token, "versus": result.versus, "logit": result.logit}
+        options.print_json(header | values | {"parts": parts})
+    else:
+        _print_parts(model, result, parts, PRINTED)
+
+
+@click.command()
+@options.runs_a_model
+@_token
+@click.option("--query", type=int, default=-1, show_default=True, help="The token to read at.")
+@click.option(
+    "--top", type=click.IntRange(1), default=PRINTED, show_default=True, help="Parts to print."
+)
+def route(
+    run: options.Run, as_json: bool, quiet: bool, token: str | None, query: int, top: int
+) -> None:
+    """Say how much each token of TEXT added to a next token's logit, by which head.
+
+    A sum, in nats, as `contributions` has it, with every head opened into the
+    tokens that it read. Printed are the largest; --json has all.
+
+    \b
+        gpt2viz route "The cat sat on the mat and the cat sat" --token " on"
+        gpt2viz route "A crane ate" --query 1 --top 5 --json
+    """
+    model, trace = run()
+    options.check_position(trace, query)
+    target = int(trace.logits_at(query).argmax()) if token is None else token
+    result = gpt2viz.route(model, trace, target, query)
+    if as_json:
+        header = asdict(about(trace, "route")) | {"tokens": trace.tokens, "query": result.query}
+        values = {"token": result.token, "logit": result.logit, "heads": result.heads.tolist()}
+        options.print_json(header | values | {"rest": result.rest})
         return
-    for name in sorted(parts, key=lambda name: -abs(parts[name]))[:PRINTED]:
-        click.echo(f"{parts[name]:>9.3f}  {name}")
-    what = tokenizer.decode([token_id])
-    what += "" if versus_id is None else f" − {tokenizer.decode([versus_id])}"
+    parts = {str(part): added for part, added in result.rest.items()}
+    for (layer, head, _, key), added in result.top(result.heads.size):
+        parts[f"head {layer}.{head} from {key} ({trace.labels[key]})"] = added
+    _print_parts(model, result, parts, top)
+
+
+def _print_parts(
+    model: gpt2viz.Model, result: Contributions | Route, parts: dict[str, float], top: int
+) -> None:
+    """Print the largest parts of a logit, and the logit."""
+    for name in sorted(parts, key=lambda name: -abs(parts[name]))[:top]:
+        click.echo(escape_controls(f"{parts[name]:>9.3f}  {name}"))
+    what = model.tokenizer.decode([result.token])
+    what += "" if result.versus is None else f" − {model.tokenizer.decode([result.versus])}"
     click.echo(escape_controls(f"{result.logit:>9.3f}  in all, of {len(parts)} parts: {what!r}"))
 
 

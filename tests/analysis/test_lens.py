@@ -112,11 +112,8 @@ FACTORS |= {("silent", 0, head): 0 for head in range(N_HEAD)}
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("length", "edits"), ROUTED)
-def test_a_route_is_what_each_token_gave(
-    tmp_path: Path, family: str, length: int, edits: str
-) -> None:
-    longest = "n_positions" if family == "gpt2" else "max_position_embeddings"
-    folder = written(tmp_path, family, **{longest: 1024})
+def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) -> None:
+    folder = written(tmp_path, family, n_positions=1024, max_position_embeddings=1024)
     model, of = gpt2viz.load_model(folder), oracle(folder)
     ids = np.random.default_rng(length).integers(0, 400, length).tolist()
     causal, explicit = edits not in ("mean", "hidden"), length < 1024
@@ -124,17 +121,16 @@ def test_a_route_is_what_each_token_gave(
     query, u = length // 2, of.unembedding[301] - of.unembedding[7]
     end = run.stage("residual_out", N_LAYER - 1)[0, query].astype(float)
     found = gpt2viz.route(model, run, 301, query, versus=7)
-    rest = {part: x[query] for part, x in parts_of(of, run, N_LAYER).items()}
+    rest = parts_of(of, run, N_LAYER)
     cells = np.zeros((N_LAYER, N_HEAD, length, C))
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
-        weights = run.weights_of_queries(layer, slice(query, query + 1))[head, 0]
-        weights = weights * FACTORS.get((edits, layer, head), 1)
-        v = run.stage("v", layer, head).astype(float)
+        weights = run.weights_of_queries(layer, slice(query, query + 1))[head, 0].astype(float)
+        v = run.stage("v", layer, head) * float(FACTORS.get((edits, layer, head), 1))
         cells[layer, head] = weights[:, None] * v @ of.merging(layer)[0][head]
         if EDITS[edits] != f"mean:{layer}.{head}":
             del rest[f"head {layer}.{head}"]
     assert_allclose(found.heads, of.held(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
-    expected = {part: of.held(x, end, None) @ u for part, x in rest.items()}
+    expected = {part: of.held(x[query], end, None) @ u for part, x in rest.items()}
     expected["constant"] = of.bias(None) @ u if family == "gpt2" else 0
     parts = {Part("constant"): 0.0, **found.rest}
     assert abs(parts.pop(Part("rounding"))) < 1e-5

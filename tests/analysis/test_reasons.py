@@ -104,13 +104,8 @@ def path_by_hand(
     layer, head, query, key = step
     parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
-    q, k = (
-        {
-            name: read_by(of, layer, head, into, x, stream)
-            for name, x in [*parts.items(), ("constant", None)]
-        }
-        for into in "qk"
-    )
+    every = [*parts.items(), ("constant", None)]
+    q, k = ({name: read_by(of, layer, head, into, x, stream) for name, x in every} for into in "qk")
     seen = np.flatnonzero(trace.stage("weights", layer, head)[query])
     adds = {
         (a, b): q[a][query] @ k[b][key] - np.mean([q[a][query] @ k[b][s] for s in seen])

@@ -89,7 +89,7 @@ finally:
 
 def test_help_does_not_wait_for_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "14"
+    assert done.stdout.splitlines()[-1] == "15"
     assert "Open the app; Ctrl-C ends it." in done.stdout
 
 

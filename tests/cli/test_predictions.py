@@ -1,4 +1,4 @@
-"""``gpt2viz surprise``, ``lens``, ``contributions`` and ``generate``: the library's numbers."""
+"""``gpt2viz surprise``, ``lens``, ``contributions``, ``route``, ``generate``: the library's."""
 
 from __future__ import annotations
 
@@ -77,6 +77,16 @@ def test_contributions(run: Run) -> None:
     sizes = [abs(float(line.split()[0])) for line in lines[:-1]]
     assert sizes == sorted(sizes, reverse=True)
     assert lines[-1].endswith(f"in all, of {3 + N_LAYER * (N_HEAD + 2)} parts: ' on'")
+
+
+def test_route(run: Run) -> None:
+    trace = gpt2viz.trace(bundled_model(), CAT)
+    expected = gpt2viz.route(bundled_model(), trace, " on", 3)
+    found = document(run, "route", CAT, "--token", " on", "--query", "3")
+    assert (found["heads"], found["rest"]) == (expected.heads.tolist(), expected.rest)
+    ((layer, head, _, key), added), *_ = gpt2viz.route(bundled_model(), trace, " on").top()
+    lines = run("route", CAT, "--top", "6").stdout.splitlines()
+    assert lines[5] == f"{added:>9.3f}  head {layer}.{head} from {key} ({trace.labels[key]})"
 
 
 def test_generate(run: Run) -> None:

@@ -50,6 +50,7 @@ COMMANDS = {
         "lens 'A crane' --json -m tiny",
         "contributions 'A crane' -m tiny",
         "contributions 'A crane' --json -m tiny",
+        "route 'A crane' -m tiny",
         "fewest Aq Az -m tiny",
         "fewest Aq Az --mean-over texts.txt --json -m tiny",
         "generate 'A crane' --tokens 1 -m tiny",
