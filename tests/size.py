@@ -18,9 +18,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (58_322, 44_000),
-    "of them app/": (23_400, 17_500),
-    "lines of tests and benchmarks": (52_500, 37_000),
+    "product lines": (58_700, 44_000),
+    "of them app/": (23_950, 17_500),
+    "lines of tests and benchmarks": (52_900, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

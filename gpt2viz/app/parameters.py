@@ -135,6 +135,9 @@ OF_EVERY_PAGE: tuple[Parameter, ...] = (
     ),
     FROM := SelectParam("from", "Of a long text's tokens: the first that is shown", on=pages.MENU),
     TOUR := SelectParam("tour", "The step of the tour", on=pages.PAGES),
+    PRESENT := Switch(
+        "present", "Large labels and no controls, for a lecture room", False, on=pages.PAGES
+    ),
     ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
 )
 
@@ -258,7 +261,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EDITS := ListParam(
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
-        on=(pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
+        on=(pages.ATTENTION, pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
         moves=move_edits,
     ),
     SEED := SelectParam("seed", "What decides the draws", 0, on=_PREDICT),

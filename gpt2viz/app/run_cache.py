@@ -293,6 +293,10 @@ def scored(key: RunKey) -> Scored:
     return Scored(by_name, tuple(failed))
 
 
+#: The largest cells that a next token comes from.
+_CELLS = 5
+
+
 class EveryHead(NamedTuple):
     """All heads of a model, small: ``tiles`` (n_layer, nh, side, side) and their hardest looks.
 
@@ -316,6 +320,21 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
         tiles, keys, hardest, first = zip(*layers, strict=True)
     return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)), np.stack(first))
+
+
+@st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
+def routes(key: RunKey, token_ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The logit of each of these next tokens by the cells that it comes from: ``gpt2viz.route``.
+
+    ``cells`` are the largest (layer, head, key, nats), ``rest`` is all else, ``logit`` the sum.
+    """
+    model, trace, made = load(key.model), run(key), []
+    for token in token_ids:
+        route = gpt2viz.route(model, trace, token)
+        cells = [(*step[:2], step.key, value) for step, value in route.top(_CELLS)]
+        rest = route.logit - sum(value for *_, value in cells)
+        made.append({"cells": cells, "rest": rest, "logit": route.logit})
+    return made
 
 
 def _layer(

@@ -19,15 +19,17 @@ from gpt2viz.app import address, parameters
 from gpt2viz.app.components import attention as components
 from gpt2viz.app.components.attention import together
 from gpt2viz.app.frame.examples import EXAMPLES
-from gpt2viz.app.views import attention
+from gpt2viz.app.views import attention, edits
 from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.pooling import THUMBNAIL
+from gpt2viz.run.edits import parse_edits
 from tests.app.cases import each
 from tests.app.pages import (
     button_groups,
     canvas,
+    chips,
     figure,
     heatmaps,
     hold_lines,
@@ -175,12 +177,71 @@ def test_what_comes_next(model: gpt2viz.Model) -> None:
     logits = reference(BUNDLED, model.tokenizer.encode(CRANE), True)["logits"][-1]
     p = np.exp(logits - logits.max())
     p = 100 * p / p.sum()
-    (said,) = re.findall(r"What comes next\*\*: (.*?%)\](?:\s|$)", words(open_page("attention")))
-    shown = [float(n) for n in re.findall(r"([\d.]+) %", said)]
-    assert_allclose(shown, np.sort(p)[::-1][:5], atol=0.051)
-    header = unpacked(canvas(open_page("attention"), "all_heads"))[0]
+    coming = chips(open_page("attention"))["next"]
+    shown = [float(word["percent"].removesuffix(" %")) for word in coming]
+    assert_allclose(shown, np.sort(p)[::-1][:5], atol=0.51)
     best = model.tokenizer.decode([int(p.argmax())]).replace(" ", "·")
-    assert header["next"] == f"Prediction: “{best}” {shown[0]:.1f} %"
+    assert coming[0]["label"] == best
+
+
+def test_the_next_tokens_come_from_cells_that_sum_to_their_logits(model: gpt2viz.Model) -> None:
+    ids = model.tokenizer.encode(CRANE)
+    logits = reference(BUNDLED, ids, True)["logits"][-1]
+    for word, token in zip(
+        chips(open_page("attention"))["next"], (-logits).argsort(), strict=False
+    ):
+        numbers = [value for *_, value in word["cells"]]
+        assert word["logit"] == pytest.approx(logits[token], abs=1e-3)
+        assert sum(numbers) + word["rest"] == pytest.approx(word["logit"], abs=1e-9)
+        heads = gpt2viz.route(model, gpt2viz.trace(model, ids), int(token)).heads
+        assert numbers == [heads[layer, head, key] for layer, head, key, _ in word["cells"]]
+        assert abs(numbers[0]) == abs(heads).max()
+
+
+@each("causal", ["true", "false"])
+def test_a_long_sentence_s_words_have_the_arcs_of_the_chosen_head(causal: str) -> None:
+    text = "The cat sat on the mat and the dog ran. " * 5
+    sent = chips(open_page("attention", text=text, layer="1", head="2", causal=causal))
+    rows = weights(text, causal == "true")[1, 2]
+    assert sent["numbers"] == ""
+    assert len(sent["arcs"]) == len(rows) > 45
+    for row, arcs in zip(rows, sent["arcs"], strict=True):
+        least = max(0.05, sorted(row)[-6])
+        assert [key for key, _ in arcs] == [
+            n for n in (-row).argsort(kind="stable")[:6] if row[n] >= least
+        ]
+        assert [weight for _, weight in arcs] == pytest.approx(
+            [row[key] for key, _ in arcs], abs=1e-5
+        )
+
+
+def test_heads_that_are_off_are_grey_and_what_comes_next_is_that_of_the_changed_run(
+    model: gpt2viz.Model,
+) -> None:
+    at = open_page("attention", text=CRANE, edits="window:2,off:0.1,off:2.3")
+    off = (gpt2viz.Edit("off", layer=0, head=1), gpt2viz.Edit("off", layer=2, head=3))
+    changed = gpt2viz.trace(model, CRANE, edits=off).next_token_probabilities[0]
+    sent = chips(at)
+    assert [word["percent"] for word in sent["next"]] == [
+        f"{100 * p:.0f} %" for p in np.sort(changed)[::-1][:5]
+    ]
+    assert sent["before"][0] == chips(open_page("attention", text=CRANE))["next"][0]
+    assert unpacked(canvas(at, "all_heads"))[0]["off"] == [1, 2 * N_HEAD + 3]
+    assert "Layer 0 head 1 is off" in words(at)
+    assert "Layer 2 head 3 is off" in words(at)
+    at.button(key="all_on").click().run()
+    assert chips(at)["before"] == []
+    assert at.query_params["edits"] == "window:2"
+
+
+def test_a_switch_turns_a_head_off_and_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now: dict[Any, Any] = {parameters.EDITS: parse_edits("window:2")}
+    monkeypatch.setattr(address, "get", now.__getitem__)
+    monkeypatch.setattr(address, "put", now.__setitem__)
+    edits.switch_head(1, 2)
+    assert [str(edit) for edit in now[parameters.EDITS]] == ["window:2", "off:1.2"]
+    edits.switch_head(1, 2)
+    assert [str(edit) for edit in now[parameters.EDITS]] == ["window:2"]
 
 
 def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +258,7 @@ def test_a_click_and_keys_choose_on_every_page(monkeypatch: pytest.MonkeyPatch) 
 def test_shrinking_is_said_where_it_is_done() -> None:
     long = "the cat sat on " * 12
     at = open_page("attention", text=long)
-    assert "Each is shrunk to 40 × 40 points" in words(at)
+    assert "A long text is shrunk to 40 rows and columns" in words(at)
     assert {len(shown) for shown in heatmaps(figure(at, "all_heads")).values()} == {40}
     assert "shrunk" not in words(open_page("attention"))
 

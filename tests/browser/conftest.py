@@ -365,7 +365,7 @@ _WATCH = """
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
     busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
     window.gpt2viz_state?.parts.set({ isConnected: true }, {
-      offers: () => {}, changed: () => setTimeout(done, 50) })
+      offers: () => {}, changed: () => setTimeout(done, 50), pointed: () => {} })
     window.acted = () => {
       setTimeout(() => window.asked === before && done(), 500)
       setTimeout(done, 10_000)

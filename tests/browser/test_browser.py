@@ -189,7 +189,7 @@ def test_a_click_on_a_word_chooses_its_first_token(walk: Visit) -> None:
 def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     page = walk("", query=1)
     act(page, page.locator("label", has_text="first").click)
-    chips = page.locator(".st-key-tokens [role=radio]")
+    chips = page.locator(".st-key-token_chips [role=radio]")
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert chips.nth(2).get_attribute("aria-checked") == "true"
     special = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))["eos_token_id"]

@@ -371,7 +371,7 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     assert offline.locator(".map").evaluate("view => view.p.token") == 1
     offline.locator(".map").focus()
     offline.keyboard.press("PageDown")
-    assert "Hardest looks from 2 <script>" in offline.locator(".looks").inner_text()
+    assert "Strongest from 2 <script>" in offline.locator(".looks").inner_text()
     offline.keyboard.press("ArrowDown")
     offline.keyboard.press("Enter")
     offline.wait_for_function(_LARGE, arg=_head(4))

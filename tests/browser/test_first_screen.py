@@ -20,7 +20,7 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 PICTURES = """
 () => [...document.querySelectorAll("[class*='st-key-'] *, .js-plotly-plot")]
   .flatMap(part => part.matches(".js-plotly-plot") ? [part]
-    : [...part.shadowRoot?.querySelectorAll(".tiles, .map, .view") ?? []])
+    : [...part.shadowRoot?.querySelectorAll(".words, .tiles, .map, .view") ?? []])
   .map(part => part.getBoundingClientRect()).filter(({ height }) => height > 30)
   .map(({ top, bottom }) => [top, bottom])
 """

@@ -21,7 +21,7 @@ def bottom(page: Page, part: str) -> float:
     return box["y"] + box["height"]
 
 
-@pytest.mark.parametrize("page_of", [pages.ATTENTION, pages.SHAPES], ids=lambda page: page.name)
+@pytest.mark.parametrize("page_of", [pages.HEAD, pages.SHAPES], ids=lambda page: page.name)
 def test_the_frame_is_slim(walk: Visit, page_of: pages.Page) -> None:
     """Menu, sentence and tokens together."""
     page = walk(page_of.address)
@@ -33,11 +33,11 @@ def test_the_frame_is_slim(walk: Visit, page_of: pages.Page) -> None:
 
 
 def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(walk: Visit) -> None:
-    page = walk("", width=1000, text=f"{LONG}. {LONG}.", query=20)
-    chips = page.locator(".st-key-tokens [role=radio]")
+    page = walk("head", width=1000, text=f"{LONG}. {LONG}.", query=20)
+    chips = page.locator(".st-key-token_chips [role=radio]")
     tops = {round(box["y"]) for chip in chips.all() if (box := chip.bounding_box())}
     assert len(tops) == 1
-    strip = page.locator(".st-key-tokens [role=radiogroup]")
+    strip = page.locator(".st-key-token_chips [role=radiogroup]")
     assert strip.evaluate("strip => strip.scrollWidth > strip.clientWidth")
     expect(chips.nth(20)).to_be_in_viewport()  # the chosen one, which isn't among the first
     chips.last.focus()
@@ -46,7 +46,7 @@ def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(walk: Visit) -> Non
 
 def test_a_chip_tells_its_position_and_id_when_it_is_pointed_at(walk: Visit) -> None:
     page = walk()
-    chip = page.get_by_role("radio", name="·ate position 2, id 538")
+    chip = page.get_by_role("radio", name="ate position 2, id 538")
     told = chip.get_by_text("position 2, id 538")
 
     def height() -> float:
@@ -69,10 +69,10 @@ def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> Non
     """And what has the focus looks unlike the open page, in a menu that is told as one."""
     for width in (1000, 1440):
         page = walk("", width=width, text=LONG)
-        before = bottom(page, ".st-key-next")
-        page.locator(".st-key-tokens [role=radio]").nth(6).click()
+        before = bottom(page, ".st-key-one_head")
+        page.locator(".st-key-token_chips [role=radio]").nth(6).click()
         settle(page)
-        assert bottom(page, ".st-key-next") == before
+        assert bottom(page, ".st-key-one_head") == before
     shown = page.locator(".st-key-show input")
     page.keyboard.press("Escape")
     assert shown.evaluate("one => one.scrollWidth <= one.clientWidth")
@@ -187,11 +187,12 @@ _REGIONS: tuple[str, ...] = (
     ".st-key-sentence",
     ".st-key-model",
     ".st-key-causal",
-    ".st-key-tokens",
+    ".st-key-purpose",
+    ".st-key-as_words",
     ".st-key-heads",
+    ".st-key-below",
     ".st-key-choices",
     ".st-key-head_large",
-    "a[href^='glossary?']",
 )
 
 
@@ -231,18 +232,18 @@ def test_the_box_shows_a_text_of_several_lines(walk: Callable[..., Page]) -> Non
     page = walk(text="a\nb\r\nc")
     box = page.get_by_role("textbox", name="Sentence")
     assert box.input_value().splitlines() == ["a", "b", "c"]
-    assert r"\n" in page.locator(".st-key-tokens [role=radiogroup]").inner_text()
+    assert r"\n" in page.locator(".st-key-token_chips [role=radiogroup]").inner_text()
     box.fill("a b")
     box.press("Control+Enter")
     settle(page)
     assert page.locator("input[aria-label=Sentence]").input_value() == "a b"
-    assert r"\n" not in page.locator(".st-key-tokens [role=radiogroup]").inner_text()
+    assert r"\n" not in page.locator(".st-key-token_chips [role=radiogroup]").inner_text()
 
 
 def test_chips_that_choose_nothing_can_be_read_and_not_pressed(walk: Callable[..., Page]) -> None:
     for dark in (False, True):
         page = walk("shapes", query=1, dark=dark)
-        chips = page.locator(".st-key-tokens [role=radio]")
+        chips = page.locator(".st-key-token_chips [role=radio]")
         assert chips.count() == 4
         assert all(chip.is_disabled() for chip in chips.all())
         ink = page.locator(".st-key-examples, .stApp").first.evaluate(
@@ -283,7 +284,7 @@ def test_the_tour_goes_through_the_app_and_can_be_left(walk: Callable[..., Page]
 
 def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(walk: Callable[..., Page]) -> None:
     page = walk("", text="Dog bites man")
-    page.locator(".st-key-tokens [data-testid='stTooltipHoverTarget']").first.hover()
+    page.locator(".st-key-purpose [data-testid='stTooltipHoverTarget']").first.hover()
     word = page.locator("[data-testid='stTooltipContent'] a", has_text="token")
     word.hover()  # once it no longer moves
     page.wait_for_timeout(500)  # longer than a tip stays without the pointer

@@ -77,7 +77,7 @@ def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
     page.wait_for_url("**query=2*")
     settle(page)
     expect(token(page, "query 2 ·man")).to_be_focused()
-    expect(page.locator(".st-key-tokens [role=radio]").nth(2)).to_have_attribute(
+    expect(page.locator(".st-key-token_chips [role=radio]").nth(2)).to_have_attribute(
         "aria-checked", "true"
     )
 

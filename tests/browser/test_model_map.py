@@ -93,7 +93,7 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
             key = 1 + int(one[3, 1:3].argmax())
             largest[float(one[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
     said = looks(page)
-    assert said.startswith("Hardest looks from 3 ·fish")
+    assert said.startswith("Strongest from 3 ·fish")
     places = [said.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert places == sorted(places)
     page.mouse.move(5, 5)
@@ -105,7 +105,7 @@ def test_a_chosen_token_stays_lit(walk: Visit) -> None:
     page = walk("", query=2)
     wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
-    assert looks(page).startswith("Hardest looks from 2 ·ate")
+    assert looks(page).startswith("Strongest from 2 ·ate")
 
 
 def test_by_keys_alone(walk: Visit) -> None:
@@ -115,7 +115,7 @@ def test_by_keys_alone(walk: Visit) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
         page.keyboard.press(key)
     assert view.locator(".tip").inner_text() == "Layer 2 · Head 1\nfrom 3 ·fish"
-    assert looks(page).startswith("Hardest looks from 3 ·fish")
+    assert looks(page).startswith("Strongest from 3 ·fish")
     act(page, lambda: page.keyboard.press("Enter"))
     assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
     picture(page, "heads").focus()

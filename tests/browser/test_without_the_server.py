@@ -84,7 +84,7 @@ def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
     most = int(row.argmax())
     expect(page.locator(".st-key-head_large .does")).to_contain_text(f"({row[most]:.2f})")
     assert picture(page, "heads").evaluate("view => view.p.token") == 6
-    chip = page.locator(".st-key-tokens [role=radio]").nth(6)
+    chip = page.locator(".st-key-token_chips [role=radio]").nth(6)
     expect(chip).to_have_attribute("aria-checked", "true")
 
     drag(page, "head_large", (4.7, 1.7), (8.3, 6.3))

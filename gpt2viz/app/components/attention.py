@@ -35,8 +35,8 @@ _KEYS = (
     "Page Down from token to token, Enter chooses, o looks inside."
 )
 _HINT = (
-    "Point at a row: its token lights up in every head, and the heads that look hardest from it "
-    "stand here (at another token that isn't the first). A click chooses a head."
+    "Point at a row to see that token in every head; its strongest links to other tokens than the "
+    "first are listed here. Click a square to open it, or its power button to switch the head off."
 )
 _PATH_HINT = (
     "Point at a row: its token lights up in every head. A click on a head of the path opens it."
@@ -46,29 +46,41 @@ _PATH_HINT = (
 def draw_map(
     picture: Thumbnails,
     looks: Looks,
-    coming: str,
     *,
     key: str,
     choose: Callable[[int, int, int | None], None],
+    off: Sequence[str] = (),
+    switch: Callable[[int, int], None] | None = None,
 ) -> tuple[int, int] | None:
     """Draw the map; the layer and head that are to be looked into, where that was asked for.
 
-    ``coming`` says what comes next, below it; empty leaves that out. ``choose`` is called with a
-    layer and a head that are clicked, and with the row in ``looks`` of a token where one was
-    reached by keys. Where the browser draws all that they change, they are chosen there.
+    ``choose`` is called with a layer and a head that are clicked, and with the row in ``looks`` of
+    a token where one was reached by keys. Where the browser draws all that they change, they are
+    chosen there. The heads that are ``off``, "layer.head", are grey; where ``switch`` is given,
+    each square has a button that calls it with the layer and the head.
     """
+
+    def switched() -> None:
+        if switch and (sent := st.session_state[key].power):
+            switch(*map(int, str(sent).split(".")))
 
     def chosen() -> None:
         if sent := st.session_state[key].head:
             token = int(sent["token"])
             choose(int(sent["layer"]), int(sent["head"]), None if token < 0 else token)
 
-    header = _header(picture, looks, coming)
+    header = _header(picture, looks)
+    n_head = picture.tiles.shape[1]
     header["alt"] = f"{output.remember(picture)} {_KEYS}"
+    header["off"] = [int(layer) * n_head + int(head) for layer, head in (n.split(".") for n in off)]
+    if switch:
+        header["alt"] += " p switches the head off, or on again."
+        header["power"] = True
     clicked = mount(
         message(header, quantize(picture.tiles, picture.hidden).tobytes()),
         key=key,
         on_head_change=chosen,
+        on_power_change=switched,
         on_open_change=lambda: None,
     )
     if not clicked.open:
@@ -77,13 +89,12 @@ def draw_map(
     return int(layer), int(head)
 
 
-def _header(picture: Thumbnails, looks: Looks, coming: str) -> dict[str, Any]:
+def _header(picture: Thumbnails, looks: Looks) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
     return map_header(picture) | {
         "script": "model_map",
         "looks": [_listed(token_looks, n_head) for token_looks in looks.hardest_of_each()],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
-        "next": coming,
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "none": ": none, only at itself and at the first token",
     }

@@ -6,14 +6,25 @@ elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import mount
+from gpt2viz.app.view import View
+from gpt2viz.arrays import Array
 from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.canvas import Shown
+
+_HINT = (
+    "Point at a word to see what it looks at in this head, or at a next word to see what it comes "
+    "from."
+)
+#: A word's arcs, and the least weight of one: ``strongest`` in scripts/words.js has the same.
+_MOST, _LEAST = 6, 0.05
 
 
 def draw_chips(
@@ -30,20 +41,71 @@ def draw_chips(
     The chosen ``query``, of ``parameters.QUERY``, may be none of these; where it isn't
     ``enabled``, none can be chosen.
     """
-    mount(
-        key="token_chips",
-        data={
-            "script": "choices.tokens",
-            "name": name,
-            "first": shown.start,
-            "labels": [bidi_isolate(labels[n]) for n in shown],
-            "ids": [ids[n] for n in shown],
-            "part": len(shown) < len(labels),
-            "chosen": query,
-            "disabled": not enabled,
+    chips = _chips(name, labels, ids, shown, query) | {"disabled": not enabled}
+    mount({"script": "choices.tokens"} | chips, key="token_chips", on_query_change=_pick)
+
+
+def _chips(
+    name: str, labels: Sequence[str], ids: Sequence[int], shown: range, query: int | None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "first": shown.start,
+        "labels": [bidi_isolate(labels[n]) for n in shown],
+        "ids": [ids[n] for n in shown],
+        "part": len(shown) < len(labels),
+        "chosen": query,
+        "disabled": False,
+    }
+
+
+def draw_words(
+    view: View,
+    name: str,
+    shown: range,
+    at: tuple[int, int],
+    *,
+    numbers: str,
+    coming: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]] = (),
+) -> tuple[int, int, int] | None:
+    """Draw the ``shown`` tokens as large words, with arcs to what each attends to in a head.
+
+    ``at`` is the layer and the head; ``numbers`` is what the weights of every head are called in
+    the browser, "" where they aren't there. ``coming`` are the next tokens at the line's end: label
+    and percent, and where each comes from; ``before``, crossed out, the one with every head on.
+    Returns a layer, a head and a key that are to be looked into, where that was asked for.
+    """
+    (layer, head), trace = at, view.trace
+    weights = [] if numbers else trace.stage("weights", layer)[0, head]
+    clicked = mount(
+        {
+            "script": "words",
+            **_chips(name, trace.labels, trace.token_ids, shown, view.query),
+            "n_tokens": view.n_tokens,
+            "layer": layer,
+            "head": head,
+            "n_head": trace.config.n_head,
+            "numbers": numbers,
+            "arcs": [_strongest(row) for row in weights],
+            "next": coming,
+            "before": before,
+            "hint": _HINT,
         },
+        key="token_chips",
         on_query_change=_pick,
+        on_open_change=lambda: None,
     )
+    if not clicked.open:
+        return None
+    layer, head, key = map(int, str(clicked.open).split("."))
+    return layer, head, key
+
+
+def _strongest(row: Array) -> list[tuple[int, float]]:
+    """The keys with the largest weights of a row (T,), each with its weight."""
+    keys = np.argsort(-row, kind="stable")[:_MOST]
+    return [(int(n), float(row[n])) for n in keys if row[n] >= _LEAST]
 
 
 def _pick() -> None:

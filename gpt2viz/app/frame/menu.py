@@ -6,8 +6,9 @@ from functools import partial
 from urllib.parse import urlsplit
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz.app import address, compat, output, pages, popover, prose
+from gpt2viz.app import address, compat, output, pages, parameters, popover, prose
 from gpt2viz.app.components import browser
 from gpt2viz.app.components.browser import is_dark
 from gpt2viz.app.frame import tour
@@ -106,8 +107,26 @@ def _page_paths() -> list[str]:
     return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
 
 
-def draw_tools(which: Page) -> None:
-    """Draw the buttons at the menu's end, the same on every page; one decides the colours."""
+def present_button() -> None:
+    """Draw the button that enlarges the page and folds its controls, or ends that."""
+    address.switch(parameters.PRESENT)
+    on = address.get(parameters.PRESENT)
+    with st.container(key="presenting" if on else "present", width="content"):
+        st.button(
+            "End" if on else "Present",
+            icon=":material/present_to_all:",
+            type="tertiary",
+            help="Everything as it was" if on else "Large labels and no controls, to show others",
+            on_click=address.put,
+            args=(parameters.PRESENT, not on),
+        )
+
+
+def draw_tools(which: Page) -> DeltaGenerator:
+    """Draw the buttons at the menu's end, the same on every page; one decides the colours.
+
+    Returns the slot for ``present_button``, which needs an address that is read.
+    """
     with st.container(
         key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None
     ):
@@ -119,3 +138,4 @@ def draw_tools(which: Page) -> None:
         output.shown().colors = palette(theme_switch())
         with sharing:
             share_button()
+        return st.container(width="content")

@@ -40,10 +40,11 @@ _STYLE = " ".join(
 )
 
 
-def open_page(which: Page, choosing: str = sentence.LIGHT_UP) -> View:
+def open_page(which: Page, choosing: str | None = sentence.LIGHT_UP) -> View:
     """Draw the frame and run the model; stop the page with one message where that can't be.
 
-    ``choosing`` says what it does to choose a token, "" where it does nothing.
+    ``choosing`` says what it does to choose a token, "" where it does nothing, None where the page
+    draws the tokens itself.
     """
     open_menu(which)
     return read_sentence(choosing)
@@ -60,17 +61,19 @@ def open_menu(which: Page) -> None:
     output.begin(which.title)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap=None):
         menu.draw_menu(which)
-        menu.draw_tools(which)
+        last = menu.draw_tools(which)
     server_config.admit()
     server_config.notice()
     welcome_back()
     address.begin()
+    with last:
+        menu.present_button()
     sentence.keep_choices()
     tour.draw(which)
 
 
 def read_sentence(
-    choosing: str = sentence.LIGHT_UP,
+    choosing: str | None = sentence.LIGHT_UP,
     switches: Collection[Switch] = SWITCHES,
     reader: str | None = None,
 ) -> View:

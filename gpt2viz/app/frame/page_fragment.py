@@ -29,7 +29,7 @@ class _Frame(NamedTuple):
     """The choices that the frame was drawn from, its notes, and what it left for the page."""
 
     chosen: tuple[Any, ...]
-    notes: tuple[str, str]
+    notes: tuple[str, str | None]
     shown: output.PageOutputs
     linked: frozenset[str]
 
@@ -39,7 +39,7 @@ def _light_up() -> str:
 
 
 def draw(
-    which: Page, body: Callable[[View], None], choosing: Callable[[], str] = _light_up
+    which: Page, body: Callable[[View], None], choosing: Callable[[], str | None] = _light_up
 ) -> None:
     """Draw a page: its frame, and the ``body`` below it.
 
@@ -58,7 +58,7 @@ def _draw(
     key: RunKey,
     query: int | None,
     body: Callable[[View], None],
-    choosing: Callable[[], str],
+    choosing: Callable[[], str | None],
 ) -> None:
     frame: _Frame = st.session_state[_FRAME]
     alone = not st.session_state.pop(_WITH_FRAME, False)
@@ -94,6 +94,6 @@ def _chosen() -> tuple[Any, ...]:
     return tuple(map(address.peek, parameters.OF_EVERY_PAGE))
 
 
-def _notes(trace: Trace, choosing: Callable[[], str]) -> tuple[str, str]:
+def _notes(trace: Trace, choosing: Callable[[], str | None]) -> tuple[str, str | None]:
     """The frame's note on a head, and its words on choosing a token."""
     return examples.says(trace), choosing()

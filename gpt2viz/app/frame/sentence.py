@@ -155,19 +155,24 @@ LIGHT_UP = "Choose a token to light up its row: where it looks."
 AT_ONCE = 128
 
 
-def draw_tokens(trace: Trace, choosing: str = LIGHT_UP) -> int | None:
-    """Draw the tokens, or one part of a long text's; the place of the chosen one.
+def draw_tokens(trace: Trace, choosing: str | None = LIGHT_UP) -> int | None:
+    """Draw the tokens, or one part of a long text's; the position of the chosen one.
 
-    ``choosing`` is the effect of choosing one, in a sentence; "" where none can be chosen.
+    ``choosing`` is the effect of choosing one, in a sentence; "" where none can be chosen, None
+    where they are drawn elsewhere.
     """
-    T = len(trace.labels)
-    address.choice(parameters.QUERY, range(T))
+    address.choice(parameters.QUERY, range(len(trace.labels)))
     query: int | None = address.get(parameters.QUERY)
-    _draw_chips(trace, range(T) if T <= AT_ONCE else _part(T, query), query, choosing)
+    if choosing is not None:
+        _draw_chips(trace, choose_part(trace, query), query, choosing)
     return query
 
 
-def _part(T: int, query: int | None) -> range:
+def choose_part(trace: Trace, query: int | None) -> range:
+    """The tokens that are drawn at once: all of them, or the part of a long text that is picked."""
+    T = len(trace.labels)
+    if T <= AT_ONCE:
+        return range(T)
     starts = range(0, T, AT_ONCE)
 
     def token_range(start: int) -> str:

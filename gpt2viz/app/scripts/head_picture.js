@@ -2,7 +2,9 @@
 // from the weights of all of them, where these are here.
 
 import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
+import { setLens } from "./lens.js"
 import { make } from "./make.js"
+import { zoomOf } from "./matrix.js"
 import { crop, openMessage, parsePart, readMatrices } from "./matrices.js"
 import { choose, current, sender, takePart } from "./state.js"
 import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
@@ -10,13 +12,16 @@ import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 export const html = `
 <div class="head" data-here="">
   <div class="more" role="group" aria-label="More heads"></div>
+  <p class="does"></p>
   <p class="title"></p>
   ${tilesHtml}
   <div class="as-lines">${linesHtml}</div>
-  <p class="does"></p>
   <p class="opened"></p>
 </div>
 `
+
+// The height of what stands above and below the matrix on the first screen, in CSS pixels.
+const AROUND = 530
 
 // So many heads are drawn beside the chosen one.
 const MOST = 3
@@ -125,8 +130,12 @@ function draw(view) {
   } else {
     const alt = same ? p.alt : `${named(shown, state)}. ${COME}`
     const takes = (what, { row }, there) => what === "cell" && pick(view, there, row)
-    drawTiles({ data: { ...shown, alt, takes }, parentElement: view, setTriggerValue: view.send })
+    const tallest = Math.max(shown.tallest, innerHeight / zoomOf(view) - AROUND)
+    const data = { ...shown, alt, takes, tallest }
+    drawTiles({ data, parentElement: view, setTriggerValue: view.send })
   }
+  const tiles = view.querySelector(".tiles")
+  setLens("matrix", tiles, lined ? null : tiles.look?.boxes[0])
 }
 
 // The token of a row is chosen: here, where all that it changes is drawn here.

@@ -21,6 +21,7 @@ function styled() {
 // another.
 const EARLY = [
   "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
+  "words", "lens",
 ]
 for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // whoever draws by it meets the
 if (globalThis.CSSStyleSheet) styled().catch(() => {}) // error

@@ -62,11 +62,12 @@ export function imageOf(bytes, columns) {
 
 /** The pen of a canvas that is so wide and so high, and empty; it counts in CSS pixels. */
 export function penOf(canvas, width, height, { color, fontFamily }) {
-  canvas.width = Math.round(width * devicePixelRatio)
-  canvas.height = Math.round(height * devicePixelRatio)
+  const ratio = devicePixelRatio * zoomOf(canvas)
+  canvas.width = Math.round(width * ratio)
+  canvas.height = Math.round(height * ratio)
   canvas.style.height = `${height}px`
   const pen = canvas.getContext("2d")
-  pen.scale(devicePixelRatio, devicePixelRatio)
+  pen.scale(ratio, ratio)
   pen.font = `${FONT}px ${fontFamily}`
   pen.fillStyle = pen.strokeStyle = color
   pen.imageSmoothingEnabled = false
@@ -106,6 +107,14 @@ export function showTip(tip, view, { x, y, w }) {
   tip.style.left = `${fits ? x + w + 8 : Math.max(0, x - tip.offsetWidth - 8)}px`
   tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
 }
+
+/** How much the page is enlarged, for presenting: by so much the pixels of an element are larger
+ * than those that the window counts in. */
+export const zoomOf = (element) => element?.currentCSSZoom ?? 1
+
+/** Where an event is in its element, in the element's own pixels. */
+export const placeOf = ({ offsetX, offsetY, target }) =>
+  [offsetX, offsetY].map((length) => length / zoomOf(target))
 
 /** A number within the places of a list of so many. */
 export const within = (n, count) => Math.min(Math.max(n, 0), count - 1)

@@ -1,17 +1,24 @@
 // Every head of a model in its place: a token lights up in all of them, a click chooses a head.
 
+import { setLens } from "./lens.js"
 import { make } from "./make.js"
-import { imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within } from "./matrix.js"
-import { choose, current, sender, sendPending, takePart } from "./state.js"
+import {
+  imageOf, line, paletteOf, penOf, pixels, placeOf, rgb, showTip, within, zoomOf,
+} from "./matrix.js"
+import { choose, current, point, sender, sendPending, takePart } from "./state.js"
 import { openMessage } from "./matrices.js"
 
 export const html = `
 <div class="map" tabindex="0" role="application">
+  <svg class="lens" aria-hidden="true"></svg>
   <canvas data-part="canvas"></canvas>
   <div class="tip" data-part="tip" aria-live="polite"></div>
   <div class="looks" data-part="looks" aria-live="polite"></div>
 </div>
 `
+
+// The side of the button that switches a head off, in the upper right corner of its square.
+const POWER = 18
 
 const GAP = 6, CLOSE = 3, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
@@ -42,13 +49,12 @@ export function sameTokens(a, b) {
 }
 
 // Where every head stands in a width and a height, in CSS pixels: layers down and heads across, or
-// `turned` where there are more layers than heads and these get larger so. A `bare` map is without
-// the stream round them.
-export function plan({ layers, heads, bare }, width, tall) {
-  const left = bare || width < 480 ? 16 : 58
-  const [top, below] = bare ? [LINE + 4, 0] : [2 * LINE + 10, LINE + 8]
+// `turned` where there are more layers than heads and these get larger so. A `bare` map names its
+// layers by numbers alone; above one with `arrows` stand the tokens, where these begin.
+export function plan({ layers, heads, bare, arrows = [] }, width, tall) {
+  const left = bare || width < 480 ? 16 : 58, top = (arrows.length ? 2 * LINE + 6 : LINE) + 4
   const sideOf = (columns, rows, gap) => Math.max(8, Math.floor(Math.min(
-    (width - left) / columns - gap, (tall - top - below) / rows - gap, LARGEST)))
+    (width - left) / columns - gap, (tall - top) / rows - gap, LARGEST)))
   const turned = !bare && layers > heads &&
     sideOf(layers, heads, CLOSE) > sideOf(heads, layers, GAP)
   const [columns, rows, gap] = turned ? [layers, heads, CLOSE] : [heads, layers, GAP]
@@ -59,7 +65,7 @@ export function plan({ layers, heads, bare }, width, tall) {
     const [column, row] = turned ? [layer, head] : [head, layer]
     return { x: left + Math.floor(column * across), y: top + row * down }
   })
-  return { boxes, side, left, top, turned, height: top + rows * down + below }
+  return { boxes, side, left, top, turned, height: top + rows * down }
 }
 
 // The head at a place of the picture, and the row there.
@@ -68,6 +74,10 @@ export function under({ boxes, side }, rows, x, y) {
     x >= box.x && x < box.x + side && y >= box.y && y < box.y + side)
   return head < 0 ? null : { head, row: Math.floor((y - boxes[head].y) / side * rows) }
 }
+
+// Whether a place of the picture is on the button of the head there.
+export const onPower = ({ boxes, side }, head, x, y) =>
+  side >= 2 * POWER && x > boxes[head].x + side - POWER && y < boxes[head].y + POWER
 
 // The row that holds a token: of a long text each stands for several.
 export function rowOf(starts, token) {
@@ -118,7 +128,11 @@ function draw(view) {
   look.boxes.forEach((box, n) => thumbnail(view, pen, n, row))
   mark(view, pen, p.chosen, view.accent, 3)
   if (view.head >= 0 && view.head !== p.chosen) mark(view, pen, view.head, style.color, 2)
+  if (view.head >= 0 && p.power) power(view, pen, view.head, style.color)
+  for (const head of p.off ?? []) power(view, pen, head, style.color)
   for (const one of p.arrows) arrow(view, pen, one, style.color)
+  const box = look.boxes[p.chosen]
+  setLens("square", view, { ...box, w: look.side, h: look.side })
 }
 
 // Where an arrow begins and ends: within one head, or at the tokens above all, and above another.
@@ -164,9 +178,29 @@ function thumbnail({ p, look, images: drawn, background }, pen, n, row) {
     const top = Math.min(Math.max(y, y + (row + .5) * cell - high / 2), y + side - high)
     pen.drawImage(drawn[n], 0, row, p.columns.length, 1, x, top, side, high)
   }
+  if (p.off?.includes(n)) {
+    pen.globalAlpha = .8
+    pen.fillStyle = p.line
+    pen.fillRect(x, y, side, side)
+    pen.globalAlpha = 1
+  }
   pen.lineWidth = 1
   pen.strokeStyle = p.line
   pen.strokeRect(x - .5, y - .5, side + 1, side + 1)
+}
+
+// The button that switches a head off or on: the sign of a switch, on a quiet ground.
+function power({ look, background }, pen, head, color) {
+  const { x, y } = look.boxes[head], middle = [x + look.side - POWER / 2, y + POWER / 2]
+  if (look.side < 2 * POWER) return
+  pen.fillStyle = background
+  pen.fillRect(x + look.side - POWER, y, POWER, POWER)
+  pen.strokeStyle = pen.fillStyle = color
+  pen.lineWidth = 1.5
+  pen.beginPath()
+  pen.arc(...middle, 5, -Math.PI / 3, Math.PI * 4 / 3)
+  pen.stroke()
+  line(pen, [middle[0], middle[1] - 6], [middle[0], middle[1] - 1])
 }
 
 function mark({ look }, pen, head, color, width) {
@@ -176,17 +210,14 @@ function mark({ look }, pen, head, color, width) {
   pen.strokeRect(x - off, y - off, side + 2 * off, side + 2 * off)
 }
 
-// What goes in above and comes out below, the names of layers and heads, and the stream's arrow.
+// The names of layers and heads, and the tokens that arrows begin at.
 function axisLabels({ p, look, wide }, pen) {
-  const { boxes, side, left, top, turned, height } = look, room = wide - left
-  const measure = (text) => pen.measureText(text).width, low = height - LINE / 2 - 2
-  const coming = fitting([p.next], room, measure), end = turned ? wide - measure(coming) : left
+  const { boxes, side, left, top, turned } = look
+  const measure = (text) => pen.measureText(text).width
   pen.textBaseline = "middle"
   pen.textAlign = "left"
-  if (!p.bare) {
-    pen.fillText(fitting(["Tokens in:", ...p.tokens], room, measure), left, LINE / 2 + 1)
-    pen.fillText(coming, end, low)
-  }
+  if (p.arrows.length)
+    pen.fillText(fitting(["Tokens:", ...p.tokens], wide - left, measure), left, LINE / 2 + 1)
   const layers = boxes.filter((_, n) => n % p.heads === 0), heads = boxes.slice(0, p.heads)
   const [down, across] = turned ? ["Head", "Layer"] : ["Layer", "Head"]
   const [rows, columns] = turned ? [heads, layers] : [layers, heads]
@@ -199,11 +230,6 @@ function axisLabels({ p, look, wide }, pen) {
     pen.fillText(!n && side > 60 ? `${across} ${n}` : n, x + side / 2, titled))
   pen.strokeStyle = pen.fillStyle
   for (const group of groupsOf(p)) bracket(pen, look, group)
-  if (left < 20) return
-  pen.globalAlpha = .5
-  line(pen, [left - 6, LINE / 2 + 1], [3.5, LINE / 2 + 1], [3.5, low], [end - 6, low])
-  line(pen, [end - 10, low - 4], [end - 6, low], [end - 10, low + 4])
-  pen.globalAlpha = 1
 }
 
 // The heads of a layer that share keys and values: the first and the last of each group.
@@ -221,7 +247,7 @@ function bracket(pen, { boxes, side, left, top, turned }, group) {
 
 const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 
-// The heads that look hardest from the lit token, in text nodes: tokens are anybody's text.
+// The heads with the strongest links from the lit token, in text nodes: tokens are anybody's text.
 function list(view) {
   const { p, looks } = view, token = lit(view)
   looks.hidden = !p.looks && !p.hint
@@ -235,14 +261,19 @@ function list(view) {
     button.onpointerenter = () => pointAt(view, head, token)
     return button
   })
-  looks.replaceChildren("Hardest looks from ", make("b", null, p.tokens[token]),
+  looks.replaceChildren("Strongest from ", make("b", null, p.tokens[token]),
     buttons.length ? ": " : p.none, ...buttons)
 }
 
 // The head and the token that are pointed at or reached by keys; −1 for none.
 function pointAt(view, head, token) {
+  if (view.head === head && view.token === token) return
+  lightUp(view, head, token)
+  point({ query: token < 0 ? null : token, ...head < 0 ? {} : layerAndHead(view.p, head) }, view)
+}
+
+function lightUp(view, head, token) {
   const same = lit(view) === (token < 0 ? view.p.token : token)
-  if (view.head === head && same && view.token === token) return
   Object.assign(view, { head, token })
   draw(view)
   if (!same) list(view)
@@ -287,6 +318,7 @@ function walk(view, event) {
   if (event.key === "Escape") pointAt(view, -1, -1)
   else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
   else if (event.key === "o") view.send("open", named(p, head))
+  else if (event.key === "p" && p.power) view.send("power", named(p, head))
   else if (MOVES[event.key])
     pointAt(view, view.head < 0 ? head : step(p, head, event.key, view.look.turned), view.token)
   else if (event.key === "PageUp" || event.key === "PageDown")
@@ -297,7 +329,7 @@ function walk(view, event) {
 
 function listen(view) {
   const { canvas } = view
-  const headAt = ({ offsetX, offsetY }) => under(view.look, view.p.rows.length, offsetX, offsetY)
+  const headAt = (event) => under(view.look, view.p.rows.length, ...placeOf(event))
   canvas.onpointermove = (event) => {
     const there = headAt(event)
     canvas.style.cursor = there ? "pointer" : "default"
@@ -306,7 +338,9 @@ function listen(view) {
   canvas.onpointerleave = () => pointAt(view, -1, -1)
   canvas.onclick = (event) => {
     const there = headAt(event)
-    if (there) chooseHead(view, there.head)
+    if (there && view.p.power && onPower(view.look, there.head, ...placeOf(event)))
+      view.send("power", named(view.p, there.head))
+    else if (there) chooseHead(view, there.head)
   }
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => pointAt(view, -1, -1)
@@ -321,8 +355,8 @@ function sized(view) {
   const { p } = view, page = view.getRootNode().host?.closest(".stMain")
   view.wide = view.clientWidth
   if (!view.wide) return
-  const top = view.getBoundingClientRect().top + (page?.scrollTop ?? scrollY)
-  const tall = Math.max(LOWEST, innerHeight - top - view.looks.offsetHeight - MARGIN)
+  const top = (view.getBoundingClientRect().top + (page?.scrollTop ?? scrollY)) / zoomOf(view)
+  const tall = Math.max(LOWEST, innerHeight / zoomOf(view) - top - view.looks.offsetHeight - MARGIN)
   view.look = plan(p, view.wide, p.tallest ?? tall)
   view.look.cell = view.look.side / p.rows.length
   const wide = view.look.side / p.columns.length
@@ -350,7 +384,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     Object.assign(view.p, chosenNow(view))
     list(view)
     sized(view)
-  } })
+  }, pointed: ({ query }) => lightUp(view, -1, query ?? -1) })
   const style = getComputedStyle(view)
   view.background = style.getPropertyValue("--st-background-color") || "#ffffff"
   view.accent = style.getPropertyValue("--st-primary-color") || "#3550c8"

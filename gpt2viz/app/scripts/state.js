@@ -9,14 +9,26 @@ const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: ne
 
 /** Let a part of the page take part for as long as it is there. `changed` draws what was chosen,
  * texts of the address by name, null for none. `offers` says of such changes whether the part draws
- * them: false if only the server can draw it anew, nothing if they don't concern it.
+ * them: false if only the server can draw it anew, nothing if they don't concern it. `pointed`
+ * lights what another part points at.
  *
  * @typedef {Record<string, string | null>} Changes
  * @typedef {(changes: Changes) => boolean | void} Offers
- * @typedef {{offers?: Offers, changed?: (changes: Changes) => unknown}} Ways
+ * @typedef {{layer?: number, head?: number, query: number | null}} At
+ * @typedef {{offers?: Offers, changed?: (changes: Changes) => unknown,
+ *   pointed?: (at: At) => unknown}} Ways
  * @param {{isConnected: boolean}} part @param {Ways} ways */
-export function takePart(part, { offers = () => {}, changed = () => {} }, page = globalThis) {
-  stateOf(page).parts.set(part, { offers, changed })
+export function takePart(
+  part, { offers = () => {}, changed = () => {}, pointed = () => {} }, page = globalThis,
+) {
+  stateOf(page).parts.set(part, { offers, changed, pointed })
+}
+
+/** Light in all other parts what a `part` points at: a query, in a head or in all; null for none.
+ *
+ * @param {At} at */
+export function point(at, part, page = globalThis) {
+  for (const [other, { pointed }] of stateOf(page).parts) if (other !== part) pointed(at)
 }
 
 function partsOf(page) {

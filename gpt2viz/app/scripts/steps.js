@@ -2,7 +2,7 @@
 // next, and how losses and scores grew, at one of its points. All that is known is here; dragging
 // asks nothing. Between two points the film blends the weights; numbers are always a point's own.
 
-import { codeOf, cut, line as stroke, penOf, cellState } from "./matrix.js"
+import { codeOf, cut, line as stroke, penOf, placeOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { html as mapHtml } from "./model_map.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
@@ -348,9 +348,9 @@ function listen(view) {
     go(view, Number(view.slider.value))
   }
   view.play.onclick = () => play(view, !view.plays)
-  for (const name of ["loss", "score"]) view[name].onclick = ({ offsetX }) => {
+  for (const name of ["loss", "score"]) view[name].onclick = (event) => {
     const wide = view[name].clientWidth, end = wide - Math.min(210, wide * .42)
-    const share = (offsetX - AROUND.left) / (end - AROUND.left - AROUND.right)
+    const share = (placeOf(event)[0] - AROUND.left) / (end - AROUND.left - AROUND.right)
     if (share <= 1.02) go(view, nearest(view.p.steps, share))
   }
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)

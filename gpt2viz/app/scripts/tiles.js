@@ -3,7 +3,7 @@
 
 import { make } from "./make.js"
 import {
-  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip, cellState,
+  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, placeOf, shade, showTip, cellState,
   upwards, within,
 } from "./matrix.js"
 import { crop, partInWords, parsePart, readMatrices, formatPart, draggedPart } from "./matrices.js"
@@ -422,20 +422,21 @@ function listen(view) {
   const { canvas, band } = view
   let from = null, start = null
   canvas.onpointerdown = (event) => {
-    start = [event.offsetX, event.offsetY]
+    start = placeOf(event)
     from = event.button ? null : place(view.look, ...start)
     if (from) canvas.setPointerCapture(event.pointerId)
   }
-  const end = ({ offsetX, offsetY }) => {
+  const end = (event) => {
     if (!from || !view.p.drags) return null
-    if (Math.hypot(offsetX - start[0], offsetY - start[1]) < CLICK) return null
+    const [x, y] = placeOf(event)
+    if (Math.hypot(x - start[0], y - start[1]) < CLICK) return null
     const box = view.look.boxes[from.panel]
     const inside = (value, low, side) => Math.min(Math.max(value, low), low + side - .01)
-    return place(view.look, inside(offsetX, box.x, box.w), inside(offsetY, box.y, box.h))
+    return place(view.look, inside(x, box.x, box.w), inside(y, box.y, box.h))
   }
   canvas.onpointermove = (event) => {
     const to = end(event)
-    if (!to) return pointAt(view, under(place(view.look, event.offsetX, event.offsetY)))
+    if (!to) return pointAt(view, under(place(view.look, ...placeOf(event))))
     pointAt(view, null)
     const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
     const [first, last] = [from.column, to.column].sort((a, b) => a - b)

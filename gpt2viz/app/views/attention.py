@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
+from gpt2viz import BUNDLED
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import address, describe, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_head, open_head
 from gpt2viz.app.components import attention as components
-from gpt2viz.app.components import lines
+from gpt2viz.app.components import lines, tokens
 from gpt2viz.app.components.attention import Heads
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.frame import controls, examples, page_fragment
+from gpt2viz.app.frame.sentence import A_CHIP, LIGHT_UP, choose_part
 from gpt2viz.app.literal import literal
 from gpt2viz.app.run_cache import EveryHead
 from gpt2viz.app.view import View, Window
+from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import measures, training, zoom
 from gpt2viz.arrays import largest
-from gpt2viz.labels import label, pluralize, sentence
+from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import Measure, one_head
@@ -73,13 +76,21 @@ class _Chosen:
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.ATTENTION, _heads)
+    page_fragment.draw(pages.ATTENTION, _heads, _as_words)
+
+
+def _as_words() -> None:
+    """The tokens are drawn here, as words, and not by the frame."""
 
 
 def _heads(view: View) -> None:
     """The map, the chosen head beside it, and notes on both."""
     layer, head = controls.layer_and_head(view)
     config = view.model.config
+    before, view = view, editing.apply(view, editing.heads_off())
+    _purpose(view)
+    with st.container(key="as_words"):
+        words = st.container()  # filled last: it needs what the pictures send
     deep = config.n_layer > config.n_head  # the map is wide then, and low
     the_map, large = st.columns([5, 3] if deep else [4, 3], gap="medium")
     with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
@@ -92,17 +103,46 @@ def _heads(view: View) -> None:
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
         for n in (components.together(head, chosen.more) if as_lines else [head])
     ]
-    best = _most_probable(view)
     with large:
         zoom.note(view, part)
         with st.container(key="head_large"):
             here = _numbers(every_head, numbers, shown)
             _large(view, part, numbers, chosen, ones, here)
-        _next_tokens(best)
     with the_map, st.container(key="heads"):
-        drawn = _map(view, chosen, numbers, every_head, best)
-    with the_map if deep else nullcontext(), st.container(key="below"):
+        _explain_squares(view, chosen)
+        drawn = _map(view, chosen, numbers, every_head)
+    with words:
+        _words(view, before, (layer, head), "" if whole_words else here)
+    with the_map, st.container(key="below"):
         _about(view, chosen, ones[0], drawn, here, bool((every_head.first > _STRONG).any()))
+
+
+def _purpose(view: View) -> None:
+    """The question that the page answers; or which heads are off, with the ways on from there."""
+    config = view.model.config
+    with st.container(key="purpose", horizontal=True, vertical_alignment="center"):
+        if view.trace.edits:
+            editing.in_words(view)
+            st.button(
+                "Switch on again",
+                key="all_on",
+                icon=":material/power_settings_new:",
+                type="tertiary",
+                on_click=editing.switch_all_on,
+            )
+            link = address.parameters()
+            st.page_link(pages.WHAT_IF.path, label="Go on in What if", query_params=link)
+            return
+        bundled = view.model.name == BUNDLED.name
+        prose.markdown(
+            sentence(
+                "attention.purpose",
+                heads=config.n_layer * config.n_head,
+                model="a small GPT-2" if bundled else literal(view.model.name),
+                tokens=pluralize(view.n_tokens, "tokens"),
+            ),
+            help=prose.tip(f"{A_CHIP} {LIGHT_UP}"),
+        )
 
 
 def _numbers(every_head: EveryHead, numbers: Measure, shown: str) -> str:
@@ -111,18 +151,11 @@ def _numbers(every_head: EveryHead, numbers: Measure, shown: str) -> str:
     return components.send_weights(every_head.tiles) if whole and shown == "weights" else ""
 
 
-def _map(
-    view: View,
-    chosen: _Chosen,
-    numbers: Measure,
-    every_head: EveryHead,
-    best: Sequence[tuple[str, float]],
-) -> Thumbnails:
-    """Every head of the model; a click chooses one. ``best`` are the most probable tokens."""
+def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -> Thumbnails:
+    """Every head of the model; a click chooses one."""
     weights = numbers
     if chosen.shown != "weights":
         weights = measures.weights(view.trace, chosen.layer, chosen.whole_words)
-    coming = f"“{best[0][0]}” {100 * best[0][1]:.1f} %" if best else "NaN, not a number"
     drawn = Thumbnails(
         f"Attention weights of every head{chosen.between}: layers down, heads across",
         every_head.tiles,
@@ -136,9 +169,10 @@ def _map(
     opened = components.draw_map(
         drawn,
         every_head.looks,
-        f"Prediction: {coming}",
         key="all_heads",
         choose=_choose(weights.positions),
+        off=[f"{edit.layer}.{edit.head}" for edit in view.trace.edits],
+        switch=editing.switch_head,
     )
     if opened:
         open_head(*opened)
@@ -234,30 +268,49 @@ def _with_mask(view: View) -> RunKey:
     return replace(view.trace.key, causal=True)
 
 
-def _most_probable(view: View) -> list[tuple[str, float]]:
+def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
+    """The sentence as words, with what comes next; a click on where that comes from opens a head.
+
+    ``before`` is the view with every head on; ``numbers`` is what the weights of every head are
+    called in the browser.
+    """
+    name = pluralize(view.n_tokens, "tokens")
+    shown = choose_part(view.trace, view.query)
+    coming, was = _coming(view), _coming(before) if view is not before else []
+    opened = tokens.draw_words(
+        view, name, shown, at, numbers=numbers, coming=coming, before=was[:1]
+    )
+    if opened:
+        layer, head, key = opened
+        address.put(parameters.QUERY, view.n_tokens - 1)
+        address.put(parameters.KEY, key)
+        open_head(layer, head)
+
+
+def _coming(view: View) -> list[dict[str, Any]]:
     """The tokens that are most probable after the last one; none where they aren't numbers."""
     share = view.trace.next_token_probabilities[0]
     if not np.isfinite(share).all():
         return []
-    decode = view.model.tokenizer.token_bytes
-    return [(label(decode(int(n))), float(share[n])) for n in largest(share, _TOP)]
+    names = run_cache.vocabulary(view.trace.key.model)
+    best = tuple(map(int, largest(share, _TOP)))
+    routes = run_cache.routes(view.trace.key, best)
+    return [
+        {"label": bidi_isolate(names[n]), "percent": f"{100 * share[n]:.0f} %", **route}
+        for n, route in zip(best, routes, strict=True)
+    ]
 
 
-def _next_tokens(best: Sequence[tuple[str, float]]) -> None:
-    """The most probable tokens after the last one."""
-    if not best:
-        return
-    listed = "  ".join(f":blue-background[{literal(text)}] {100 * p:.1f} %" for text, p in best)
-    with st.container(key="next", horizontal=True, vertical_alignment="center"):
-        st.markdown(f":small[**What comes next**: {listed}]", width="content")
-        st.page_link(pages.PREDICT.path, label="More", query_params=address.parameters())
-
-
-def _sharing(view: View) -> str:
-    """A note on heads that share keys and values, where some do."""
+def _explain_squares(view: View, chosen: _Chosen) -> None:
+    """The meaning of the small squares, and of their brackets where heads share keys and values."""
     groups, n_head = view.model.config.n_kv_head, view.model.config.n_head
-    size = pluralize(n_head // groups, "heads")
-    return "" if groups == n_head else f" (a bracket joins {size} that share keys and values)"
+    unit = "word" if chosen.whole_words else "token"
+    prose.markdown(sentence("attention.squares", unit=unit))
+    if groups != n_head:
+        shared = pluralize(n_head // groups, "heads")
+        prose.caption(sentence("attention.groups", heads=shared))
+    if view.n_tokens > THUMBNAIL:
+        prose.caption(sentence("attention.pooled", size=THUMBNAIL))
 
 
 def _about(
@@ -266,20 +319,8 @@ def _about(
     """Code, numbers and words of both pictures; ``strong`` is some head's first column."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = panel.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
-    pooled = len(drawn.labels) > THUMBNAIL
-    sums = "Every row sums to 1."
-    if shown != "weights":
-        sums = "In the small squares every row sums to 1."
-    if pooled:
-        sums = (
-            f"Each is shrunk to {THUMBNAIL} × {THUMBNAIL} points, the largest weight of each block."
-        )
     # Filled last: words are linked below.
     above = st.container(horizontal=True, vertical_alignment="center")
-    prose.markdown(
-        f"Each small square is one head's **attention weights**, in its layer{_sharing(view)}: how "
-        f"much each token (row, the *query*) takes from each token (column, the *key*). {sums}"
-    )
     if shown != "weights":
         prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")
     if whole_words:

@@ -102,6 +102,24 @@ def pick() -> tuple[Edit, ...]:
     return edits if on else ()
 
 
+def heads_off() -> tuple[Edit, ...]:
+    """The heads that are off, of the edits in the address: those that the map of heads makes."""
+    return tuple(edit for edit in _edits() if edit.kind == "off" and edit.head is not None)
+
+
+def switch_head(layer: int, head: int) -> None:
+    """Switch a head off, or on again. For callbacks."""
+    edit, before = Edit("off", layer=layer, head=head), address.get(parameters.EDITS)
+    others = tuple(other for other in before if other != edit)
+    address.put(parameters.EDITS, others if edit in before else (*before, edit)[:MOST])
+
+
+def switch_all_on() -> None:
+    """Switch on all heads that are off. For callbacks."""
+    off = heads_off()
+    address.put(parameters.EDITS, tuple(e for e in address.get(parameters.EDITS) if e not in off))
+
+
 def apply(view: View, edits: tuple[Edit, ...]) -> View:
     """The view of the run with these edits; one message and the end of the page for impossible."""
     if not edits:

@@ -1,0 +1,34 @@
+// The lens: from the chosen head on the map to the matrix that shows it large, if that is beside.
+
+import { makeSvg } from "./make.js"
+import { zoomOf } from "./matrix.js"
+
+const ends = {}
+
+/** Draw the lens anew from the `square` on the map, or to the `matrix`: a view, and the box in it
+ * that an end of the lens touches, null where there is none.
+ *
+ * @param {"square" | "matrix"} end @param {{x: number, y: number, w: number, h: number}} box */
+export function setLens(end, view, box) {
+  ends[end] = { view, box }
+  requestAnimationFrame(draw)
+}
+
+/** The corners of the lens in the pixels of the map: from a box in it, whose place in the window is
+ * `here`, to a box of a view that is `there`; none where that isn't beside it. */
+export function cornersOf(here, { x, y, w, h }, there, matrix, zoom = 1) {
+  if (there.left < here.right) return []
+  const right = (there.left - here.left) / zoom + matrix.x - 3
+  const top = (there.top - here.top) / zoom + matrix.y
+  return [[x + w, y], [right, top], [right, top + matrix.h], [x + w, y + h]]
+}
+
+function draw() {
+  const { square, matrix } = ends, svg = square?.view.querySelector(".lens")
+  if (!svg) return
+  svg.replaceChildren()
+  if (!matrix?.box || !matrix.view.isConnected || !matrix.view.offsetParent) return
+  const [here, there] = [square, matrix].map(({ view }) => view.getBoundingClientRect())
+  const corners = cornersOf(here, square.box, there, matrix.box, zoomOf(svg))
+  makeSvg("polygon", { points: corners.join(" ") }, svg)
+}

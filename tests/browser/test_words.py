@@ -1,0 +1,115 @@
+"""The sentence as words: arcs to what a word attends to, and what the next word comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlparse
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import act, wait_until
+from tests.browser.test_browser import weights
+
+Visit = Callable[..., Page]
+
+TEXT = "The cat sat on the mat and the cat sat"
+LAYER, HEAD, QUERY = 1, 2, 9
+
+# What the arcs say, and how many there are.
+_ARCS = """view => [[...view.querySelectorAll("svg text")].map(({ textContent }) => textContent),
+  view.querySelectorAll("svg path").length]"""
+
+
+# Within a head's square, in the window, where the page is enlarged by a half.
+_IN_ENLARGED = """(view, head) => {
+  const { left, top } = view.canvas.getBoundingClientRect(), { x, y } = view.look.boxes[head]
+  return [left + 1.5 * (x + 4), top + 1.5 * (y + 4)] }"""
+
+
+def words(page: Page) -> Locator:
+    return page.locator(".words")
+
+
+def arcs(page: Page) -> tuple[list[str], int]:
+    labels, count = words(page).evaluate(_ARCS)
+    return sorted(labels, reverse=True), count
+
+
+def expected(layer: int, head: int, query: int) -> tuple[list[str], int]:
+    row = sorted((w for w in weights(TEXT, layer)[head, query] if w >= 0.05), reverse=True)[:6]
+    return [f"{w:.2f}" for w in row if w >= 0.1], len(row)
+
+
+def open_words(visit: Visit, **more: str) -> Page:
+    page = visit("", text=TEXT, layer=str(LAYER), head=str(HEAD), query=str(QUERY), **more)
+    wait_until(page, lambda: arcs(page)[1] > 0)
+    return page
+
+
+def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(visit: Visit) -> None:
+    page = open_words(visit)
+    assert arcs(page) == expected(LAYER, HEAD, QUERY)
+    for query in range(QUERY):
+        words(page).locator(".chips button").nth(query).hover()
+        assert arcs(page) == expected(LAYER, HEAD, query)
+        expect(page.locator(".looks")).to_contain_text(f"from {query} ")  # every small head follows
+    page.mouse.move(5, 5)
+    assert arcs(page) == expected(LAYER, HEAD, QUERY)
+    act(page, page.locator(".looks button").first.click)
+    layer, head = (int(n) for n in page.locator(".looks button b").first.inner_text().split("."))
+    assert arcs(page) == expected(layer, head, QUERY), "another head is chosen"
+
+
+def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit) -> None:
+    page = open_words(visit)
+    best = words(page).locator(".next button").first
+    expect(best).to_contain_text("on")
+    best.hover()
+    line = words(page).locator(".route")
+    expect(line).to_contain_text("What adds to the logit of on")
+    cell = line.locator("button").first
+    word, head = cell.inner_text().split(" through ")
+    assert (word, head.split(":")[0]) == ("on", "1.2"), "the head that copies"
+    best.click()  # it stays
+    act(page, cell.click)
+    page.wait_for_url("**/head?*")
+    chosen = {name: value[0] for name, value in parse_qs(urlparse(page.url).query).items()}
+    assert {"layer": "1", "head": "2", "query": "9", "key": "3"}.items() <= chosen.items()
+
+
+def test_a_head_is_switched_off_and_on_where_it_is(visit: Visit) -> None:
+    page = open_words(visit)
+    before = words(page).locator(".next button").first.inner_text()
+    place = page.locator(".map").evaluate("""view => {
+      const { x, y } = view.look.boxes[0], { left, top } = view.canvas.getBoundingClientRect()
+      return [left + x + view.look.side - 8, top + y + 8] }""")
+    act(page, lambda: page.mouse.click(*place))
+    expect(words(page).locator(".next s")).to_have_text(before)
+    expect(words(page).locator(".next button").first).not_to_have_text(before)
+    assert "edits=off%3A0.0" in page.url
+    page.locator(".map").focus()
+    for _ in range(LAYER * 8 + HEAD):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    act(page, lambda: page.keyboard.press("p"))
+    expect(words(page).locator(".next button").first).to_have_text(before)
+    assert "edits" not in page.url
+
+
+def test_for_a_lecture_room_labels_are_large_and_what_is_pointed_at_is_under_the_pointer(
+    visit: Visit,
+) -> None:
+    page = open_words(visit)
+    act(page, page.get_by_role("button", name="Present").click)
+    wait_until(page, lambda: page.locator(".map").evaluate("view => view.currentCSSZoom") == 1.5)
+    assert "present=true" in page.url
+    expect(page.locator(".st-key-sentence")).to_be_hidden()
+    assert 12 * page.locator(".tiles").evaluate("view => view.currentCSSZoom") >= 18
+    for head in (0, 10, 31):
+        place = page.locator(".map").evaluate(_IN_ENLARGED, head)
+        page.mouse.move(*place)
+        expect(page.locator(".map .tip")).to_contain_text(f"Layer {head // 8} · Head {head % 8}")
+    words(page).locator(".chips button").nth(5).hover()
+    assert arcs(page) == expected(LAYER, HEAD, 5)
+    act(page, page.get_by_role("button", name="End").click)
+    expect(page.locator(".st-key-sentence")).to_be_visible()

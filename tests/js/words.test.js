@@ -1,0 +1,40 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { arc, bare, fontSize, strongest } from "../../gpt2viz/app/scripts/words.js"
+
+// Two layers of two heads over three tokens.
+const P = { n_head: 2, n_tokens: 3, arcs: [[[0, 1]], [], [[1, .75]]] }
+const WEIGHTS = new Float32Array(36)
+WEIGHTS.set([.04, .36, .6], ((1 * 2 + 1) * 3 + 2) * 3)
+
+test("arcs lead to the keys with most weight, the largest first, none below the least", () => {
+  assert.deepEqual(strongest(P, WEIGHTS, { layer: 1, head: 1, query: 2 }),
+    [[2, Math.fround(.6)], [1, Math.fround(.36)]])
+  assert.deepEqual(strongest(P, WEIGHTS, { layer: 0, head: 1, query: 2 }), [])
+})
+
+test("without the weights of every head the arcs are those that were sent", () => {
+  assert.deepEqual(strongest(P, null, { layer: 1, head: 1, query: 2 }), [[1, .75]])
+  assert.deepEqual(strongest(P, null, { layer: 1, head: 1, query: 5 }), [])
+})
+
+test("an arc ends at both words, within its room, and those of equal ends lie apart", () => {
+  const [low, high] = [arc([10, 80], [500, 80], 76), arc([10, 80], [500, 80], 76, 1)]
+  assert.match(low.path, /^M10 80C.* 500 80$/)
+  assert.ok(low.top[1] >= 18 && high.top[1] > low.top[1] && low.top[0] === 255)
+  assert.match(arc([10, 80], [90, 140], 76).path, /^M10 80Q.* 90 140$/)
+  assert.match(arc([40, 80], [40, 80], 76).path, /^M40 80C26 .* 54 .* 40 80$/)
+})
+
+test("letters are as large as a line holds, between 16 and 36 pixels", () => {
+  assert.equal(fontSize(["A", "crane"], 1280), 36)
+  assert.equal(fontSize(Array(60).fill("word"), 1280), 16)
+  const size = fontSize(Array(16).fill("word"), 1280)
+  assert.ok(size > 16 && size < 36)
+})
+
+test("a word stands without the dot of its space, a lone space with it", () => {
+  assert.deepEqual(["·cat", "cat", "·", "\u2068·שלום\u2069", "a·"].map(bare),
+    ["cat", "cat", "·", "\u2068שלום\u2069", "a·"])
+})
