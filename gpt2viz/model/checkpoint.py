@@ -98,6 +98,7 @@ def read_model(
     files = WeightFiles.of(files_of(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     tokenizer.fit(config.vocab_size, str(folder))
+    gguf_file.forget()
     memory.check(name, _bytes(config, stored), config, memory.free_memory())
     model = assemble(name, config, read(stored), tokenizer, files, device)
     return replace(model, set_aside=aside)

@@ -10,9 +10,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import BinaryIO, cast
 
-from huggingface_hub.file_download import http_get, repo_folder_name
-from huggingface_hub.utils import get_session
-
 
 def download(
     url: str, target: BinaryIO, start: int, headers: Mapping[str, str], nbytes: int
@@ -22,11 +19,15 @@ def download(
     The client's own download, with its retries and proxies: no public one goes on into a file
     that was cut off.
     """
+    from huggingface_hub.file_download import http_get  # a third of a second, for a fetch alone
+
     http_get(url, target, resume_size=start, headers=dict(headers), expected_size=nbytes)
 
 
 def folder_of(name: str) -> str:
     """The name of a model's folder in the cache, where public calls only lead to whole files."""
+    from huggingface_hub.file_download import repo_folder_name
+
     return repo_folder_name(repo_id=name, repo_type="model")
 
 
@@ -35,6 +36,8 @@ def transport_error() -> type[Exception]:
 
     That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
     """
+    from huggingface_hub.utils import get_session
+
     library = import_module(type(get_session()).__module__.partition(".")[0])
     name = "RequestException" if library.__name__ == "requests" else "TransportError"
     return cast(type[Exception], getattr(library, name))

@@ -163,6 +163,11 @@ def read_header(file: Path) -> Header:
         return _parsed(file, status.st_size, status.st_mtime_ns)
 
 
+def forget() -> None:
+    """Let go of headers that were read: the vocabulary in one takes some MB."""
+    _parsed.cache_clear()
+
+
 @lru_cache(maxsize=2)  # a model that is loaded asks for it four times
 def _parsed(file: Path, size: int, _changed: int) -> Header:
     with file.open("rb") as opened:

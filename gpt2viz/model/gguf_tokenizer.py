@@ -6,18 +6,20 @@ name is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken, Regex, decoders, models, normalizers, processors
+from tokenizers import Regex, decoders, models, normalizers, processors
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Metaspace, Split
 from tokenizers.pre_tokenizers import Sequence as Steps
 
 from gpt2viz.files import reading
 from gpt2viz.model.gguf_file import read_header
-from gpt2viz.model.vocabulary import check_list, pairs_of
+from gpt2viz.model.tokenizer_files import Values, added_token
+from gpt2viz.model.vocabulary import check_list
 
 _KEYS = "tokenizer.ggml."
 # Types of tokens: ordinary ones, signs for something, and words that were added whole.
@@ -40,8 +42,8 @@ _UNNAMED = {"gpt2": "gpt-2"}
 _SPACE = "▁"
 
 
-def read_tokenizer(file: Path) -> tuple[tokenizers.Tokenizer, str]:
-    """The tokenizer of a GGUF file, with what it puts around a text, and its token at a text's end.
+def read_tokenizer(file: Path) -> tuple[Values, str]:
+    """The ``tokenizer.json`` that a GGUF file would have, and its token at a text's end.
 
     That is "" where the file names none. Raises ``CheckpointError`` where it is neither byte-level
     BPE, cut in a way that is known, nor SentencePiece's BPE, or is broken, and as ``read_header``.
@@ -56,72 +58,66 @@ def read_tokenizer(file: Path) -> tuple[tokenizers.Tokenizer, str]:
         of_type: dict[int, list[str]] = {_NORMAL: [], _CONTROL: [], _ADDED: []}
         for token, its_type in zip(tokens, types, strict=True):
             of_type.setdefault(its_type, []).append(token)
+        ids = {token: i for i, token in enumerate(tokens)}
         if kind == "gpt2":
-            tokenizer = _byte_level(file.name, own, tokens, cut)
+            tokenizer, merges = _byte_level(file.name, own, cut)
         elif kind == "llama":
-            tokenizer = _sentencepiece(own, tokens, of_type[_NORMAL])
+            tokenizer, merges = _sentencepiece(own, ids, of_type[_NORMAL])
         else:
             raise ValueError(f"its kind is {kind!r:.60}, neither gpt2 nor llama")
-        tokenizer.add_special_tokens(
-            [AddedToken(token, special=True, normalized=False) for token in of_type[_CONTROL]]
-        )
-        tokenizer.add_tokens([AddedToken(token, normalized=False) for token in of_type[_ADDED]])
         first = own.get("add_bos_token", kind == "llama" or cut == "llama-bpe")
         around = {
             "bos": [own["bos_token_id"]] if first else [],
             "eos": [own["eos_token_id"]] if own.get("add_eos_token", False) else [],
         }
         tokenizer.post_processor = _template(around, tokens)
-        return tokenizer, tokens[own["eos_token_id"]] if "eos_token_id" in own else ""
+        values = json.loads(tokenizer.to_str())
+        values["model"] |= {"vocab": ids, "merges": merges}
+        values["added_tokens"] = [
+            added_token(token, id=ids[token], special=its_type == _CONTROL, normalized=False)
+            for its_type in (_CONTROL, _ADDED)
+            for token in of_type[its_type]
+        ]
+        return values, tokens[own["eos_token_id"]] if "eos_token_id" in own else ""
 
 
 def _byte_level(
-    file: str, values: Mapping[str, Any], tokens: Sequence[str], cut: str | None
-) -> tokenizers.Tokenizer:
-    """Byte-level BPE whose texts are ``cut`` in the way of that name."""
+    file: str, values: Mapping[str, Any], cut: str | None
+) -> tuple[tokenizers.Tokenizer, Sequence[object]]:
+    """Byte-level BPE whose texts are ``cut`` in the way of that name, and its merges."""
     if cut not in _CUTS:
         raise ValueError(f"its texts are cut by {cut!r:.60}; known are {', '.join(_CUTS)}")
-    ids = {token: i for i, token in enumerate(tokens)}
-    merges = pairs_of(values["merges"], ids, file)
     # In Llama 3's files a piece that is a token stays whole, whatever merges make of it.
-    model = models.BPE(ids, merges, ignore_merges=cut == "llama-bpe")
-    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer = tokenizers.Tokenizer(models.BPE(ignore_merges=cut == "llama-bpe"))
     if cut == "qwen2":
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = _CUTS[cut]
     tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
+    return tokenizer, values["merges"]
 
 
 def _sentencepiece(
-    values: Mapping[str, Any], tokens: Sequence[str], ordinary: Sequence[str]
-) -> tokenizers.Tokenizer:
+    values: Mapping[str, Any], ids: Mapping[str, int], ordinary: Sequence[str]
+) -> tuple[tokenizers.Tokenizer, Sequence[object]]:
     """SentencePiece's BPE (Kudo & Richardson 2018), which merges to the token of highest score.
 
-    What no token has is spelled in bytes.
+    And its merges. What no token has is spelled in bytes.
     """
-    ids = {token: i for i, token in enumerate(tokens)}
-    scores = dict(zip(tokens, values["scores"], strict=True))
+    scores = dict(zip(ids, values["scores"], strict=True))
     halves = (
         (token[:n], token[n:], scores[token]) for token in ordinary for n in range(1, len(token))
     )
     merges = [(left, right, score) for left, right, score in halves if {left, right} <= ids.keys()]
     merges.sort(key=lambda merge: (merge[2], len(merge[0]), len(merge[1])), reverse=True)
-    unknown = tokens[values.get("unknown_token_id", 0)]
-    model = models.BPE(
-        ids,
-        [(left, right) for left, right, _ in merges],
-        unk_token=unknown,
-        fuse_unk=True,
-        byte_fallback=True,
-    )
+    unknown = values["tokens"][values.get("unknown_token_id", 0)]
+    model = models.BPE(unk_token=unknown, fuse_unk=True, byte_fallback=True)
     tokenizer = tokenizers.Tokenizer(model)
     spaced = values.get("add_space_prefix", True)
     scheme = "first" if spaced else "never"
     tokenizer.pre_tokenizer = Metaspace(_SPACE, prepend_scheme=scheme, split=False)
     steps = [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * spaced)
-    return tokenizer
+    return tokenizer, [(left, right) for left, right, _ in merges]
 
 
 def _template(

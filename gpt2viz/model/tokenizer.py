@@ -67,22 +67,12 @@ class Tokenizer:
         with reading(file, "can't be read"), panics():
             self._read(values, file, end)
 
-    @classmethod
-    def of(
-        cls, engine: tokenizers.Tokenizer, file: str = "tokenizer.json", *, end: str = ""
-    ) -> Tokenizer:
-        """The tokenizer that cuts as an ``engine`` of Hugging Face's ``tokenizers`` does.
-
-        ``file`` and ``end``, and what is raised, are as in ``Tokenizer``.
-        """
-        return cls(json.loads(engine.to_str()), file, end=end)
-
     def _read(self, values: Mapping[str, Any], file: str, end: str) -> None:
         model: dict[str, Any] = {**values["model"], "unk_token": _MISSING}
         vocab = model["vocab"]
         check_model(model, file)
         check_ids(vocab, file)
-        pairs = pairs_of(model["merges"], vocab, file)
+        model["merges"] = pairs = pairs_of(model["merges"], vocab, file)
         # Engines are made of this again: pickled, they would lose gaps between ids.
         self._json = json.dumps({**values, "model": model, "truncation": None, "padding": None})
         engine = self._as_text
@@ -133,11 +123,15 @@ class Tokenizer:
             for token, i in ids.items()
         }
         self._single = {self._bytes[ids[token]] for token in single}
-        #: The rank of every merge: its place in the list, from 0; of one that stands there twice,
-        #: the last.
-        self.merges = {
+
+    @cached_property
+    def merges(self) -> dict[tuple[bytes, bytes], int]:
+        """The rank of every merge: its place in the list, from 0; of one that stands there twice,
+        the last."""
+        merges, ids = json.loads(self._json)["model"]["merges"], self._as_text.get_vocab()
+        return {
             (self._bytes[ids[left]], self._bytes[ids[right]]): rank
-            for rank, (left, right) in enumerate(pairs)
+            for rank, (left, right) in enumerate(merges)
         }
 
     def _engine(self, *, special: bool) -> tokenizers.Tokenizer:
@@ -456,8 +450,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     Raises ``CheckpointError`` naming the file where one is missing, or can't be read.
     """
     if is_gguf(folder):
-        engine, end = gguf_tokenizer.read_tokenizer(folder)
-        return Tokenizer.of(engine, folder.name, end=end)
+        values, end = gguf_tokenizer.read_tokenizer(folder)
+        return Tokenizer(values, folder.name, end=end)
     if (read := read_tokenizer(folder)) is not None:
         values, file, end = read
         return Tokenizer(values, file, end=end)

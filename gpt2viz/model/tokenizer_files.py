@@ -70,10 +70,10 @@ def _from_vocab_json(
     lines = [line for line in lines if line and not line.startswith("#version")]
     vocab, end = read_json(folder / "vocab.json"), END_OF_TEXT.decode()
     pairs = pairs_of(lines, vocab, "merges.txt")
-    listed = [*([_token(end, special=True)] if end in vocab else []), *_of_config(config)]
+    listed = [*([added_token(end, special=True)] if end in vocab else []), *_of_config(config)]
     if "added_tokens_decoder" not in config:
         beside = _json(folder, "added_tokens.json").items()
-        listed += [_token(t, id=i) for t, i in beside if not HALF.search(t)]
+        listed += [added_token(t, id=i) for t, i in beside if not HALF.search(t)]
     added = _numbered(listed, names, vocab)
     ids = {token["content"]: token["id"] for token in added}
     check_made(vocab, pairs, ids)
@@ -138,7 +138,7 @@ def _of_gpt2(values: Values, config: Mapping[str, Any], file: str) -> Any:
     return values.get("pre_tokenizer")
 
 
-def _token(values: Any, **more: Any) -> Values:
+def added_token(values: Any, **more: Any) -> Values:
     """An added token as ``tokenizer.json`` has it, of an object or of its name alone."""
     given = {**({"content": values} if isinstance(values, str) else values), **more}
     defaults = dict.fromkeys(_FLAGS, False) | {"normalized": not given.get("special")}
@@ -149,7 +149,7 @@ def _token(values: Any, **more: Any) -> Values:
 def _of_config(config: Mapping[str, Any]) -> list[Values]:
     """The added tokens that ``tokenizer_config.json`` lists, by their ids."""
     listed = (config.get("added_tokens_decoder") or {}).items()
-    return [_token(t, id=i) for i, t in sorted((int(i), t) for i, t in listed)]
+    return [added_token(t, id=i) for i, t in sorted((int(i), t) for i, t in listed)]
 
 
 def _special_names(folder: Path, config: Mapping[str, Any]) -> dict[str, Values]:
@@ -164,7 +164,7 @@ def _special_names(folder: Path, config: Mapping[str, Any]) -> dict[str, Values]
             continue
         for n, part in enumerate(parts):
             if isinstance(part, str | dict) and part:
-                names[key if n == 0 else f"{key} {n}"] = _token(part, special=True)
+                names[key if n == 0 else f"{key} {n}"] = added_token(part, special=True)
     return names
 
 
@@ -177,7 +177,7 @@ def _numbered(
     """
     tokens: dict[str, Values] = {}
     for token in listed:
-        tokens[token["content"]] = _token(token)
+        tokens[token["content"]] = added_token(token)
     for token in names.values():
         tokens.setdefault(token["content"], token)["special"] = True
     tokens.pop("", None)

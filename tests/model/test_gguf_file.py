@@ -18,7 +18,7 @@ from gpt2viz import settings
 from gpt2viz.cli import served
 from gpt2viz.model import gguf_file, weights
 from gpt2viz.model.gguf_file import read_config, read_header
-from gpt2viz.model.gguf_tokenizer import read_tokenizer
+from gpt2viz.model.tokenizer import load_tokenizer
 from tests.gguf_files import close, write_gguf
 
 LLAMA: dict[str, Any] = {
@@ -408,7 +408,7 @@ def test_spoiled_files_are_refused_or_read(tmp_path: Path) -> None:
         file.write_bytes(spoiled[: numbers.integers(len(whole))] if n % 10 == 0 else spoiled)
         try:
             read_config(file)
-            read_tokenizer(file)
+            load_tokenizer(file)
             weights.read(read_header(file).tensors)
         except gpt2viz.CheckpointError as error:
             refused.append(str(error))

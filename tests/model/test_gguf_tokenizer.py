@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 
 import gpt2viz
 from gpt2viz.model.gguf_tokenizer import read_tokenizer
+from gpt2viz.model.tokenizer import load_tokenizer
 from tests.gguf_files import BYTE_LEVEL, write_gguf
 
 TEXTS = ["ab", "abc ab", "a  b", "cab<|end|>ab", "", "  ab", "abab abc  ", "a\u0301é"]
@@ -36,6 +38,11 @@ def written(tmp_path: Path, family: str = "llama", **values: Any) -> Path:
     return write_gguf(tmp_path / "x.gguf", family, {}, {}, vocabulary=values)
 
 
+def engine(*of: Any, **values: Any) -> tuple[tokenizers.Tokenizer, str]:
+    read, end = read_tokenizer(written(*of, **values))
+    return tokenizers.Tokenizer.from_str(json.dumps(read)), end
+
+
 def theirs(tmp_path: Path) -> Any:
     from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
@@ -49,8 +56,7 @@ def ids(tokenizer: tokenizers.Tokenizer, text: str) -> list[int]:
 
 @pytest.mark.parametrize("cut", ["gpt-2", "llama-bpe", "qwen2", "smollm"])
 def test_bytes(tmp_path: Path, cut: str) -> None:
-    file = written(tmp_path, **BYTE_LEVEL | {"pre": cut, "add_bos_token": False})
-    tokenizer, end = read_tokenizer(file)
+    tokenizer, end = engine(tmp_path, **BYTE_LEVEL | {"pre": cut, "add_bos_token": False})
     expected = theirs(tmp_path)
     for text in TEXTS[:-1] if cut == "qwen2" else TEXTS:
         assert ids(tokenizer, text) == ids(expected, text), text
@@ -60,14 +66,16 @@ def test_bytes(tmp_path: Path, cut: str) -> None:
 
 def test_what_transformers_reads_otherwise(tmp_path: Path) -> None:
     # As in the tokenizer.json of SmolLM2, Qwen2 and Llama 3, which a GGUF file was made from.
-    smollm, _ = read_tokenizer(written(tmp_path, **BYTE_LEVEL | {"pre": "smollm"}))
+    smollm, _ = engine(tmp_path, **BYTE_LEVEL | {"pre": "smollm"})
     assert smollm.encode("a  12").tokens == ["a", "ĠĠ", "1", "2"]
-    qwen, _ = read_tokenizer(written(tmp_path, **BYTE_LEVEL | {"pre": "qwen2"}))
+    qwen, _ = engine(tmp_path, **BYTE_LEVEL | {"pre": "qwen2"})
     assert ids(qwen, "e\u0301") == ids(smollm, "\u00e9")
-    words = {"tokens": [*BYTE_LEVEL["tokens"], "cab"], "token_type": [1] * 15 + [3, 1]}
-    llama, _ = read_tokenizer(
-        written(tmp_path, **BYTE_LEVEL | words | {"pre": "llama-bpe", "add_bos_token": False})
-    )
+    words: dict[str, Any] = {
+        "tokens": [*BYTE_LEVEL["tokens"], "cab"],
+        "token_type": [1] * 15 + [3, 1],
+    }
+    words |= {"pre": "llama-bpe", "add_bos_token": False}
+    llama, _ = engine(tmp_path, **BYTE_LEVEL | words)
     assert llama.encode("cab").tokens == ["cab"]
 
 
@@ -86,7 +94,7 @@ def test_words_are_cut_as_the_makers_do(cut: str, digits: str) -> None:
 
 @pytest.mark.parametrize("spaced", [True, None])
 def test_pieces_by_their_scores(tmp_path: Path, spaced: bool | None) -> None:
-    tokenizer, end = read_tokenizer(written(tmp_path, **SENTENCEPIECE, add_space_prefix=spaced))
+    tokenizer, end = engine(tmp_path, **SENTENCEPIECE, add_space_prefix=spaced)
     expected = theirs(tmp_path)
     for text in [*TEXTS, "aé🦩", "<both>ab", "a <s>b", "ba\tc"]:
         assert ids(tokenizer, text) == ids(expected, text), text
@@ -97,33 +105,33 @@ def test_pieces_by_their_scores(tmp_path: Path, spaced: bool | None) -> None:
 
 
 def test_no_space_before_a_text(tmp_path: Path) -> None:
-    tokenizer, _ = read_tokenizer(written(tmp_path, **SENTENCEPIECE, add_space_prefix=False))
+    tokenizer, _ = engine(tmp_path, **SENTENCEPIECE, add_space_prefix=False)
     assert tokenizer.encode("ab ab", add_special_tokens=False).tokens == ["ab", "▁ab"]
     assert tokenizer.decode(ids(tokenizer, " ab")) == " ab"
 
 
 def test_no_text_is_merged_into_a_sign(tmp_path: Path) -> None:
-    tokenizer, _ = read_tokenizer(written(tmp_path, **SENTENCEPIECE))
+    tokenizer, _ = engine(tmp_path, **SENTENCEPIECE)
     tokenizer.encode_special_tokens = True
     assert tokenizer.encode("a</s>", add_special_tokens=False).tokens == ["▁a", "</", "s>"]
 
 
 def test_what_is_put_around_a_text(tmp_path: Path) -> None:
     both = {"add_bos_token": True, "bos_token_id": 4, "add_eos_token": True}
-    tokenizer, _ = read_tokenizer(written(tmp_path, **BYTE_LEVEL | both))
+    tokenizer, _ = engine(tmp_path, **BYTE_LEVEL | both)
     assert tokenizer.encode("ab").ids == [4, 4, 15]
     assert tokenizer.encode("ab").tokens == ["ab", "ab", "<|end|>"]
     llama = {"pre": "llama-bpe", "bos_token_id": 15}
-    tokenizer, _ = read_tokenizer(written(tmp_path, **BYTE_LEVEL | llama))
+    tokenizer, _ = engine(tmp_path, **BYTE_LEVEL | llama)
     assert tokenizer.encode("ab").ids == [15, 4]
 
 
 def test_gpt2_needs_no_name_of_its_way(tmp_path: Path) -> None:
     unnamed = {key: value for key, value in BYTE_LEVEL.items() if key != "pre"}
-    tokenizer, _ = read_tokenizer(written(tmp_path, "gpt2", **unnamed))
+    tokenizer, _ = engine(tmp_path, "gpt2", **unnamed)
     assert tokenizer.encode("abc ab").tokens == ["abc", "Ġ", "ab"]
     with pytest.raises(gpt2viz.CheckpointError, match="cut by None; known are gpt-2, smollm"):
-        read_tokenizer(written(tmp_path, "llama", **unnamed))
+        load_tokenizer(written(tmp_path, "llama", **unnamed))
 
 
 @pytest.mark.parametrize(
@@ -145,4 +153,4 @@ def test_gpt2_needs_no_name_of_its_way(tmp_path: Path) -> None:
 def test_a_tokenizer_that_is_refused(tmp_path: Path, change: dict[str, Any], why: str) -> None:
     file = written(tmp_path, **BYTE_LEVEL | change)
     with pytest.raises(gpt2viz.CheckpointError, match=rf"^x\.gguf: .*{why}"):
-        read_tokenizer(file)
+        load_tokenizer(file)

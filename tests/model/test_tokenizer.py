@@ -315,7 +315,7 @@ def of_bytes(vocab: dict[str, int], merges: list[tuple[str, str]], *added: Added
     """Byte-level BPE without files."""
     engine = ByteLevelBPETokenizer(vocab, merges)
     engine.add_tokens(list(added))
-    return Tokenizer.of(engine._tokenizer)
+    return Tokenizer(json.loads(engine._tokenizer.to_str()))
 
 
 def spelled(merges: list[tuple[str, str]]) -> dict[str, int]:
@@ -465,7 +465,7 @@ def test_every_kind_gives_the_ids_of_transformers(tmp_path: Path, kind: str) -> 
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     theirs = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     as_text = PreTrainedTokenizerFast.from_pretrained(tmp_path, split_special_tokens=True)
-    for ours in (load_tokenizer(tmp_path), Tokenizer.of(engine, end=END[kind])):
+    for ours in (load_tokenizer(tmp_path), Tokenizer(json.loads(engine.to_str()), end=END[kind])):
         assert list(ours.first) == [0] * (kind in (*SENTENCE_PIECE, "Llama 3"))
         assert ours.bos == (ours.first or (ours.end_of_text,))
         assert ours.end_of_text == engine.token_to_id(END[kind])
