@@ -20,7 +20,6 @@ from torch import Tensor
 
 from gpt2viz.analysis.circuits import Into
 from gpt2viz.analysis.patching import (
-    AT_ONCE,
     Answer,
     Direction,
     Metric,
@@ -146,9 +145,8 @@ def patch_paths(
     to = _Receiver(runs, layer, head)
     for done, (first, way) in enumerate(product(range(layer), range(len(WAYS))), start=1):
         written = _written(runs, first)
-        rows = max(1, AT_ONCE // written.shape[1])
         values[way, first] = np.concatenate(
-            [_patched(to, WAYS[way], some) for some in torch.split(written, rows)]
+            [_patched(to, WAYS[way], some) for some in torch.split(written, runs.at_once)]
         )
         if progress is not None:
             progress(_sweep(to, values.copy()), done / (layer * len(WAYS)))
@@ -189,10 +187,8 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
     pieces = _read(to, into, here + written)  # (B, T, hs)
     row = head if into == "q" else runs.model.config.group_of(head)
     change = partial(put, indices=[(n, row) for n in range(len(pieces))], pieces=[*pieces])
-    streams = here.expand(len(pieces), -1, -1)
-    return runs.on(
-        layer, streams, [(module_of(runs.into.graph, into, layer), change)], edited=False
-    )
+    streams = {layer: here.expand(len(pieces), -1, -1)}
+    return runs.on(streams, [(module_of(runs.into.graph, into, layer), change)], edited=False)
 
 
 def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ against faithfulness, and no threshold before it is seen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gpt2viz.analysis.patching import AT_ONCE, Answer, Numbers, PairedRuns, paired_runs, stream
+from gpt2viz.analysis.patching import Answer, Numbers, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
 from gpt2viz.labels import pluralize
@@ -28,6 +28,8 @@ from gpt2viz.run.means import Reference, check_reference, mean_output
 from gpt2viz.run.stages import Stage, module_of
 
 Head = tuple[int, int]
+#: The part of the heads left, one of so many, that is given up before all others are tried again.
+_SHARE = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,10 +89,12 @@ def fewest_heads(
 
     A head that is given up puts out its mean over both texts, position by position, or over those
     of a ``reference``; so it no longer tells them apart. Of all that are left, the next one to go
-    is the one without which the faithfulness stays nearest to 1. That takes n (n + 1) runs of both
-    texts for n heads, each from the head's layer on. ``progress`` is called after every batch with
-    what was found so far and the share that is done; an exception that it raises ends the search.
-    The other arguments are as for ``patch_sweep``.
+    is the one without which the faithfulness stays nearest to 1. While more than 63 are left, a
+    thirty-second part of them goes before the others are tried again, as if what each takes away
+    added up; ``faithfulness`` is what runs give in any case. ``tries`` is how many circuits are
+    run, on both texts, each from the first layer on that lacks a head more. ``progress`` is called
+    after every batch with what was found so far and the share that is done; an exception that it
+    raises ends the search. The other arguments are as for ``patch_sweep``.
 
     Raises ``PatchError`` for texts that differ in length or not at all, or that the model doesn't
     tell apart by these answers, and what ``trace`` raises.
@@ -101,23 +105,52 @@ def fewest_heads(
     circuit = _circuit(runs, reference)
     n_heads = model.config.n_layer * model.config.n_head
     given_up: list[Head] = []
-    faithfulness, tried = [1.0], 0
+    faithfulness, tried, to_try = [1.0], 0, tries(n_heads)
 
     def tell(n: int) -> None:
         nonlocal tried
         tried += n
         if progress is not None:
-            progress(result(), 2 * tried / (n_heads * (n_heads + 1)))
+            progress(result(), tried / to_try)
 
     def result() -> FewestHeads:
         return FewestHeads(runs.answer, n_heads, tuple(given_up), np.array(faithfulness))
 
-    while len(given_up) < n_heads:
-        head, share = circuit.least_missed(tell)
-        circuit.gone[head] = True
-        given_up.append(head)
-        faithfulness.append(share)
+    for _, n in _rounds(n_heads):
+        heads, shares = circuit.give_up(n, faithfulness[-1], tell)
+        given_up += heads
+        faithfulness += shares
     return result()
+
+
+def tries(n_heads: int) -> int:
+    """The number of circuits that a search among so many heads runs, each on both texts."""
+    return sum(left + n - 1 for left, n in _rounds(n_heads))
+
+
+def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
+    """The number of heads that are left before each round, and of those that it gives up."""
+    while n_heads:
+        n = max(1, n_heads // _SHARE)
+        yield n_heads, n
+        n_heads -= n
+
+
+def _least_missed(alone: Numbers, now: float, n: int) -> list[int]:
+    """The next n heads to go, of faithfulness ``alone`` (B,) without one: as if losses added up."""
+    chosen: list[int] = []
+    for _ in range(n):
+        missed = np.abs(alone + (alone - now)[chosen].sum() - 1)
+        missed[chosen] = np.inf
+        chosen.append(int(missed.argmin()))
+    return chosen
+
+
+def _each(heads: Tensor, gone: Tensor) -> Tensor:
+    """Masks (B, n_layer, nh) like ``gone``, with one of the heads (B, 2) in each."""
+    masks = torch.zeros(len(heads), *gone.shape, dtype=torch.bool, device=gone.device)
+    masks[range(len(heads)), heads[:, 0], heads[:, 1]] = True
+    return masks
 
 
 class _Circuit(NamedTuple):
@@ -131,28 +164,43 @@ class _Circuit(NamedTuple):
     gone: Tensor
     whole: float
 
-    def least_missed(self, tell: Callable[[int], None]) -> tuple[Head, float]:
-        """The head without which the faithfulness is nearest to 1, and that faithfulness.
+    def give_up(
+        self, n: int, now: float, tell: Callable[[int], None]
+    ) -> tuple[list[Head], list[float]]:
+        """Give up the n heads that are missed least: they, and the faithfulness after each.
 
-        ``tell`` is called with the number of heads of each batch.
+        ``now`` is the faithfulness before; ``tell`` is as for ``without``.
         """
-        streams, faithfulness = self._streams(), dict[Head, float]()
-        for layer, gone in enumerate(self.gone):
-            left = [int(head) for head in torch.nonzero(~gone)]
-            rows = max(1, AT_ONCE // (2 * streams[layer].shape[1]))
-            for start in range(0, len(left), rows):
-                some = left[start : start + rows]
-                shares = self._without(layer, some, streams[layer])
-                faithfulness |= zip(((layer, head) for head in some), shares, strict=True)
-                tell(len(some))
-        least = min(faithfulness, key=lambda head: abs(faithfulness[head] - 1))
-        return least, faithfulness[least]
+        left, streams = torch.nonzero(~self.gone), self.streams()  # (B, 2)
+        alone = self.without(self.gone | _each(left, self.gone), streams, tell)  # (B,)
+        least = _least_missed(alone, now, n)
+        together = self.gone | _each(left[least], self.gone).cumsum(0).bool()
+        shares = [alone[least[0]], *self.without(together[1:], streams, tell)]
+        self.gone[:] = together[-1]
+        return [(layer, head) for layer, head in left[least].tolist()], [*map(float, shares)]
+
+    def without(
+        self, gone: Tensor, streams: Sequence[Tensor], tell: Callable[[int], None]
+    ) -> Numbers:
+        """The faithfulness (B,) of circuits that lack more heads, all that are ``gone`` in each.
+
+        ``gone`` is (B, n_layer, nh), and ``streams`` are this circuit's. ``tell`` is called with
+        the number of circuits of each batch.
+        """
+        first = (gone != self.gone).any(dim=2).int().argmax(dim=1)  # the layer that differs (B,)
+        order, faithfulness = first.argsort(stable=True), np.empty(len(gone))
+        step = max(1, self.runs.at_once // 2)
+        for start in range(0, len(order), step):
+            rows = order[start : start + step]
+            faithfulness[rows.tolist()] = self._batch(gone[rows], first[rows], streams)
+            tell(len(rows))
+        return faithfulness
 
     @property
     def _graph(self) -> Mapping[str, Stage]:
         return self.runs.into.graph
 
-    def _streams(self) -> list[Tensor]:
+    def streams(self) -> list[Tensor]:
         """The streams of both texts before every layer: (2, T, C) each."""
         streams: list[Tensor] = []
 
@@ -165,27 +213,24 @@ class _Circuit(NamedTuple):
         device = self.gone.device
         first = torch.cat(
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
-        )
-        self._run(0, first, [*self._changes(layers), *heard])
+        )[:, self.runs.n_shared :]
+        self._run({0: first}, [*self._changes(layers), *heard])
         return [first, *streams]
 
-    def _without(self, layer: int, heads: Sequence[int], streams: Tensor) -> list[float]:
-        """The faithfulness where each of some heads of a layer is gone as well: one batch."""
-        gone = self.gone[layer].repeat(len(heads), 1)  # (B, nh)
-        gone[range(len(heads)), heads] = True
-        both = gone.repeat_interleave(2, dim=0)  # (2B, nh): both texts of every head
-        later = range(layer + 1, len(self.means))
-        logits = self._run(
-            layer,
-            streams.repeat(len(heads), 1, 1),
-            [self._change(layer, both), *self._changes(later)],
-        )
-        return [float(difference) for difference in apart(logits, self.runs.answer) / self.whole]
+    def _batch(self, gone: Tensor, first: Tensor, streams: Sequence[Tensor]) -> Numbers:
+        """The faithfulness (B,) of circuits in the order of their first layers (B,)."""
+        joining, changes = dict[int, Tensor](), []
+        for layer in range(int(first[0]), len(self.means)):
+            if n := int((first == layer).sum()):
+                joining[layer] = streams[layer].repeat(n, 1, 1)  # (2n, T, C)
+            running = gone[first <= layer, layer].repeat_interleave(2, dim=0)  # (2b, nh)
+            changes.append(self._change(layer, running))
+        return apart(self._run(joining, changes), self.runs.answer) / self.whole
 
-    def _run(self, layer: int, streams: Tensor, changes: Sequence[tuple[str, Change]]) -> Array:
-        """The last logits (B, n_vocab) of runs that go on from streams before a layer."""
-        into, model = self.runs.into, self.runs.model
-        return run_from(model, layer, streams, changes, causal=into.causal, explicit=False)
+    def _run(self, streams: Mapping[int, Tensor], changes: Sequence[tuple[str, Change]]) -> Array:
+        """The last logits (B, n_vocab) of runs that go on from streams before layers."""
+        runs, causal = self.runs, self.runs.into.causal
+        return run_from(runs.model, streams, changes, causal=causal, explicit=False, past=runs.past)
 
     def _changes(self, layers: Sequence[int]) -> list[tuple[str, Change]]:
         return [self._change(n, self.gone[n][None]) for n in layers if self.gone[n].any()]
@@ -209,13 +254,14 @@ def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
         raise PatchError("Both runs give the same by these answers: name others.")
     if reference is not None:
         check_reference(reference, model)
+        runs = runs._replace(past=())  # its means change every token
     means, T = [], len(runs.clean.token_ids)
     for layer in range(model.config.n_layer):
         mean = np.mean([run.stage("head_output", layer)[0] for run in both], axis=0)
         if reference is not None:
             for head in range(len(mean)):
                 mean[head] = mean_output(reference, layer, head, T)
-        means.append(torch.from_numpy(mean).to(model.network.device))
+        means.append(torch.from_numpy(mean[:, runs.n_shared :]).to(model.network.device))
     gone = torch.zeros(len(means), model.config.n_head, dtype=torch.bool, device=means[0].device)
     return _Circuit(runs, means, gone, whole)
 

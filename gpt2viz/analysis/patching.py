@@ -9,9 +9,10 @@ of one length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -22,12 +23,14 @@ from torch import Tensor
 from gpt2viz.analysis.sampling import divergence, sampling_distribution
 from gpt2viz.errors import ArgumentError, PatchError, PlaceError, StageError
 from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.network import Past
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.edits import Edits, read_edits, take_mean
 from gpt2viz.run.forward import gradients, run_from
 from gpt2viz.run.interventions import Change, activation, changes
 from gpt2viz.run.means import Reference
 from gpt2viz.run.paired_texts import check_as_long
+from gpt2viz.run.prefix import start_of
 from gpt2viz.run.stages import module_of
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import reference_run, token_id, token_ids, trace
@@ -39,12 +42,16 @@ Direction = Literal["denoise", "noise"]
 Answer = int | str | Sequence[int | str]
 Metric = Literal["logit difference", "probability", "divergence"]
 
+#: Tokens that go through the model at once: more take memory and save no time.
+AT_ONCE = 512
+
 
 class PairedRuns(NamedTuple):
     """A clean and a corrupted run, and how the answer to a patch is read.
 
     ``answer`` is (right, wrong), ids of the vocabulary; ``changes`` are those that both runs'
-    edits make, as ``run_from`` takes them.
+    edits make, and ``past`` is the part of both before the first token that differs, as
+    ``run_from`` takes them: empty where it can't be reused.
     """
 
     model: Model
@@ -54,6 +61,18 @@ class PairedRuns(NamedTuple):
     direction: Direction
     metric: Metric
     changes: Sequence[tuple[str, Change]]
+    past: Sequence[Past]
+
+    @property
+    def n_shared(self) -> int:
+        """The number of first tokens that no patched run reads again."""
+        return self.past[0].k.shape[2] if self.past else 0
+
+    @property
+    def at_once(self) -> int:
+        """The number of runs that go through the model together."""
+        T = len(self.into.token_ids)
+        return max(1, AT_ONCE // max(T - self.n_shared, T // 8))  # all have the keys of T tokens
 
     @property
     def source(self) -> Trace:
@@ -71,27 +90,26 @@ class PairedRuns(NamedTuple):
 
     def on(
         self,
-        layer: int,
-        streams: Tensor,
+        streams: Mapping[int, Tensor],
         changes: Sequence[tuple[str, Change]],
         *,
         edited: bool = True,
     ) -> Numbers:
-        """The metric (B,) of runs that go on from streams (B, T, C) before a layer.
+        """The metric (B,) of runs that go on from streams (b, T, C) before some layers.
 
         ``changes`` replace outputs after the runs' own edits have acted; or, where they aren't
         ``edited``, before.
         """
         explicit = any(name.endswith(".weights") for name, _ in changes)
-        own = [change for change in self.changes if _layer_of(change[0]) >= layer]
+        own = [change for change in self.changes if _layer_of(change[0]) >= min(streams)]
         logits = run_from(
             self.model,
-            layer,
-            streams,
+            {layer: x[:, self.n_shared :] for layer, x in streams.items()},
             [*own, *changes] if edited else [*changes, *own],
             causal=self.into.causal,
             explicit=explicit,
             hidden=self.into.forbidden,
+            past=self.past,
         )
         return np.array([self.read(row) for row in logits])
 
@@ -144,7 +162,9 @@ def paired_runs(
     before, after = (trace(model, i, causal, edits=edits, reference=reference) for i in ids)
     tokens = _answer(model, before, after, answer)
     own = list(changes(edits, model, reference))
-    return PairedRuns(model, before, after, tokens, direction, metric, own)
+    start = None if edits or not causal else start_of(before, model, ids[1], causal, edits)
+    past = start.past(model.network.device, explicit=True) if start else ()
+    return PairedRuns(model, before, after, tokens, direction, metric, own, past)
 
 
 def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> None:
@@ -178,10 +198,6 @@ def _answer(model: Model, clean: Trace, corrupted: Trace, given: Answer | None) 
 
 def _layer_of(module: str) -> int:
     return int(module.split(".")[1])
-
-
-#: Tokens that go through the model at once: more take memory and save no time.
-AT_ONCE = 1024
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,18 +271,20 @@ def patch_sweep(
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     cells = _cells(runs, stage, by_position)
     values = np.full(cells.shape, np.nan)
+    patches = []
     for layer in range(model.config.n_layer):
-        here = values[layer].reshape(-1)  # a view
         new, old = (activation(run, stage, layer) for run in (runs.source, runs.into))
         same = [np.array_equal(new[index], old[index]) for index in cells.indices]
+        here = values[layer].reshape(-1)  # a view
         here[same] = runs.read(runs.into.logits_at(-1))  # as before the first token that differs
-        others = np.flatnonzero(~np.array(same))
-        rows = max(1, AT_ONCE // len(runs.into.token_ids))
-        for start in range(0, len(others), rows):
-            some = others[start : start + rows]
-            here[some] = _patched(runs, stage, layer, [cells.indices[n] for n in some])
-            if progress is not None:
-                progress(_sweep(runs, stage, values.copy()), float(np.isfinite(values).mean()))
+        patches += [(layer, int(n)) for n in np.flatnonzero(~np.array(same))]
+    for start in range(0, len(patches), runs.at_once):
+        some = patches[start : start + runs.at_once]
+        patched = _patched(runs, stage, [(layer, cells.indices[n]) for layer, n in some])
+        for (layer, n), value in zip(some, patched, strict=True):
+            values[layer].reshape(-1)[n] = value
+        if progress is not None:
+            progress(_sweep(runs, stage, values.copy()), float(np.isfinite(values).mean()))
     return _sweep(runs, stage, values)
 
 
@@ -337,11 +355,12 @@ class _Cells(NamedTuple):
 
 def _cells(runs: PairedRuns, stage: str, by_position: bool) -> _Cells:
     config, T = runs.model.config, len(runs.into.token_ids)
+    positions = range(-T, 0)  # from the end, where fewer tokens run
     if stage in STREAMS:
-        return _Cells((config.n_layer, T), [(t,) for t in range(T)])
+        return _Cells((config.n_layer, T), [(t,) for t in positions])
     rows = _rows(runs.into, stage)
     if by_position:
-        return _Cells((config.n_layer, len(rows), T), [(h, t) for h in rows for t in range(T)])
+        return _Cells((config.n_layer, len(rows), T), [(h, t) for h in rows for t in positions])
     return _Cells((config.n_layer, len(rows)), [(h, slice(None)) for h in rows])
 
 
@@ -352,29 +371,34 @@ def _rows(run: Trace, stage: str) -> list[int]:
 
 
 def _patched(
-    runs: PairedRuns, stage: str, layer: int, indices: Sequence[tuple[int | slice, ...]]
+    runs: PairedRuns, stage: str, patches: Sequence[tuple[int, tuple[int | slice, ...]]]
 ) -> Numbers:
-    """The metric after each of some patches of a layer: one batch."""
-    streams = stream(runs.into, layer, runs.model.network.device)
-    streams = streams.expand(len(indices), -1, -1)  # (B, T, C)
-    source = torch.from_numpy(activation(runs.source, stage, layer)).to(streams.device)
-    change = partial(
-        put,
-        indices=[(n, *index) for n, index in enumerate(indices)],
-        pieces=[source[index] for index in indices],
-    )
-    if stage == "residual_in":
-        return runs.on(layer, change(streams), [])
-    return runs.on(layer, streams, [(module_of(runs.into.graph, stage, layer), change)])
+    """The metric after each of some patches, by their layers and indices: one batch."""
+    streams: dict[int, Tensor] = {}
+    changes: list[tuple[str, Change]] = []
+    for layer, group in groupby(enumerate(patches), key=lambda patch: patch[1][0]):
+        rows, indices = zip(*((row, index) for row, (_, index) in group), strict=True)
+        here = stream(runs.into, layer, runs.model.network.device)
+        source = torch.from_numpy(activation(runs.source, stage, layer)).to(here.device)
+        pieces = [source[index] for index in indices]
+        streams[layer] = here.expand(len(rows), -1, -1)  # (b, T, C)
+        if stage == "residual_in":
+            own = [(n, *index) for n, index in enumerate(indices)]
+            streams[layer] = put(streams[layer], indices=own, pieces=pieces)
+        else:
+            own = [(row, *index) for row, index in zip(rows, indices, strict=True)]
+            change = partial(put, indices=own, pieces=pieces)
+            changes.append((module_of(runs.into.graph, stage, layer), change))
+    return runs.on(streams, changes)
 
 
 def put(
     made: Tensor, *, indices: Sequence[tuple[int | slice, ...]], pieces: Sequence[Tensor]
 ) -> Tensor:
-    """Put every piece at its index into a module's output."""
+    """Put every piece at its index into a module's output; of tokens that it made, the last."""
     changed = made.clone()
     for index, new in zip(indices, pieces, strict=True):
-        changed[index] = new
+        changed[index] = new[-len(changed[index]) :]
     return changed
 
 

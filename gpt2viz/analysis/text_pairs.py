@@ -41,7 +41,7 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
         read = torch.tensor(tried, device=network.device)  # (B, T)
         streams = network.embed(read, torch.arange(T, device=network.device))  # (B, T, C)
     logits = run_from(
-        model, 0, streams, [], causal=run.causal, explicit=False, hidden=run.forbidden
+        model, {0: streams}, [], causal=run.causal, explicit=False, hidden=run.forbidden
     )
     before = run.logits_at(-1)
     return tried[int(np.argmax([divergence(changed, before) for changed in logits]))]

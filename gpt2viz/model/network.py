@@ -35,6 +35,11 @@ class Past(NamedTuple):
     k: Tensor
     v: Tensor
 
+    def of_each(self, B: int) -> Past:
+        """The same before each of B texts."""
+        q, k, v = (x if x is None else x.expand(B, -1, -1, -1) for x in self)
+        return Past(q, k, v)  # type: ignore[arg-type]
+
 
 class Mask(NamedTuple):
     """The keys (columns) that each query (row) may not see: one for all layers of a forward.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -90,32 +90,39 @@ def run_texts(
 
 def run_from(
     model: Model,
-    layer: int,
-    streams: Tensor,
+    streams: Mapping[int, Tensor],
     changes: Sequence[tuple[str, Change]],
     *,
     causal: bool,
     explicit: bool,
     hidden: Pairs | None = None,
+    past: Sequence[Past] = (),
 ) -> Array:
-    """Run a model on from a layer: streams (B, T, C) before it -> last logits (B, n_vocab).
+    """Run a model on from some layers: streams (b, T, C) before each -> last logits (B, n_vocab).
 
-    ``changes`` are the changes of what modules of this and later layers put out, (B, …) each, and
-    ``hidden`` (T, T) is what edits hide. Nothing is kept of the run.
+    The runs of a layer join those that go on from earlier ones, behind them: B are all. ``changes``
+    are the changes of what modules of these and later layers put out, (b, …) each, and ``hidden``
+    (T, T) is what edits hide. ``past`` has each layer's queries, keys and values of the tokens
+    before those of the streams, the same in all B. Nothing is kept of the run.
     """
-    network, (B, T, C) = model.network, streams.shape
-    pairs = None if hidden is None else torch.tensor(hidden).to(streams.device)  # (T, T)
+    network, layer = model.network, min(streams)
+    x = streams[layer][:0]
+    B, (_, T, C) = sum(map(len, streams.values())), x.shape
+    pairs = None if hidden is None else torch.tensor(hidden).to(x.device)  # (T, T)
     with (
-        devices.enough_memory(f"{B} runs of {T:,} tokens", streams.device),
+        devices.enough_memory(f"{B} runs of {T:,} tokens", x.device),
         TURN,
         torch.inference_mode(),
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
         _changing(network, changes),
     ):
-        x, positions = streams, torch.arange(T, device=streams.device)
-        mask = Mask.of(T, positions, causal, explicit, pairs)
-        for block in network.blocks[layer:]:
-            x = block(x, mask)  # (B, T, C)
+        whole = T + (past[0].k.shape[2] if past else 0)
+        positions = torch.arange(whole, device=x.device)
+        mask = Mask.of(whole if explicit else T, positions, causal, explicit, pairs)
+        for n, block in enumerate(network.blocks[layer:], start=layer):
+            x = torch.cat([x, streams[n]]) if n in streams else x  # (b, T, C)
+            before = past[n]._replace(q=past[n].q if explicit else None) if past else None
+            x = block(x, mask, before and before.of_each(len(x)))  # (b, T, C)
         logits: Tensor = network.lm_head(network.final_norm(x[:, -1]))  # (B, n_vocab)
     return read_only(logits)
 

@@ -12,7 +12,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis import direct_paths
+from gpt2viz.analysis import patching
 from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
@@ -34,7 +34,7 @@ def test_every_path_is_as_transformer_lens_makes_it(
     model: gpt2viz.Model, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its ``get_act_patch_direct_path_all_sources``: see ``tests.analysis.peer_patches``."""
-    monkeypatch.setattr(direct_paths, "AT_ONCE", rows)
+    monkeypatch.setattr(patching, "AT_ONCE", rows)
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))["paths"]
     theirs = np.array([kept[way] for way in WAYS])  # (3, layer, head, to layer, to head)
     for layer in (1, 2):

@@ -93,17 +93,20 @@ class Oracle:
         piece = self.stage(source, stage, layer)[place]
         return self.changed(into, stage, layer, place, piece, mix)
 
+    def sweep(
+        self, into: list[int], source: list[int], stage: str, by_position: bool, mix: float = 1
+    ) -> np.ndarray:
+        """The metric after every patch: (n_layer, pieces)."""
+        positions = range(len(CLEAN)) if by_position or stage in STREAMS else [slice(None)]
+        heads = [] if stage in STREAMS else [range(self.n_head)]
+        places = [p if heads else p[0] for p in product(*heads, positions)]
+        patches = [(stage, layer, place, mix) for layer in range(3) for place in places]
+        found = [metric(self.logits(into, source, *patch)) for patch in patches]
+        return np.array(found).reshape(3, -1)
+
 
 def metric(logits: np.ndarray) -> float:
     return float(logits[ANSWER[0]] - logits[ANSWER[1]])
-
-
-def places(stage: str, n_head: int, by_position: bool) -> list[Any]:
-    T = len(CLEAN)
-    if stage in STREAMS:
-        return list(range(T))
-    positions: list[Any] = list(range(T)) if by_position else [slice(None)]
-    return [(head, t) for head in range(n_head) for t in positions]
 
 
 def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
@@ -120,13 +123,7 @@ def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) 
                 ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
             )
             into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
-            expected = [
-                [
-                    metric(oracle.logits(into, source, stage, layer, place))
-                    for place in places(stage, oracle.n_head, by_position)
-                ]
-                for layer in range(3)
-            ]
+            expected = oracle.sweep(into, source, stage, by_position)
             assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
             alone = [metric(oracle.run(ids, unchanged)) for ids in (CLEAN, CORRUPTED)]
             assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
@@ -143,19 +140,11 @@ def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtes
             found = gpt2viz.patch_estimate(
                 ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
             )
-            slopes = [
-                [
-                    (
-                        metric(oracle.logits(CORRUPTED, CLEAN, stage, layer, place, step))
-                        - metric(oracle.logits(CORRUPTED, CLEAN, stage, layer, place, -step))
-                    )
-                    / (2 * step)
-                    for place in places(stage, oracle.n_head, by_position)
-                ]
-                for layer in range(3)
-            ]
+            up, down = (
+                oracle.sweep(CORRUPTED, CLEAN, stage, by_position, mix) for mix in (step, -step)
+            )
             added = found.values.reshape(3, -1) - found.corrupted
-            assert_allclose(added, slopes, rtol=2e-3, atol=2e-5)
+            assert_allclose(added, (up - down) / (2 * step), rtol=2e-3, atol=2e-5)
             assert found.estimate
             assert np.ptp(added) > 0.01
 
@@ -187,14 +176,8 @@ def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
     model = gpt2viz.load_model(write_checkpoint(tmp_path, **peer_patches.SIZES))
     for stage, by_position in peer_patches.THEIRS:
-        sweep = gpt2viz.patch_sweep(
-            model,
-            peer_patches.CLEAN,
-            peer_patches.CORRUPTED,
-            stage,
-            peer_patches.ANSWER,
-            by_position=by_position,
-        )
+        texts, answer = (peer_patches.CLEAN, peer_patches.CORRUPTED), peer_patches.ANSWER
+        sweep = gpt2viz.patch_sweep(model, *texts, stage, answer, by_position=by_position)
         theirs = np.array(kept["sweeps"][f"{stage} {by_position}"])
         assert_allclose(sweep.values, theirs, rtol=1e-5, atol=1e-5, err_msg=stage)
         assert np.ptp(theirs) > 0.01
@@ -231,7 +214,10 @@ def test_each_metric(model: gpt2viz.Model) -> None:
     assert_allclose(found["divergence"].restored[0], [0, 1], atol=1e-5)
 
 
-def test_a_sweep_tells_how_far_it_is_and_can_be_ended(model: gpt2viz.Model) -> None:
+def test_a_sweep_tells_how_far_it_is_and_can_be_ended(
+    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read anew
     told: list[tuple[int, float]] = []
 
     def progress(so_far: gpt2viz.PatchSweep, share: float) -> None:
@@ -241,8 +227,8 @@ def test_a_sweep_tells_how_far_it_is_and_can_be_ended(model: gpt2viz.Model) -> N
 
     with pytest.raises(KeyboardInterrupt):
         gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, answer=ANSWER, progress=progress)
-    assert [n for n, _ in told] == [7, 14]
-    assert_allclose([share for _, share in told], [1 / 3, 2 / 3])
+    assert [n for n, _ in told] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
+    assert_allclose([share for _, share in told], [14 / 21, 19 / 21])
 
 
 def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:

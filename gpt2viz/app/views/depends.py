@@ -28,6 +28,7 @@ from gpt2viz import (
     sampling_distribution,
 )
 from gpt2viz.analysis.direct_paths import WAYS
+from gpt2viz.analysis.fewest_heads import tries
 from gpt2viz.analysis.patching import Direction, Metric, measured
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
@@ -553,7 +554,7 @@ def _fewest(runs: Runs) -> None:
     (job,) = _sweep(
         [runs.search(fewest_heads)],
         runs,
-        runs.cost * n_heads * (n_heads + 1),
+        2 * runs.cost * tries(n_heads),
         "fewest",
         doing="Giving up heads",
         offer="Search",
@@ -570,10 +571,11 @@ def _fewest(runs: Runs) -> None:
         made_by=(fewest_heads,),
     )
     prose.caption(
-        "Heads are given up one by one, each time the one that is missed least. One that is gone "
-        "puts out its mean over both sentences at every token, so it no longer tells them apart. "
-        "The share is how far apart the logit differences of both sentences still are. Nothing "
-        "says that no other few would do (the question: Conmy et al. 2023)."
+        "Heads are given up one by one, each time the one that is missed least; while more than 63 "
+        "are left, a thirty-second part of them goes at a time. One that is gone puts out its mean "
+        "over both sentences at every token, so it no longer tells them apart. The share is how "
+        "far apart the logit differences of both sentences still are. Nothing says that no other "
+        "few would do (the question: Conmy et al. 2023)."
     )
 
 
