@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 
 from benchmarks.__main__ import SIZES
 from benchmarks.capture import started
 from benchmarks.peers import FOLDER, AbsentError, python_of
+from benchmarks.tables import spread
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.settings import BUNDLED
 from tests.checkpoints import write_checkpoint
@@ -48,13 +47,13 @@ def main() -> None:
     for what, name in SWEEPS.items():
         found = _times(name, given)
         theirs, ours = zip(*found, strict=True)
-        cells = [_seconds(theirs), _seconds(ours), _seconds([b / a for a, b in found])]
+        cells = [spread(theirs), spread(ours), spread([b / a for a, b in found])]
         print(f"| {_named(what, FOLDER, N_TOKENS)} | {' | '.join(cells)} |", flush=True)
     print("\n| the bundled model | median s (min to max) |\n|---|---|")
     for what, name in SWEEPS.items():
         with started(f"gpt2viz_{name}", given.threads, Path(sys.executable), BUNDLED) as one:
             taken = [one.ask(f"{given.clock} {SENTENCE}") for _ in range(given.rounds)]
-        print(f"| {_named(what, BUNDLED, SENTENCE)} | {_seconds(taken)} |", flush=True)
+        print(f"| {_named(what, BUNDLED, SENTENCE)} | {spread(taken)} |", flush=True)
 
 
 def _named(what: str, folder: Path, n_tokens: int) -> str:
@@ -79,10 +78,6 @@ def _times(name: str, given: argparse.Namespace) -> list[tuple[float, float]]:
             return [(both[0].ask(line), both[1].ask(line)) for _ in range(given.rounds)]
     except AbsentError as reason:
         raise SystemExit(f"{PEER} is absent: {reason}") from reason
-
-
-def _seconds(found: Sequence[float]) -> str:
-    return f"**{median(found):.2f}** ({min(found):.2f} to {max(found):.2f})"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """What a trace takes that reuses an earlier one, beside a full trace and transformers.
 
-    python -m benchmarks.reuse [folder]
+    python -m benchmarks.reuse [model [tokens]]
 
 Processor seconds on one thread, which wait for nobody on a busy machine, by turns; GPT-2 small's
-sizes unless a folder is given. The ratios are of rounds, the median and the range.
+sizes unless a model is named, and a text as long as it reads unless ``tokens`` are. The ratios are
+of rounds, the median and the range. First comes what loading takes, and a GGUF file is only loaded.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from typing import Any
 
 import torch
-from transformers import GPT2LMHeadModel
 
 import gpt2viz
 from benchmarks.peers import FOLDER
+from benchmarks.tables import spread
+from gpt2viz.files import is_gguf
+from gpt2viz.model.model_registry import find
 
 #: Rounds of a text as long as the model reads.
 ROUNDS = 7
@@ -33,13 +36,18 @@ def main() -> None:
     """Print a table for the last word of a full text, and one for a token that is written on."""
     gpt2viz.tune_process()
     torch.set_num_threads(1)
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    name, *tokens = sys.argv[1:] or [str(FOLDER)]
+    print(f"loaded in {_seconds(lambda: gpt2viz.load_model(name)):.2f} s", end="; ")
+    print(f"peak of the process: {getrusage(RUSAGE_SELF).ru_maxrss * 1024 / 1e6:.0f} MB")
+    if is_gguf(folder := find(name)[1]):
+        return
+    from transformers import AutoModelForCausalLM  # its memory isn't ours
+
     model = gpt2viz.load_model(folder)
-    theirs: Any = GPT2LMHeadModel.from_pretrained(
+    theirs: Any = AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="sdpa", dtype=torch.float32
-    )
-    theirs.eval()
-    T = model.config.n_positions
+    ).eval()
+    T = int(tokens[0]) if tokens else model.config.n_positions
     print(f"\n| the last of {T:,} tokens changed | s | of a full trace |\n|---|---|---|")
     _print([_changed(model, theirs, T, n) for n in range(ROUNDS)])
     for T, rounds in WRITTEN_AFTER.items():
@@ -47,12 +55,8 @@ def main() -> None:
         _print(list(_written(model, theirs, T, rounds)))
 
 
-def _text(T: int, first: int) -> list[int]:
-    return [first, *range(1, T)]
-
-
 def _changed(model: gpt2viz.Model, theirs: Any, T: int, n: int) -> dict[str, float]:
-    ids = _text(T, n)
+    ids = [n, *range(1, T)]
     changed = [*ids[:-1], 0]
     earlier = gpt2viz.trace(model, ids)
     return {
@@ -69,7 +73,7 @@ def _changed(model: gpt2viz.Model, theirs: Any, T: int, n: int) -> dict[str, flo
 
 
 def _written(model: gpt2viz.Model, theirs: Any, T: int, rounds: int) -> Iterator[dict[str, float]]:
-    ids = _text(T, 0)
+    ids = [*range(T)]
     earlier = gpt2viz.trace(model, ids)
     with torch.inference_mode():
         cache = theirs(torch.tensor([ids]), use_cache=True).cache
@@ -97,11 +101,8 @@ def _print(rounds: list[dict[str, float]]) -> None:
     first = next(iter(rounds[0]))
     for name in rounds[0]:
         ratios = [one[name] / one[first] for one in rounds]
-        print(
-            f"| {name} | {median(one[name] for one in rounds):.3f} | "
-            f"**{median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f}) |",
-            flush=True,
-        )
+        middle = median(one[name] for one in rounds)
+        print(f"| {name} | {middle:.3f} | {spread(ratios)} |", flush=True)
 
 
 if __name__ == "__main__":
