@@ -1,4 +1,4 @@
-"""Side by side: layers, the mask on and off, sentences, heads, edits or models, on one scale."""
+"""Side by side: layers, the mask on and off, sentences, heads or models, on one scale."""
 
 from gpt2viz.app.views import side_by_side
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from gpt2viz.analysis.patching import Answer, Numbers, PairedRuns, paired_runs, stream
 from gpt2viz.arrays import Array
 from gpt2viz.errors import PatchError
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.forward import run_from
 from gpt2viz.run.interventions import Change
@@ -62,12 +62,13 @@ class FewestHeads:
         """Name the heads that keep a ``share`` of the answer, in a sentence; "" before the end."""
         if (heads := self.keeping(share)) is None:
             return ""
-        left = 100 * self.faithfulness[self.n_heads - len(heads)]
-        this = f"{left:.0f} % of what tells both texts apart"
-        if not heads:
-            return f"Without any of its {self.n_heads} heads the model keeps {this}."
-        few = f"{pluralize(len(heads), 'heads')} of {self.n_heads} keep{'s' * (len(heads) == 1)}"
-        return f"{few} {this}: {', '.join(f'{layer}.{head}' for layer, head in heads)}."
+        return sentence(
+            ("fewest.none", "fewest.one", "fewest.some")[min(len(heads), 2)],
+            kept=100 * self.faithfulness[self.n_heads - len(heads)],
+            heads=", ".join(f"{layer}.{head}" for layer, head in heads),
+            few=len(heads),
+            all=self.n_heads,
+        )
 
     def __repr__(self) -> str:
         heads = self.keeping()

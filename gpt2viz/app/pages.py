@@ -107,7 +107,6 @@ MENU: tuple[Page, ...] = (
             "mask": "Causal mask",
             "text": "Sentences",
             "head": "Heads",
-            "edits": "Edits",
             "model": "Models",
         },
     ),
@@ -138,7 +137,7 @@ MENU: tuple[Page, ...] = (
         what="Switch off heads, hide tokens, and see what the answer depends on",
         words="baseline zero-ablation head layer mlp attention-weight kl-divergence logit "
         "logit-lens residual-stream query key value activation-patching",
-        modes={"edits": "Edits", "depends": "Depends on"},
+        modes={"edits": "Edits", "depends": "Patching"},
     ),
     SHAPES := Page(
         "Shapes",

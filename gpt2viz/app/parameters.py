@@ -198,7 +198,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EDITED := Switch("edited", "Why: of the run with the `edits`", False, on=(pages.HEAD,)),
     DIFFERS := SelectParam(
         "differs",
-        "What differs between the sides: `layers`, `mask`, `text`, `head`, `edits` or `model`",
+        "What differs between the sides: `layers`, `mask`, `text`, `head` or `model`",
         "layers",
         on=_SIDES,
     ),
@@ -256,12 +256,15 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EXPLAIN := Text("explain", "The token whose logit is taken apart", on=_PREDICT),
     MINUS := Text("minus", "The token whose logit is taken away", "nothing", on=_PREDICT),
     WHAT_IF := SelectParam(
-        "what_if", "`edits` of one run, or what the answer `depends` on", "edits", on=_WHAT_IF
+        "what_if",
+        "`edits` of one run, or patching: what the answer `depends` on",
+        "edits",
+        on=_WHAT_IF,
     ),
     EDITS := ListParam(
         "edits",
         "Edits in the order in which they act: `off:1.3,window:2`",
-        on=(pages.ATTENTION, pages.SIDE_BY_SIDE, pages.WHAT_IF, pages.HEAD),
+        on=(pages.ATTENTION, pages.WHAT_IF, pages.HEAD),
         moves=move_edits,
     ),
     SEED := SelectParam("seed", "What decides the draws", 0, on=_PREDICT),
@@ -279,13 +282,15 @@ _OF_PAGES: tuple[Parameter, ...] = (
         moves=move_cells,
         of=(TEXT2,),
     ),
-    WHOLE := Switch("whole", "The mean of all heads in place of one", False, on=_SIDES),
+    WHOLE := Switch(
+        "whole", "The mean of all heads in place of one", False, on=(*_SIDES, *_WHAT_IF)
+    ),
     LAYER2 := SelectParam("layer2", "The layer of B", on=_SIDES),
     HEAD2 := SelectParam("head2", "The head of B", 0, on=_SIDES),
     MODEL2 := SelectParam("model2", "The model of B", on=_SIDES),
     DIRECTION := SelectParam(
         "direction",
-        "Depends on: `denoise` puts a piece of the first run into the second, `noise` one of the "
+        "Patching: `denoise` puts a piece of the first run into the second, `noise` one of the "
         "second into the first",
         "denoise",
         on=_WHAT_IF,
@@ -306,14 +311,14 @@ _OF_PAGES: tuple[Parameter, ...] = (
     ),
     PATCH := ListParam(
         "patch",
-        "Depends on: the piece that is put into the other run, as an edit, "
+        "Patching: the piece that is put into the other run, as an edit, "
         "`patch:residual_in:2:7` or `patch:q:1.4`",
         on=_WHAT_IF,
         moves=move_edits,
     ),
     DETAIL := SelectParam(
         "detail",
-        "Depends on: below the maps one `patch`, the `paths` into its head, or the `fewest` heads "
+        "Patching: below the maps one `patch`, the `paths` into its head, or the `fewest` heads "
         "that keep the answer",
         "patch",
         on=_WHAT_IF,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpt2viz import Model, Trace
 from gpt2viz.app import address, output, parameters
 from gpt2viz.app.clicks import Drag, Dragged
+from gpt2viz.app.literal import literal
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel
@@ -35,6 +36,10 @@ class View:
     def n_tokens(self) -> int:
         """T, the number of tokens."""
         return len(self.labels)
+
+    def token_name(self, position: int) -> str:
+        """A token as sentences name it, with its position: Markdown."""
+        return f"“{literal(self.labels[position])}” ({position})"
 
 
 @dataclass(frozen=True)

@@ -51,14 +51,14 @@ def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
         )
         for n, (name, both) in enumerate(paths.items())
         for part, path, dash in zip(
-            ("stream", "added by the part"), both, ("solid", "dot"), strict=True
+            ("stream", "added by this step"), both, ("solid", "dot"), strict=True
         )
     ]
     every = np.concatenate([path.cosine for both in paths.values() for path in both])
     return Curves(
         what,
         curves,
-        "after layer · part",
+        "after layer · step",
         "cosine similarity",
         height=400,
         lowest=float(np.nanmin(every, initial=0.0)) - 0.05,
@@ -68,7 +68,7 @@ def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
 
 def _hover_texts(path: Path) -> list[str]:
     return [
-        f"layer · part: {short_name(site)}\ncosine similarity {cosine:.6f}\n"
+        f"layer · step: {short_name(site)}\ncosine similarity {cosine:.6f}\n"
         f"largest difference of a number {apart:.3g}"
         for site, cosine, apart in zip(path.sites, path.cosine, path.difference, strict=True)
     ]
@@ -153,5 +153,5 @@ def nearest_table(
         ]
         for name, nearest in by_name.items()
     }
-    rows = pd.Index([short_name(site) for site in sites], name="layer · part")
+    rows = pd.Index([short_name(site) for site in sites], name="layer · step")
     return pd.DataFrame(columns, index=rows)

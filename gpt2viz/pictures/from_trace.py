@@ -159,12 +159,9 @@ def difference(first: Panel, second: Panel, title: str) -> Panel:
     )
 
 
-def difference_in_words(title: str, first: str, second: str, quantity: str = "weight") -> str:
+def difference_in_words(title: str, first: str, second: str) -> str:
     """The meaning of a ``difference``'s colours, as Markdown; ``first``, ``second`` name both."""
-    return (
-        f"**{title}**: {ABOVE} where {second} has the larger {quantity}, {BELOW} where {first} "
-        f"has. The scale reaches as far as the largest difference, at least to {LEAST_DIFFERENCE}."
-    )
+    return f"**{title}**: {ABOVE} where {second} is larger, {BELOW} where {first} is."
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,11 +75,11 @@ class Kind:
     repeats: bool = False
 
 
-#: The parts of a run that a patch can replace, in words; {at} stands for a token, or a head.
+#: What of a run a patch can replace, in words; {at} stands for a token, or a head.
 PATCH_TARGETS: Mapping[str, str] = {
-    "residual_in": "the stream of {at} before layer {layer}",
-    "attention_output": "what attention of layer {layer} adds at {at}",
-    "mlp_output": "what the MLP of layer {layer} adds at {at}",
+    "residual_in": "the stream at {at} before layer {layer}",
+    "attention_output": "layer {layer}'s attention output at {at}",
+    "mlp_output": "layer {layer}'s MLP output at {at}",
     "head_output": "the output of head {layer}.{at}",
     "q": "the queries of head {layer}.{at}",
     "k": "the keys of head {layer}.{at}",
@@ -142,7 +142,7 @@ def _window(edit: Edit, _token: TokenName) -> str:
     """A window in words: "Each query sees only itself and the first key"."""
     seen = "itself"
     if edit.width != 1:
-        seen = f"keys fewer than {edit.width} places away, itself included"
+        seen = f"keys fewer than {edit.width} positions away, itself included"
     if edit.first is not None:
         after = " and" if edit.width == 1 else ", and"
         seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"
@@ -164,9 +164,8 @@ _OURS = (
         ("layer", "head"),
         ("off:1.3",),
         "Switch a head off",
-        "Its output becomes 0: it adds nothing (Michel et al. 2019). The model never met that in "
-        "training: what an early head seems to do by it can be what the later ones do without it. "
-        "Its mean is the milder test.",
+        "Its output becomes 0, so it adds nothing (Michel et al. 2019). The model never met that "
+        "in training, so later heads may go wrong too: replacing it by its mean is milder.",
         lambda edit, _token: f"{_head(edit)} is off: its output is 0",
         stage="head_output",
         change=_switch_off,
@@ -176,8 +175,8 @@ _OURS = (
         ("layer", "head"),
         ("mean:1.3",),
         "Replace a head by its mean",
-        "Its output becomes the same for every token: what it puts out on average over a "
-        "reference text. Gentler than 0, which the model never met in training (Wang et al. 2023).",
+        "Its output becomes its mean over a reference text, the same for every token. Gentler than "
+        "0, which the model never met in training (Wang et al. 2023).",
         lambda edit, _token: f"{_head(edit)} outputs its mean over the reference text",
         stage="head_output",
         change=_put_mean,
@@ -188,7 +187,7 @@ _OURS = (
         ("layer", "head", "factor"),
         ("scale:1.3:0.5",),
         "Scale a head",
-        "Its output is multiplied: by 2 it adds twice as much, by −1 the opposite.",
+        "Multiplies its output: by 2 it adds twice as much, by −1 the opposite.",
         lambda edit, _token: f"{_head(edit)}: its output × {edit.factor}",
         stage="head_output",
         change=_scale,
@@ -199,7 +198,7 @@ _OURS = (
         ("layer",),
         ("attn:2",),
         "Switch a layer's attention off",
-        "It adds nothing: its weights are still computed and shown, but not used.",
+        "It adds nothing. Its weights are still computed and shown, but not used.",
         lambda edit, _token: f"Layer {edit.layer}: attention adds nothing",
         stage="attention_output",
         change=_silence,
@@ -209,7 +208,7 @@ _OURS = (
         ("layer",),
         ("mlp:2",),
         "Switch a layer's MLP off",
-        "The step after attention, for each token alone.",
+        "It adds nothing: the step after attention, which treats each token alone.",
         lambda edit, _token: f"Layer {edit.layer}: the MLP adds nothing",
         stage="mlp_output",
         change=_silence,
@@ -219,7 +218,7 @@ _OURS = (
         ("query", "key"),
         ("forbid:5:2",),
         "Hide one token from another",
-        "In every head of every layer.",
+        "Blocks this link in every head of every layer.",
         lambda edit, token: f"Query {token(edit.query)} may not see key {token(edit.key)}",
         hides=_hide_key,
     ),
@@ -227,9 +226,9 @@ _OURS = (
         "window",
         ("width", "first"),
         ("window:3", "window:3:1"),
-        "Look back only so far",
+        "Limit how far back tokens see",
         "A token sees itself and the few just before it; with the mask off, those after it too. "
-        "The text's first few can stay in sight, where heads rest (Xiao et al. 2023).",
+        "The first tokens, where idle heads rest, can stay visible (Xiao et al. 2023).",
         _window,
         hides=_hide_far_keys,
     ),
@@ -238,7 +237,7 @@ _OURS = (
         (),
         ("nofirst",),
         "Hide the first token",
-        "Heads with nothing to do rest on the first token. Where do they look without it?",
+        "Idle heads rest on the first token. What do they attend to without it?",
         lambda _edit, _token: "No later query sees the first token",
         hides=_hide_first_key,
     ),
@@ -246,10 +245,10 @@ _OURS = (
         "patch",
         ("stage", "layer", "head", "position"),
         ("patch:residual_in:2:5", "patch:head_output:1.3"),
-        "Take a piece from another text",
-        "A piece of this run becomes what it is in the run of a second sentence of as many tokens, "
-        "with the same mask and the other edits. What changes along depends on that piece (Meng et "
-        "al. 2022). Keys and values that heads share change for all of their group.",
+        "Patch in a piece of another text",
+        "Replaces a piece of this run by that of a second sentence of as many tokens, with the "
+        "same mask and other edits (Meng et al. 2022). What changes depends on that piece; keys "
+        "and values that heads share change for their whole group.",
         _patched,
         change=_patch,
         takes="second text",

@@ -108,10 +108,10 @@ def test_what_keeps_the_answer_neither_falls_short_nor_overshoots() -> None:
 def test_the_heads_that_keep_the_answer_in_words() -> None:
     heads = ((0, 0), (1, 3), (0, 2))
     found = FewestHeads((1, 2), 3, heads, np.array([1, 1.04, 0.93, 0]))
-    assert found.words() == "1 head of 3 keeps 93 % of what tells both texts apart: 0.2."
-    two = "2 heads of 3 keep 104 % of what tells both texts apart: 0.2, 1.3."
+    assert found.words() == "1 head of 3 keeps 93 % of the difference between the texts: 0.2."
+    two = "2 heads of 3 keep 104 % of the difference between the texts: 0.2, 1.3."
     assert found.words(0.95) == two
-    none = "Without any of its 3 heads the model keeps 0 % of what tells both texts apart."
+    none = "Without any of its 3 heads the model keeps 0 % of the difference between the texts."
     assert found.words(0) == none
     assert FewestHeads((1, 2), 4, heads, found.faithfulness).words() == ""
 

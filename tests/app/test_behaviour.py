@@ -131,7 +131,7 @@ def test_the_mask_switch_reaches_every_page() -> None:
 def test_the_mask_in_words() -> None:
     at = open_page("side_by_side?differs=mask", query="1")
     said_here = " ".join(block.value for block in at.markdown)
-    assert "`1` ·crane can see itself and `0` A." in said_here
+    assert "`1` ·crane sees itself and `0` A." in said_here
     assert "It can't see `2` ·ate, `3` ·fish." in said_here
 
 
@@ -407,9 +407,9 @@ def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
     assert not any(part in name for name in pictures(at) for part in ("next", "lens", "changes"))
 
 
-@each("what", ["text", "head", "mask", "edits"])
+@each("what", ["text", "head", "mask"])
 def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
-    at = open_page("side_by_side", model="large", layer="1", differs=what, edits="off:0.0")
+    at = open_page("side_by_side", model="large", layer="1", differs=what)
     assert np.isnan(
         heatmaps(figure(at, "weights_b" if what == "text" else "both_sides"))["b"]
     ).any()

@@ -38,6 +38,11 @@ def open_depends(**chosen: str) -> AppTest:
     return open_page("what_if?what_if=depends", **{"text": CLEAN, "text2": CORRUPTED} | chosen)
 
 
+def measured(at: AppTest) -> str:
+    """The measurements in the tip of the sentence about the patch."""
+    return " ".join(block.help for block in at.markdown if "run it is" in block.help)
+
+
 def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
     return gpt2viz.patch_sweep(bundled_model(), CLEAN, CORRUPTED, stage, **options)
 
@@ -107,11 +112,11 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     assert_allclose(heatmaps(figure(at, "depends_streams"))["residual_in"][2, 7], share, rtol=1e-3)
     told = page_text(at)
     assert (
-        "Putting the stream of “·ate” (7) before layer 2 of the first run into the second "
-        f"**brings {100 * share:.0f} % of the answer along**" in told
+        "Copying the stream at “·ate” (7) before layer 2 from the first run into the second "
+        f"**recovers {100 * share:.0f} % of the answer**." in told
     )
     before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
-    assert f"goes from {before} to {now}; in the first run it is {source}." in told
+    assert f"goes from {before} to {now}. In the first run it is {source}." in measured(at)
     bars = figure(at, "patched")["data"]
     probabilities = [softmax(row) for row in (one, other, patched)]
     best = np.argsort(-np.max(probabilities, axis=0))[:4]
@@ -128,9 +133,10 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
 def test_the_numbers_that_are_told_make_up_the_share() -> None:
     """Probabilities that are near each other need more digits than logits do."""
     near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
-    told = page_text(open_depends(**near, metric="probability", patch="patch:attention_output:3:3"))
+    at = open_depends(**near, metric="probability", patch="patch:attention_output:3:3")
     found = re.search(
-        r"(\d+) % of the .* goes from (\S+) to (\S+); in the first run it is ([\d.]+)\.", told
+        r"(?s)(\d+) % of the .* goes from (\S+) to (\S+)\. In the first run it is ([\d.]+)\.",
+        page_text(at) + measured(at),
     )
     assert found
     share, into, now, source = map(float, found.groups())
@@ -141,8 +147,8 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
 @each(
     ("patch", "told"),
     [
-        ("attention_output:1:7", "what attention of layer 1 adds at “·ate” (7)"),
-        ("mlp_output:3:7", "what the MLP of layer 3 adds at “·ate” (7)"),
+        ("attention_output:1:7", "layer 1's attention output at “·ate” (7)"),
+        ("mlp_output:3:7", "layer 3's MLP output at “·ate” (7)"),
         ("head_output:1.3", "the output of head 1.3"),
         ("q:1.3", "the queries of head 1.3"),
         ("k:1.3", "the keys of head 1.3"),
@@ -158,9 +164,9 @@ def test_a_patch_is_told_with_its_share(patch: str, told: str) -> None:
     place = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
     share = 100 * (1 - sweep(stage, direction="noise").restored[place])
     text = page_text(at)
-    assert f"Putting {told} of the second run into the first" in text
-    way = "moves the answer" if share < 0 else "takes"
-    rounded = f"{way} {abs(share):.0f} %" if abs(share) >= 0.5 else "leaves the answer where it is"
+    assert f"Copying {told} from the second run into the first" in text
+    way = "moves the answer" if share < 0 else "removes"
+    rounded = f"{way} {abs(share):.0f} %" if abs(share) >= 0.5 else "has no effect on the answer"
     assert f"**{rounded}" in text
     framed = {
         key: figure(at, key)["layout"]["shapes"] for key in ("depends_streams", "depends_heads")
@@ -173,9 +179,9 @@ def test_what_attention_carries_is_shown_at_first() -> None:
     carried = sweep("attention_output").restored
     elsewhere = np.delete(carried, 3, axis=1)  # token 3 differs
     assert np.argwhere(carried == elsewhere.max())[0].tolist() == [1, 7]
-    assert "what attention of layer 1 adds at “·ate” (7) of the first" in page_text(open_depends())
+    assert "layer 1's attention output at “·ate” (7) from the first" in page_text(open_depends())
     only_the_last = open_depends(text="A crane ate fish", text2="A crane ate corn")
-    assert "what attention of layer 0 adds at “·fish” (3)" in page_text(only_the_last)
+    assert "layer 0's attention output at “·fish” (3)" in page_text(only_the_last)
 
 
 @each("pair", two_texts.PAIRS)
@@ -319,12 +325,12 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
         assert_allclose(maps[way], values, **TOLERANCE)
     place, _, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     assert shares[place, 0, head] == shares.max() > 0.01
-    does = "brings {:.0f} % of the answer along" if direction == "denoise" else "takes {:.0f} % of"
+    does = "recovers" if direction == "denoise" else "removes"
     name = ("queries", "keys", "values")[place]
     run = "first" if direction == "denoise" else "second"
-    told = f"What head **0.{head}** writes in the {run} run"
-    assert f"{told}, put into the **{name}** of head **{into}** alone" in page_text(at)
-    assert does.format(100 * shares.max()) in page_text(at)
+    told = f"Copying head **0.{head}**'s output from the {run} run into only the **{name}** of head"
+    effect = f"**{does} {100 * shares.max():.0f} % of the answer**."
+    assert f"{told} **{into}** {effect}" in page_text(at)
 
 
 def test_a_head_of_the_first_layer_has_no_path() -> None:
@@ -333,7 +339,7 @@ def test_a_head_of_the_first_layer_has_no_path() -> None:
     assert "head_paths" not in pictures(at)
     followed = page_text(open_depends(patch="patch:residual_in:2:7", detail="paths"))
     strongest = np.abs(sweep("head_output").restored[1:]).argmax()
-    assert f"paths into head {1 + strongest // N_HEAD}.{strongest % N_HEAD}" in followed
+    assert f"of head **{1 + strongest // N_HEAD}.{strongest % N_HEAD}** **" in followed
 
 
 def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:

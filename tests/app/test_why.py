@@ -366,7 +366,7 @@ def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
     edits = "off:0.1,forbid:8:2"
     chosen = {**HERE, "see": "why", "query": "8", "key": "2"}
     at = open_page("head", **chosen, edits=edits, edited="true")
-    told = "**Of the changed run**: Layer 0 head 1 is off: its output is 0 · Query 8"
+    told = "**Edited run**: Layer 0 head 1 is off: its output is 0 · Query 8"
     assert told in page_text(at).replace("\\", "")
     assert "An edit hides this key from this query: its weight is exactly 0" in page_text(at)
     at.toggle(key="edited").set_value(False).run()

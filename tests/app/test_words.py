@@ -212,21 +212,21 @@ def is_blue(color: str) -> bool:
             "what_if",
             {"edits": "off:0.0"},
             ["changes", "lens_runs_curves"],
-            "blue where the changed run has",
+            "blue where the changed run is larger",
         ),
         (
             "side_by_side?differs=text",
             {},
             ["bars", "path"],
-            "B − A: blue where B has the larger weight",
+            "B − A: blue where B is larger",
         ),
         (
             "side_by_side?differs=text",
             {"differs": "mask"},
             ["bars", "next"],
-            "B − A: blue where B has",
+            "B − A: blue where B is larger, orange where A is.",
         ),
-        ("side_by_side", {}, [], "blue where the other layer has the larger number"),
+        ("side_by_side", {}, [], "blue where the other layer is larger"),
     ],
 )
 def test_the_second_is_blue_wherever_two_are_compared(

@@ -57,7 +57,7 @@ STEPS = {
     ],
     "what_if": [
         ("Head", "2", True),
-        (MODE, "Depends on", False),
+        (MODE, "Patching", False),
         ("Put", "Second into first", True),
         ("Shown below the maps", "Paths into the head", True),
     ],

@@ -35,7 +35,6 @@ def pictures(page: Page) -> list[tuple[float, float]]:
 OTHERS = (
     "",
     "side_by_side?differs=head",
-    "side_by_side?differs=edits",
     "find?find=look&keys=1",
     "find?find=head",
     "find?find=all",

@@ -192,8 +192,8 @@ def test_a_head_off_and_the_prediction(person: Person) -> None:
     person.menu("What if")
     person.press("Add")
     assert person.actions == 2
-    in_sight(person.page.get_by_text("What comes after token").first)
-    in_sight(person.page.get_by_text("Changed: most probable next"))
+    in_sight(person.page.get_by_text("What comes after “").first)
+    in_sight(person.page.get_by_text("Changed: most likely next"))
 
 
 def test_the_shape_of_a_tensor(person: Person) -> None:

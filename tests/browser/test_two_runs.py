@@ -123,7 +123,7 @@ def patch_of_a_sweep(page: Page) -> None:
 
     The second sentence is the page's own, and the first one is put into it.
     """
-    act(page, page.get_by_role("radio", name="Depends on").click)
+    act(page, page.get_by_role("radio", name="Patching").click)
     model, text = bundled_model(), "A crane ate fish"
     other = page.get_by_role("textbox", name="Second sentence").input_value()
     click_cell(page, "depends_streams", 2, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -18,14 +18,15 @@ _HEAD_OR_WHOLE = "_head_or_whole"
 Opening = Callable[[int | None, int | None], tuple[int, int]]
 
 
-def mode(which: Page) -> str:
-    """Pick one of a page's modes: a key of ``which.modes``."""
+def mode(which: Page, without: Collection[str] = ()) -> str:
+    """Pick one of a page's modes: a key of ``which.modes`` that isn't ``without``."""
+    modes = {key: name for key, name in which.modes.items() if key not in without}
     chosen: str = st.segmented_control(
         "What to show",
         required=True,
         wrap=True,
         label_visibility="collapsed",
-        **address.choice(parameters.MODE[which], which.modes),
+        **address.choice(parameters.MODE[which], modes),
     )
     return chosen
 

@@ -1,4 +1,4 @@
-"""Depends on: which piece of one run, put into another, brings the answer along."""
+"""Patching: which piece of one run, copied into another, recovers the answer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
 from gpt2viz.app.views import predict, two_texts
 from gpt2viz.arrays import Array, largest
-from gpt2viz.labels import signed
+from gpt2viz.labels import sentence, signed
 from gpt2viz.pictures.patching import (
     READS,
     Shares,
@@ -67,9 +67,9 @@ METRICS: dict[Metric, str] = {
 #: Details below the maps, beside the heads.
 DETAILS = {"patch": "This patch", "paths": "Paths into the head", "fewest": "Fewest heads"}
 #: The pictures' names.
-_OF_STREAMS = "Share of the answer that each piece brings along, by layer and token"
-_OF_HEADS = "Share of the answer that every head brings along"
-_WAITING = "The first numbers are on their way."
+_OF_STREAMS = "How far each piece moves the answer, by layer and token"
+_OF_HEADS = "How far each head moves the answer"
+_WAITING = "Computing the first numbers …"
 #: So many tokens are drawn.
 _BEST = 4
 #: The share of the answer that is to be kept.
@@ -86,6 +86,11 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     other = two_texts.ask_pair(view, choices)
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
+    prose.caption(
+        "Each cell is one run, with that piece of the other run copied in (activation patching: "
+        "Meng et al. 2022; Wang et al. 2022). 0: no effect; 1: the answer becomes the other run's; "
+        "below 0: it moves the other way."
+    )
     maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
     settings = st.container(key="patching", horizontal=True, vertical_alignment="center")
     with settings:
@@ -99,7 +104,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     at = _chosen_patch(runs, known)
     if address.raw(parameters.EDITS):
         progress.caption(
-            "Your edits don't act here: both sentences are read by the unchanged model."
+            "Your edits don't act here: both sentences run through the unedited model."
         )
     with maps:
         _maps(runs, [shares for shares in known if shares.stage in STREAMS], at, peak(known))
@@ -149,10 +154,9 @@ def _pick_runs(view: View, other: View) -> Runs:
         "Put",
         required=True,
         help=prose.tip(
-            "**First into second**, denoising: a piece of the first run goes into the second. It "
-            "shows what is **enough** to bring the first one's answer. **Second into first**, "
-            "noising: a piece of the second run goes into the first. It shows what is **needed** "
-            "for that answer (Heimersheim & Nanda 2024)."
+            "**First into second** (denoising) shows which pieces are **enough** to recover the "
+            "first run's answer. **Second into first** (noising) shows which are **needed** for it "
+            "(Heimersheim & Nanda 2024)."
         ),
         **address.choice(parameters.DIRECTION, DIRECTIONS),
     )
@@ -179,7 +183,7 @@ def _pick_runs(view: View, other: View) -> Runs:
     wrong = answer("Wrong", parameters.WRONG, own[1])
     if right == wrong:
         st.info(
-            "Right and wrong token are the same, so nothing can tell the runs apart: choose "
+            "Right and wrong are the same token, so they can't tell the runs apart. Choose "
             "another.",
             icon=":material/edit:",
         )
@@ -194,8 +198,8 @@ def _pick_piece() -> str:
         "Of a head",
         required=True,
         help=prose.tip(
-            "What is put into the other run, at all tokens at once: what the head puts out, its "
-            "queries, keys or values, or where it looks."
+            "What of the head is copied, at all tokens at once: its output, queries, keys, values "
+            "or attention weights."
         ),
         **address.choice(parameters.PIECE, names),
     )
@@ -227,7 +231,7 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
             known.append(here)
     if any(not np.isfinite(here.values).all() for here in known):
         st.info(
-            "Both runs give the same by this measure, so no share of a difference can be told. "
+            "By this measure both runs are the same, so there is no difference to recover. "
             "Choose other answers, another measure or another sentence.",
             icon=":material/edit:",
         )
@@ -311,18 +315,12 @@ def _heads(shares: Shares, at: Edit | None, least: float) -> None:
 
 def _explain() -> None:
     """Explain the pictures above."""
-    prose.markdown(
-        "Both sentences run, and then once more for **every cell**, with that one piece of the "
-        "other run put in (activation patching: Meng et al. 2022; Wang et al. 2022). A cell says "
-        "how far this moves the answer: not at all (0), or all the way to that of the run that "
-        "the piece comes from (1); below 0 it moves the other way. Where the stream has a share "
-        "near 1, what the answer needs stands at that token before that layer."
-    )
     prose.caption(
-        "The answer is read after the last token. What one piece can't do alone, several may do "
-        "together, so a head without a share may still take part. A first-order estimate is one "
-        "slope times the whole difference (attribution patching: Nanda 2023): it is wrong where "
-        "the model is far from linear."
+        "The answer is read after the last token. A stream value near 1 means that, before that "
+        "layer, everything the answer needs is at that token. Pieces can work together, so a head "
+        "near 0 may still take part. A first-order estimate is one slope times the whole "
+        "difference (attribution patching: Nanda 2023), which is wrong where the model is far from "
+        "linear."
     )
 
 
@@ -378,7 +376,8 @@ def _draw_patch(runs: Runs, edit: Edit | None) -> None:
     key = replace(into.trace.key, edits=(edit,), patch_from=source.trace.token_ids)
     patched = run_cache.run(key)
     output.run("The patched run", patched)
-    prose.markdown(_effect_in_words(runs, edit, patched.logits_at(-1)))
+    words, measurement = _effect_in_words(runs, edit, patched.logits_at(-1))
+    prose.markdown(words, help=prose.tip(measurement))
     _next_tokens(runs, patched)
 
 
@@ -391,7 +390,7 @@ def _offer_edit(runs: Runs, edit: Edit) -> None:
     if runs.direction == "denoise":
         texts.reverse()
     st.button(
-        "This patch as an edit: weights, prediction and lens",
+        "Open this patch as an edit",
         icon=":material/compare:",
         type="tertiary",
         on_click=_open_edit,
@@ -407,17 +406,21 @@ def _open_edit(text: str, source: str, edit: Edit) -> None:
     address.put(parameters.EDITS, (edit,))
 
 
-def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> str:
-    """The patch's effect, in words made of its numbers; Markdown."""
+def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> tuple[str, str]:
+    """The patch's effect, and the measurements that it is a share of; Markdown."""
     into, source = (runs.read(view.trace.logits_at(-1)) for view in runs.ends)
     now = runs.read(logits)
     share = (now - into) / (source - into)
-    first, second = runs.names
-    numbers = _numbers(into, now, source)
+    names = dict(zip(("source", "into"), runs.names, strict=True))
+    piece, effect = _piece_in_words(runs, edit), _effect(runs, share)
+    before, after, end = _numbers(into, now, source)
     return (
-        f"Putting {_piece_in_words(runs, edit)} of the {first} run into the {second} "
-        f"**{_effect(runs, share)}**: {_metric_in_words(runs)} goes from {numbers[0]} to "
-        f"{numbers[1]}; in the {first} run it is {numbers[2]}."
+        sentence("patching.effect", piece=piece, effect=effect, **names),
+        sentence(
+            "patching.metric", metric=_metric_in_words(runs), before=before, after=after, **names
+        )
+        + " "
+        + sentence("patching.source", end=end, **names),
     )
 
 
@@ -431,12 +434,9 @@ def _numbers(into: float, now: float, source: float) -> list[str]:
 def _effect(runs: Runs, share: float) -> str:
     """The effect of a patch on the answer, in words."""
     if not round(100 * share):
-        return "leaves the answer where it is"
-    if share < 0:
-        return f"moves the answer {-100 * share:.0f} % the other way"
-    if runs.direction == "denoise":
-        return f"brings {100 * share:.0f} % of the answer along"
-    return f"takes {100 * share:.0f} % of the answer away"
+        return sentence("patching.nothing")
+    which = "patching.recovers" if runs.direction == "denoise" else "patching.removes"
+    return sentence("patching.opposes" if share < 0 else which, share=100 * abs(share))
 
 
 def _piece_in_words(runs: Runs, edit: Edit) -> str:
@@ -444,8 +444,7 @@ def _piece_in_words(runs: Runs, edit: Edit) -> str:
     words = PATCH_TARGETS[edit.stage or ""]
     if edit.position is None:
         return words.format(layer=edit.layer, at=edit.head)
-    token = literal(runs.ends[1].labels[edit.position])
-    return words.format(layer=edit.layer, at=f"“{token}” ({edit.position})")
+    return words.format(layer=edit.layer, at=runs.ends[1].token_name(edit.position))
 
 
 def _metric_in_words(runs: Runs) -> str:
@@ -453,7 +452,7 @@ def _metric_in_words(runs: Runs) -> str:
     names = run_cache.vocabulary(runs.clean.model.name)
     right, wrong = (f"“{literal(names[n])}”" for n in runs.answer)
     if runs.metric == "divergence":
-        return "the KL divergence from the first run’s prediction, in bits,"
+        return "the KL divergence from the first run’s prediction in bits"
     if runs.metric == "probability":
         return f"the probability of {right}"
     return f"the logit of {right} minus that of {wrong}"
@@ -492,10 +491,7 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
         return
     name = f"{head[0]}.{head[1]}"
     if head[0] == 0:
-        prose.markdown(
-            f"Head **{name}** is in the first layer: it reads the tokens themselves, and no other "
-            "head comes before it. Click a head of a later layer."
-        )
+        prose.markdown(sentence("patching.first_layer", head=name))
         return
     config = runs.clean.model.config
     n_runs = len(WAYS) * head[0] * config.n_head
@@ -515,9 +511,14 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
         return
     shares = patched_shares(sweep)[:, :done]  # (3, layers, n_head)
     prose.markdown(_path_in_words(runs, name, shares))
+    prose.caption(
+        "A path is direct: this head's queries, keys or values alone read what an earlier head "
+        "writes in the other run, and all else is held fixed (path patching: Wang et al. 2022; "
+        "Goldowsky-Dill et al. 2023). Click a head to see the paths into it."
+    )
     output.picture(
         path_maps(
-            f"Share of the answer along each path into head {name}",
+            f"How far each path into head {name} moves the answer",
             shares,
             height=max(150, 60 + 26 * done),
         ),
@@ -525,25 +526,25 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
         choose=lambda cell: choose_patch(cell._replace(panel=piece)),
         made_by=(patch_paths, patch_path),
     )
-    prose.caption(
-        "A path is direct: what an earlier head writes in the other run is read by this head's "
-        "queries, keys or values alone, and all else is held (path patching: Wang et al. 2022; "
-        "Goldowsky-Dill et al. 2023). Click a head to go on to the paths into it."
-    )
 
 
 def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
-    """The path that does most, in words made of its number; Markdown."""
+    """The path that does most, in a sentence; Markdown."""
     way, layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
-    share, paths = float(shares[way, layer, head]), f"all {shares.size} paths into head {name}"
+    share, n = float(shares[way, layer, head]), shares.size
     if abs(share) < 0.005:
-        return f"Of {paths}, none moves the answer by even 1 %: it depends on no head alone."
-    source, into = runs.names
-    reads = READS[WAYS[way]]
+        return sentence("patching.no_path", head=name, n=n)
     return (
-        f"What head **{layer}.{head}** writes in the {source} run, put into the **{reads}** of "
-        f"head **{name}** alone in the {into}, **{_effect(runs, share)}**. Of {paths} "
-        "none does more."
+        sentence(
+            "patching.path",
+            source=runs.names[0],
+            sender=f"{layer}.{head}",
+            reads=READS[WAYS[way]],
+            head=name,
+            effect=_effect(runs, share),
+        )
+        + " "
+        + sentence("patching.most", n=n)
     )
 
 
@@ -556,26 +557,26 @@ def _fewest(runs: Runs) -> None:
         runs,
         2 * runs.cost * tries(n_heads),
         "fewest",
-        doing="Giving up heads",
+        doing="Removing heads",
         offer="Search",
-        until="The heads are tried one after the other, by many runs of both sentences.",
+        until="Tries the heads one after another, with many runs of both sentences.",
     )
     fewest: FewestHeads | None = job.result
     if fewest is None:
         return
     if words := fewest.words(_KEPT):
         prose.markdown(words)
+    prose.caption(
+        "Heads are removed one at a time, always the one that is missed least; of more than 63, a "
+        "thirty-second part at a time. A removed head outputs its mean over both sentences at "
+        "every token. The share is how far apart the "
+        "logit differences of the two sentences still are. Other small sets of heads may "
+        "do as well (the question: Conmy et al. 2023)."
+    )
     output.picture(
         faithfulness_curve("Share of the answer that is kept, by how many heads are left", fewest),
         key="fewest",
         made_by=(fewest_heads,),
-    )
-    prose.caption(
-        "Heads are given up one by one, each time the one that is missed least; while more than 63 "
-        "are left, a thirty-second part of them goes at a time. One that is gone puts out its mean "
-        "over both sentences at every token, so it no longer tells them apart. The share is how "
-        "far apart the logit differences of both sentences still are. Nothing says that no other "
-        "few would do (the question: Conmy et al. 2023)."
     )
 
 
@@ -599,7 +600,7 @@ def _sweep(
         st.button(
             offer,
             icon=":material/play_arrow:",
-            help="It takes minutes on a model of this size and a text of this length.",
+            help="Takes minutes with this model and text.",
             on_click=st.session_state.__setitem__,
             args=(pressed, True),
             key=f"{key}_offer",

@@ -19,6 +19,7 @@ from gpt2viz import (
     ModelConfig,
     PatchError,
     TextError,
+    labels,
     parse_edits,
 )
 from gpt2viz.analysis.scores import Scores
@@ -30,7 +31,6 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import two_runs
 from gpt2viz.app.views.two_runs import Sides
 from gpt2viz.errors import PluginError
-from gpt2viz.labels import bidi_isolate
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.edit_kinds import KINDS, PATCH_TARGETS, STREAMS, all_kinds, target_label
 from gpt2viz.run.edits import (
@@ -92,10 +92,10 @@ def pick() -> tuple[Edit, ...]:
         "With the edits",
         disabled=not apart,
         help=prose.tip(
-            "What you changed inside the model acts here, too. Off: the model as it is."
+            "Applies the edits of What if here too. Off: the unedited model."
             if apart
-            else "A piece of another text's run, or a function that a package adds, changes this "
-            "run: a score here isn't made of its parts alone. Undo that edit on What if."
+            else "A score can't be taken apart in a run with a patch from another text or an edit "
+            "of a package's own. Undo that edit on What if."
         ),
         **address.switch(parameters.EDITED, movable=apart),
     )
@@ -133,9 +133,9 @@ def apply(view: View, edits: tuple[Edit, ...]) -> View:
 def in_words(view: View) -> None:
     """The edits of the run that is shown, if it has some."""
     if edits := view.trace.edits:
-        labels = [*map(bidi_isolate, view.labels)]
-        listed = " · ".join(literal(describe(edit, labels)) for edit in edits)
-        prose.caption(f"**Of the changed run**: {listed}.")
+        names = [*map(labels.bidi_isolate, view.labels)]
+        listed = " · ".join(literal(describe(edit, names)) for edit in edits)
+        prose.caption(f"**Edited run**: {listed}.")
         note_means(view, edits)
 
 
@@ -249,7 +249,7 @@ def _second_ids(model: Model) -> tuple[int, ...]:
 def _odd(view: View, second: tuple[int, ...]) -> str:
     """Why nothing can be taken from a second text, "" where it can."""
     if not second:
-        return "Type a second sentence first: the piece is taken from its run."
+        return "Type a second sentence first: the patch comes from its run."
     try:
         check_as_long(view.model, view.trace.token_ids, second)
     except PatchError as error:
@@ -280,11 +280,10 @@ def _field(view: View, name: str) -> Any:
             return st.number_input("Tokens it sees", 1, longest, 2, key=key, width=215)
         return st.number_input("And the first", 0, longest, 0, key=key, width=200) or None
     if name in ("query", "key"):
-        labels = view.labels
         return st.selectbox(
             {"query": "This token (query)", "key": "may not see (key)"}[name],
             range(view.n_tokens),
-            format_func=lambda n: f"{n} {labels[n]}",
+            format_func=lambda n: f"{n} {view.labels[n]}",
             index=view.n_tokens - 1 if name == "query" else 0,
             key=key,
             width=165,
@@ -292,17 +291,17 @@ def _field(view: View, name: str) -> Any:
     if name == "stage":
         return st.selectbox("Piece", PATCH_TARGETS, format_func=target_label, key=key, width=190)
     if name == "position":
-        labels = view.labels
         return st.selectbox(
             "At",
             [None, *range(view.n_tokens)],
-            format_func=lambda n: "every token" if n is None else f"{n} {labels[n]}",
+            format_func=lambda n: "every token" if n is None else f"{n} {view.labels[n]}",
             key=key,
             width=130,
         )
     config = view.model.config
     count = config.n_layer if name == "layer" else config.n_head
-    return st.selectbox(name.capitalize(), range(count), key=key, width=90)
+    title = {"layer": "in layer", "head": "head"}[name]
+    return st.selectbox(title, range(count), key=key, width=90)
 
 
 def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
@@ -370,14 +369,14 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
     if not edits:
         prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
-    labels = [*map(bidi_isolate, view.labels)]
+    names = [*map(labels.bidi_isolate, view.labels)]
     with st.container(key="edit_list", horizontal=True):
         for n, edit in reversed([*enumerate(edits)]):
             st.button(
-                literal(describe(edit, labels)),
+                literal(describe(edit, names)),
                 key=f"undo_{n}",
                 icon=":material/close:",
-                help=f"Undo it. It is “{literal(str(edit))}” in the link.",
+                help=f"Undo this edit: “{literal(str(edit))}” in the link.",
                 on_click=_undo,
                 args=(n, edit),
             )
@@ -396,10 +395,7 @@ def note_means(view: View, edits: tuple[Edit, ...]) -> None:
     """The reference text, where a head is replaced by its mean."""
     if take_mean(edits):
         run = run_cache.reference(view.model.name)
-        prose.caption(
-            f"Means are taken over the {len(run.token_ids)} tokens of this reference text, read by "
-            f"the unchanged model with the mask on: “{literal(run.text)}”"
-        )
+        prose.caption(labels.sentence("edits.means", n=len(run.token_ids), text=literal(run.text)))
 
 
 def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[int, ...]) -> None:

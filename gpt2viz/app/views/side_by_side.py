@@ -1,8 +1,8 @@
-"""Side by side: layers, the mask on and off, sentences, heads, edits or models, on one scale."""
+"""Side by side: layers, the mask on and off, sentences, heads or models, on one scale."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,25 +11,16 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import GPT2VizError, Model, TooLargeError
-from gpt2viz.analysis.comparison import (
-    Path,
-    addition_sites,
-    align,
-    largest_differences,
-    nearest,
-    path,
-    stream_sites,
-)
+from gpt2viz.analysis.comparison import Path, largest_differences
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import Cell, choose_map_head, choose_query, open_head
+from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined, on_every_page
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View, Window, whole_text
-from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import find, measures, two_runs, two_texts, zoom
 from gpt2viz.app.views.two_runs import (
     HEIGHT,
@@ -41,35 +32,32 @@ from gpt2viz.app.views.two_runs import (
     with_mask_and_without,
 )
 from gpt2viz.app.views.zoom import window
+from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import load_tokenizer
-from gpt2viz.pictures.compare import aligned_bars, nearest_table, path_lines
 from gpt2viz.pictures.from_trace import difference, difference_in_words, who_sees_whom
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
 
-#: Said below the pictures of both sides.
+#: What to keep in mind with both sides.
 _NOTES = {
-    "head": "Both heads come from one run: the same model, sentence and mask.",
-    "mask": "Such models are trained with the mask **on**: to learn to predict the next token, no "
-    "token may see the ones after it. Switching it off is an experiment: the model was never "
-    "trained that way.",
-    "model": "Both read the same tokens. Two checkpoints of one training can be compared head by "
-    "head; heads of models that were trained separately share nothing but their number.",
+    "mask": "The model was trained with the mask **on**, so that no token sees the one that it has "
+    "to predict. Switching it off is an experiment.",
+    "model": "Compare head by head only checkpoints of one training. In models that were trained "
+    "separately, heads with the same number have nothing in common.",
 }
-#: Said below the path of two models.
+#: What to keep in mind with the path of two models.
 _DIRECTIONS = (
-    " Two checkpoints of one training share their directions; models that were trained separately "
-    "don't, so their similarity means nothing."
+    " It means nothing between models that were trained separately: they share no directions."
 )
 #: Above and below the map of heads: for sides that differ by more than a head, and for two heads.
 _MAP_TITLE = ("Which heads differ most?", "Which heads are like A?")
 _MAP_CAPTION = (
-    "The largest |B − A| of any weight, in every head that both have. Click one to see it above.",
-    "The cosine similarity of each head's weights with those of A's head, over all rows but the "
-    "first. Click one to see it as B.",
+    "The largest |B − A| of any weight, for each head that both have. Click a head to see it.",
+    "The cosine similarity between the weights of each head and of A's, without the first row. "
+    "Click a head to see it as B.",
 )
 
 
@@ -82,7 +70,8 @@ def _modes(view: View) -> None:
     """Pick the difference between both sides, and draw it."""
     choices = st.container(key="choices", horizontal=True, vertical_alignment="center")
     with choices:
-        what = controls.mode(pages.SIDE_BY_SIDE)
+        alone = len(run_cache.model_folders()) == 1
+        what = controls.mode(pages.SIDE_BY_SIDE, without=["model"] if alone else [])
     if what == "layers":
         _several_layers(view, choices)
     else:
@@ -104,23 +93,26 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
         heads = _pick_heads(both, what)
         as_lines = lines.switched(*parts)
     with pictures:
+        prose.caption(
+            "Attention weights on one scale from 0 to 1. " + difference_in_words("B − A", "A", "B")
+        )
         drawn = _weights(both, what, heads, as_lines, parts)
     left, right = st.columns([8, 5], gap="medium")
     with right, st.container(gap="xsmall"):
-        _head_map(both, what, heads)
+        _head_map(both, what == "head", heads)
     with left, st.container(gap="xsmall"):
         if what == "head":
-            _token_rows(both, drawn)
+            two_runs.draw_rows(both, drawn)
         else:
             changed = _next_tokens(both)
-    paths = _paths(both, what)
+    paths = two_runs.paths(_pairs(both, what), (both.a.token, both.b.token))
     _explain(both, what, heads, paths)
     if what == "mask":
         _mask(both.a.view, parts[0])
     if what != "head":
-        _token_rows(both, drawn)
+        two_runs.draw_rows(both, drawn)
     if paths:
-        _draw_paths(both, what, paths)
+        two_runs.draw_paths(both, paths, _DIRECTIONS if what == "model" else "")
     if what != "head" and not changed.empty:
         prose.markdown("#### Which next tokens differ most?")
         two_runs.draw_changes(
@@ -137,10 +129,7 @@ def _weights(
     both: Sides, what: str, heads: Sequence[Head], as_lines: bool, parts: tuple[Window, Window]
 ) -> Weights:
     """Draw the weights of both sides and their difference, which answer a click alike."""
-    a, b = (
-        f"{letter}: {side.title(head)}"
-        for letter, side, head in zip("AB", both.both, heads, strict=True)
-    )
+    a, b = (side.title(head) for side, head in zip(both.both, heads, strict=True))
     weights = two_runs.weights(both, heads, (a, b), "B − A")
     shown, tokens = weights.fit(parts), (on_every_page, on_every_page)
     if what == "text":
@@ -156,7 +145,7 @@ def _weights(
         tokens=tokens,
         choose=shown.choose_row(tokens),
         drag=None if what == "text" else parts[0].drag(shown.a),
-        hint="Click a row, or a query among lines, to choose its token on both sides."
+        hint="Click a row to choose that token on both sides."
         + (" Only tokens with a partner have a difference." if what == "text" else ""),
     )
     return weights
@@ -168,34 +157,9 @@ def _explain(
     """Explain the pictures above."""
     if what == "text":
         two_texts.verdict(both.a.view, both.b.view, (both.a.token, both.b.token), paths)
-    prose.caption(
-        "Attention weights, A and B on one scale from 0 to 1. "
-        + difference_in_words("B − A", "A", "B")
-        + f" {_NOTES.get(what, '')}"
-    )
-    editing.note_means(both.a.view, both.b.trace.edits)
+    if what in _NOTES:
+        prose.caption(_NOTES[what])
     measures.proof(both.a.view, sorted({layer for layer, _head in heads}), "the run of A")
-
-
-def _token_rows(both: Sides, drawn: Weights) -> None:
-    """The chosen token's row of both sides as bars."""
-    a, b = both.both
-    name_a, name_b = (
-        f"{letter}: {side.name}, from {side.token} {side.view.labels[side.token]}"
-        for letter, side in zip("AB", both.both, strict=True)
-    )
-    titles = f"{drawn.a.title}; {drawn.b.title}"
-    output.picture(
-        aligned_bars(
-            f"Attention weights of the token on both sides ({titles})",
-            align(a.trace.token_ids, b.trace.token_ids),
-            (a.view.labels, b.view.labels),
-            (drawn.a.values[a.token], drawn.b.values[b.token]),
-            (name_a, name_b),
-        ),
-        key="bars",
-        made_by=(align, aligned_bars),
-    )
 
 
 def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
@@ -204,37 +168,37 @@ def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
         other = two_texts.ask(view, choices)
         matches = two_texts.matches(view, other)
         a, b = two_texts.choose(view, other, matches)
-        return Sides(Side("First sentence", view, a), Side("Second sentence", other, b), matches)
+        sides = Side("A: First sentence", view, a), Side("B: Second sentence", other, b)
+        return Sides(*sides, matches)
     if what == "head":
-        return of_one_text(("One head", "Another"), view, view)
+        return of_one_text(("A: One head", "B: Another"), view, view)
     if what == "mask":
         return with_mask_and_without(view)
-    return {"edits": editing.both_runs, "model": _two_models}[what](view, choices)
+    return _two_models(view, choices)
 
 
 def _two_models(view: View, choices: DeltaGenerator) -> Sides:
     name = view.model.name
     others = [other for other in run_cache.model_folders() if other != name]
-    if not others:
-        st.info("There is only one model here. Get another one on **Models**.")
-        st.stop()
     chosen: str = choices.selectbox(
         "Model B",
-        help="Any model with the same tokenizer, such as another checkpoint of the same training.",
+        help="Any model with the same tokenizer, such as another checkpoint of one training.",
         **address.choice(parameters.MODEL2, others, others[0]),
     )
     try:
         if not _cut_alike(name, chosen):
             raise GPT2VizError(
-                f"{name} and {chosen} have different tokenizers: they cut a text into different "
-                "tokens, so there is nothing to put side by side. Choose another model."
+                f"{name} and {chosen} have different tokenizers, so their tokens can't be put "
+                "side by side. Choose another model."
             )
         model = _load_beside(name, chosen)
         trace = run_cache.run(replace(view.trace.key, model=chosen))
     except GPT2VizError as error:
         st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
         st.stop()
-    return of_one_text((name, chosen), view, replace(view, model=model, trace=trace))
+    return of_one_text(
+        (f"A: {name}", f"B: {chosen}"), view, replace(view, model=model, trace=trace)
+    )
 
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
@@ -261,9 +225,9 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
     One choice stands for both sides, unless it is heads that differ.
     """
     configs = [side.trace.config for side in both.both]
-    view, opening = both.a.view, editing.opening(both.a.view) if what == "edits" else None
-    layer = layer_b = controls.layer(view, min(c.n_layer for c in configs), opening)
-    head = head_b = controls.head(view, min(c.n_head for c in configs), opening)
+    view = both.a.view
+    layer = layer_b = controls.layer(view, min(c.n_layer for c in configs))
+    head = head_b = controls.head(view, min(c.n_head for c in configs))
     if what == "head":
         layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
         layer_b = st.segmented_control(
@@ -275,32 +239,15 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
         head_b = st.segmented_control(
             "Head of B", required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
         )
-    whole: bool = st.toggle(
-        "Mean of all heads",
-        help=prose.tip("Compares layers: the mean of each layer's heads in place of one head."),
-        **address.switch(parameters.WHOLE),
-    )
+    whole = two_runs.pick_whole()
     return (layer, None if whole else head), (layer_b, None if whole else head_b)
 
 
-def _choose_head(what: str) -> Callable[[Cell], None]:
-    """A click in the map of heads shows that head on both sides, or as B."""
-    b = (parameters.LAYER2, parameters.HEAD2)
-    choose = choose_map_head(*b) if what == "head" else choose_map_head()
-
-    def clicked(cell: Cell) -> None:
-        choose(cell)
-        address.put(parameters.WHOLE, False)
-
-    return clicked
-
-
-def _head_map(both: Sides, what: str, heads: Sequence[Head]) -> None:
-    """Every head at a glance: the difference of its sides, or its similarity to A's head.
+def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
+    """Every head at a glance: the difference of its sides, or how much it is ``like`` A's head.
 
     Of the ``heads`` that are shown, B's is framed.
     """
-    like = what == "head"
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
     (layer, head), framed = heads
     numbers = find.alike(both.a.view, layer, head) if like else both.apart()
@@ -313,66 +260,23 @@ def _head_map(both: Sides, what: str, heads: Sequence[Head]) -> None:
             f"Every head of every layer: {quantity}",
             key="heads_map",
             made_by=(likeness if like else largest_differences,),
-            choose=_choose_head(what),
+            choose=two_runs.choose_head(*((parameters.LAYER2, parameters.HEAD2) if like else ())),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )
 
 
-def _paths(both: Sides, what: str) -> dict[str, tuple[Path, Path]]:
-    """The chosen token's path in the stream and in what the parts add, for each pair of runs.
-
-    None where both sides are one run, or models of different sizes. Two texts are run with the
-    mask on and off.
-    """
-    a, b = (run.config for run in both.traces)
-    if what == "head" or (a.n_layer, a.n_embd) != (b.n_layer, b.n_embd):
+def _pairs(both: Sides, what: str) -> dict[str, Sequence[Trace]]:
+    """The runs whose paths are drawn: none where both sides are one run; of two texts, those with
+    the mask on and off."""
+    if what == "head":
         return {}
-    pairs: dict[str, Sequence[Trace]] = {"A and B": both.traces}
-    if what == "text":
-        pairs = {
-            name: [run_cache.run(replace(run.key, causal=causal)) for run in both.traces]
-            for name, causal in (("mask on", True), ("mask off", False))
-        }
-    at = both.a.token, both.b.token
+    if what != "text":
+        return {"A and B": both.traces}
     return {
-        name: (
-            path(run_a, run_b, at, stream_sites(a.n_layer)),
-            path(run_a, run_b, at, addition_sites(a.n_layer)),
-        )
-        for name, (run_a, run_b) in pairs.items()
+        name: [run_cache.run(replace(run.key, causal=causal)) for run in both.traces]
+        for name, causal in (("mask on", True), ("mask off", False))
     }
-
-
-def _draw_paths(both: Sides, what: str, paths: dict[str, tuple[Path, Path]]) -> None:
-    """The ``paths`` as curves, beside the tokens that the stream of either side is nearest to."""
-    n_layer = both.a.trace.config.n_layer
-    prose.markdown("#### The path of the token's vector through the layers")
-    curve, numbers = st.columns(2, gap="large")
-    with curve:
-        output.picture(
-            path_lines(
-                "Cosine similarity of the token's two vectors after every part of the model", paths
-            ),
-            key="path",
-            made_by=(path, nearest),
-        )
-        prose.caption(
-            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
-            "right angles. Solid line: the residual stream, to which every part adds. Dotted: "
-            f"what the part adds.{_DIRECTIONS if what == 'model' else ''}"
-        )
-    with numbers:
-        prose.caption(
-            "**Nearest tokens of the vocabulary** to the stream, by cosine similarity with their "
-            "embeddings: the three nearest at each place."
-        )
-        tokens = {
-            f"{letter}: {side.name}": nearest(side.trace, side.token, stream_sites(n_layer), top=3)
-            for letter, side in zip("AB", both.both, strict=True)
-        }
-        table = nearest_table(tokens, stream_sites(n_layer), both.vocabulary())
-        output.table(table, "Nearest tokens to the stream", hide_index=None, tallest=440)
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:
@@ -382,12 +286,12 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
         both,
         ("A", "B"),
         [
-            f"{letter}: most probable after {side.token} “{literal(side.view.labels[side.token])}”"
+            f"{letter}: most likely after {side.view.token_name(side.token)}"
             for letter, side in zip("AB", both.both, strict=True)
         ],
     )
     if table.empty:
-        prose.caption("Both predict the same, to the last digit.")
+        prose.caption("Identical predictions.")
     return table
 
 
@@ -421,10 +325,10 @@ def _mask_in_words(seen: Panel, query: int) -> str:
     allowed = seen.values[query] > 0
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]
     hidden = [name for n, name in enumerate(names) if not allowed[n]]
-    whom = ["itself"] * bool(allowed[query]) + ([_listed(others)] if others else [])
-    open_ = f"{'' if others else 'only '}{' and '.join(whom)}"
-    closed = f" It can't see {_listed(hidden)}." if hidden else " Nothing is hidden from it."
-    return f"With the mask on, {names[query]} can see {open_}.{closed}"
+    visible = sentence(
+        "mask.sees" if others else "mask.sees_itself", query=names[query], keys=_listed(others)
+    )
+    return " ".join([visible] + [sentence("mask.hides", keys=_listed(hidden))] * bool(hidden))
 
 
 def _listed(names: list[str], most: int = 8) -> str:
@@ -467,18 +371,17 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
         layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
         as_lines = lines.switched(part)
         chosen = _Layers(layers, shown, measures.words(), as_lines)
-    _layer_pictures(view, part, chosen)
-    prose.caption(
-        "**Attention rollout**, on one scale from 0 to 1: how much of each token's start (key) has "
-        "reached each token (query) after the layer, if every head counted the same and values, "
-        "MLPs and norms did nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+    about = (
+        "**Attention rollout**: how much of each token's start (key) has reached each token "
+        "(query) after the layer, if heads counted equally and values, MLPs and norms did "
+        "nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
         if chosen.head == "rollout"
-        else f"**Attention weights, {chosen.what}**, on one scale from 0 to 1."
+        else "Attention weights on one scale from 0 to 1."
     )
+    compared = difference_in_words("Difference", f"layer {layers[0]}", "the other layer")
+    prose.caption(f"{about} {compared if len(layers) > 1 else ''}")
+    _layer_pictures(view, part, chosen)
     _in_every_layer(view, chosen)
-    if len(layers) > 1:
-        first = f"layer {layers[0]}"
-        prose.caption(difference_in_words("Difference", first, "the other layer", "number"))
     if chosen.whole_words:
         prose.caption(measures.words_note(view))
 
@@ -526,7 +429,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
         if chosen.head != "rollout":
             measures.proof(view, chosen.layers)
         prose.caption(
-            "Click a row, or a query among lines, to choose its token on every page.",
+            "Click a row to choose that token on every page.",
             width="content",
         )
 

@@ -10,18 +10,33 @@ import pandas as pd
 import streamlit as st
 
 from gpt2viz import Edit, divergence, sampling_distribution
-from gpt2viz.analysis.comparison import largest_differences
+from gpt2viz.analysis.comparison import (
+    Path,
+    addition_sites,
+    align,
+    largest_differences,
+    nearest,
+    path,
+    stream_sites,
+)
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.app import output, prose, run_cache
-from gpt2viz.app.clicks import Cell, Dragged
+from gpt2viz.app import address, output, parameters, prose, run_cache
+from gpt2viz.app.clicks import Cell, Dragged, choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.frame import page
+from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
 from gpt2viz.labels import bidi_isolate, shorten
 from gpt2viz.pictures import tables
-from gpt2viz.pictures.compare import difference_of_matched, side_panel
+from gpt2viz.pictures.compare import (
+    aligned_bars,
+    difference_of_matched,
+    nearest_table,
+    path_lines,
+    side_panel,
+)
 from gpt2viz.pictures.from_trace import hidden_in
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
@@ -108,7 +123,9 @@ def of_one_text(names: tuple[str, str], a: View, b: View) -> Sides:
 def with_mask_and_without(view: View) -> Sides:
     """The text with the causal mask on, and off."""
     on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
-    return of_one_text(("Mask on", "Mask off"), replace(view, trace=on), replace(view, trace=off))
+    return of_one_text(
+        ("A: Mask on", "B: Mask off"), replace(view, trace=on), replace(view, trace=off)
+    )
 
 
 def before_and_after(
@@ -249,9 +266,9 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
                     "KL divergence",
                     f"{divergence(logits[1], logits[0]):.4f} bits",
                     help=prose.tip(
-                        "How many extra bits the next token costs on average if it follows "
-                        f"{first} but {second} is believed: Σ p log₂(p / q), p from {first}, q "
-                        f"from {second}. 0 where both predict the same."
+                        "How many more bits the next token costs on average if it comes from "
+                        f"{first} and you expect {second}; 0 where both predict the same: "
+                        f"Σ p log₂(p / q), p from {first}, q from {second}."
                     ),
                 )
         table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
@@ -290,3 +307,87 @@ def _probabilities(table: pd.DataFrame, key: str, alt: str, made_by: Sequence[Ma
     cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
     picture = probability_bars(alt, table["token"], cases)
     output.picture(picture, key=key, made_by=made_by)
+
+
+def draw_rows(both: Sides, drawn: Weights) -> None:
+    """The chosen token's row of both sides as bars."""
+    a, b = both.both
+    name_a, name_b = (
+        f"{side.name}, from {side.token} {side.view.labels[side.token]}" for side in (a, b)
+    )
+    output.picture(
+        aligned_bars(
+            f"Attention weights of the token on both sides ({drawn.a.title}; {drawn.b.title})",
+            align(a.trace.token_ids, b.trace.token_ids),
+            (a.view.labels, b.view.labels),
+            (drawn.a.values[a.token], drawn.b.values[b.token]),
+            (name_a, name_b),
+        ),
+        key="bars",
+        made_by=(align, aligned_bars),
+    )
+
+
+def paths(
+    pairs: Mapping[str, Sequence[Trace]], at: tuple[int, int]
+) -> dict[str, tuple[Path, Path]]:
+    """The path of the token ``at`` a position of either run, in the stream and in what is added.
+
+    None for models of different sizes, whose vectors can't be compared.
+    """
+    return {
+        name: (
+            path(a, b, at, stream_sites(a.config.n_layer)),
+            path(a, b, at, addition_sites(a.config.n_layer)),
+        )
+        for name, (a, b) in pairs.items()
+        if (a.config.n_layer, a.config.n_embd) == (b.config.n_layer, b.config.n_embd)
+    }
+
+
+def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "") -> None:
+    """The paths as curves, beside the tokens that the stream of either side is nearest to."""
+    sites = stream_sites(both.a.trace.config.n_layer)
+    prose.markdown("#### The path of the token's vector through the layers")
+    curve, numbers = st.columns(2, gap="large")
+    with curve:
+        prose.caption(
+            "**Cosine similarity**: 1 where both vectors point the same way, 0 where they are at "
+            "right angles. Solid line: the residual stream. Dotted: what each attention and MLP "
+            f"adds to it.{note}"
+        )
+        output.picture(
+            path_lines("Cosine similarity of the token's two vectors after every step", drawn),
+            key="path",
+            made_by=(path, nearest),
+        )
+    with numbers:
+        prose.caption(
+            "After every step, the three tokens of the vocabulary whose embeddings are **nearest** "
+            "to the stream, by cosine similarity."
+        )
+        tokens = {side.name: nearest(side.trace, side.token, sites, top=3) for side in both.both}
+        table = nearest_table(tokens, sites, both.vocabulary())
+        output.table(table, "Nearest tokens to the stream", hide_index=None, tallest=440)
+
+
+def pick_whole() -> bool:
+    """Pick whether the mean of a layer's heads stands in for one of them."""
+    whole: bool = st.toggle(
+        "Mean of all heads",
+        help=prose.tip("Averages over all heads of the layer instead of showing one."),
+        **address.switch(parameters.WHOLE),
+    )
+    return whole
+
+
+def choose_head(*which: SelectParam) -> Callable[[Cell], None]:
+    """A click in a map of heads shows that head; ``which`` layer and head it sets, if not the
+    chosen ones."""
+    choose = choose_map_head(*which)
+
+    def clicked(cell: Cell) -> None:
+        choose(cell)
+        address.put(parameters.WHOLE, False)
+
+    return clicked

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import ContextError, GPT2VizError, PatchError
+from gpt2viz import ContextError, GPT2VizError, PatchError, labels
 from gpt2viz.analysis.comparison import Path, align, shared
 from gpt2viz.analysis.patching import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
@@ -18,7 +18,6 @@ from gpt2viz.app import address, parameters, popover, prose, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.labels import shorten
 from gpt2viz.model.hub import RELEASED
 from gpt2viz.run.key import RunKey
 
@@ -108,14 +107,14 @@ def _changes(key: RunKey) -> tuple[Change, ...]:
 def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
     """Pick the word that is changed in the second sentence, or say that none can be."""
     if not changes:
-        prose.caption("No word here can become another of one token.", width="content")
+        prose.caption("No word here can be swapped for another of one token.", width="content")
         return
-    names, labels = run_cache.vocabulary(view.model.name), view.labels
+    names = run_cache.vocabulary(view.model.name)
     texts = [change.text for change in changes]
 
     def name(n: int) -> str:
         position, token, _text = changes[n]
-        return f"{position} {labels[position]} → {names[token]}"
+        return f"{position} {view.labels[position]} → {names[token]}"
 
     def pick() -> None:
         if (n := st.session_state[_CHANGE]) is not None:
@@ -132,10 +131,9 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
         placeholder="your own text",
         width=225,
         help=prose.tip(
-            "Made from the first sentence by rule. Of its words that are one token these surprised "
-            f"the model most. Each becomes, of the {LIKELIEST} tokens that the model finds "
-            "likeliest there, the one whose embedding is nearest; the very first, of all tokens. "
-            "So both sentences have as many tokens, and what differs comes of that one."
+            "The words that surprised the model most, each swapped for the most similar of the "
+            f"{LIKELIEST} tokens that it expected there (the first word, of all tokens). Both "
+            "sentences have as many tokens, so every difference comes from that word."
         ),
     )
 
@@ -143,11 +141,11 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
 def matches(view: View, other: View) -> dict[int, int]:
     """The token of the second text that belongs to each of the first, by position.
 
-    The same tokens, then those that stand in each other's place; the reader's own choice first.
+    The same tokens, then those that replace each other; the reader's own choice first.
     """
     a, b = view.trace.token_ids, other.trace.token_ids
     own = address.several_values(
-        parameters.MATCH, parse_cells, "places in both texts such as 1:6,3:2"
+        parameters.MATCH, parse_cells, "positions in both texts such as 1:6,3:2"
     )
     matched = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
     beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
@@ -162,11 +160,11 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
     same = [n for n, m in matched.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
     a = view.query if view.query is not None else (same or [0])[-1]
     partners = {m: n for n, m in matched.items()}
-    small, labels = ":small[:gray[{}]]".format, other.labels
+    small = ":small[:gray[{}]]".format
 
     def chip(n: int) -> str:
         partner = small(f"↔ {partners[n]}") if n in partners else ""
-        return f"{small(n)} {literal(labels[n])} {partner}"
+        return f"{small(n)} {literal(other.labels[n])} {partner}"
 
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])
@@ -174,10 +172,10 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
     st.session_state[_CHOSEN] = matched.get(a)
     with st.container(key="partner", horizontal=True, vertical_alignment="center"):
         prose.markdown(
-            f"“{literal(view.labels[a])}” ({a}) of the first sentence is compared with",
+            labels.sentence("two_texts.compared", token=view.token_name(a)),
             width="content",
-            help="Choose another of the second sentence here. The number after ↔ is the place of "
-            "its partner in the first.",
+            help="Choose another token of the second sentence. The number after ↔ is the position "
+            "of its partner in the first.",
         )
         st.pills(
             "Its partner in the second sentence",  # plain: it is read aloud with every sign in it
@@ -222,37 +220,19 @@ def verdict(
             f"Difference, {name}",
             "exactly 0" if value == 0 else f"{value:.3g}",
             help=prose.tip(
-                "The largest difference between its two vectors in any one number, in any layer: "
-                "in the stream, and in what attention and MLP add to it."
+                "The largest difference between the token's two vectors in any number of any "
+                "layer: in the stream, and in what attention and MLP add to it."
             ),
         )
-    token = f"“{literal(view.labels[a])}” ({a})"
-    with words:
-        if view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
-            exact = largest["mask on"] == 0
-            prose.markdown(
-                f"Up to {token} both sentences are the same, and **with the mask on a token reads "
-                "only itself and those before it**. So what comes later can't change it: "
-                + (
-                    "its vectors are the same to the last digit, in every layer. "
-                    if exact
-                    else "the little that differs is rounding: float32 holds some 7 digits, and "
-                    "texts of different lengths are summed in a different order. "
-                )
-                + "With the mask off it sees the later words too, and they differ."
-            )
-        elif view.trace.token_ids[a] == other.trace.token_ids[b]:
-            prose.markdown(
-                f"{token} is the same token in both, so it **begins** as the same vector. Then its "
-                "place is added, and attention brings in what it can see, layer by layer. Here "
-                "one of the two differs, or both, so the vectors part."
-            )
-        else:
-            prose.markdown(
-                f"{token} and “{literal(other.labels[b])}” ({b}) are different tokens, so they "
-                "differ from the start. A similarity above 0 means that their vectors are less "
-                "than 90° apart."
-            )
+    if view.trace.token_ids[: a + 1] == other.trace.token_ids[: b + 1]:
+        same = largest["mask on"] == 0
+        which = "two_texts.untouched" if same else "two_texts.rounded"
+    elif view.trace.token_ids[a] == other.trace.token_ids[b]:
+        which = "two_texts.drifts"
+    else:
+        which = "two_texts.differs"
+    named = {"token": view.token_name(a), "partner": other.token_name(b)}
+    prose.markdown(labels.sentence(which, **named), slot=words)
 
 
 def ask_pair(view: View, choices: DeltaGenerator) -> View:
@@ -266,8 +246,8 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
             _proposed_pair(view.trace.key) or "",
             "Second sentence",
             help=prose.tip(
-                "The first sentence with something changed, token for token. What differs between "
-                "their predictions is what is followed through the model."
+                "The first sentence with something changed, as many tokens long. Patching shows "
+                "where in the model the difference between their predictions comes from."
             ),
             placeholder="The sentence above, with one word changed",
         )
@@ -288,7 +268,7 @@ def _offer_pairs(view: View) -> None:
     def body() -> None:
         for pair in pairs:
             st.button(
-                f"**{pair.name}** :gray[{literal(shorten(pair.clean, 60))}]",
+                f"**{pair.name}** :gray[{literal(labels.shorten(pair.clean, 60))}]",
                 key=f"pair_{pair.name}",
                 type="tertiary",
                 on_click=_open_pair,
@@ -334,7 +314,7 @@ def _refuse(view: View, error: PatchError) -> None:
         text = text if len(read) == len(ids) and read != ids else None
     if text := text or _proposed_pair(view.trace.key):
         st.button(
-            f"Use “{literal(shorten(text, 80))}”",
+            f"Use “{literal(labels.shorten(text, 80))}”",
             on_click=address.put,
             args=(parameters.TEXT2, text),
             type="primary",

@@ -6,10 +6,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import Edit, logit_lens
+from gpt2viz import labels, logit_lens
 from gpt2viz.analysis.comparison import largest_differences
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
-from gpt2viz.app.clicks import choose_map_head
 from gpt2viz.app.components import lines
 from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
@@ -17,7 +16,7 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import depends, measures, two_runs, zoom
 from gpt2viz.app.views import edits as editing
-from gpt2viz.app.views.two_runs import Sides
+from gpt2viz.app.views.two_runs import Head, Sides, Weights
 from gpt2viz.pictures.from_trace import difference_in_words
 from gpt2viz.pictures.prediction import lens_of_runs
 from gpt2viz.run.interventions import changes
@@ -48,6 +47,10 @@ def _modes(view: View) -> None:
 def _draw_edits(view: View, choices: DeltaGenerator) -> None:
     """The run as it is beside the edited one."""
     both = editing.both_runs(view, choices)
+    prose.caption(
+        "Change something inside the model, and the **whole model runs again**. "
+        + difference_in_words("Changed − baseline", "the baseline", "the changed run")
+    )
     edits = both.b.trace.edits
     if edits:
         output.run("The changed run", both.b.trace)
@@ -57,34 +60,44 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         st.markdown("**Shown**", width="content")  # the other layer and head are the new edit's
         opening = editing.opening(view)
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
+        at = layer, None if two_runs.pick_whole() else head
         as_lines = lines.switched(part)
-    _weights(both, part, (layer, head), as_lines)
+    weights = _weights(both, part, at, as_lines)
     coming, where = st.columns([8, 5], gap="medium")
     with where, st.container(gap="xsmall"):
-        _where(both, layer, head)
+        _where(both, at)
     with coming, st.container(gap="xsmall"):
         changed = _next_tokens(both)
 
-    _words(view, edits)
+    prose.caption(
+        "Edits accumulate and are kept in the link. Other pages show the unedited model unless "
+        "they say otherwise. An edit of a head, attention or an MLP changes only the weights of "
+        "later layers."
+    )
+    editing.note_means(view, edits)
     measures.proof(view, [layer], "the baseline's run")
     if edits:
         _changes(both, changed)
         _lenses(both)
+        two_runs.draw_rows(both, weights)
+        paths = two_runs.paths({"baseline and changed": both.traces}, (both.a.token, both.b.token))
+        two_runs.draw_paths(both, paths)
 
 
-def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> None:
-    """The weights of the head ``at`` (layer, head) in both runs, and their difference."""
+def _weights(both: Sides, part: Window, at: Head, as_lines: bool) -> Weights:
+    """Draw the weights of a head in both runs, and their difference; those of the whole text."""
     (layer, head), edited = at, both.b.trace.edits
     titles = both.a.title(at), both.b.title(at)
     weights = two_runs.weights(both, (at, at), titles, "Changed − baseline")
-    shown, what = weights.fit((part, part)), f"Weights of layer {layer}, head {head}"
+    which = "mean of heads" if head is None else f"head {head}"
+    shown, what = weights.fit((part, part)), f"Weights of layer {layer}, {which}"
     hint = (
-        "Click a cell to hide its key from its query in every head; click again to undo it."
+        "Click a cell to block that link in every head; click again to restore it."
         if part.exact
-        else "Drag over a part of the text first; a click on a cell there hides a key from a query."
+        else "Drag over a part of the text first, then click a cell there to block that link."
     )
     if edited and not weights.change.values.any():
-        hint += " **This head's weights are the same in both runs.**"
+        hint += " **These weights are the same in both runs.**"
     with st.container(key="whatif", gap="xsmall"):
         two_runs.draw(
             both,
@@ -97,37 +110,21 @@ def _weights(both: Sides, part: Window, at: tuple[int, int], as_lines: bool) -> 
             drag=part.drag(shown.a),
             hint=hint,
         )
+    return weights
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:
     """Draw both predictions after the token; returns the largest changes of a probability."""
     view, position = both.a.view, both.a.token
-    prose.markdown(
-        f":small[**What comes after token {position} “{literal(view.labels[position])}”**]"
-    )
+    prose.markdown(f":small[**What comes after {view.token_name(position)}**]")
     table = two_runs.compare_predictions(
         both,
         ("baseline", "changed"),
-        ["Baseline: most probable next", "Changed: most probable next"],
+        ["Baseline: most likely next", "Changed: most likely next"],
     )
     if table.empty and both.b.trace.edits:
-        prose.caption("No probability has changed after this token.")
+        prose.caption("Identical predictions.")
     return table
-
-
-def _words(view: View, edits: tuple[Edit, ...]) -> None:
-    """Explain the pictures above."""
-    prose.markdown(
-        "Change something inside the model, and the **whole model runs again** with it. Edits add "
-        "up, and the link carries them; other pages show the model as it is, unless they say so. "
-        + difference_in_words("Changed − baseline", "the baseline", "the changed run")
-    )
-    if edits:
-        prose.caption(
-            "An edit of what a head, attention or an MLP puts out shows only in the weights of "
-            "later layers, which read what it wrote."
-        )
-    editing.note_means(view, edits)
 
 
 def _changes(both: Sides, table: pd.DataFrame) -> None:
@@ -153,6 +150,7 @@ def _lenses(both: Sides) -> None:
     answers = tuple(int(n) for n in before.answer)
     changed = run_cache.lens(both.b.trace.key, at, answers)
     paths = {"baseline": before, "changed": changed}
+    prose.caption(labels.sentence("what_if.lens", answer=literal(names[answers[0]])))
     output.picture(
         lens_of_runs(
             "Most probable next token at every step of the baseline's and the changed stream",
@@ -162,30 +160,25 @@ def _lenses(both: Sides) -> None:
         key="lens_runs",
         made_by=(logit_lens,),
     )
-    prose.caption(
-        "The stream of each run after every step, read as if that step were the last "
-        "(nostalgebraist 2020). In both, the rank followed is that of the baseline's answer: "
-        f"“{literal(names[answers[0]])}”."
-    )
 
 
-def _where(both: Sides, layer: int, head: int) -> None:
+def _where(both: Sides, shown: Head) -> None:
     """The largest change of a weight in every head; a click shows the head above."""
     if not (both.b.trace.edits and all(run.explicit for run in both.traces)):
         return
     prose.markdown(
-        ":small[**Which heads now look elsewhere**: the largest change of a weight]",
+        ":small[**Which heads changed most?** (largest change in any weight)]",
         help=prose.tip("Click a head to see its weights above."),
     )
     with st.container(key="where"):
         measures.draw_head_map(
             both.apart(),
             "largest difference",
-            (layer, head),
+            shown,
             "Largest change of a weight in every head",
             key="where_map",
             made_by=(largest_differences,),
-            choose=choose_map_head(),
+            choose=two_runs.choose_head(),
             height=226,  # on one screen with the matrices of that head
             numbers=16,
         )
