@@ -136,6 +136,7 @@ class Score:
     A model in training is scored on text or, for a habit that shows only where tokens come again,
     on the "probe" (``measured_on``). ``record`` is the score's name in the record of a training,
     "" for one that isn't followed there; ``term`` the glossary's word for such a head, if any.
+    ``title`` is what a visitor reads, its name unless given.
     """
 
     name: str
@@ -149,6 +150,10 @@ class Score:
     record: str = ""
     term: str = ""
     by: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name)
 
     def measure(self, weights: Array, ids: TokenIds) -> Scores:
         """A layer's weights (nh, T, T) and the token ids (T,) to the score of its heads, (nh,).
@@ -193,7 +198,7 @@ DECLARED: tuple[Score, ...] = (
     Score(
         "previous token",
         "mean over queries t ≥ 1 of w(t, t−1)",
-        "It looks at the token just before.",
+        "It attends to the token just before.",
         WeightOn(previous_token),
         source="Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
         record="previous",
@@ -202,13 +207,13 @@ DECLARED: tuple[Score, ...] = (
     Score(
         "same token",
         "mean over queries t ≥ 1 of w(t, t)",
-        "It looks at the query's own token.",
+        "It attends to the query itself.",
         WeightOn(same_token),
     ),
     Score(
         "first token",
         "mean over queries t ≥ 1 of w(t, 0)",
-        "It rests on the first token, as heads do when they find nothing.",
+        "It rests on the first token, as idle heads do.",
         WeightOn(first_token),
         source="Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
         record="first",
@@ -217,7 +222,7 @@ DECLARED: tuple[Score, ...] = (
     Score(
         "duplicate token",
         "mean over queries t whose token x(t) came before of Σ w(t, j), all j < t with x(j) = x(t)",
-        "It looks at an earlier occurrence of the query's own token.",
+        "If the token occurred before, it attends to that earlier occurrence.",
         WeightOn(duplicate_token),
         source="Wang et al. 2023, Interpretability in the Wild, section 3.1",
         measured_on="probe",
@@ -226,24 +231,25 @@ DECLARED: tuple[Score, ...] = (
         "induction",
         "mean over queries t whose token x(t) came before of Σ w(t, j), all j ≤ t with "
         "x(j−1) = x(t)",
-        "It looks at what **followed** an earlier occurrence of the query's token, which is the "
-        "token to copy if the text repeats itself.",
+        "If the token occurred before, it attends to what **followed** it there: the token to copy "
+        "if the text repeats itself.",
         WeightOn(induction),
         source="Olsson et al. 2022, In-context Learning and Induction Heads",
         measured_on="probe",
         record="induction",
         term="induction-head",
+        title="copying (induction)",
     ),
     Score(
         "largest weight",
         "max over queries t ≥ 1 and keys j of w(t, j)",
-        "The largest single weight that it gives anywhere.",
+        "Its largest single weight, anywhere.",
         largest,
     ),
     Score(
         "mean distance",
         "mean over queries t ≥ 1 of Σⱼ w(t, j) · |t − j|",
-        "How far away it looks, in tokens.",
+        "How far away it attends on average, in tokens.",
         distance,
         scale="amount",
         unit="tokens",
@@ -251,8 +257,8 @@ DECLARED: tuple[Score, ...] = (
     Score(
         "entropy",
         "mean over queries t ≥ 1 of −Σⱼ w(t, j) · log₂ w(t, j)",
-        "How widely it spreads: 0 bits is one key per query, and each further bit doubles the "
-        "keys.",
+        "How widely it spreads its attention: 0 bits is one key per query, and each further bit "
+        "doubles the keys.",
         entropy,
         scale="amount",
         unit="bits",

@@ -22,7 +22,8 @@ class WeightScore:
     """One habit by the weights alone: name, formula, plain words, and how it is read off a circuit.
 
     ``lowest`` and ``highest`` are the ends of what it can be; ``highest`` is None for an amount,
-    which has a ``unit``. ``source`` is where it was described, "" for what is common.
+    which has a ``unit``. ``source`` is where it was described, "" for what is common. ``title`` is
+    what a visitor reads, its name unless given.
     """
 
     name: str
@@ -33,6 +34,10 @@ class WeightScore:
     highest: float | None = 1.0
     unit: str = ""
     source: str = ""
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", self.title or self.name)
 
     @property
     def words(self) -> str:
@@ -72,37 +77,38 @@ _ELHAGE = "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits
 _ALL = (
     WeightScore(
         "previous token",
-        "mean over places t ≥ 1 of w(t, t−1), w by places alone",
-        "By places alone it looks at the token just before.",
+        "mean over positions t ≥ 1 of w(t, t−1), w by positions alone",
+        "By positions alone it attends to the token just before.",
         one_back,
         source=_ELHAGE,
     ),
     WeightScore(
         "same token",
         "Σλ / Σ|λ|, λ the eigenvalues of W_E W_Q W_Kᵀ W_Eᵀ",
-        "By tokens alone a query looks for its own token, wherever that is; below 0 it looks away.",
+        "By tokens alone a query attends to its own token, anywhere; below 0 it avoids it.",
         own_token,
         lowest=-1.0,
         source=_ELHAGE,
     ),
     WeightScore(
         "first token",
-        "mean over places t ≥ 1 of w(t, 0), w by places alone",
-        "By places alone it rests on the first token.",
+        "mean over positions t ≥ 1 of w(t, 0), w by positions alone",
+        "By positions alone it rests on the first token.",
         first_place,
     ),
     WeightScore(
         "copying",
         "Σλ / Σ|λ|, λ the eigenvalues of W_E W_V W_O W_U",
-        "It raises the logit of the tokens that it looks at; below 0 it lowers them.",
+        "It raises the logit of the tokens that it attends to; below 0 it lowers them.",
         copying,
         lowest=-1.0,
         source=_ELHAGE,
+        title="copying (OV)",
     ),
     WeightScore(
         "offset",
-        "argmax over d of the mean over places t ≥ 1 of w(t, t−d), w by places alone",
-        "How far back the place is that gets most weight by places alone.",
+        "argmax over d of the mean over positions t ≥ 1 of w(t, t−d), w by positions alone",
+        "By positions alone, how far back its largest mean weight is.",
         offset,
         highest=None,
         unit="tokens",

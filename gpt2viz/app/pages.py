@@ -117,10 +117,10 @@ MENU: tuple[Page, ...] = (
         "copying-score query key value activation-patching",
         modes={
             "habit": "By what it does",
-            "look": "Who looks from here to there?",
+            "look": "Who attends from here to there?",
             "pattern": "Draw a pattern",
-            "head": "Which heads do the same?",
-            "all": "All heads, by similarity",
+            "head": "Similar heads",
+            "all": "Groups of similar heads",
             "wiring": "Wiring",
         },
     ),

@@ -99,8 +99,9 @@ class Thumbnails(Picture):
 class MapRow(Fixed):
     """Maps of every head side by side, one a score, measured on one ``text`` or by the weights.
 
-    A panel is named after its score, and says its ``masked_text`` where it has no number. Its
-    colours run between its ``ends``, which stand above it with its unit: "0 to 3.2 bits".
+    A panel is named after its score, which its quantity spells out, and says its ``masked_text``
+    where it has no number. Its colours run between its ``ends``, which stand above it with its
+    unit: "0 to 3.2 bits".
     """
 
     text: str
@@ -138,7 +139,7 @@ def as_heatmaps(picture: Heatmaps | HeadMaps) -> Heatmaps:
     panels = [
         replace(
             panel,
-            title=f"{panel.name}\n{ends} {unit}".rstrip(),
+            title=f"{panel.quantity}\n{ends} {unit}".rstrip(),
             rows=replace(panel.rows, title=f"{row.text} · layer"),
         )
         for row in picture.rows

@@ -57,8 +57,9 @@ def _weights_row(scores: Mapping[str, Scores]) -> MapRow:
         WEIGHTS_ALONE,
         [
             replace(
-                head_map(scores[score.name], score.name),
-                title=f"{score.name}, {WEIGHTS_ALONE}",
+                head_map(scores[score.name], score.title),
+                title=f"{score.title}, {WEIGHTS_ALONE}",
+                name=score.name,
                 masked_text="nothing to\nmeasure",
             )
             for score in known
@@ -74,8 +75,9 @@ def _weights_row(scores: Mapping[str, Scores]) -> MapRow:
 def _map(text: str, scores: Mapping[str, Scores], name: str) -> Panel:
     nothing = np.full_like(next(iter(scores.values())), np.nan)
     return replace(
-        head_map(scores.get(name, nothing), name),
-        title=f"{name}, {text}",
+        head_map(scores.get(name, nothing), SCORES[name].title),
+        title=f"{SCORES[name].title}, {text}",
+        name=name,
         masked_text="nothing to\nmeasure" if name in scores else "not in this\nsurvey",
     )
 

@@ -313,7 +313,7 @@ def test_one_token_looks_at_itself() -> None:
 @each(
     ("parameters", "told"),
     [
-        ({"habit": "induction", "on": "sentence"}, "could show “induction”"),
+        ({"habit": "induction", "on": "sentence"}, "“copying (induction)” can't be measured"),
         ({"find": "pattern", "pattern": "empty"}, "The pattern is empty"),
         ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "The pattern is empty"),
     ],

@@ -59,7 +59,8 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
     for text, (run, said) in texts.items():
         for layer, weights in enumerate(run["weights"]):
             for name, scores in expected_scores(weights, said).items():
-                assert_allclose(drawn[f"{name}, {text}"][layer], scores, rtol=1e-3, atol=1e-3)
+                shown = drawn[f"{SCORES[name].title}, {text}"][layer]
+                assert_allclose(shown, scores, rtol=1e-3, atol=1e-3)
 
 
 def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: list[int]) -> None:
@@ -71,7 +72,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
     for row in table.to_dict("records"):
         scores = expected_scores(stages["weights"][row["layer"]], ids)
         for name, values in scores.items():
-            assert row[name] == pytest.approx(values[row["head"]], abs=1e-3)
+            assert row[SCORES[name].title] == pytest.approx(values[row["head"]], abs=1e-3)
     best = [f"{row['layer']}.{row['head']}" for row in table.head(4).to_dict("records")]
     pictures = heatmaps(figure(at, "best_heads"))
     assert list(pictures) == best
@@ -87,7 +88,7 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     atlas = figure(at, "atlas_maps")
     drawn = {trace["name"]: trace for trace in atlas["data"]}
     for name, scores in wanted.items():
-        shown = drawn[f"{name}, weights alone"]
+        shown = drawn[f"{WEIGHT_SCORES[name].title}, weights alone"]
         assert_allclose(array(shown["z"]), scores, rtol=1e-6)
         assert shown["zmin"] == WEIGHT_SCORES[name].lowest
     assert drawn["offset, weights alone"]["zmax"] == wanted["offset"].max()
@@ -95,13 +96,13 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(table.columns) == [
         "layer",
         "head",
-        "copying",
+        "copying (OV)",
         *(n for n in wanted if n != "copying"),
     ]
-    assert list(table["copying"]) == sorted(wanted["copying"].ravel(), reverse=True)
+    assert list(table["copying (OV)"]) == sorted(wanted["copying"].ravel(), reverse=True)
     for row in table.to_dict("records"):
         for name, scores in wanted.items():
-            assert row[name] == scores[row["layer"], row["head"]]
+            assert row[WEIGHT_SCORES[name].title] == scores[row["layer"], row["head"]]
     assert any("It raises the logit of" in plain(block.value) for block in at.markdown)
     both = open_page("find", model="weighed", text="A crane ate", on="weights", habit="first token")
     assert list(both.dataframe[0].value.columns)[2] == "first token", "both kinds of row have it"
@@ -166,6 +167,7 @@ def test_one_token_has_no_score() -> None:
 
 def test_who_looks_from_here_to_there(stages: Any) -> None:
     at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank="length given")
+    size = "size of contribution"
     from safetensors.numpy import load_file
 
     weights = load_file(BUNDLED / "model.safetensors")
@@ -178,13 +180,13 @@ def test_who_looks_from_here_to_there(stages: Any) -> None:
             alpha[:, 1] + alpha[:, 3],
             **TOLERANCE,
         )
-        shown = heatmaps(figure(at, "map_length given"))["length given"][layer]
+        shown = heatmaps(figure(at, f"map_{size}"))[size][layer]
         for head in range(N_HEAD):
             v, W_O = stages["v"][layer][head], projection[HS * head : HS * (head + 1)]
             vector = alpha[head, 1] * v[1] @ W_O + alpha[head, 3] * v[3] @ W_O
             assert shown[head] == pytest.approx(np.linalg.norm(vector), rel=2e-3, abs=2e-3)
     table = at.dataframe[0].value
-    assert list(table["length given"]) == sorted(table["length given"], reverse=True)
+    assert list(table[size]) == sorted(table[size], reverse=True)
 
 
 def test_only_keys_that_the_query_may_see_are_offered() -> None:
@@ -208,21 +210,21 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
         shown = heatmaps(figure(at, "map_attention weight"))["attention weight"]
         expected = [stages["weights"][layer][:, query, key] for layer in range(N_LAYER)]
         assert_allclose(shown, expected, **TOLERANCE)
-        (said,) = [plain(c.value) for c in at.caption if "Opened with" in c.value]
-        assert "of head 2.1: " in said
-        assert f"({query}) at " in said
-        assert f"({key}), {looks[query, key]:.2f}." in said
+        (said,) = [plain(c.value) for c in at.caption if "Example" in c.value]
+        assert "in head 2.1, " in said
+        assert f"({query}) attends to " in said
+        assert f"({key}) ({looks[query, key]:.2f})." in said
     first = open_page("find", text="A crane", find="look", query="0")
     shown = heatmaps(figure(first, "map_attention weight"))["attention weight"]
     itself = np.ones((N_LAYER, N_HEAD))  # the first token sees nothing else
     assert_allclose(shown, itself, **TOLERANCE)
-    assert not any("Opened with" in c.value for c in first.caption)
+    assert not any("Example" in c.value for c in first.caption)
 
 
 def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     at = open_page("find", text=TEXT, find="look", layer="2", head="1")
-    said = next(c.value for c in at.caption if "Opened with" in c.value)
-    query = int(re.findall(r"\((\d+)\) at ", said)[0])
+    said = next(c.value for c in at.caption if "Example" in c.value)
+    query = int(re.findall(r"\((\d+)\) attends to ", said)[0])
     (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     (first,) = at.session_state["keys"]
     pills.set_value([first, 0]).run()
@@ -231,7 +233,7 @@ def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     pills.set_value([0, first]).run()
     assert set(at.query_params["keys"].split(",")) == {str(first), "0"}
-    assert not any("Opened with" in c.value for c in at.caption)
+    assert not any("Example" in c.value for c in at.caption)
 
 
 def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
@@ -322,7 +324,10 @@ def test_scores_across_many_texts(
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     for name in stored.index.unique():
         assert_allclose(
-            drawn[f"{name}, many texts"].ravel(), stored.loc[name, "mean"], rtol=1e-5, atol=1e-6
+            drawn[f"{SCORES[name].title}, many texts"].ravel(),
+            stored.loc[name, "mean"],
+            rtol=1e-5,
+            atol=1e-6,
         )
     table, passages = (frame.value for frame in at.dataframe)
     rows = stored.loc["entropy"].sort_values("mean", ascending=False)
@@ -342,7 +347,7 @@ def test_scores_across_many_texts(
         assert row["entropy"] == pytest.approx(mean(chain(*values)), abs=1e-3)
         expected = margin([np.array(document) for document in values])
         assert row["± (95 %)"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
-    assert any(f"of {n_documents} documents" in caption.value for caption in at.caption)
+    assert any(f"only the {n_documents} documents" in caption.value for caption in at.caption)
     best = pd.read_csv(folder / "survey" / "passages.csv")
     assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()
     assert set(passages["text"]) <= set(best["text"])
@@ -367,7 +372,7 @@ def test_a_score_that_a_survey_was_made_without(
     assert [np.isnan(array(one["z"])).all() for one in of_texts] == absent
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
     assert notes.count("not in this\nsurvey") == 1
-    assert ["made without “entropy”" in info.value for info in at.info] == [True]
+    assert ["lacks “entropy”" in info.value for info in at.info] == [True]
     assert not at.dataframe
 
 
@@ -377,7 +382,7 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     assert not at.warning
     said = " ".join(caption.value for caption in at.caption)
     assert "held out from its training" in said
-    assert "of 55 documents" in said
+    assert "only the 55 documents" in said
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
     model, tried = bundled_model(), 0
     for name, rows in stored.groupby("score"):

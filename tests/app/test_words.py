@@ -36,7 +36,7 @@ CHOOSING = [
     ("find", {}, ""),
     ("find", {"on": "texts"}, sentence.LIGHT_UP),
     ("find", {"on": "sentence"}, sentence.LIGHT_UP),
-    ("find", {"find": "look", "keys": "0"}, "Choose the token that looks."),
+    ("find", {"find": "look", "keys": "0"}, "Choose the token that attends (query)."),
     ("find", {"find": "pattern"}, sentence.LIGHT_UP),
     ("find", {"find": "head"}, sentence.LIGHT_UP),
     ("find", {"find": "all", "on": "sentence"}, ""),
@@ -212,7 +212,7 @@ def is_blue(color: str) -> bool:
             "what_if",
             {"edits": "off:0.0"},
             ["changes", "lens_runs_curves"],
-            "blue where the changed run is larger",
+            "Blue: the weight rose; orange: it fell.",
         ),
         (
             "side_by_side?differs=text",

@@ -49,7 +49,7 @@ def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> N
     page.wait_for_url("**/head?*")
     open_from_menu(page, "Find")
     settle(page)
-    act(page, page.get_by_role("button", name="The best 4 instead").click)
+    act(page, page.get_by_role("button", name="Back to the best 4").click)
     assert len(drawn(page, "best")) == 4
     assert "head=" not in page.url
 

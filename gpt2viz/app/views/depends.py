@@ -83,14 +83,15 @@ AT_ONCE = 2e12
 def draw(view: View, choices: DeltaGenerator) -> None:
     """Draw the mode, with what is picked among the ``choices``."""
     page.stop_without_numbers(view.trace)
-    other = two_texts.ask_pair(view, choices)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        other = two_texts.ask_pair(view, choices)
+        prose.caption(
+            "Each cell copies one piece of the other run in. 0: no effect; 1: the answer becomes "
+            "the other run's; below 0: it moves away.",
+            width="content",
+        )
     output.run("The second run", other.trace)
     page.stop_without_numbers(other.trace)
-    prose.caption(
-        "Each cell is one run, with that piece of the other run copied in (activation patching: "
-        "Meng et al. 2022; Wang et al. 2022). 0: no effect; 1: the answer becomes the other run's; "
-        "below 0: it moves the other way."
-    )
     maps, progress = st.container(key="depends", gap="xsmall"), st.container(key="sweep")
     settings = st.container(key="patching", horizontal=True, vertical_alignment="center")
     with settings:
@@ -316,7 +317,8 @@ def _heads(shares: Shares, at: Edit | None, least: float) -> None:
 def _explain() -> None:
     """Explain the pictures above."""
     prose.caption(
-        "The answer is read after the last token. A stream value near 1 means that, before that "
+        "This is activation patching (Meng et al. 2022; Wang et al. 2022): one run per cell, whose "
+        "answer is read after the last token. A stream value near 1 means that, before that "
         "layer, everything the answer needs is at that token. Pieces can work together, so a head "
         "near 0 may still take part. A first-order estimate is one slope times the whole "
         "difference (attribution patching: Nanda 2023), which is wrong where the model is far from "

@@ -1,4 +1,4 @@
-"""Find: a head by what it does, where it looks, a pattern that you draw, or its wiring."""
+"""Find: heads by what they do, what they attend to, a drawn pattern, or their wiring."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import CheckpointError
+from gpt2viz import CheckpointError, labels
 from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import Cell as PatternCell
 from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarities, similarity
@@ -36,7 +36,6 @@ from gpt2viz.app.view import View, whole_text
 from gpt2viz.app.views import measures, wiring
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
-from gpt2viz.labels import pluralize
 from gpt2viz.pictures.find import (
     SMALL,
     WEIGHTS_ALONE,
@@ -66,7 +65,9 @@ TEXTS = {
     "weights": WEIGHTS_ALONE,
 }
 #: What a query takes from keys: how much of its attention, and the vector that comes of it.
-WEIGHT, GIVEN = "attention weight", "length given"
+WEIGHT, GIVEN = "attention weight", "size of contribution"
+#: Value in the address -> what heads are ranked by.
+RANKS = {"attention weight": WEIGHT, "length given": GIVEN}
 #: What a person picks, what the number beside it is called, and the one it begins with.
 _PATTERNS: dict[Kind, tuple[str, str, int]] = {
     "back": ("A fixed number of tokens back", "Tokens back", 1),
@@ -96,7 +97,7 @@ def _modes(view: View) -> None:
     with choices:
         chosen = controls.mode(pages.FIND)
     if view.n_tokens == 1 and chosen in ("pattern", "head", "all"):
-        st.info("With one token all heads are alike: it sees only itself. Write a longer sentence.")
+        st.info("With a single token all heads are alike. Write a longer sentence.")
         return
     ways = {
         "habit": _by_habit,
@@ -113,6 +114,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     """Every head by how much it is like a drawn pattern."""
     with choices:
         kind, n, cells = _pick_pattern(view)
+        _pattern_note(view)
     maps, ranking = _columns()
     picture, result = maps.columns(2)
     pattern = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
@@ -130,8 +132,6 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
     with result:
         values = _every_layer(view, lambda weights: similarity(weights, pattern))
         _similarity_map(values, _chosen_head(view))
-    with maps:
-        _pattern_note(view)
     with ranking:
         _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace)
 
@@ -141,6 +141,10 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     with choices:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.switched(whole_text(view.n_tokens))
+        prose.caption(
+            "**Cosine similarity** of weights: 1 for the same, 0 for no key in common.",
+            width="content",
+        )
     maps, ranking = _columns()
     picture, result = maps.columns(2)
     with picture:
@@ -148,11 +152,6 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     with result:
         values = alike(view, layer, head)
         _similarity_map(values, (layer, head))
-    prose.caption(
-        "The number is the **cosine similarity** of two heads' weights on this sentence, over "
-        "all rows but the first: 1 for the same weights, 0 where no key gets weight from both.",
-        slot=maps,
-    )
     with ranking:
         _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, as_lines, large=False)
 
@@ -175,9 +174,9 @@ def _choosing() -> str:
     """A hint at what choosing a token of the sentence does, above the way to look."""
     chosen, text = address.raw(parameters.FIND), address.raw(parameters.ON)
     if chosen == "look":
-        return "Choose the token that looks."
+        return "Choose the token that attends (query)."
     if chosen == "wiring":
-        return "Choose the token from which the second head looks."
+        return "Choose the second head's query."
     of_sentence = text in ("sentence", "texts", "weights") or chosen in ("pattern", "head")
     return sentence.LIGHT_UP if of_sentence and chosen != "all" else ""
 
@@ -197,7 +196,7 @@ def _every_layer(view: View, score: Callable[[Array], Any]) -> Scores:
 
 
 def _by_habit(view: View, choices: DeltaGenerator) -> None:
-    """Maps of every score of every head, on the sentence and on random tokens said twice."""
+    """Maps of every score of every head, on the sentence and on random tokens, repeated."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     results = {text: run_cache.scored(run.key) for text, run in runs.items()}
@@ -207,6 +206,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     if across:
         scores["texts"] = across.mean
     with choices:
+        prose.caption("A cell is a head: the stronger the colour, the more of it.", width="content")
         score, text = _pick_habit(scores)
     maps, ranking = _columns()
     reading = jobs.read_weights(view.model)
@@ -214,10 +214,12 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
         _score_maps(view, scores, reading.scores)
         jobs.weights_bar(reading)
         _explain_scores(probe, across)
-    declared = WEIGHT_SCORES[score] if text == "weights" else SCORES[score]
+    known = WEIGHT_SCORES if text == "weights" else SCORES
+    declared = known[score]
     prose.markdown(
-        f":small[**{score}**: {declared.words} :gray[{literal(declared.formula)}]]",
+        f":small[**{declared.title}**: {declared.words}]",
         slot=ranking,
+        help=f"Score: {literal(declared.formula)}.",
     )
     if text == "weights" and reading.scores is None:
         ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")
@@ -225,17 +227,18 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     columns = reading.scores if text == "weights" else scores[text]
     if columns is None or score not in columns:
         ranking.info(
-            f"This model's survey was made without “{score}”, so it can't rank the heads by it. "
-            "Choose another score or another text, or make a new survey: `gpt2viz heads`.",
+            f"This model's survey lacks “{declared.title}”. Choose another score or another text, "
+            "or make a new survey: `gpt2viz heads`.",
             icon=":material/info:",
         )
         return
+    columns = {known[name].title if name in known else name: columns[name] for name in columns}
     surveyed = across if text == "texts" else None
     if surveyed:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
     run = runs.get(text, view.trace)
     with ranking:
-        _ranked(view, columns, score, run)
+        _ranked(view, columns, declared.title, run)
     if surveyed:
         _passages(surveyed, score)
 
@@ -269,7 +272,7 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
     opening = "probe" if "probe" in offered else offered[0]
     on = address.choice(parameters.ON, {text: TEXTS[text] for text in offered}, opening)
     by_weights = address.get(parameters.ON) == "weights"
-    known = list(WEIGHT_SCORES if by_weights else SCORES)
+    known = {name: s.title for name, s in (WEIGHT_SCORES if by_weights else SCORES).items()}
     score: str = st.segmented_control(
         "Rank the heads by",
         required=True,
@@ -300,52 +303,36 @@ def _read_survey(name: str) -> Survey | None:
 
 
 def _explain_scores(probe: Trace | None, across: Survey | None) -> None:
-    """Explain the maps, the probe, if there is one, and the survey's texts."""
-    prose.markdown(
-        ":small[One map for each habit: each cell is a head, layers down and heads across. The "
-        "stronger the colour, the more the head does it. Click a cell to see that head beside.]"
-    )
-    twice, many = "", ""
-    if probe is not None:
-        half = pluralize(len(probe.token_ids) // 2, "different tokens")
-        twice = (
-            f" **Second row**: on {half} drawn at random (NumPy's `default_rng({SEED})`), then "
-            "the same ones again. Such a text can be predicted only by copying, so it shows which "
-            "heads copy."
+    """Explain the rows of maps: the probe, if there is one, the survey's texts, the weights."""
+    with st.expander("How this is measured"):
+        if probe is not None:
+            half = labels.pluralize(len(probe.token_ids) // 2, "different random tokens")
+            prose.caption(labels.sentence("find.probe", half=half, seed=SEED))
+        if across is not None:
+            passages = labels.pluralize(across.n_passages, "passages")
+            many = labels.sentence("find.survey", passages=passages, tokens=across.n_tokens)
+            prose.caption(f"{many} {literal(across.about)}")
+        prose.caption(
+            "**Weights alone**: what each head would do on any text if it read the embeddings "
+            "directly. In texts the first query is left out: with the mask on it sees only itself."
         )
-    if across is not None:
-        row = "Third" if twice else "Second"
-        many = (
-            f" **{row} row**: the mean over {pluralize(across.n_passages, 'passages')} of up to "
-            f"{across.n_tokens} tokens, with the mask on. {literal(across.about)}"
-        )
-    prose.caption(
-        f"**First row**: measured on your sentence.{twice}{many} The first query is left out: with "
-        "the mask on it can see only itself, in every head. **Weights alone**: what its weights "
-        "have each head do on any text, as if nothing stood between it and the embeddings."
-    )
 
 
 def _passages(across: Survey, score: str) -> None:
-    """The survey's ±, and its passages on which each head scored highest."""
+    """The survey's passages on which each head scored highest, and what its ± means."""
+    documents = labels.pluralize(across.n_documents, "documents")
+    prose.caption(labels.sentence("find.margin", documents=documents))
+    prose.markdown(f"#### Where each head scored highest on “{SCORES[score].title}”")
     prose.caption(
-        "**± (95 %)**: half of a confidence interval (Student's t) of the mean over up to "
-        f"{pluralize(across.n_passages, 'passages')} of "
-        f"{pluralize(across.n_documents, 'documents')}. Passages of one document are alike, so "
-        "only **documents are treated as independent**. With fewer than five of them there is no ±."
+        "Document and token, counted from 0, say where a passage begins. The pictures above show "
+        "your sentence; their numbers are means over the texts."
     )
-    prose.markdown(f"#### Where each head scored highest on “{score}”")
     passages = [p._asdict() for p in across.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
     output.table(
         pd.DataFrame(passages, columns=names).sort_values("value", ascending=False, kind="stable"),
         f"Passages with the highest score: {score}",
         column_config={"value": st.column_config.NumberColumn(score, format="%.3f")},
-    )
-    prose.caption(
-        f"{literal(across.about)} Document and token, both counted from 0, say where in the texts "
-        "a passage begins. The pictures above are of your sentence; their numbers are means over "
-        "the texts."
     )
 
 
@@ -358,6 +345,16 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
     numbers = given(view, query, keys)
     layer, head = _chosen_head(view)
     maps, ranking = _columns()
+    if opening and address.is_default(parameters.KEYS):
+        maps.caption(  # without links to the glossary: its words are anybody's
+            labels.sentence(
+                "find.example",
+                head=f"{opening.layer}.{opening.head}",
+                query=view.token_name(query),
+                key=view.token_name(opening.key),
+                weight=opening.weight,
+            )
+        )
     with maps, st.container(key="maps"):
         for column, (name, values) in zip(st.columns(2), numbers.items(), strict=True):
             with column:
@@ -372,13 +369,6 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
                     scale="unit" if name == WEIGHT else "amount",
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
                 )
-        if opening and address.is_default(parameters.KEYS):
-            st.caption(  # without links to the glossary: its words are anybody's
-                f"Opened with a look of head {opening.layer}.{opening.head}: from “"
-                f"{literal(view.labels[query])}” ({query}) at “{literal(view.labels[opening.key])}”"
-                f" ({opening.key}), {opening.weight:.2f}. Its hardest look from there, at another "
-                "token that isn't the first."
-            )
     with ranking:
         _ranked(view, numbers, by, view.trace)
 
@@ -415,7 +405,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
     Where there is none, at first the query itself.
     """
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
-    small, labels = ":small[:gray[{}]]".format, view.labels
+    small = ":small[:gray[{}]]".format
     first = opening.key if opening else query
     bound = address.several(parameters.KEYS, seen, [first])
 
@@ -428,19 +418,16 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
 
     with st.container(key="keys_of", horizontal=True, vertical_alignment="center"):
         prose.markdown(
-            f"“{literal(view.labels[query])}” ({query}) looks at",
+            labels.sentence("find.attends", query=view.token_name(query)),
             width="content",
-            help=prose.tip(
-                "Choose one or more tokens that are looked at here, and the token that looks from "
-                "the tokens above."
-            ),
+            help=prose.tip("Choose one or more keys here, and the query among the tokens above."),
         )
         chosen: list[int] = st.pills(
-            "Tokens that are looked at",  # plain: it is read aloud with every sign in it
+            "Tokens that are attended to",  # plain: it is read aloud with every sign in it
             seen,
             selection_mode="multi",
             label_visibility="collapsed",
-            format_func=lambda n: f"{small(n)} {literal(labels[n])}",
+            format_func=lambda n: f"{small(n)} {literal(view.labels[n])}",
             key=bound["key"],
             on_change=choose,
         )
@@ -453,14 +440,13 @@ def _pick_measure() -> str:
         "Rank the heads by",
         required=True,
         help=prose.tip(
-            "The weight is how much of the query's attention goes to these tokens together. "
-            "What they give is a vector: the weighted sum of their value vectors, put through the "
-            "head's part of W_O. A large weight on short vectors gives little (Kobayashi et al. "
-            "2020)."
+            "**Attention weight**: the query's attention to these tokens together. **Size of "
+            "contribution**: the length of what they add to the stream, their weighted values put "
+            "through the head's part of W_O (Kobayashi et al. 2020)."
         ),
-        **address.choice(parameters.RANK, [WEIGHT, GIVEN]),
+        **address.choice(parameters.RANK, RANKS),
     )
-    return chosen
+    return RANKS[chosen]
 
 
 def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
@@ -515,8 +501,8 @@ def _pattern_note(view: View) -> None:
             if view.n_tokens <= _PAINTABLE
             else f"Cells can be painted in texts of up to {_PAINTABLE} tokens. "
         )
-        + "The number is the **cosine similarity** over the rows with a wanted cell: 1 for a head "
-        "that gives these cells all its weight, 0 for one that gives them none."
+        + "**Cosine similarity**: 1 for a head that gives these cells all its weight, 0 for none.",
+        width="content",
     )
 
 
@@ -568,20 +554,18 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
     """Explain the map and pick its groups: heads that are at least so similar."""
     prose.markdown(
         "Each cell is a pair of heads: the **cosine similarity** of their weights on this "
-        "sentence, over all rows but the first. 1 is the same weights, 0 where no key gets weight "
-        "from both. Click one to see both heads side by side."
+        "sentence, without the first row. Click a cell to see both heads side by side."
     )
     prose.caption(
-        "Heads that do the same stand side by side: the two most alike are joined first, then "
-        "groups, by the mean similarity of their heads (average linkage, SciPy). The frames are "
-        "the groups below."
+        "1: the same weights; 0: no key gets weight from both. Similar heads stand together, by "
+        "their mean similarity (average linkage, SciPy); frames are the groups below."
     )
     at_least: float = st.segmented_control(
-        "Join groups that are alike by at least",
+        "Group heads whose mean similarity is at least",
         required=True,
         wrap=True,
         help=prose.tip(
-            "Two groups become one as long as the mean similarity of their heads is at least this."
+            "Two groups become one while the mean similarity of their heads is at least this."
         ),
         **address.choice(parameters.ALIKE, _AT_LEAST),
     )
@@ -592,9 +576,7 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
         formats={"least alike": "%.3f"},
     )
     alone = len(names) - sum(map(len, grouped))
-    prose.caption(
-        f"In no group, as nothing is similar enough: {alone:,} of {pluralize(len(names), 'heads')}."
-    )
+    prose.caption(labels.sentence("find.alone", alone=alone, heads=len(names)))
     return grouped
 
 
@@ -638,8 +620,8 @@ def _ranked(
     """
     if np.isnan(columns[by]).all():
         st.info(
-            f"Nothing in this text could show “{by}”, so the heads can't be ranked. "
-            "Choose something else above, or write a longer sentence."
+            f"“{by}” can't be measured on this text. Choose something else above, "
+            "or write a longer sentence."
         )
         return
     layer, head = _chosen_head(view) if large else (None, None)
@@ -683,7 +665,7 @@ def _about_chosen(layer: int, head: int) -> None:
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, head)
         st.button(
-            f"The best {SHOWN} instead",
+            f"Back to the best {SHOWN}",
             icon=":material/close:",
             type="tertiary",
             key="best_instead",
@@ -729,9 +711,7 @@ def _pick_layers(view: View) -> list[int]:
         "Only layers",
         selection_mode="multi",
         wrap=True,
-        help=prose.tip(
-            "Lists the heads of these layers only. With none chosen: those of all layers."
-        ),
+        help=prose.tip("Lists only the heads of these layers; with none chosen, all."),
         **address.several(parameters.ONLY, every),
     )
     return chosen

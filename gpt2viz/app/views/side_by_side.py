@@ -92,10 +92,8 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
     with choices:
         heads = _pick_heads(both, what)
         as_lines = lines.switched(*parts)
+        prose.caption(difference_in_words("B − A", "A", "B"), width="content")
     with pictures:
-        prose.caption(
-            "Attention weights on one scale from 0 to 1. " + difference_in_words("B − A", "A", "B")
-        )
         drawn = _weights(both, what, heads, as_lines, parts)
     left, right = st.columns([8, 5], gap="medium")
     with right, st.container(gap="xsmall"):
@@ -371,15 +369,15 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
         layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
         as_lines = lines.switched(part)
         chosen = _Layers(layers, shown, measures.words(), as_lines)
-    about = (
-        "**Attention rollout**: how much of each token's start (key) has reached each token "
-        "(query) after the layer, if heads counted equally and values, MLPs and norms did "
-        "nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
-        if chosen.head == "rollout"
-        else "Attention weights on one scale from 0 to 1."
-    )
-    compared = difference_in_words("Difference", f"layer {layers[0]}", "the other layer")
-    prose.caption(f"{about} {compared if len(layers) > 1 else ''}")
+        if len(layers) > 1:
+            compared = difference_in_words("Difference", f"layer {layers[0]}", "the other layer")
+            prose.caption(compared, width="content")
+    if chosen.head == "rollout":
+        prose.caption(
+            "**Attention rollout**: how much of each token's start (key) has reached each token "
+            "(query) after the layer, if heads counted equally and values, MLPs and norms did "
+            "nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
+        )
     _layer_pictures(view, part, chosen)
     _in_every_layer(view, chosen)
     if chosen.whole_words:

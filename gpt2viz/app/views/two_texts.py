@@ -341,5 +341,5 @@ def _second_tokens(view: View, other: View) -> None:
             parts.append(literal(label))
         elif parts[-1:] != ["…"]:
             parts.append("…")
-    with st.container(key="second_tokens"):
+    with st.container(key="second_tokens", width="content"):
         st.markdown(f":small[{' '.join(parts)}]")

@@ -17,7 +17,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import depends, measures, two_runs, zoom
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views.two_runs import Head, Sides, Weights
-from gpt2viz.pictures.from_trace import difference_in_words
+from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.prediction import lens_of_runs
 from gpt2viz.run.interventions import changes
 
@@ -47,21 +47,18 @@ def _modes(view: View) -> None:
 def _draw_edits(view: View, choices: DeltaGenerator) -> None:
     """The run as it is beside the edited one."""
     both = editing.both_runs(view, choices)
-    prose.caption(
-        "Change something inside the model, and the **whole model runs again**. "
-        + difference_in_words("Changed − baseline", "the baseline", "the changed run")
-    )
     edits = both.b.trace.edits
     if edits:
         output.run("The changed run", both.b.trace)
 
     part = zoom.window(view)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown("**Shown**", width="content")  # the other layer and head are the new edit's
         opening = editing.opening(view)
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
         at = layer, None if two_runs.pick_whole() else head
         as_lines = lines.switched(part)
+        st.caption(f"{ABOVE.capitalize()}: the weight rose; {BELOW}: it fell.", width="content")
     weights = _weights(both, part, at, as_lines)
     coming, where = st.columns([8, 5], gap="medium")
     with where, st.container(gap="xsmall"):
@@ -70,9 +67,9 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         changed = _next_tokens(both)
 
     prose.caption(
-        "Edits accumulate and are kept in the link. Other pages show the unedited model unless "
-        "they say otherwise. An edit of a head, attention or an MLP changes only the weights of "
-        "later layers."
+        "The **whole model runs again** with the edits, which accumulate and are kept in the link. "
+        "An edit of a head, attention or an MLP changes only the weights of later layers. Other "
+        "pages show the unedited model unless they say otherwise."
     )
     editing.note_means(view, edits)
     measures.proof(view, [layer], "the baseline's run")
