@@ -298,7 +298,7 @@ def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, told: st
 def test_one_token_tells_no_heads_apart(way: str) -> None:
     at = open_page("find", text="A", find=way)
     (message,) = messages(at)
-    assert message.startswith("With one token")
+    assert message.startswith("With a single token")
     assert half_drawn(at) == ["What to show"]
     assert len(chips(at)["labels"]) == 1
 
@@ -535,11 +535,11 @@ def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
     at = open_page("find", model="one", text="A")
     assert "atlas_maps" in pictures(at)
     words = " ".join(block.value for block in at.caption)
-    assert "measured on your sentence" in words
-    assert "Second row" not in words
+    assert "what each head would do on any text" in words
+    assert "Only copying predicts such a text" not in words
     assert at.session_state["on"] == "sentence"
     maps = heatmaps(figure(open_page("find", model="two", text="A"), "atlas_maps"))
     assert maps is not None
-    assert "Second row" in " ".join(
+    assert "Only copying predicts such a text" in " ".join(
         block.value for block in open_page("find", model="two", text="A").caption
     )

@@ -157,7 +157,7 @@ def test_one_token_has_no_score() -> None:
     at = open_page("find", text="A", on="sentence", layer="0", head="1")
     notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
     assert notes.count("nothing to\nmeasure") == 8
-    assert "could show “induction”" in at.info[0].value
+    assert "“copying (induction)” can't be measured" in at.info[0].value
     assert not at.dataframe
     assert len(pictures(at)) == 1
     (maps,) = at.session_state["_shown"].pictures.values()

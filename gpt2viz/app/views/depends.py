@@ -318,11 +318,10 @@ def _explain() -> None:
     """Explain the pictures above."""
     prose.caption(
         "This is activation patching (Meng et al. 2022; Wang et al. 2022): one run per cell, whose "
-        "answer is read after the last token. A stream value near 1 means that, before that "
-        "layer, everything the answer needs is at that token. Pieces can work together, so a head "
-        "near 0 may still take part. A first-order estimate is one slope times the whole "
-        "difference (attribution patching: Nanda 2023), which is wrong where the model is far from "
-        "linear."
+        "answer is read after the last token. Where the stream is near 1, everything the answer "
+        "needs is at that token before that layer. Pieces can work together, so a head near 0 may "
+        "still take part. A first-order estimate is one slope times the whole difference "
+        "(attribution patching: Nanda 2023), which is wrong where the model is far from linear."
     )
 
 
