@@ -129,7 +129,7 @@ def contribution_table(parts: Contributions) -> pd.DataFrame:
             rows.append((f"layer {layer}, attention's bias b_O", parts.attention_bias[layer]))
         rows.append((f"layer {layer}, MLP", parts.mlp[layer]))
     there = [(name, added) for name, added in rows if added is not None]
-    table = pd.DataFrame(there, columns=["part", "added (nats)"])
+    table = pd.DataFrame(there, columns=["component", "added (nats)"])
     return table.sort_values("added (nats)", key=np.abs, ascending=False, ignore_index=True)
 
 

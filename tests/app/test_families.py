@@ -220,5 +220,5 @@ def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -
     at = open_page("predict?predict=generate", model="window", text=text, cache="true")
     said = page_text(at)
     assert f"{3 * 2 * 2 * 4 * 4 * (len(text) - 1)} bytes" in said
-    sentence = f"In {layers} layers a query sees the last 3 tokens alone, the layer's window"
+    sentence = f"In {layers} layers a query sees only the last 3 tokens, the layer's window"
     assert said.count("the layer's window") == said.count(sentence) == bool(layers)

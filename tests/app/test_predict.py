@@ -108,12 +108,12 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     logits = stages["logits"][-1]
     table = at.dataframe[1].value
     assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
-    (said,) = [block.value for block in at.markdown if "The parts below" in block.value]
+    (said,) = [block.help for block in at.markdown if "all contributions" in block.help]
     written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", said)]
     assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
     shown = heatmaps(figure(at, "contribution_map"))["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)
-    by_part = dict(zip(table["part"], table["added (nats)"], strict=True))
+    by_part = dict(zip(table["component"], table["added (nats)"], strict=True))
     assert shown[2, 3] == pytest.approx(by_part["layer 2, head 3"])
     assert shown[1, N_HEAD + 1] == pytest.approx(by_part["layer 1, MLP"])
 
@@ -215,7 +215,7 @@ def test_play_writes_what_as_many_steps_would(
 ) -> None:
     monkeypatch.setattr(predict, "PLAY", 6)
     at = open_page("predict?predict=generate", text=BANK)
-    assert any("**Write 6** the next 6." in caption.value for caption in at.caption)
+    assert any("**Write 6** writes 6." in caption.value for caption in at.caption)
     press(at, "Write 6")
     assert new_ids(at) == drawn(model, 6)
     assert not at.exception
@@ -224,7 +224,7 @@ def test_play_writes_what_as_many_steps_would(
 def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
     at = press(open_page("predict?predict=generate", text=BANK), "Step")
     at = press(at, "Step")
-    assert [one for one in at.caption if "Choose one of them" in one.value]
+    assert [one for one in at.caption if "Choose a written token" in one.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
     expected = [*model.tokenizer.encode(BANK), *drawn(model, 2)]
@@ -243,7 +243,7 @@ def test_tokens_that_no_text_has_stay_a_continuation(model: gpt2viz.Model) -> No
     (button,) = [button for button in at.button if button.label == "Make it the sentence"]
     assert button.disabled
     assert not [group for group in button_groups(at) if "new_tokens" in group.proto.id]
-    assert not [one for one in at.caption if "Choose one of them" in one.value]  # there is none
+    assert not [one for one in at.caption if "Choose a written token" in one.value]  # there is none
 
 
 def test_one_press_writes_with_what_is_set_beside_it(model: gpt2viz.Model) -> None:
@@ -365,11 +365,12 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     assert f"(1, 8, {n}, {n})" in list(shapes["all at once"])
     step, whole = (n_layer * (12 * C * C * new + 2 * new * n * C) + n_vocab * C for new in (1, n))
     told = page_text(at)
-    assert f"**{step:,} multiply-adds** in place of {whole:,}, {100 * step / whole:.1f} %" in told
-    assert f"the sentence's {n - 1} tokens at once; the 1 token written came one by one" in told
+    assert f"**{100 * step / whole:.1f} %** of the {whole:,} multiply-adds" in told
     each = 2 * n_layer * C * 4  # keys and values, float32
-    kept = f"**{each * (n - 1):,} bytes**, {each:,} each"
-    assert f"the {n - 1} tokens before it are kept: {kept}" in told
+    assert f"**{each * (n - 1):,} bytes** of keys and values are kept" in told
+    counts = f"{step:,} multiply-adds; {each:,} bytes of keys and values per token."
+    assert counts in [block.help for block in at.markdown]
+    assert f"its own key and those of the {n - 1} tokens kept" in told
     held = [n, 4, 4]
     assert caches["tokens kept"].tolist() == held
     assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
@@ -388,7 +389,7 @@ def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "with the mask off a token's keys and values depend on those after it" in page_text(at)
     assert not [toggle for toggle in at.toggle if toggle.key == "cache"]
     at = open_page("predict?predict=generate", text="the", cache="true")
-    assert "Nothing stands before the only token" in page_text(at)
+    assert "There is only one token" in page_text(at)
     at = open_page("predict?predict=generate", text="the cat", cache="true")
     assert "**The text fits: nothing is dropped yet.**" in page_text(at)
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)

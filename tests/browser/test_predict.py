@@ -46,7 +46,7 @@ def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
         assert ends(row)[1] - ends(row)[0] < 50
         for part in (row, page.locator(".st-key-undecided"), first_chart(page), table):
             assert ends(part)[1] <= height
-    drawn = page.get_by_test_id("stMetric").filter(has_text="Can be drawn")
+    drawn = page.get_by_test_id("stMetric").filter(has_text="Tokens that can be drawn")
     expect(drawn).to_contain_text("5")
     row.get_by_role("slider", name="Top-k").press("ArrowRight")
     settle(page)

@@ -16,7 +16,7 @@ from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, las
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey
 
@@ -31,15 +31,15 @@ def draw(view: View, text: RunKey) -> None:
     """
     if not text.causal:
         prose.caption(
-            "The KV cache isn't shown: with the mask off a token's keys and values depend on those "
-            "after it, so none could be kept as the text goes on."
+            "There is no KV cache here: with the mask off a token's keys and values depend on "
+            "those after it, so none can be kept."
         )
         return
     shown = st.toggle(
         "The KV cache",
         help=prose.tip(
-            "A KV cache keeps what was made of the tokens so far. What does reading one more take "
-            "then, and what becomes of the predictions where some tokens are dropped?"
+            "A KV cache keeps the keys and values of the tokens so far. See what reading one more "
+            "takes then, and how predictions change when some tokens are dropped."
         ),
         **address.switch(parameters.CACHE),
     )
@@ -47,43 +47,35 @@ def draw(view: View, text: RunKey) -> None:
         return
     whole = run_cache.run(text)
     if len(whole.token_ids) == 1:
-        prose.caption("Nothing stands before the only token. Write another to see what is kept.")
+        prose.caption("There is only one token. Write another to see what is kept.")
         return
     step, dropped = st.columns(2, gap="large")
     with step:
-        _step(view, whole)
+        _step(whole)
     with dropped:
         _dropped(whole)
 
 
-def _step(view: View, whole: Trace) -> None:
+def _step(whole: Trace) -> None:
     """The tensors of a run of all tokens beside those of the last alone, and what that saves."""
-    alone, n = _alone(whole.key), len(whole.token_ids)
-    written = n - view.n_tokens
-    prose.markdown(f"#### Reading “{literal(whole.labels[-1])}”, with {n - 1:,} kept")
+    alone, n, config = _alone(whole.key), len(whole.token_ids), whole.config
+    last, before = literal(whole.labels[-1]), pluralize(n - 1, "tokens")
+    prose.markdown(sentence("kv_cache.step", token=last, before=before))
+    which = "kv_cache.shared" if config.n_kv_head < config.n_head else "kv_cache.each"
+    prose.caption(f"{sentence(which, before=before)} {_beyond_windows(whole)}")
     output.table(
         _shapes(whole, alone),
         "Shapes of a run of all tokens and of the last alone",
         height="content",
     )
-    config = whole.config
-    makers = ", and each group of heads" if config.n_kv_head < config.n_head else ","
-    prose.caption(
-        f"Prefill reads the sentence's {pluralize(view.n_tokens, 'tokens')} at once"
-        + (f"; the {pluralize(written, 'tokens')} written came one by one" if written else "")
-        + f". A step reads one token: each head of a layer makes one query{makers} one key and one "
-        f"value of {pluralize(config.head_dim, 'numbers')}, (1, nh, 1, hs) in place of (1, nh, T, "
-        f"hs), and compares that query with {n:,} keys, its own and the {n - 1:,} that were kept."
-        + _beyond_windows(whole)
-    )
     all_of_it = sum(product.multiply_adds for product in products(whole))
     of_step = sum(product.multiply_adds for product in products_of(alone, config))
-    each, before = cache_bytes(alone) // n, pluralize(n - 1, "tokens")
+    each = cache_bytes(alone) // n
     prose.markdown(
-        f"The step takes **{of_step:,} multiply-adds** in place of {all_of_it:,}, "
-        f"{100 * of_step / all_of_it:.1f} %. For that the keys and values of the {before} before "
-        f"it are kept: **{each * (n - 1):,} bytes**, {each:,} each in "
-        f"{pluralize(config.n_layer, 'layers')}."
+        sentence("kv_cache.saves", share=100 * of_step / all_of_it, all=all_of_it)
+        + " "
+        + sentence("kv_cache.keeps", bytes=each * (n - 1)),
+        help=sentence("kv_cache.counts", step=of_step, each=each),
     )
 
 
@@ -93,11 +85,8 @@ def _beyond_windows(whole: Trace) -> str:
     shorter = [window for window in windows if window is not None and window < n]
     if not shorter:
         return ""
-    return (
-        f" In {pluralize(len(shorter), 'layers')} a query sees the last "
-        f"{pluralize(shorter[0], 'tokens')} alone, the layer's window: a cache could drop what is "
-        "further back there, but here all is kept and compared."
-    )
+    layers, window = pluralize(len(shorter), "layers"), pluralize(shorter[0], "tokens")
+    return sentence("kv_cache.windows", layers=layers, window=window)
 
 
 def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
@@ -130,6 +119,7 @@ def _dropped(whole: Trace) -> None:
         if run.key not in output.shown().runs.values():  # as the text's own is, before a step
             output.run(f"The cache: {name}", run)
     bits = {name: _bits(run.key) for name, run in runs.items()}
+    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
     output.picture(
         surprise_curves(
             "Surprise of every token in bits, where all are kept and where some are dropped",
@@ -140,14 +130,13 @@ def _dropped(whole: Trace) -> None:
         made_by=(evictions, surprise),
     )
     _means(whole, edits, bits)
-    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
 
 
 def _sizes(longest: int) -> tuple[int, int]:
     """Pick the room of the caches, and how many first tokens one of them keeps."""
     room: int = st.number_input(
         "Room for",
-        help=prose.tip("Tokens whose keys and values are kept, the one that is read among them."),
+        help=prose.tip("Tokens whose keys and values are kept, including the one being read."),
         width=230,
         **address.number(
             parameters.ROOM, range(2, longest + 1), min(parameters.ROOM.default, longest)
@@ -155,7 +144,7 @@ def _sizes(longest: int) -> tuple[int, int]:
     )
     sinks: int = st.number_input(
         "Of these the first",
-        help=prose.tip("The text's first tokens, where heads rest: attention sinks."),
+        help=prose.tip("The text's first tokens, where idle heads rest: attention sinks."),
         width=280,
         **address.number(parameters.SINKS, range(1, room)),
     )
@@ -186,15 +175,14 @@ def _means(
 
 def _words(edits: Mapping[str, tuple[Edit, ...]], fits: bool) -> None:
     """Explain the curves; ``fits`` says that nothing had to be dropped."""
+    if fits:
+        prose.caption("**The text fits: nothing is dropped yet.**")
     (oldest,), (first,) = edits["drop the oldest"], edits["keep the first"]
     prose.caption(
-        ("**The text fits: nothing is dropped yet.** " if fits else "")
-        + "A token that is dropped is hidden from every later one, in every head of every layer: "
-        f"the edits `{oldest}` and `{first}` of **What if**. Xiao et al. (2023) found that large "
-        "models lose the thread where the first tokens are dropped, and keep it where a few of "
-        "them stay, as attention sinks: the curves say what this model does. Here positions stay "
-        "the text's own; theirs are counted within the cache, so that a text can outgrow the "
-        "context."
+        f"A dropped token is hidden from every later one, in every head: the edits `{oldest}` and "
+        f"`{first}` of **What if**. Large models lose the thread when the first tokens are dropped "
+        "and keep it when a few stay as attention sinks (Xiao et al. 2023). There positions are "
+        "counted within the cache; here they stay the text's own."
     )
 
 

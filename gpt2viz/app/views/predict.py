@@ -11,10 +11,10 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from gpt2viz import (
-    STAGE,
     Trace,
     contributions,
     entropy,
+    labels,
     logit_lens,
     sampling_distribution,
     surprise,
@@ -29,7 +29,6 @@ from gpt2viz.app.parameters import Text
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import kv_cache
-from gpt2viz.labels import difference, label, signed
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.prediction import contribution_map, lens_map, probability_bars, token_bars
 from gpt2viz.run.key import RunKey
@@ -75,7 +74,7 @@ def _modes(view: View) -> None:
                 f"Write {PLAY}",
                 icon=":material/play_arrow:",
                 on_click=_begin,
-                help=f"Let the model write {PLAY} tokens, and see where a head looks meanwhile.",
+                help=f"Lets the model write {PLAY} tokens and shows what a head attends to.",
             )
     if mode == "next":
         _next(view, settings)
@@ -103,11 +102,6 @@ def _next(view: View, settings: Any) -> None:
     _contributions(view, position)
 
 
-def _here(view: View, position: int) -> str:
-    """A token with its position."""
-    return f"{position} “{literal(view.labels[position])}”"
-
-
 def _next_token(view: View, position: int, settings: Sampling) -> None:
     """The next tokens after ``position``: the model's probabilities, and those drawn from."""
     logits, names = view.trace.logits_at(position), run_cache.vocabulary(view.model.name)
@@ -117,10 +111,11 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
     if settings == UNCHANGED:
         del table["drawn from (%)"]
     else:
-        cases["what a token is drawn from, with these settings"] = table["drawn from (%)"]
+        cases["after temperature, top-k and top-p"] = table["drawn from (%)"]
     picture, numbers = st.columns([5, 4], gap="large")
     with picture, st.container(gap="xsmall"):
-        st.markdown(f"**What comes after token {_here(view, position)}**")
+        st.markdown(f"**What comes after {view.token_name(position)}**")
+        prose.caption("The model gives **every** token of its vocabulary a probability.")
         output.picture(
             probability_bars(
                 f"Probability of the most probable next tokens after token {position}",
@@ -131,7 +126,6 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
             key="next_tokens",
             made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
         )
-        prose.caption("The model gives **every** token of its vocabulary a probability.")
     with numbers, st.container(gap="xsmall"):
         _indecision(model, drawn)
         output.table(
@@ -139,7 +133,11 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
             f"Next tokens after token {position}",
             height="content",
             formats={name: "%.3f" for name in table.columns if "%" in name},
-            column_config={"id": None, "token": st.column_config.TextColumn(width=140)},
+            column_config={
+                "id": None,
+                "token": st.column_config.TextColumn(width=140),
+                "drawn from (%)": "after temperature, top-k, top-p (%)",
+            },
         )
 
 
@@ -150,14 +148,14 @@ def _indecision(model: Distribution, drawn: Distribution) -> None:
             "Entropy",
             f"{entropy(model):.2f} bits",
             help=prose.tip(
-                "How undecided the model is. 0: sure of one token. Each further bit doubles the "
-                f"number of tokens it hesitates between; {len(model):,} equally probable ones "
-                "would give the most bits."
+                "How undecided the model is: 0 bits is sure of one token, and each further bit "
+                "doubles the tokens it hesitates between. Equal probabilities for all "
+                f"{len(model):,} tokens would give the most."
             ),
             width="content",
         )
         st.metric(
-            "Can be drawn",
+            "Tokens that can be drawn",
             f"{(drawn > 0).sum():,}",
             help=prose.tip("Tokens with a probability above 0 after temperature, top-k and top-p."),
             width="content",
@@ -168,14 +166,13 @@ def _surprises(view: View) -> None:
     """The surprise of every token of the sentence."""
     prose.markdown("#### How surprising each token of the sentence was")
     prose.caption(
-        "The model reads nothing before the first token, so it can't predict it. Write a longer "
-        "sentence."
+        "Nothing comes before the first token, so it can't be predicted. Write a longer sentence."
         if view.n_tokens == 1
-        else "Surprise is −log₂ of the probability that the model gave to this token when it had "
-        "read only those before it. 0 bits: it was sure; 10 bits: one chance in 1,024."
+        else "Surprise is −log₂ of the probability that the model gave a token before seeing it: "
+        "0 bits is certain, 10 bits is 1 in 1,024."
         if view.trace.causal
-        else "The mask is off: the model has **already seen** the token whose surprise is shown, "
-        "so these numbers don't say how well it predicts."
+        else "With the mask off the model has **already seen** each token, so these numbers don't "
+        "say how well it predicts."
     )
     if view.n_tokens > 1:
         bits = surprise(view.trace)
@@ -191,15 +188,16 @@ def _surprises(view: View) -> None:
 def _lens(view: View, position: int) -> None:
     """The prediction of each step of the stream, after the token at ``position`` and others."""
     prose.markdown("#### When is it decided? The logit lens")
-    prose.caption(
-        "Each layer adds to the residual stream. Here the stream is read after every step as if "
-        "that step were the last: final norm, then the unembedding. It shows the token that "
-        "would be most probable there. Only the bottom row is the model's own prediction "
-        "(nostalgebraist 2020)."
-    )
     names, shown = run_cache.vocabulary(view.model.name), lens_positions(view, position)
     lens = run_cache.lens(view.trace.key, tuple(shown))
     answer = literal(names[lens.answer[position - shown[0]]])
+    prose.caption(
+        "The logit lens stops after each step and asks for a prediction, by the final norm and "
+        "the unembedding (nostalgebraist 2020). Only the bottom row is the model's own. "
+        + labels.sentence("predict.curves", token=view.token_name(position), answer=answer)
+    )
+    if len(shown) < view.n_tokens:
+        prose.caption(labels.sentence("predict.window", first=shown[0], last=shown[-1]))
     output.picture(
         lens_map(
             "Most probable next token at every step of the stream, after each token",
@@ -211,27 +209,30 @@ def _lens(view: View, position: int) -> None:
         key="lens_map",
         made_by=(logit_lens,),
     )
-    window = f"Tokens {shown[0]} to {shown[-1]} are shown; choose another above to move there. "
-    prose.caption(
-        (window if len(shown) < view.n_tokens else "")
-        + f"The curves on the right belong to token {_here(view, position)}, whose final answer is "
-        f"“{answer}”."
-    )
 
 
 def _contributions(view: View, position: int) -> None:
-    """The addition of every part of the model to a logit after the token at ``position``."""
-    prose.markdown("#### Who wrote it? Direct contributions to a logit")
+    """The addition of every component to a logit after the token at ``position``."""
+    prose.markdown("#### Which heads and MLPs made this prediction?")
     names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
     token, versus = _pick_explained(view, [int(n) for n in (-logits).argsort()])
     parts = contributions(view.model, view.trace, token, versus, position)
-    apart = difference(abs(parts.total - parts.logit))
-    logit, total = signed(parts.logit, "+.4f"), signed(parts.total, "+.4f")
-    compared = "" if versus is None else f" minus that of “{literal(names[versus])}”"
+    logit, total = labels.signed(parts.logit, "+.4f"), labels.signed(parts.total, "+.4f")
     prose.markdown(
-        f"After token {_here(view, position)}, the logit of “{literal(names[token])}”{compared} is "
-        f"**{logit} nats**. The parts below and the embeddings sum to {total} "
-        f":small[:gray[(difference: {apart})]]. Click a head to look inside it."
+        labels.sentence(
+            "predict.logit" if versus is None else "predict.logits",
+            place=view.token_name(position),
+            token=literal(names[token]),
+            other="" if versus is None else literal(names[versus]),
+            logit=labels.signed(parts.logit, "+.2f"),
+        ),
+        help=labels.sentence("predict.sum", logit=logit, total=total)
+        + f" Difference: {labels.difference(abs(parts.total - parts.logit))}.",
+    )
+    prose.caption(
+        "Each component's output, passed through the final norm (its scale frozen) and the "
+        "unembedding (Elhage et al. 2021). Effects via later layers are not included. Click a head "
+        "to look inside it."
     )
     grid, path = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):
@@ -242,11 +243,6 @@ def _contributions(view: View, position: int) -> None:
             key="contribution_map",
             made_by=(contributions,),
             then=lambda cell: _open_part(cell, view.model.config.n_head),
-        )
-        prose.caption(
-            "What a part wrote into the stream, through the final norm with its scale held at "
-            "this run's value, times the token's unembedding (Elhage et al. 2021). What a part did "
-            "by changing what later layers read is not counted here."
         )
     output.table(
         tables.contribution_table(parts),
@@ -361,8 +357,8 @@ def _generate(view: View, settings: Any) -> None:
             st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
         else:
             prose.caption(
-                f"**Step** lets the model write the next token, **Write {PLAY}** the next {PLAY}."
-                + (" Choose one of them to see inside the head at that token." if offered else "")
+                f"**Step** writes one token, **Write {PLAY}** writes {PLAY}."
+                + (" Choose a written token to look inside the head there." if offered else "")
             )
         if ids:
             _what_was_written(view, ids)
@@ -374,20 +370,19 @@ def _generate(view: View, settings: Any) -> None:
 
 def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
-    names = run_cache.vocabulary(view.model.name)
-    st.markdown(
-        f"**Where the head looked as “{literal(names[ids[-1]])}” was chosen**"
-        if ids
-        else "**Where the head looks as the next token is chosen**"
-    )
-    picture = st.container()
+    picture = st.container(gap="xsmall")
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
-    prose.caption(
-        f"The {STAGE['weights'].quantity}s of layer {layer}, head {head}: the row of the query "
-        f"“{literal(before.labels[-1])}”, the last token that had been read. The prediction is "
-        "made from there."
+    names = run_cache.vocabulary(view.model.name)
+    picture.markdown(
+        labels.sentence(
+            "predict.attended" if ids else "predict.attends",
+            head=f"{layer}.{head}",
+            token=literal(names[ids[-1]]) if ids else "",
+        )
     )
+    last = literal(before.labels[-1])
+    prose.caption(labels.sentence("predict.row", query=last), slot=picture)
     weights = before.stage("weights", layer)[0, head, -1]
     output.picture(
         token_bars(
@@ -517,7 +512,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             disabled=over or playing > 0,
             on_click=_step,
             args=(prompt, ids, settings, seed),
-            help="Write one token.",
+            help="Writes one token.",
         )
         # Two buttons, always there: a Stop that comes too late must not be read as "Write 10".
         st.button(
@@ -527,7 +522,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             disabled=over or playing > 0,
             on_click=_play,
             args=(PLAY,),
-            help=f"Write {PLAY} tokens, one after the other.",
+            help=f"Writes {PLAY} tokens, one after another.",
         )
         st.button(
             "Stop",
@@ -543,7 +538,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             disabled=not ids,
             on_click=_back,
             args=(prompt, ids[:-1]),
-            help="Take the last token back.",
+            help="Takes the last token back.",
         )
         st.button(
             "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
@@ -561,7 +556,7 @@ def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
         disabled=not ids or text is None,
         on_click=_make_sentence,
         args=(text, *controls.layer_and_head(view)),
-        help="Read it all, on every page."
+        help="Makes the whole text the sentence of every page."
         if text is not None
         else "Typed as a text, this would be cut into other tokens.",
     )
@@ -586,7 +581,7 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
     Whether a token can be clicked: none where no text has these tokens.
     """
     tokenizer = view.model.tokenizer
-    new = [literal(label(tokenizer.token_bytes(n))) for n in ids]
+    new = [literal(labels.label(tokenizer.token_bytes(n))) for n in ids]
     text = _whole_text(view, ids)
     first = len(ids) if text is None else max(0, len(ids) - sentence.AT_ONCE)
     marked = (f":blue-background[{token}]" for token in new[:first])
