@@ -142,7 +142,7 @@ def _window(edit: Edit, _token: TokenName) -> str:
     """A window in words: "Each query sees only itself and the first key"."""
     seen = "itself"
     if edit.width != 1:
-        seen = f"keys fewer than {edit.width} positions away, itself included"
+        seen = f"keys fewer than {edit.width} tokens away, itself included"
     if edit.first is not None:
         after = " and" if edit.width == 1 else ", and"
         seen += f"{after} the first {'key' if edit.first == 1 else f'{edit.first} keys'}"

@@ -43,7 +43,7 @@ def find(**parameters: str) -> dict[str, Any]:
         },
         "notes": [note["text"] for note in atlas["layout"]["annotations"]],
         "ranked": list(at.dataframe[0].value.columns) if at.dataframe else [],
-        "said": [plain(block.value) for block in at.markdown],
+        "said": [plain(f"{block.value} {block.help}") for block in at.markdown],
         "info": [block.value for block in at.info],
         "warnings": [block.value for block in at.warning],
     }

@@ -43,6 +43,7 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
 
 
 OTHERS = list(SCORES)
+TITLES = [score.title for score in SCORES.values()]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_find_has_it(seen: Any) -> None:
     assert_allclose(
         page["maps"][f"{NAME}, your sentence"], second_token(bundled_model()), rtol=1e-5
     )
-    assert page["ranked"] == ["layer", "head", NAME, *OTHERS]
+    assert page["ranked"] == ["layer", "head", NAME, *TITLES]
     assert any(
         "It looks at token 1 (Nobody 2026)." in said and "mean over queries" in said
         for said in page["said"]
@@ -83,13 +84,13 @@ def test_a_survey_from_before_is_read_and_says_that_it_lacks_it(seen: Any) -> No
     assert page["maps"][f"{NAME}, many texts"] is None
     assert page["notes"].count("not in this\nsurvey") == 1
     assert page["ranked"] == []
-    assert [f"made without “{NAME}”" in info for info in page["info"]] == [True]
+    assert [f"lacks “{NAME}”" in info for info in page["info"]] == [True]
 
 
 def test_a_new_survey_has_it(seen: Any) -> None:
     assert seen["stored"] == sorted([*OTHERS, NAME])
     page = seen["tiny"]["survey"]
-    assert page["ranked"] == ["layer", "head", NAME, "± (95 %)", *OTHERS]
+    assert page["ranked"] == ["layer", "head", NAME, "± (95 %)", *TITLES]
     assert "not in this\nsurvey" not in page["notes"]
     assert np.shape(page["maps"][f"{NAME}, many texts"]) == (3, 4)
 

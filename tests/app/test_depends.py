@@ -325,12 +325,11 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
         assert_allclose(maps[way], values, **TOLERANCE)
     place, _, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     assert shares[place, 0, head] == shares.max() > 0.01
-    does = "recovers" if direction == "denoise" else "removes"
+    does, run = ("recovers", "first") if direction == "denoise" else ("removes", "second")
     name = ("queries", "keys", "values")[place]
-    run = "first" if direction == "denoise" else "second"
-    told = f"Copying head **0.{head}**'s output from the {run} run into only the **{name}** of head"
-    effect = f"**{does} {100 * shares.max():.0f} % of the answer**."
-    assert f"{told} **{into}** {effect}" in page_text(at)
+    told = f"from the {run} run into only the **{name}** of head **{into}** **{does}"
+    told = f"Copying head **0.{head}**'s output {told} {100 * shares.max():.0f} % of the answer**."
+    assert told in page_text(at)
 
 
 def test_a_head_of_the_first_layer_has_no_path() -> None:

@@ -186,6 +186,6 @@ def test_edits_in_words() -> None:
         "Query 1 (crane) may not see key 0 (A)",
         "Each query sees only itself",
         "Each query sees only itself and the first key",
-        "Each query sees only keys fewer than 3 places away, itself included",
-        "Each query sees only keys fewer than 3 places away, itself included, and the first 2 keys",
+        "Each query sees only keys fewer than 3 tokens away, itself included",
+        "Each query sees only keys fewer than 3 tokens away, itself included, and the first 2 keys",
     ]

@@ -128,10 +128,10 @@ def test_short_forms_words_and_places() -> None:
     assert ",".join(map(str, edits)) == text
     assert edits[0] == Edit("patch", stage="residual_in", layer=2, position=1)
     assert [describe(edit, ["A", "crane"]) for edit in edits] == [
-        "The stream of 1 (crane) before layer 2, as in the second text",
+        "The stream at 1 (crane) before layer 2, as in the second text",
         "The output of head 1.3, as in the second text",
         "The attention weights of head 0.2 at 0 (A), as in the second text",
-        "What the MLP of layer 3 adds at every token, as in the second text",
+        "Layer 3's MLP output at every token, as in the second text",
     ]
     assert moved(edits, lambda n: n + 1) == parse_edits(
         text.replace("2:1,", "2:2,").replace("0.2:0", "0.2:1")
