@@ -1,4 +1,4 @@
-"""Maps of what an answer depends on: how much of it every piece brings along, a cell each."""
+"""Maps of what an answer depends on: how much of it each piece recovers, a cell each."""
 
 from __future__ import annotations
 

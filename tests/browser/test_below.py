@@ -31,12 +31,11 @@ STEPS = {
         (MODE, "Heads", True),
         ("Layer of B", "0", True),
         (MODE, "Sentences", True),
-        (MODE, "Edits", True),
         ("Head", "3", True),
     ],
     "find": [
         ("Only layers", "1", True),
-        ("The best 4 instead", "", True),
+        ("Back to the best 4", "", True),
         (MODE, "Who attends from here to there?", False),
         ("Only layers", "2", True),
         (MODE, "Draw a pattern", False),

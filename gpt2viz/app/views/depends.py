@@ -570,9 +570,8 @@ def _fewest(runs: Runs) -> None:
     prose.caption(
         "Heads are removed one at a time, always the one that is missed least; of more than 63, a "
         "thirty-second part at a time. A removed head outputs its mean over both sentences at "
-        "every token. The share is how far apart the "
-        "logit differences of the two sentences still are. Other small sets of heads may "
-        "do as well (the question: Conmy et al. 2023)."
+        "every token. The share is how far apart the logit differences of the two sentences still "
+        "are. Other small sets of heads may do as well (the question: Conmy et al. 2023)."
     )
     output.picture(
         faithfulness_curve("Share of the answer that is kept, by how many heads are left", fewest),
