@@ -25,24 +25,24 @@ from gpt2viz.run.means import over
 @options.bos
 @options.special
 @click.option(
-    "--right", metavar="TOKEN", help="What comes after TEXT; its most probable token if not given."
+    "--right", metavar="TOKEN", help="The next token of TEXT; its most probable one if not given."
 )
 @click.option(
-    "--wrong", metavar="TOKEN", help="What comes after OTHER; its most probable token if not given."
+    "--wrong", metavar="TOKEN", help="The next token of OTHER; its most probable one if not given."
 )
 @click.option(
     "--keep",
     type=click.FloatRange(0, 1),
     default=0.9,
     show_default=True,
-    help="The share of the answer that is to be kept.",
+    help="The share of the answer to keep.",
 )
 @click.option(
     "--mean-over",
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="Texts, a line each: a head that is given up puts out its mean over them, position by "
-    "position, in place of that over TEXT and OTHER.",
+    help="Texts, one per line: a head that is given up outputs its mean over them, position by "
+    "position, instead of its mean over TEXT and OTHER.",
 )
 @options.device
 @options.as_json
@@ -62,7 +62,7 @@ def fewest(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Find the fewest heads that keep what tells two texts apart.
+    """Find the fewest heads that still tell two texts apart.
 
     TEXT ("-" reads stdin) and OTHER have as many tokens. Heads are given up one
     by one, each time the one that is missed least: it then puts out its mean

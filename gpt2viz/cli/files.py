@@ -20,7 +20,7 @@ def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable
         "--out",
         multiple=True,
         type=click.Path(dir_okay=False, path_type=Path),
-        help=f"Write a file instead; can be repeated. Endings: {' '.join(kinds)}.",
+        help=f"Write a file instead of printing; can be repeated. Endings: {' '.join(kinds)}.",
     )
 
 

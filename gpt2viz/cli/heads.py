@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     "-o",
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep tables and progress here; in MODEL/survey the app shows them.",
+    help="Keep tables and progress here; the app shows those in MODEL/survey.",
 )
 @click.option(
     "--top", type=click.IntRange(1), default=3, show_default=True, help="Heads to list per score."
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 @click.option(
     "--steps",
     is_flag=True,
-    help="Score every checkpoint of the model's training, into steps.csv: prints the last one's "
-    "heads, and the first step by which each had half of its mean (born).",
+    help="Score every checkpoint of the model's training into steps.csv. Prints the last one's "
+    "heads, and the first step at which each had half of its final mean (born).",
 )
 @click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage.")
 @click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.option("--address", help="A Ray cluster's address; without it Ray starts a local one.")
 @click.option(
-    "--about", default="", help="What the texts are, for those who see the results in the app."
+    "--about", default="", help="A description of the texts, for readers of the results in the app."
 )
 @options.as_json
 @options.quiet
@@ -82,16 +82,14 @@ def heads(
 ) -> None:
     """Score every head on every passage of a corpus.
 
-    Prints, for each score, the heads with the highest mean over passages,
-    and the mean's 95 % confidence interval (low, high). Passages of one
-    document are alike, so documents, not passages, are treated as independent:
-    standard errors are clustered by document, with Student's t for as many
-    documents as the text is spread over. With fewer than five documents there
-    is no interval. Paragraphs of one book are not documents: give a folder
-    with a file for each work, not a line for each paragraph.
+    For each score, prints the heads with the highest mean over passages, and
+    the 95 % confidence interval of that mean (low, high). Standard errors are
+    clustered by document, because passages of one document are alike; fewer
+    than five documents give no interval. Paragraphs of one book are not
+    documents: give a folder with one file per work, not a line per paragraph.
     Special tokens in the texts are read as ordinary text.
 
-    With --out, a stopped run goes on where it was when the command is repeated.
+    With --out, a stopped run continues when the command is repeated.
 
     \b
         gpt2viz heads --corpus books.txt

@@ -71,7 +71,7 @@ def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
 
 @click.command()
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Say only the size.")
+@click.option("--dry-run", is_flag=True, help="Only show the size.")
 @options.as_json
 @options.quiet
 def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
@@ -124,7 +124,7 @@ def _print_offer(
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--heads", type=click.IntRange(1), help="Heads of a layer, where FILE doesn't say.")
+@click.option("--heads", type=click.IntRange(1), help="Heads per layer, if FILE doesn't say.")
 @click.option(
     "--tokenizer",
     metavar="NAME|FOLDER|FILE",

@@ -48,7 +48,7 @@ bos = click.option(
 special = click.option(
     "--special",
     is_flag=True,
-    help="Read special tokens in TEXT, such as <|endoftext|>, as tokens and not as text.",
+    help="Read special tokens in TEXT, such as <|endoftext|>, as tokens, not as text.",
 )
 
 
@@ -75,15 +75,15 @@ _edits = click.option(
 _patch_from = click.option(
     "--patch-from",
     metavar="TEXT",
-    help="The second text, which patches in --edits take their pieces from, such as "
+    help="The second text, from which patches in --edits are taken, such as "
     "patch:residual_in:2:5 (the stream before layer 2, at token 5).",
 )
 _mean_over = click.option(
     "--mean-over",
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="Texts, a line each: mean: in --edits puts in a head's mean over them, position by "
-    "position, in place of that over our own text.",
+    help="Texts, one per line: mean: in --edits uses a head's mean over them, position by "
+    "position, instead of its mean over TEXT.",
 )
 _changing = (_mean_over, _patch_from, _edits)
 

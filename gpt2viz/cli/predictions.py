@@ -17,7 +17,7 @@ from gpt2viz.labels import escape_controls, label
 @click.command()
 @options.runs_a_model
 def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
-    """Say how unexpected each token of TEXT was, in bits ("-" reads stdin).
+    """Show how unexpected each token of TEXT was, in bits ("-" reads stdin).
 
     −log2 of the probability that the model gave a token before it came.
     Nothing is before the first one, which has none.
@@ -41,7 +41,7 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
 @options.runs_a_model
 @options.position
 def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
-    """Read the stream of TEXT after every step as if it were the last.
+    """Show the next token as the model would predict it after each step.
 
     The logit lens (nostalgebraist 2020): at each place of the stream the most
     probable next token, its probability, and the rank that the model's own
@@ -85,7 +85,7 @@ _token = click.option("--token", metavar="TEXT", help='Such as " on"; the likeli
 @click.command()
 @options.runs_a_model
 @_token
-@click.option("--versus", metavar="TEXT", help="Another token, whose logit is taken away.")
+@click.option("--versus", metavar="TEXT", help="Another token, whose logit is subtracted.")
 @options.position
 def contributions(
     run: options.Run,
@@ -95,7 +95,7 @@ def contributions(
     versus: str | None,
     position: int,
 ) -> None:
-    """Say what each part of the model added to the logit of a next token.
+    """Show what each component added to the logit of a next token.
 
     A sum, in nats: embeddings, heads and MLPs, with the final norm's scale
     as it was in this run. Printed are the largest; together they are the logit.
@@ -127,7 +127,7 @@ def contributions(
 def route(
     run: options.Run, as_json: bool, quiet: bool, token: str | None, query: int, top: int
 ) -> None:
-    """Say how much each token of TEXT added to a next token's logit, by which head.
+    """Show how much each token of TEXT added to a next token's logit, by which head.
 
     A sum, in nats, as `contributions` has it, with every head opened into the
     tokens that it read. Printed are the largest; --json has all.
@@ -159,7 +159,8 @@ def _print_parts(
         click.echo(escape_controls(f"{parts[name]:>9.3f}  {name}"))
     what = model.tokenizer.decode([result.token])
     what += "" if result.versus is None else f" − {model.tokenizer.decode([result.versus])}"
-    click.echo(escape_controls(f"{result.logit:>9.3f}  in all, of {len(parts)} parts: {what!r}"))
+    whole = f"{result.logit:>9.3f}  in all, from {len(parts)} contributions: {what!r}"
+    click.echo(escape_controls(whole))
 
 
 def _parts(result: Contributions) -> dict[str, float]:
@@ -184,13 +185,13 @@ def _parts(result: Contributions) -> dict[str, float]:
 @click.option(
     "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="0 is greedy."
 )
-@click.option("--top-k", type=click.IntRange(1), help="Draw among so many of the most probable.")
+@click.option("--top-k", type=click.IntRange(1), help="Draw only from the K most probable tokens.")
 @click.option(
     "--top-p",
     type=click.FloatRange(0, 1, min_open=True),
     default=1.0,
     show_default=True,
-    help="Draw among the most probable that have this much together.",
+    help="Draw only from the most probable tokens that together have this share.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @options.bos
@@ -212,7 +213,7 @@ def generate(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Go on with TEXT, token by token ("-" reads stdin).
+    """Continue TEXT, token by token ("-" reads stdin).
 
     The same seed gives the same text. Ends early where the model ends the text
     or its context is full.

@@ -70,7 +70,7 @@ def serve(
     metrics_port: int,
     metrics_host: str,
 ) -> None:
-    """Serve the app to many, by several processes; Ctrl-C ends it.
+    """Serve the app to many visitors by several processes; Ctrl-C ends it.
 
     The processes share the models' memory and stand behind the proxy Caddy,
     which has to be installed. One that dies is started again. Only for Linux,

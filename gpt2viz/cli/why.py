@@ -42,12 +42,12 @@ def why(
     raw: bool,
     out: tuple[Path, ...],
 ) -> None:
-    """Say why a head looks at a token of TEXT ("-" reads stdin).
+    """Explain why a head looks at a token of TEXT ("-" reads stdin).
 
-    A raw score is a sum over pairs: what one part of the model (a head, an
-    MLP, the embeddings) wrote to the query, times what another wrote to the
-    key, with the norm's scale held at the run's own. Printed are the pairs
-    that set this key apart from the row's mean. Tokens count from 0.
+    A raw score is a sum over pairs: what a head, an MLP or the embeddings
+    wrote to the query, times what another of them wrote to the key. The norm's
+    scale is kept as in the run. The pairs that raise this key above the row's
+    mean, or lower it, are printed. Tokens count from 0.
 
     \b
         gpt2viz why "The cat sat on the mat and the cat sat" -l 1 -H 4 --query 8

@@ -162,7 +162,7 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
         assert numbers == pytest.approx(expected, abs=0.0051)
     assert f"We start with head {layer}.{head}: " in words(at)
     (said,) = re.findall(
-        r"What comes next: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
+        r"The next token: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
     )
     ids = model.tokenizer.encode(CRANE)
     for (token, percent), causal in ((said[:2], False), (said[2:], True)):

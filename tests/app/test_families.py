@@ -160,7 +160,7 @@ def test_without_such_a_model_a_chapter_says_how_to_get_one(
     at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
     run_cache._named.cache_clear()
     assert "make run" not in page_text(at)
-    assert "what stories hasn't got: here Packaged reads your sentence." in page_text(at)
+    assert "that stories doesn't have, so Packaged reads your sentence here." in page_text(at)
     pages = {"rope": "head", "grouped": ""}
     assert links(at, pages.get(name, "shapes"))[-1]["model"] == "Packaged"
 

@@ -97,10 +97,7 @@ def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:
     strayed = ways(open_page("shapes", tour="3"))
     assert "Take the tour" not in strayed
     assert "Back to Head" in strayed
-
-
-def test_a_step_that_does_not_exist_is_no_tour() -> None:
-    at = open_page("attention", tour="7")
+    at = open_page("attention", tour="7")  # there is no such step
     assert any("tour" in warning.value for warning in at.warning)
     assert "Take the tour" in buttons(at)
 

@@ -253,13 +253,9 @@ def test_a_worker_takes_the_points_that_all_share(
         assert_allclose([p for _, p in found.following], np.sort(alone)[::-1][:5], rtol=1e-5)
 
 
-def test_the_smallest_text(grown: Path) -> None:
-    data = sent(open_page("training", model="grown", text="A"))
-    assert len(data["map"]["rows"]) == 1
+def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:
+    at = open_page("training", model="grown", text="A", step="7")
+    data = sent(at)
+    assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
     assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
-
-
-def test_a_step_that_is_not_there_is_told(grown: Path) -> None:
-    at = open_page("training", model="grown", step="7")
-    assert sent(at)["at"] == 1
     assert "step: 7 can't be shown here" in "\n".join(one.value for one in at.warning)

@@ -205,7 +205,7 @@ def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     settle(page)
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)
-    expect(page.get_by_text("token 0 is not from your sentence")).to_be_visible()
+    expect(page.get_by_text("your sentence starts at token 1")).to_be_visible()
 
 
 def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:

@@ -117,8 +117,8 @@ def test_mask_off_and_what_changed(person: Person) -> None:
     layer, head = opening()
     assert large["name"] == f"{layer}.{head}" or f"Layer {layer} · Head {head}" in large["title"]
     assert_allclose(large["z"], weights(CRANE, causal=False)[layer, head], atol=1e-5)
-    in_sight(person.page.get_by_text("with the mask on at"))
-    experiment = person.page.get_by_text("An experiment: the model")
+    in_sight(person.page.get_by_text("(with the mask on:"))
+    experiment = person.page.get_by_text("which it never did in training")
     expect(experiment).to_be_visible()
     person.menu("Head")
     person.page.wait_for_url("**/head?*causal=false*")

@@ -76,7 +76,7 @@ def test_contributions(run: Run) -> None:
     assert len(lines) == 13
     sizes = [abs(float(line.split()[0])) for line in lines[:-1]]
     assert sizes == sorted(sizes, reverse=True)
-    assert lines[-1].endswith(f"in all, of {3 + N_LAYER * (N_HEAD + 2)} parts: ' on'")
+    assert lines[-1].endswith(f"in all, from {3 + N_LAYER * (N_HEAD + 2)} contributions: ' on'")
 
 
 def test_route(run: Run) -> None:

@@ -371,12 +371,9 @@ def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     assert two[1][1].endswith("2 cells begin with ' so that no spreadsheet runs it")
 
 
-def test_a_length_in_pixels() -> None:
+def test_a_length_in_pixels_and_what_is_none(subtests: pytest.Subtests) -> None:
     lengths: list[str | float] = ["8.5cm", "85 mm", "3in", "241pt", "321px", 321.4]
     assert [*map(export.pixels, lengths)] == [321, 321, 288, 321, 321, 321]
-
-
-def test_what_is_no_length(subtests: pytest.Subtests) -> None:
     for length in ("8.5", "wide", "", "-3cm", "1e3cm", "200cm", 0, float("nan")):
         with subtests.test(length=length), pytest.raises(gpt2viz.ExportError, match=r"width|wide"):
             export.pixels(length)

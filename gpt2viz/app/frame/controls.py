@@ -39,7 +39,7 @@ def layer(view: View, among: int | None = None, opening: Opening | None = None) 
         required=True,
         wrap=True,
         help=prose.tip(
-            "A model is a stack of layers; each reads what the one below wrote. 0 is the first."
+            "Layers run one after another, each building on the previous one; 0 is the first."
         ),
         **_layers(opening or by_looks(view), layers, view.model.config.n_head),
     )
@@ -54,8 +54,8 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
         required=True,
         wrap=True,
         help=prose.tip(
-            "Each layer has several heads. Each computes weights of its own: "
-            "how much every token takes from every other."
+            "Each layer has several heads, and each decides for itself how much every token looks "
+            "at every other."
         ),
         **_heads(opening or by_looks(view), heads),
     )
@@ -124,10 +124,7 @@ def key_token(view: View, default: int) -> int:
         "Key token",
         format_func=lambda n: f"{n} {labels[n]}",
         width=225,
-        help=prose.tip(
-            "The query (the token chosen above, or else the last one) looks at this token: at "
-            "first the one that it looks at hardest."
-        ),
+        help=prose.tip("The token being looked at; initially the one with the largest weight."),
         **address.choice(parameters.KEY, tokens, default),
     )
     return chosen
@@ -142,7 +139,7 @@ def several_layers(view: View, layer: int) -> list[int]:
     chosen: list[int] = st.pills(
         "Layers",
         selection_mode="multi",
-        help=prose.tip("Two to four layers. The first one is compared with each of the others."),
+        help=prose.tip("Choose two to four; the first is compared with each of the others."),
         **address.several(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),
     )
     if len(chosen) > 4:
@@ -170,9 +167,9 @@ def head_or_whole(view: View, head: int) -> int | str:
         required=True,
         wrap=True,
         help=prose.tip(
-            "One head, the mean of all heads of the layer, or the attention rollout: the means of "
-            "this layer and all below it multiplied together, each mixed half and half with the "
-            "residual stream."
+            "One head, the average over all heads of the layer, or the attention rollout: these "
+            "averages multiplied up to this layer, each mixed half and half with the residual "
+            "stream."
         ),
         **bound,
     )

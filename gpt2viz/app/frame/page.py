@@ -10,7 +10,16 @@ from typing import Any
 
 import streamlit as st
 
-from gpt2viz import BUNDLED, CheckpointError, ContextError, GPT2VizError, Model, Trace, settings
+from gpt2viz import (
+    BUNDLED,
+    CheckpointError,
+    ContextError,
+    GPT2VizError,
+    Model,
+    Trace,
+    labels,
+    settings,
+)
 from gpt2viz.analysis.nonfinite import first_not_finite
 from gpt2viz.app import (
     address,
@@ -87,8 +96,8 @@ def read_sentence(
     if reader not in (None, model.name):
         name = f"the bundled model, {reader}," if reader == BUNDLED.name else literal(reader)
         prose.caption(
-            f"This chapter takes apart what {literal(model.name)} hasn't got: here {name} reads "
-            "your sentence."
+            f"This chapter is about something that {literal(model.name)} doesn't have, so {name} "
+            "reads your sentence here."
         )
         model = run_cache.load(reader)
     trace = _run(model)
@@ -156,8 +165,7 @@ def _notes(model: Model, trace: Trace) -> None:
 def _without_mask(trace: Trace) -> str:
     """The meaning of a lifted mask, and its effect on the prediction."""
     notes = [
-        "The causal mask is **off**: tokens see later ones too. An experiment: the model was "
-        "trained with it on."
+        "Mask **off**: each token also sees the tokens after it, which it never did in training."
     ]
     both = trace, run_cache.run(replace(trace.key, causal=True))
     if not any(first_not_finite(run) for run in both):
@@ -166,7 +174,7 @@ def _without_mask(trace: Trace) -> str:
             probable = run.next_token_probabilities[0]
             best = int(probable.argmax())
             guesses.append(f"“{literal(names[best])}” {100 * probable[best]:.1f} %")
-        notes.append(f"What comes next: {guesses[0]}, with the mask on {guesses[1]}.")
+        notes.append(labels.sentence("frame.without_mask", off=guesses[0], on=guesses[1]))
     return " ".join(notes)
 
 
@@ -185,7 +193,7 @@ def choose_model(**look: Any) -> str:
     names = _model_names()
     chosen: str = st.selectbox(
         "Model",
-        help="The bundled model is small and was trained for this app. Get others on Models.",
+        help="The bundled model is small and was trained for this app. Find others on Models.",
         **look,
         **address.choice(parameters.MODEL, names, names[0]),
     )

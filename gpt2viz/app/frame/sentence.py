@@ -116,8 +116,8 @@ def bos_switch(model: Model, offered: bool = True) -> None:
     st.toggle(
         f"{name} first",
         help=prose.tip(
-            f"Puts the token {shown} before your sentence. {why} Heads that would rest on your "
-            "first word can rest on it instead."
+            f"Puts {shown} before your sentence. {why} Idle heads can park on it instead of on "
+            "your first word."
         ),
         **bound,
     )
@@ -131,7 +131,7 @@ def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
         done = f"**put first** {_AS_ALWAYS}" if before else "**left out**: the model expects it."
         yield f"{name} was {done}"
     elif before:
-        yield f"{name} was **put first**: token 0 is not from your sentence."
+        yield f"Token 0 is {name}, which was **put first**; your sentence starts at token 1."
     if tokenizer.last:
         yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
     if tokenizer.prefix_space and not address.get(parameters.TEXT).startswith(" "):
@@ -147,9 +147,9 @@ def token_markdown(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
 
 
 #: The tip of the tokens' row.
-A_CHIP = "What the model reads: words and parts of words. Point at one for its position and its id."
+A_CHIP = "The model reads words and pieces of words. Hover over one for its position and id."
 #: The effect of choosing a token on most pages.
-LIGHT_UP = "Choose a token to light up its row: where it looks."
+LIGHT_UP = "Click one to see where it looks in every head."
 
 #: So many chips at once: a browser takes a second to draw a thousand, at every click.
 AT_ONCE = 128
