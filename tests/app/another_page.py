@@ -134,7 +134,8 @@ def check_stage() -> None:
     assert titles[5].value == "→ **Capped scores**  \n:small[2 tanh(x / 2)]"
     assert titles[5].help.endswith("`scaled = self.capped_scores(2 * torch.tanh(scaled / 2))`")
     pictures = choices(open_save("head", **chosen))["save_picture"]
-    assert [name.partition(" of layer")[0] for name in pictures[4:7]] == labels
+    names = [name.partition(" of layer")[0] for name in pictures]
+    assert [names[0], *names[5:8]] == ["Attention weights", *labels]
     printed = CliRunner().invoke(main, ["trace", text, "-s", key, "-H", "4", "--json"]).stdout
     shown = heatmaps(figure(at, f"stage_{key}"))[key]
     expected = 2 * np.tanh(run.stage("scaled_scores", 0, 4) / 2)

@@ -164,9 +164,7 @@ def _notes(model: Model, trace: Trace) -> None:
 
 def _without_mask(trace: Trace) -> str:
     """The meaning of a lifted mask, and its effect on the prediction."""
-    notes = [
-        "Mask **off**: each token also sees the tokens after it, which it never did in training."
-    ]
+    notes = [labels.sentence("frame.mask_off")]
     both = trace, run_cache.run(replace(trace.key, causal=True))
     if not any(first_not_finite(run) for run in both):
         names, guesses = run_cache.vocabulary(trace.key.model), []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from gpt2viz.labels import pluralize
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
+from gpt2viz.pictures.picture import Picture
 from gpt2viz.pictures.svg import Drawable
 from gpt2viz.run.session import LARGEST, Session, read_session
 
@@ -69,7 +70,7 @@ def _body() -> None:
 
 
 def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
-    name: str = st.selectbox("Picture", list(outputs.pictures), key="save_picture")
+    name: str = st.selectbox("Picture", _names(outputs.pictures), key="save_picture")
     picture, source = outputs.pictures[name], about(name)
     drawn = export.on_paper(picture, source)
     request = ""
@@ -100,6 +101,12 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
         height=drawn.layout.height,
         scale=export.DPI / export.PLOTLY_DPI if requested_kind == "png" else 1,
     )
+
+
+def _names(pictures: Mapping[str, Picture]) -> list[str]:
+    """The pictures' names, first that of a head's weights: what a page of one head is about."""
+    panels = {name: [panel.name for panel in pictures[name].matrices] for name in pictures}
+    return sorted(pictures, key=lambda name: panels[name] != ["weights"])
 
 
 def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
@@ -258,7 +265,7 @@ def numbers_button() -> None:
 
 def _numbers_body() -> None:
     outputs = output.shown()
-    names = list(outputs.pictures)
+    names = _names(outputs.pictures)
     if not names:
         st.caption(
             "This page has no pictures; its numbers are in its tables."
