@@ -133,20 +133,24 @@ def switch(parameter: Switch, default: bool | None = None, movable: bool = True)
 
 
 def choice(
-    parameter: SelectParam, options: Sequence[Any] | Mapping[Any, str], default: Any = None
+    parameter: SelectParam,
+    options: Sequence[Any] | Mapping[Any, str],
+    default: Any = None,
+    optional: bool = False,
 ) -> dict[str, Any]:
     """Arguments for a widget that picks one of ``options``, which are written as a mapping says.
 
     The address may spell a fraction another way: 0 for 0.0.
 
-    Without a ``default``, declared or given, it can be empty. One that takes time to find is
-    given as a function, which is called where the address says nothing.
+    Without a ``default``, declared or given, or where it is ``optional``, it can be empty. A
+    default that takes time to find is given as a function, which is called where the address says
+    nothing.
     """
     named = {"format_func": options.__getitem__} if isinstance(options, Mapping) else {}
     options = list(options) if isinstance(options, Mapping) else options
     by_text = {str(option): option for option in options}
     fractions = {option: option for option in options if isinstance(option, float)}
-    optional = default is None and parameter.default is None
+    optional = optional or (default is None and parameter.default is None)
     allowed = [*options, None] if optional else options
 
     def parse_option(raw: str) -> Any:

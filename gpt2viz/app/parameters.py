@@ -126,7 +126,7 @@ _WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,
 
 #: What every page knows: its frame shows it.
 OF_EVERY_PAGE: tuple[Parameter, ...] = (
-    TEXT := Text("text", "The sentence", on=pages.MENU),
+    TEXT := Text("text", "The sentence", "The cat sat on the mat and the cat sat", on=pages.MENU),
     MODEL := SelectParam("model", "The model, by its name", on=pages.MENU),
     CAUSAL := Switch("causal", "The causal mask", True, on=pages.MENU),
     BOS := Switch("bos", "The token that may begin a text goes first", on=pages.MENU),

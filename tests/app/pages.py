@@ -21,6 +21,7 @@ from streamlit.testing.v1 import AppTest, local_script_runner
 
 from gpt2viz.app import pages, parameters
 from gpt2viz.pictures.lines import Lines
+from tests.bundled import CRANE
 
 # Each AppTest looks through all that is installed for components, which takes several times as
 # long as a page here and finds the same each time.
@@ -61,14 +62,15 @@ VIEWS = tuple(
 def open_page(address: str, odd: Mapping[str, str] | None = None, /, **chosen: str) -> AppTest:
     """A fresh visitor opens a page by its address, such as "predict?predict=generate".
 
-    ``chosen`` are more parameters of the app; ``odd`` is what else the address holds.
+    ``chosen`` are more parameters of the app; ``odd`` is what else the address holds. The sentence
+    is that of the crane where no other is chosen.
     """
     return _opened(_about_to_open(address, odd or {}, chosen))
 
 
 def _about_to_open(address: str, odd: Mapping[str, str], chosen: dict[str, str]) -> AppTest:
     page, _, query = address.partition("?")
-    chosen = dict(parse_qsl(query)) | chosen
+    chosen = {"text": CRANE} | dict(parse_qsl(query)) | chosen
     assert set(chosen) <= set(parameters.NAMED)
     assert not set(odd) & set(parameters.NAMED)
     at = AppTest.from_file(str(ROOT / pages.ATTENTION.path), default_timeout=60)

@@ -160,7 +160,7 @@ def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.Monke
     )
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
     assert len(told) == 1  # the browser, of all that is left
-    assert set(at.query_params) == {"x0", "x1", "x2", "layer"}
+    assert set(at.query_params) == {"x0", "x1", "x2", "text", "layer"}
     assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
 

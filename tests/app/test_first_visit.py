@@ -13,15 +13,15 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import pages, parameters, prose
-from gpt2viz.app.frame.examples import EXAMPLES, Example
+from gpt2viz.app.frame.examples import EXAMPLES, FIRST, Example, offered
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
 from gpt2viz.app.terms import SPELLED, TERM, TERMS, Term, containing
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
-from tests.app.pages import open_page, plain
+from tests.app.pages import ROOT, chips, open_page, page_text, plain
 from tests.bundled import N_LAYER, bundled_model
-from tests.docs.examples import PROMISES, Candidate, picked, row_of
+from tests.docs.examples import keeps, row_of
 from tests.numpy_gpt2 import reference
 
 
@@ -247,14 +247,24 @@ def line(at: AppTest) -> re.Match[str] | None:
     return next(filter(None, said), None)
 
 
+KEPT = [example for example in EXAMPLES if keeps(example)]
+
+
 @each("example", EXAMPLES)
+def test_an_example_is_offered_where_its_promise_is_kept(example: Example) -> None:
+    """Where an example of before isn't: python -m tests.docs.examples"""
+    assert offered(example, BUNDLED.name) == (example in KEPT)
+    assert example in KEPT or example.answer
+
+
+@each("example", KEPT)
 def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
     at = choose(example)
     assert at.text_input(key="text").value == example.text
     found = line(at)
     assert found
     assert found["shows"] == example.shows
-    head, row = row_of(example.habit, Candidate(example.text, example.word, example.of))
+    head, row = row_of(example)
     seen, query = row.weights, int(at.query_params["query"])
     assert (found["layer"], found["head"]) == tuple(map(str, head))
     assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, head))
@@ -267,13 +277,27 @@ def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
         row.tokens[n] for n in best
     ]
     assert [float(n) for _, n in told] == pytest.approx([seen[n] for n in best], abs=0.006)
-    assert PROMISES[example.habit].kept(row)
 
 
-@each("example", EXAMPLES)
-def test_the_sentence_is_the_first_that_keeps_the_promise(example: Example) -> None:
-    """Where this fails: python -m tests.docs.examples"""
-    assert picked(example) == (example.text, example.word, example.of)
+def test_a_first_visit_opens_on_the_head_that_copies() -> None:
+    head, row = row_of(FIRST)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    assert at.text_input(key="text").value == FIRST.text == TEXT
+    assert (at.session_state["layer"], at.session_state["head"]) == head
+    assert chips(at)["chosen"] == row.query == len(row.tokens) - 1
+    assert FIRST.shows in page_text(at)
+    assert not at.query_params, "nobody has chosen it"
+    at.text_input(key="text").set_value("The cat sat").run()
+    assert chips(at)["chosen"] is None
+    assert (at.session_state["layer"], at.session_state["head"]) == head
+    assert chips(open_page("attention", text=TEXT))["chosen"] is None, "the sentence was chosen"
+
+
+def test_it_is_said_where_no_example_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpt2viz.app.frame.examples.offered", lambda *_: False)
+    at = open_page("attention")
+    at.session_state["examples"] = True
+    assert "None of the examples" in page_text(at.run())
 
 
 def test_the_line_goes_with_the_view() -> None:

@@ -20,7 +20,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
-from tests.bundled import bundled_model, ids_of, opening, weights
+from tests.bundled import CRANE, bundled_model, ids_of, opening, weights
 from tests.notebook.test_show import decoded
 from tests.pictures.test_svg import SVG, images, shade, texts
 
@@ -70,7 +70,6 @@ def test_each_entry_of_each_list_can_be_chosen(page: str, view: dict[str, str]) 
     assert tabs[-2:] == ["Page", "Open"]
 
 
-CRANE = "A crane ate fish"
 NAMES = "When Mary and John went to the garden, John gave the flower to Mary. " * 4
 
 

@@ -57,11 +57,9 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> dict[str, Sequence[Any]]:
     offered: dict[str, Sequence[Any]] = {}
     choice = address.choice
 
-    def listen(
-        parameter: SelectParam, options: Sequence[Any], default: Any = None
-    ) -> dict[str, Any]:
+    def listen(parameter: SelectParam, options: Sequence[Any], *rest: Any, **more: Any) -> Any:
         offered[parameter.name] = options
-        return choice(parameter, options, default)
+        return choice(parameter, options, *rest, **more)
 
     monkeypatch.setattr(address, "choice", listen)
     return offered

@@ -219,14 +219,11 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
         said = captions(at)
         assert said.count("was **put first** by this model's own tokenizer") == 2  # a space, too
         assert "was **put last** by this model's own tokenizer" in said
-    at = open_page("attention", text=" crane" * 30)
-    assert "count as 2." in at.warning[0].value
-    button(at, "Use the first 22 tokens").click().run()
-    assert len(tokens(at)) == 24
-    at = open_page("attention", text=" crane" * 30, bos="false")
-    assert "counts as one." in at.warning[0].value
-    button(at, "Use the first 23 tokens").click().run()
-    assert len(tokens(at)) == 24
+    for bos, said, n in (("true", "count as 2.", 22), ("false", "counts as one.", 23)):
+        at = open_page("attention", text=" crane" * 30, bos=bos)
+        assert said in at.warning[0].value
+        button(at, f"Use the first {n} tokens").click().run()
+        assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")
     assert "this tokenizer puts" in captions(at)
 

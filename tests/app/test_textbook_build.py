@@ -26,11 +26,10 @@ from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
 from tests.app.chapters import answered, said
 from tests.app.pages import open_page, plain, sent
-from tests.bundled import bundled_model
+from tests.bundled import CRANE, bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference
 
-CRANE = "A crane ate fish"
 #: An expression for each gap of the eighty lines.
 BUILT = {
     "build_embedding": "wte[ids] + wpe[:T]",

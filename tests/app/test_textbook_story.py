@@ -34,12 +34,11 @@ from tests.app.chapters import (
     spelled,
 )
 from tests.app.pages import figure, masks, open_page, sent
-from tests.bundled import bundled_model
+from tests.bundled import CRANE, bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import ACTIVATIONS, read, reference
 from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
 
-CRANE = "A crane ate fish"
 LONG = "the bank of the river " * 12  # 60 tokens
 #: A chapter's pictures, and for each of their panels what the oracle calls it.
 TINY = {

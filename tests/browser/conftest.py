@@ -29,6 +29,7 @@ from playwright.sync_api import (
 
 from gpt2viz.app import pages
 from gpt2viz.app.parameters import NAMED as PARAMETERS
+from tests.bundled import CRANE
 from tests.servers import answers, free_ports
 
 ROOT = Path(__file__).parents[2]
@@ -175,9 +176,13 @@ def visitors() -> list[Visitor]:
 
 
 def address(path: str, query: Mapping[str, Any]) -> str:
-    """A page's address below the server's; ``path`` may bring a mode: "predict?predict=next"."""
+    """A page's address below the server's; ``path`` may bring a mode: "predict?predict=next".
+
+    The sentence is that of the crane where no other is chosen; None leaves it to the app.
+    """
     path, _, mode = path.partition("?")
-    query = dict(parse_qsl(mode)) | dict(query)
+    query = {"text": CRANE} | dict(parse_qsl(mode)) | dict(query)
+    query = {name: value for name, value in query.items() if value is not None}
     assert path in ADDRESSES
     assert set(query) <= set(PARAMETERS)
     return f"/{path}?{urlencode(query)}"

@@ -44,6 +44,14 @@ def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(walk: Visit) -> Non
     expect(chips.last).to_be_in_viewport()
 
 
+def test_the_token_that_a_first_visit_chooses_can_be_left(walk: Visit) -> None:
+    page = walk("", text=None)
+    chip = page.locator(".st-key-tokens [role=radio]").last
+    expect(chip).to_be_checked()
+    act(page, chip.click)
+    expect(chip).not_to_be_checked()
+
+
 def test_a_chip_tells_its_position_and_id_when_it_is_pointed_at(walk: Visit) -> None:
     page = walk()
     chip = page.get_by_role("radio", name="ate position 2, id 538")

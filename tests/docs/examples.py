@@ -2,98 +2,58 @@
 
     python -m tests.docs.examples
 
-Each example promises something of the head that it finds. Of the sentences for it, in the order of
-``CANDIDATES``, the first is shown that keeps the promise on the bundled model. The numbers are
-those of a GPT-2 that shares no code with the package.
+Each example promises something of the head that it finds, and some how the text goes on. The
+bundled model is offered those whose sentence keeps the promise there; on another one a sentence
+of ``TRIED`` may do better. The numbers are those of a GPT-2 that shares no code with the package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from gpt2viz.app.frame.examples import EXAMPLES, Example
-from tests.bundled import bundled_model, place, weights
+from gpt2viz.model.checkpoint import BUNDLED
+from tests.bundled import bundled_model, ids_of, place, weights
+from tests.numpy_gpt2 import reference, softmax
 
-
-class Candidate(NamedTuple):
-    """A sentence, the word that asks, and the one that it is asked about, if any."""
-
-    text: str
-    word: str
-    of: str = ""
-
-
-_ALICE = (
-    "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
-    "nothing to do: once or twice she had peeped into the book her sister was reading, but it had "
-    "no pictures or conversations in it."
-)
-#: By the example's name. The sentence that readers may know from a text comes first.
-CANDIDATES: Mapping[str, tuple[Candidate, ...]] = {
-    "Crane": (
-        Candidate("A crane ate fish", "fish"),
-        Candidate("A crane lifted steel", "steel"),
-    ),
-    "Pronoun": (
-        Candidate("The animal didn't cross the street because it was too tired", "it", "animal"),
-        Candidate("The animal didn't cross the street because it was too wide", "it", "street"),
-        Candidate("The trophy didn't fit in the suitcase because it was too big", "it", "trophy"),
-    ),
-    "Repeated name": (
-        Candidate("When Mary and John went to the store, John gave a drink to Mary", "Mary"),
-        Candidate("When Mary and John went to the garden, John gave the flower to Mary", "Mary"),
-        Candidate("The cat sat on the mat and the cat sat", "sat"),
-    ),
-    "Which name": (
-        Candidate("When Mary and John went to the store, John gave a drink to", "to", "Mary"),
-    ),
-    "Said twice": (
-        Candidate("The red bird sang all night. The red bird sang all", "sang"),
-        Candidate("The red bird sat in the tree. The red bird sat in the", "in"),
-    ),
-    "Two banks": (
-        Candidate("He took money from the bank and sat by the bank of the river", "river", "bank"),
-        Candidate(
-            "She left the bank with her money and sat on the bank of the river", "river", "bank"
-        ),
-    ),
-    "Code": (
-        Candidate("def add(a, b): return a + b", "return"),
-        Candidate("if x > 0: return x", "return"),
-    ),
-    "Paragraph": (
-        Candidate(_ALICE, "sister"),
-        Candidate(_ALICE, "reading"),
-    ),
+#: Other sentences that were tried, by the example's name: each with the word that asks, and the one
+#: that it is asked about, if any.
+TRIED = {
+    "Crane": [("A crane lifted steel", "steel", "")],
+    "Pronoun": [
+        ("The animal didn't cross the street because it was too wide", "it", "street"),
+        ("The trophy didn't fit in the suitcase because it was too big", "it", "trophy"),
+    ],
+    "Repeated name": [
+        ("When Mary and John went to the garden, John gave the flower to Mary", "Mary", "")
+    ],
+    "Said twice": [("The red bird sat in the tree. The red bird sat in the", "in", "")],
+    "Two banks": [
+        ("She left the bank with her money and sat on the bank of the river", "river", "bank")
+    ],
+    "Code": [("if x > 0: return x", "return", "")],
 }
+
+
+def tried(example: Example) -> list[Example]:
+    """The example, then as it would be on other sentences."""
+    others = TRIED.get(example.name, ())
+    return [example, *(replace(example, text=t, word=word, of=of) for t, word, of in others)]
 
 
 class Row(NamedTuple):
     """What a head gives to each token (T,) for the one at ``query``, and the place of the ``key``
-    that it is asked about, if any."""
+    that it is asked about, if any. It has ``most`` of the habit that it is picked for."""
 
+    most: float
     weights: np.ndarray
     tokens: list[str]
     query: int
     key: int | None
-
-
-@dataclass(frozen=True)
-class Promise:
-    """A number of a row, and from where to where it has to be."""
-
-    what: str
-    number: Callable[[Row], float]
-    least: float
-    most: float = 1.0
-
-    def kept(self, row: Row) -> bool:
-        """Whether the row's number is in bounds."""
-        return bool(self.least <= self.number(row) <= self.most)
 
 
 def _copied(row: Row) -> float:
@@ -102,19 +62,12 @@ def _copied(row: Row) -> float:
     return float(row.weights[after].sum())
 
 
-#: By the habit that the example's head has most of; "" is for a look at a word.
-PROMISES = {
-    "entropy": Promise("largest weight", lambda row: row.weights.max(), 0.2, 0.7),
-    "": Promise("weight on the other word", lambda row: float(row.weights[row.key or 0]), 0.1),
-    "induction": Promise("weight on what followed", _copied, 0.5),
-    "previous token": Promise(
-        "weight on the token before", lambda row: row.weights[row.query - 1], 0.5
-    ),
-    "mean distance": Promise(
-        "how far back its hardest look is, of all the way",
-        lambda row: 1 - row.weights.argmax() / row.query,
-        0.5,
-    ),
+#: What is to be seen in the row, by the habit that the head has most of; "" is a look at a word.
+SEEN: dict[str, tuple[str, Callable[[Row], float]]] = {
+    "entropy": ("largest weight", lambda row: row.weights.max()),
+    "": ("weight on the other word", lambda row: row.weights[row.key or 0]),
+    "induction": ("weight on what followed", _copied),
+    "previous token": ("weight on the token before", lambda row: row.weights[row.query - 1]),
 }
 
 
@@ -131,42 +84,47 @@ def measured(habit: str, shown: np.ndarray, tokens: list[str], asked: int, seen:
             sum(w[t][j + 1] for j in earlier[t]) for t in range(T) if earlier[t]
         ],
         "entropy": lambda w: [-sum(p * np.log2(p) for p in w[t] if p > 0) for t in range(1, T)],
-        "mean distance": lambda w: [sum(w[t] * abs(np.arange(T) - t)) for t in range(1, T)],
         "": lambda w: [w[asked][seen]],
     }
     return np.array([[np.mean(rows[habit](head)) for head in layer] for layer in shown])
 
 
-def row_of(habit: str, one: Candidate) -> tuple[tuple[int, int], Row]:
+def row_of(example: Example) -> tuple[tuple[int, int], Row]:
     """The head that has most of the habit on a sentence, and its row of the word that asks."""
     tokenizer = bundled_model().tokenizer
-    tokens = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(one.text)]
-    query, key = (
-        max((n for n, token in enumerate(tokens) if word and token.strip() == word), default=None)
-        for word in (one.word, one.of)
-    )
-    assert query is not None, f"{one.word} is no token of {one.text!r}"
-    head = place(measured(habit, shown := weights(one.text), tokens, query, key or 0))
-    return head, Row(shown[head][query], tokens, query, key)
+    tokens = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(example.text)]
+    query = max(n for n, token in enumerate(tokens) if token.strip() == example.word)
+    ends = (n for n in range(query) if example.of and example.of.endswith(tokens[n].strip()))
+    key = max(ends, default=None)
+    every = measured(example.habit, shown := weights(example.text), tokens, query, key or 0)
+    head = place(every)
+    return head, Row(float(every[head]), shown[head][query], tokens, query, key)
 
 
-def picked(example: Example) -> Candidate:
-    """The first sentence that does what the example promises."""
-    promise = PROMISES[example.habit]
-    every = CANDIDATES[example.name]
-    return next(one for one in every if promise.kept(row_of(example.habit, one)[1]))
+def goes_on(example: Example) -> float:
+    """The probability of the answer that the example promises, 1 where there is none."""
+    p = softmax(reference(BUNDLED, ids_of(example.text), True)["logits"][-1])
+    return float(p[ids_of(example.answer)[0]]) if example.answer else 1.0
+
+
+def keeps(example: Example) -> bool:
+    """True if the bundled model does what the example promises."""
+    row = row_of(example)[1]
+    least, most = (0.2, 0.7) if example.habit == "entropy" else (example.least, 1.0)
+    shown = least <= SEEN[example.habit][1](row) <= most and row.most >= example.least
+    return bool(shown and goes_on(example) >= 0.5)
 
 
 def main() -> None:
-    """Print what each candidate reaches, and which is picked."""
+    """Print what each sentence reaches, and which keep the promise."""
     for example in EXAMPLES:
-        promise = PROMISES[example.habit]
-        print(f"\n{example.name}: {promise.what}, {promise.least:g} to {promise.most:g}")
-        for one in CANDIDATES[example.name]:
-            (layer, head), row = row_of(example.habit, one)
-            mark = "picked" if one == picked(example) else "kept" * promise.kept(row)
-            text = one.text if len(one.text) < 70 else f"{one.text[:69]}…"
-            print(f"  {promise.number(row):5.2f}  {layer}.{head}  {mark:6}  {text} ({one.word})")
+        what, number = SEEN[example.habit]
+        print(f"\n{example.name}: {what}; most of the habit; probability of the answer")
+        for one in tried(example):
+            (layer, head), row = row_of(one)
+            numbers = f"{number(row):5.2f} {row.most:5.2f} {goes_on(one):5.2f}"
+            mark = "kept" * keeps(one)
+            print(f"  {numbers}  {layer}.{head}  {mark:4}  {one.text} ({one.word})")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.lens import contributions, logit_lens
 from gpt2viz.analysis.scores import first_token, induction, previous_token, weight_on
+from gpt2viz.app.frame.examples import EXAMPLES, offered
+from tests.app.pages import open_page, page_text
 from tests.docs.test_guides import read
 
 NAMES = "When Mary and John went to the store, John gave a drink to"
@@ -120,6 +122,18 @@ def test_a_fact(model: gpt2viz.Model) -> None:
     without = {layer: first(model, FACT, f"mlp:{layer}") for layer in range(20, 29)}
     assert {token for token, _ in without.values()} == {" Paris"}
     check_page(f"still comes first ({without[24][1]})")
+
+
+def test_every_example_of_the_first_screen_is_offered(
+    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(settings.PACKAGED_VARIABLE)
+    assert all(offered(example, model.name) for example in EXAMPLES)
+    at = open_page("attention", model=model.name)
+    at.session_state["examples"] = True
+    at.run().button(key="example_Fact").click().run()
+    percent = 100 * gpt2viz.trace(model, FACT).next_tokens(1)[0].probability
+    assert f"“ Paris” ({percent:.1f} %), which comes first from layer 28 on" in page_text(at)
 
 
 def test_it(model: gpt2viz.Model) -> None:

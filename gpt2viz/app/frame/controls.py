@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose, run_cache
+from gpt2viz.app.frame import examples
 from gpt2viz.app.pages import Page
 from gpt2viz.app.view import View
 
@@ -41,7 +42,7 @@ def layer(view: View, among: int | None = None, opening: Opening | None = None) 
         help=prose.tip(
             "Layers run one after another, each building on the previous one; 0 is the first."
         ),
-        **_layers(opening or by_looks(view), layers, view.model.config.n_head),
+        **_layers(opening or at_first(view), layers, view.model.config.n_head),
     )
     return chosen
 
@@ -57,7 +58,7 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
             "Each layer has several heads, and each decides for itself how much every token looks "
             "at every other."
         ),
-        **_heads(opening or by_looks(view), heads),
+        **_heads(opening or at_first(view), heads),
     )
     return chosen
 
@@ -65,9 +66,9 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
 def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int]:
     """The layer and the head that are chosen, where a picture is what they are picked in.
 
-    Where none is, those of the ``opening``, by where heads look if it isn't given.
+    Where none is, those of the ``opening``, ``at_first`` if it isn't given.
     """
-    config, opening = view.model.config, opening or by_looks(view)
+    config, opening = view.model.config, opening or at_first(view)
     _layers(opening, range(config.n_layer), config.n_head)
     _heads(opening, range(config.n_head))
     return address.get(parameters.LAYER), address.get(parameters.HEAD)
@@ -93,10 +94,14 @@ def _heads(opening: Opening, heads: range) -> dict[str, Any]:
     return address.choice(parameters.HEAD, heads, best) | {"on_change": _keep_head, "args": ()}
 
 
-def by_looks(view: View) -> Opening:
-    """The head that opens by where heads look: with the mask on, so that it stays without it."""
+def at_first(view: View) -> Opening:
+    """The head that opens: on a first visit's sentence the one that copies, else by where heads
+    look. With the mask on, so that it stays without it."""
 
     def opening(layer: int | None, head: int | None) -> tuple[int, int]:
+        copies = examples.at_first(view.trace)
+        if copies and layer in (None, copies.layer) and head in (None, copies.head):
+            return copies.layer, copies.head
         looks = run_cache.every_head(replace(view.trace.key, causal=True), False).looks
         return looks.opening(layer, head)
 

@@ -1,14 +1,14 @@
 """Examples: each is a view, a sentence with the head in which something can be seen there.
 
 Which head that is is found on the sentence, whatever the model, and what it does is said with the
-numbers of the run.
+numbers of the run. A model in which there is nothing of that kind to be seen isn't offered it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from gpt2viz import GPT2VizError, Trace
 from gpt2viz.app import address, output, pages, parameters, popover, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
+from gpt2viz.app.pages import Page
+from gpt2viz.labels import sentence as words
 from gpt2viz.labels import shorten
 from gpt2viz.run.key import RunKey
 
@@ -27,32 +29,43 @@ class Example:
     """A sentence, the word in it that asks, and how to find the head that is shown.
 
     That is the one with the most of a ``habit``, the name of a score, on this sentence; without a
-    habit, the one that takes most ``of`` another word for the one that asks. ``shows`` says so.
+    habit, the one that takes most ``of`` another word, before it, for the one that asks. ``shows``
+    says so. The example promises at ``least`` so much of that, and a model that goes on with the
+    ``answer``, if there is one, with a probability of a half or more.
     """
 
     name: str
     text: str
     word: str
     shows: str
+    least: float
     habit: str = ""
     of: str = ""
+    answer: str = ""
 
 
-#: The first is what a newcomer reads.
+_COPIES = "looks most at what followed the same word before"
+#: The sentence that a newcomer reads.
+FIRST = Example("Copying", parameters.TEXT.default, "sat", _COPIES, 0.5, "induction")
 EXAMPLES = (
-    Example("Crane", "A crane ate fish", "fish", "spreads its weights most widely here", "entropy"),
+    Example(
+        "Crane", "A crane ate fish", "fish", "spreads its weights most widely here", 1, "entropy"
+    ),
+    FIRST,
     Example(
         "Pronoun",
         "The animal didn't cross the street because it was too tired",
         "it",
         "takes more of “animal” than any other head",
+        0.5,
         of="animal",
     ),
     Example(
         "Repeated name",
         "When Mary and John went to the store, John gave a drink to Mary",
         "Mary",
-        "looks most at what followed the same word before",
+        _COPIES,
+        0.5,
         "induction",
     ),
     Example(
@@ -60,13 +73,25 @@ EXAMPLES = (
         "When Mary and John went to the store, John gave a drink to",
         "to",
         "takes more of “Mary” than any other head",
+        0.5,
         of="Mary",
+        answer=" Mary",
+    ),
+    Example(
+        "Fact",
+        "The Eiffel Tower is in the city of",
+        "of",
+        "takes more of “Tower” than any other head",
+        0.1,
+        of="Tower",
+        answer=" Paris",
     ),
     Example(
         "Said twice",
         "The red bird sang all night. The red bird sang all",
         "sang",
-        "looks most at what followed the same word before",
+        _COPIES,
+        0.5,
         "induction",
     ),
     Example(
@@ -74,6 +99,7 @@ EXAMPLES = (
         "He took money from the bank and sat by the bank of the river",
         "river",
         "takes more of the second “bank” than any other head",
+        0.1,
         of="bank",
     ),
     Example(
@@ -81,6 +107,7 @@ EXAMPLES = (
         "def add(a, b): return a + b",
         "return",
         "looks most at the token just before",
+        0.5,
         "previous token",
     ),
     Example(
@@ -89,12 +116,15 @@ EXAMPLES = (
         "nothing to do: once or twice she had peeped into the book her sister was reading, but it "
         "had no pictures or conversations in it.",
         "sister",
-        "reaches back furthest here",
-        "mean distance",
+        "takes more of the first “sister”, far back, than any other head",
+        0.5,
+        of="sister",
     ),
 )
 #: A weight below this isn't told.
 _LEAST = 0.1
+#: The least probability of an answer that is promised.
+_PROBABLE = 0.5
 
 
 class Seen(NamedTuple):
@@ -113,10 +143,30 @@ def button() -> None:
 
 
 def _body() -> None:
+    n = 0
     for example in EXAMPLES:
-        shown = f"**{example.name}** :gray[{literal(shorten(example.text, 60))}]"
-        name = f"example_{example.name}"
-        st.button(shown, key=name, type="tertiary", on_click=_open, args=(example,))
+        if offered(example, address.get(parameters.MODEL)):
+            shown = f"**{example.name}** :gray[{literal(shorten(example.text, 60))}]"
+            name = f"example_{example.name}"
+            st.button(shown, key=name, type="tertiary", on_click=_open, args=(example,))
+            n += 1
+    if not n:
+        st.caption(words("example.none"))
+
+
+def offered(example: Example, model_name: str) -> bool:
+    """True if the model of that name can read the example and does what it promises."""
+    with suppress(GPT2VizError):
+        ids = run_cache.load(model_name).tokenizer.encode(example.text)
+        return _is_kept(example, RunKey(model_name, tuple(ids)))
+    return False
+
+
+@st.cache_data(
+    max_entries=256, hash_funcs=run_cache.BY_KEY, show_spinner="Trying the examples on this model …"
+)
+def _is_kept(example: Example, key: RunKey) -> bool:
+    return find(example, run_cache.run(key)) is not None
 
 
 def _open(example: Example) -> None:
@@ -135,29 +185,46 @@ def _open(example: Example) -> None:
 
 
 def find(example: Example, trace: Trace) -> Seen | None:
-    """The view of the example in a run of its sentence; None where no head is better."""
-    query = _last(example.word, example.text, trace.token_bytes)
-    key = _last(example.of, example.text, trace.token_bytes) if example.of else None
+    """The view of the example in a run of its sentence; None where it promises too much."""
+    text, asks = example.text, example.text.rindex(example.word)
+    query, key = _position(text, asks + len(example.word), trace.token_bytes), None
+    if example.of:
+        end = text.rindex(example.of, 0, asks) + len(example.of)
+        key = _position(text, end, trace.token_bytes)
     if key is None:
         scores = run_cache.head_scores(trace.key)[example.habit]
     else:
         layers = range(trace.config.n_layer)
         scores = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
-    if np.isnan(scores).any():
+    enough = scores.max() >= example.least  # it isn't where some are NaN
+    if not enough or (example.answer and not _goes_on(trace, example.answer)):
         return None
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return Seen(int(layer), int(head), query, key)
 
 
-def _last(word: str, text: str, token_bytes: Sequence[bytes]) -> int:
-    """The place of the token that a word ends with, where it stands last in the text."""
-    before_end = text.rindex(word) + len(word)
-    after = len(text[before_end:].encode())
+def _goes_on(trace: Trace, answer: str) -> bool:
+    """True if the text goes on with the answer, by far."""
+    best = trace.next_tokens(1)[0]
+    return best.text == answer and best.probability >= _PROBABLE
+
+
+def _position(text: str, end: int, token_bytes: Sequence[bytes]) -> int:
+    """The position of the token that the character before ``end`` stands in."""
+    after = len(text[end:].encode())
     n = len(token_bytes) - 1
     while after >= len(token_bytes[n]):
         after -= len(token_bytes[n])
         n -= 1
     return n
+
+
+def at_first(trace: Trace) -> Seen | None:
+    """The view of a first visit: of the head that copies, with the mask on; None once somebody has
+    chosen a sentence, or where no head copies."""
+    if not address.is_default(parameters.TEXT) or not trace.text.endswith(FIRST.text):
+        return None
+    return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
 
 
 def subject(trace: Trace) -> tuple[int, int, int] | tuple[()]:
@@ -170,7 +237,7 @@ def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
     """The example whose sentence is open, and where it is to be seen; not on every page."""
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    if example is None or pages.called(output.shown().page) not in parameters.HEAD.on:
+    if example is None or _page() not in parameters.HEAD.on:
         return None
     seen = find(example, trace)
     return seen and (example, seen)
@@ -188,8 +255,7 @@ def says(trace: Trace) -> str:
     Its numbers are weights between tokens: nothing is said beside a picture of others.
     """
     opened = None if _shows_others() else _open_example(trace)
-    chosen = [address.raw(p) for p in (parameters.LAYER, parameters.HEAD, parameters.QUERY)]
-    if opened is None or chosen != [str(n) for n in opened[1][:3]]:
+    if opened is None or not _is_chosen(opened[1]):
         return ""
     example, seen = opened
     weights = trace.stage("weights", seen.layer)[0, seen.head, seen.query]
@@ -199,4 +265,31 @@ def says(trace: Trace) -> str:
     labels = [literal(label) for label in trace.labels]
     looks = ", ".join(f"{labels[n]} ({weights[n]:.2f})" for n in listed)
     at = f" looks at {looks}" if listed else " looks at nothing in particular"
-    return f"**Layer {seen.layer} · Head {seen.head}** {example.shows}: {labels[seen.query]}{at}."
+    note = f"**Layer {seen.layer} · Head {seen.head}** {example.shows}: {labels[seen.query]}{at}."
+    return f"{note} {_answer(trace)}" if example.answer else note
+
+
+def _is_chosen(seen: Seen) -> bool:
+    """True if the head and the token are on screen: chosen, or those of a first visit."""
+    layer, head = (address.raw(parameter) for parameter in (parameters.LAYER, parameters.HEAD))
+    if address.is_default(parameters.TEXT) and _page() in sentence.OF_A_HEAD:
+        layer, head = layer or str(seen.layer), head or str(seen.head)
+    on_screen = layer, head, str(address.get(parameters.QUERY))
+    return on_screen == tuple(map(str, seen[:3]))
+
+
+def _page() -> Page | None:
+    return pages.called(output.shown().page)
+
+
+def _answer(trace: Trace) -> str:
+    """The next token, and the layer from which on it is the most probable one."""
+    best, lens = trace.next_tokens(1)[0], run_cache.lens(trace.key, (len(trace.token_ids) - 1,))
+    after = [
+        int(n)
+        for (key, _), n in zip(lens.sites, lens.rank[:, 0], strict=True)
+        if key == "residual_out"
+    ]
+    layer = max((n + 1 for n, rank in enumerate(after) if rank > 1), default=0)
+    percent = f"{100 * best.probability:.1f}"
+    return words("example.answer", token=literal(best.text), percent=percent, layer=layer)

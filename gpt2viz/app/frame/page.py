@@ -102,7 +102,8 @@ def read_sentence(
         model = run_cache.load(reader)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
-    query = sentence.draw_tokens(trace, choosing)
+    first = examples.at_first(trace)
+    query = sentence.draw_tokens(trace, choosing, first and first.query)
     _notes(model, trace)
     return View(model, trace, query)
 
@@ -203,7 +204,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         with st.container(key="sentence"):
             sentence.box(
                 parameters.TEXT,
-                examples.EXAMPLES[0].text,
+                parameters.TEXT.default,
                 "Sentence",
                 placeholder="Type a sentence and press Enter",
                 label_visibility="collapsed",

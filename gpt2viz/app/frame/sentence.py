@@ -155,13 +155,15 @@ LIGHT_UP = "Click one to see where it looks in every head."
 AT_ONCE = 128
 
 
-def draw_tokens(trace: Trace, choosing: str | None = LIGHT_UP) -> int | None:
+def draw_tokens(
+    trace: Trace, choosing: str | None = LIGHT_UP, default: int | None = None
+) -> int | None:
     """Draw the tokens, or one part of a long text's; the position of the chosen one.
 
     ``choosing`` is the effect of choosing one, in a sentence; "" where none can be chosen, None
-    where they are drawn elsewhere.
+    where they are drawn elsewhere. ``default`` is chosen until somebody chooses another, or none.
     """
-    address.choice(parameters.QUERY, range(len(trace.labels)))
+    address.choice(parameters.QUERY, range(len(trace.labels)), default, optional=True)
     query: int | None = address.get(parameters.QUERY)
     if choosing is not None:
         _draw_chips(trace, choose_part(trace, query), query, choosing)
@@ -206,7 +208,7 @@ def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) ->
 
 
 #: Pages on which a head is large, whether or not somebody chose it. On Find it isn't.
-_OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
+OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 
 
 def keep_choices() -> None:
@@ -245,7 +247,7 @@ def _carry(to: To, changed: Parameter) -> None:
     The head on screen may be a default: the best one for the sentence before. Choices that belong
     to one text are forgotten with it.
     """
-    on_screen = pages.called(output.shown().page) in _OF_A_HEAD
+    on_screen = pages.called(output.shown().page) in OF_A_HEAD
     for number in (parameters.LAYER, parameters.HEAD):
         if on_screen and address.raw(number) is None and address.peek(number) is not None:
             address.put(number, address.peek(number))

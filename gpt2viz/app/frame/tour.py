@@ -16,7 +16,7 @@ from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QU
 
 _BEFORE = "_before_tour"
 
-TEXT = "The cat sat on the mat and the cat sat"
+TEXT: str = parameters.TEXT.default
 
 
 class Step(NamedTuple):

@@ -260,7 +260,10 @@ def _opened(view: View, chosen: _Chosen) -> str:
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
     if not opened or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
         return ""
-    return sentence("head.opened", head=f"{chosen.layer}.{chosen.head}")
+    copies = examples.at_first(view.trace)
+    best = copies and copies[:2] == (chosen.layer, chosen.head)
+    why = "head.copies" if best else "head.opened"
+    return sentence(why, head=f"{chosen.layer}.{chosen.head}")
 
 
 def _with_mask(view: View) -> RunKey:

@@ -151,7 +151,7 @@ def opening(view: View) -> controls.Opening:
             best = np.where(among[0] & among[1], change, 0).argmax()
             if change.flat[best] > 0:
                 return int(layers.flat[best]), int(heads.flat[best])
-        return controls.by_looks(view)(layer, head)
+        return controls.at_first(view)(layer, head)
 
     return most_changed
 
