@@ -20,7 +20,7 @@ from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.explanation import Part, RowExplanation, Side, explain_row
 from gpt2viz.analysis.scores import first_token, weight_on
 from gpt2viz.arrays import Array
-from gpt2viz.labels import signed
+from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, head_scale_factors
 from gpt2viz.run.trace import Trace, figures, in_notebook
@@ -92,15 +92,16 @@ class Rule:
     """When a key's reason has a name.
 
     ``measure`` gives a number in [0, 1] that must reach ``HALF``, of a key that stands out by
-    ``STANDS_OUT``; 0 where the rule can't hold. ``measured`` says what the number is, as in "77 %
-    of …", and ``says`` what follows from it.
+    ``STANDS_OUT``; 0 where the rule can't hold. ``because`` and ``measured`` name the sentences of
+    the reason and of its number. ``looked_for`` marks the tokens (T,) that the head looks for.
     """
 
     name: str
-    says: str
+    because: str
     measured: str
     measure: Callable[[Reason], float]
     source: str
+    looked_for: Callable[[Reason], NDArray[np.bool_]] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,6 +185,19 @@ class Reason:
             return None
         measured = ((rule, rule.measure(self)) for rule in RULES)
         return next(((rule, share) for rule, share in measured if share >= HALF), None)
+
+    @property
+    def copiers(self) -> dict[Side, Part]:
+        """The heads that had copied the token that the rule looks for, by the side that they wrote
+        to: those of the strongest pair that carries it. None where the rule looks for no token.
+        """
+        if self.rule is None or self.rule[0].looked_for is None:
+            return {}
+        carry = np.outer(_own(self), self.reads_from("key", self.rule[0].looked_for(self)))
+        strongest = np.where(carry, self.deviation, -np.inf).argmax()
+        i, j = np.unravel_index(strongest, carry.shape)
+        parts: dict[Side, Part] = {"query": self.row.names[i], "key": self.row.names[j]}
+        return {side: part for side, part in parts.items() if part.kind == "head"}
 
     def share(self, query_parts: NDArray[np.bool_], key_parts: NDArray[np.bool_]) -> float:
         """The share of ``raised`` that all pairs of some parts (n,) have together."""
@@ -303,7 +317,7 @@ def _own(case: Reason) -> NDArray[np.bool_]:
 
 
 def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
-    """The share of the query's own token with what carries the one at some places (T,).
+    """The share of the query's own token with what carries the one at some positions (T,).
 
     0 where it wouldn't matter much which token that is: then it isn't looked for.
     """
@@ -311,24 +325,33 @@ def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
     return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
 
 
+def _before(case: Reason) -> NDArray[np.bool_]:
+    """The token before the key."""
+    before: NDArray[np.bool_] = np.arange(len(case.ids)) == case.key - 1
+    return before
+
+
+def _alike(case: Reason) -> NDArray[np.bool_]:
+    """The key's token, wherever it stands."""
+    alike: NDArray[np.bool_] = case.ids == case.ids[case.key]
+    return alike
+
+
 def _follows(case: Reason) -> float:
     ids, query, key = case.ids, case.row.query, case.key
     if not 1 <= key <= query or ids[key - 1] != ids[query]:
         return 0.0
-    return _looked_for(case, np.arange(len(ids)) == key - 1)
-
-
-def _alike(case: Reason) -> float:
-    return _looked_for(case, case.ids == case.ids[case.key])
+    return _looked_for(case, _before(case))
 
 
 def _duplicate(case: Reason) -> float:
     query, key = case.row.query, case.key
-    return _alike(case) if key != query and case.ids[key] == case.ids[query] else 0.0
+    again = key != query and case.ids[key] == case.ids[query]
+    return _looked_for(case, _alike(case)) if again else 0.0
 
 
 def _same(case: Reason) -> float:
-    return _alike(case) if case.key == case.row.query else 0.0
+    return _looked_for(case, _alike(case)) if case.key == case.row.query else 0.0
 
 
 def _positions(case: Reason) -> float:
@@ -352,121 +375,125 @@ def _rests(case: Reason) -> float:
     return float(weight_on(weights, first_token(row.trace.token_ids)))
 
 
-_RARELY = f". At most {100 * RARE:g} % of all other tokens would score as high in its place"
-
 #: The reasons that have a name, in the order in which they are tried.
 RULES = (
     Rule(
         "induction",
-        "So it looks for what followed the same token before.",
-        "of what raises it pairs the query's own token with a head's copy, at the key, of the "
-        "token before the key, and these two are the same token" + _RARELY,
+        "why.induction",
+        "why.of_induction",
         _follows,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+        _before,
     ),
     Rule(
         "duplicate token",
-        "So it looks for the same token elsewhere.",
-        "of what raises it pairs the query's own token with the key's, which is the same" + _RARELY,
+        "why.duplicate",
+        "why.of_duplicate",
         _duplicate,
         "Wang et al. 2023, Interpretability in the Wild, section 3.1",
+        _alike,
     ),
     Rule(
         "same token",
-        "So it looks for its own token, here at its own place.",
-        "of what raises it pairs the query's own token with the key's, which is the query itself"
-        + _RARELY,
+        "why.same",
+        "why.of_same",
         _same,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
+        _alike,
     ),
     Rule(
-        "places",
-        "So it goes by the places of the two.",
-        "of what raises it pairs the query's position with the key's",
+        "positions",
+        "why.positions",
+        "why.of_positions",
         _positions,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
     ),
     Rule(
         "distance",
-        "So it goes by how far apart the two are.",
-        "of how far its score lies above the row's mean is there for the mean of all keys in its "
-        "place",
+        "why.distance",
+        "why.of_distance",
         _distance,
         "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding",
     ),
     Rule(
         "first token",
-        "So it rests on the first token, as on this text as a whole.",
-        "of its weight goes there, in the mean over this text's queries",
+        "why.first",
+        "why.of_first",
         _rests,
         "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
     ),
 )
+#: The sentences of the heads that had copied what is looked for, by the sides that they wrote to.
+_COPIED: dict[tuple[Side, ...], str] = {
+    ("query",): "why.copied_to_query",
+    ("key",): "why.copied_there",
+    ("query", "key"): "why.copied_to_both",
+}
 
 
 def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
-    """All that a reason says; ``labels`` (T,) are the tokens as they shall be written."""
-    row, mean = case.row, 1 / len(case.row.keys)
-    asks, answers = (f"{n} {labels[n]}" for n in (row.query, case.key))
-    where = (
-        f"Layer {row.layer}, head {row.head}, from {asks} to {answers}: weight {case.weight:.2f}"
-    )
-    if len(row.keys) == 1:
-        return [f"{where}. The query sees no other key, so the weight is 1 whatever the score."]
+    """All that a reason says, a paragraph each: the reason, its numbers, and its rule's last.
+
+    ``labels`` (T,) are the tokens as they shall be written.
+    """
+    row = case.row
+    asks, answers = (f"{position} {labels[position]}" for position in (row.query, case.key))
+    head, even = f"{row.layer}.{row.head}", 1 / len(row.keys)
     text = [
-        f"{where}; if all keys were alike it would be {mean:.2f}.",
-        f"The raw score is {_signed(case.raised + case.lowered)} from the row's mean: pairs of "
-        f"parts that raise it add {_signed(case.raised)}, pairs that lower it "
-        f"{_signed(case.lowered)}.",
+        _because(case, labels),
+        sentence("why.even", head=head, asks=asks, answers=answers, weight=case.weight, even=even),
     ]
-    if not case.pairs:
+    if len(row.keys) == 1:
         return text
-    verb = "raises" if case.above else "lowers"
-    shares = ", ".join(f"{_percent(pair.share)} is {pair}" for pair in case.pairs)
-    text.append(f"Of what {verb} it, {shares}.")
-    text += _reads(case, labels)
-    text.append(
-        "Without the first of these pairs, the norm's scale held, the weight would be "
-        f"{case.pairs[0].ablated_weight:.2f}."
-    )
+    apart = case.raised + case.lowered
+    text += [
+        sentence("why.apart", apart=abs(apart), side="above" if apart > 0 else "below"),
+        sentence("why.sums", raised=case.raised, lowered=abs(case.lowered)),
+    ]
+    if case.pairs:
+        pair = case.pairs[0]
+        text.append(sentence("why.without", pair=pair, weight=pair.ablated_weight))
     if case.rule is not None:
         rule, share = case.rule
         author = rule.source.partition(",")[0]
-        text.append(f"{rule.says} {_percent(share)} {rule.measured} ({rule.name}: {author}).")
+        measured = sentence(rule.measured, share=100 * share, rule=rule.name, author=author)
+        rarely = [sentence("why.rare", most=100 * RARE)] if rule.looked_for else []
+        text.append(" ".join([measured, *rarely]))
     return text
 
 
-def _reads(case: Reason, labels: Sequence[str]) -> list[str]:
-    """Say what the heads among the leading pairs had read, a sentence a side."""
-    row, text = case.row, []
-    of_query = [(pair.query_part, pair.query_read) for pair in case.pairs]
-    of_key = [(pair.key_part, pair.key_read) for pair in case.pairs]
-    for side, position, reads in (("query", row.query, of_query), ("key", case.key, of_key)):
-        parts = [
-            f"{part} had read {read.token} {labels[read.token]}{_apart(position - read.token)} "
-            f"(weight {read.weight:.2f})"
-            for part, read in dict.fromkeys(reads)
-            if read is not None
-        ]
-        if parts:
-            text.append(f"At the {side}, {' and '.join(parts)}.")
-    return text
+def _because(case: Reason, labels: Sequence[str]) -> str:
+    """The reason in a sentence."""
+    row = case.row
+    key = "itself" if case.key == row.query else f"“{labels[case.key]}”"
+    ends = {"query": f"“{labels[row.query]}”", "key": key, "weight": case.weight}
+    if len(row.keys) == 1:
+        return sentence("why.single", **ends)
+    if case.rule is not None:
+        copiers = case.copiers
+        copied = {f"by_{side}": part for side, part in copiers.items()}
+        by = sentence(_COPIED[tuple(copiers)], **ends, **copied) if copiers else ""
+        back = _apart(row.query - case.key)
+        return sentence(case.rule[0].because, **ends, back=back, by=by)
+    if not case.pairs:
+        return sentence("why.alike", **ends)
+    pair = case.pairs[0]
+    if not case.above:
+        name = "why.lowered"
+    elif case.weight * len(row.keys) < 1:
+        name = "why.others_higher"
+    else:
+        name = "why.mostly" if pair.share >= HALF else "why.many"
+    of_query, of_key = part_label(pair.query_part, "query"), part_label(pair.key_part, "key")
+    return sentence(name, **ends, of_query=of_query, of_key=of_key)
 
 
 def _apart(back: int) -> str:
-    """The distance of a token before a place, in words."""
+    """The distance of a token before a position, in words."""
     if back == 0:
-        return ", the token there"
+        return "the token itself"
     tokens = "one token" if abs(back) == 1 else f"{abs(back)} tokens"
-    return f", {tokens} {'back' if back > 0 else 'ahead'}"
-
-
-def _signed(number: float) -> str:
-    return signed(number, "+.2f")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{tokens} {'back' if back > 0 else 'ahead'}"
 
 
 def part_label(part: Part, side: Side) -> str:

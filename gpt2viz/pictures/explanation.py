@@ -1,27 +1,80 @@
-"""A score taken apart, as a picture: the query's parts down, the key's across, sums at the ends."""
+"""A score taken apart: its pairs of parts as lines and as a matrix with sums, and its path."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array
+from gpt2viz.labels import shorten
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
+from gpt2viz.pictures.lines import Lines, lines
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Heatmaps
 
 if TYPE_CHECKING:  # torch stays out of the pictures
     import pandas as pd
 
+    from gpt2viz.analysis.explanation import Part, Side
     from gpt2viz.analysis.reasons import Hop, Read, Reason
 
 #: Parts of a side that have a row or column of their own; the others stand together in one more.
 MOST = 32
+#: The same where pairs are lines.
+STRANDS = 6
 #: What these are called, and the sums at the ends.
 OTHERS, SUM = "all others", "sum"
+
+
+def strands(case: Reason) -> Lines:
+    """The pairs of parts of a reason that has some, as lines from the query's to the key's.
+
+    A line is as wide as the pair's share (%) of all that raise the score, or that lower it where
+    these prevail. The strongest is the first of both sides; a side's parts after ``STRANDS`` are
+    one.
+    """
+    row, verb = case.row, "raises" if case.above else "lowers"
+    shares = (case.deviation if case.above else -case.deviation).clip(min=0)
+    shares *= 100 / shares.sum()
+    orders = [np.argsort(-shares.max(axis=axis), kind="stable") for axis in (1, 0)]
+    starts = range(min(STRANDS + 1, len(shares)))
+    down = np.add.reduceat(shares[np.ix_(*orders)], starts, axis=0)
+    panel = Panel(
+        title="",
+        values=np.add.reduceat(down, starts, axis=1).astype(np.float32),
+        rows=_strand_names(case, "query", orders[0]),
+        columns=_strand_names(case, "key", orders[1]),
+        name="strands",
+        quantity=f"share (%) of all that {verb} the score",
+    )
+    what = (
+        f"Pairs behind query {row.query} and key {case.key} in layer {row.layer}, head {row.head}"
+    )
+    ends = f"In the query, {_token(case, row.query)}", f"In the key, {_token(case, case.key)}"
+    return replace(lines(what, [panel], [panel.quantity], unit=False), ends=ends)
+
+
+def _strand_names(case: Reason, side: Side, order: NDArray[np.intp]) -> Axis:
+    """The first parts in an ``order``, and the others as one."""
+    names = [strand_name(case, side, case.row.names[n]) for n in order[:STRANDS]]
+    return Axis(f"the {side}'s part", names + [OTHERS] * (len(order) > STRANDS), numbered=False)
+
+
+def strand_name(case: Reason, side: Side, part: Part) -> str:
+    """A part with what it brings to a side: "head 0.1 read 9 ·sat"."""
+    position = case.row.query if side == "query" else case.key
+    if (source := case.sources.get((side, part))) is not None:
+        return f"{part} read {_token(case, source.key)}"
+    own = {"token": f"token {_token(case, position)}", "position": f"position {position}"}
+    return own.get(part.kind, part)
+
+
+def _token(case: Reason, position: int) -> str:
+    return f"{position} {shorten(case.row.trace.labels[position])}"
 
 
 def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
@@ -135,12 +188,12 @@ def pair_rows(case: Reason) -> list[dict[str, Any]]:
             "adds": pair.value,
             "share (%)": 100 * pair.share,
             "weight without it": pair.ablated_weight,
-            "the query's head had read": _read(pair.query_read, labels),
-            "the key's head had read": _read(pair.key_read, labels),
+            "the query's head read": _read(pair.query_read, labels),
+            "the key's head read": _read(pair.key_read, labels),
         }
         for pair in case.pairs
     ]
 
 
 def _read(read: Read | None, labels: Sequence[str]) -> str:
-    return "" if read is None else f"{read.token} {labels[read.token]}"
+    return "" if read is None else f"{read.token} {labels[read.token]} ({read.weight:.2f})"

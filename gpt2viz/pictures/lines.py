@@ -55,6 +55,7 @@ class Lines(Picture):
     ``panels`` are the matrices, ``sources`` what is drawn of them. ``peak`` is the widest that a
     line could be, ``threshold`` the smallest number that still is a line, ``at_rest`` the smallest
     that is drawn while no token is pointed at, and ``lost`` the share of all that was left out.
+    ``ends`` stand above both sides.
     """
 
     panels: Sequence[Panel]
@@ -63,6 +64,7 @@ class Lines(Picture):
     threshold: float
     at_rest: float
     lost: float
+    ends: tuple[str, str] = ("query: who looks", "key: what it looks at")
 
     @property
     def matrices(self) -> tuple[Panel, ...]:
@@ -91,13 +93,15 @@ class Lines(Picture):
 
         ends = [
             [f"{axis.position(n)} {text}" for n, text in enumerate(axis.labels)]
+            if axis.numbered
+            else axis.labels
             for axis in (self.rows, self.columns)
         ]
         return pd.DataFrame(
             {
                 "picture": source.name,
-                "query": ends[0][query],
-                "key": ends[1][key],
+                self.rows.title: ends[0][query],
+                self.columns.title: ends[1][key],
                 "value": weight,
             }
             for source in self.sources
@@ -106,7 +110,7 @@ class Lines(Picture):
 
 
 def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:
-    """Lines of matrices (T, T) with the same tokens, at most ``MOST_SOURCES`` of ``MOST_TOKENS``.
+    """Lines of at most ``MOST_SOURCES`` matrices of at most ``MOST_TOKENS`` rows and columns.
 
     ``names`` tell them apart. On a ``unit`` scale the widest line is 1, else it is the largest
     number. Masked cells are no lines. Raises ``ValueError`` for more matrices or tokens.

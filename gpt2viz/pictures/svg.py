@@ -601,8 +601,8 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
         x += 30 + across(source.name, size) + _APART
     scale = f"lines from {picture.at_rest:.2g} up"
     sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
-    sheet.text(_FREE, top - 2 * size, "query: who looks", size)
-    sheet.text(sheet.width - _FREE, top - 2 * size, "key: what it looks at", size, "end")
+    sheet.text(_FREE, top - 2 * size, picture.ends[0], size)
+    sheet.text(sheet.width - _FREE, top - 2 * size, picture.ends[1], size, "end")
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         drawn = np.flatnonzero(source.weights >= picture.at_rest)
         sheet.parts.append(f'<g opacity="0.75" data-name="{written(source.name)}">')

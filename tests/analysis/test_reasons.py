@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -175,9 +175,9 @@ def test_induction_built_by_hand() -> None:
     assert case.rule is not None
     assert (case.rule[0].name, case.rule[1] > 0.99) == ("induction", True)
     said = case.words(tuple("abcdef"))
-    assert "Of what raises it, 100 % is the query's token × head 0.0 at the key" in said[2]
-    assert said[3] == "At the key, head 0.0 had read 1 b, one token back (weight 1.00)."
-    assert said[-1].startswith("So it looks for what followed the same token before. 100 % of")
+    assert said[0].endswith(") because “c” came after “f” before: head 0.0 had copied “f” there.")
+    assert "Without the strongest pair, the query's token × head 0.0 at the key," in said[4]
+    assert said[-1].startswith("100 % of what raises the score pairs the query's own token with")
     assert {named(why(model, trace, 1, 0, 5, key)) for key in (0, 1, 3, 4, 5)} == {""}
 
 
@@ -241,12 +241,15 @@ def test_copying_heads_name_the_previous_token_head_first(
         share = sum(apart[a, b] for a in i for b in j) / apart[apart > 0].sum()
         assert case.rule is not None
         assert case.rule[1] == pytest.approx(share)
+        ends = max(product(i, j), key=lambda cell: apart[cell])
+        assert [*case.copiers.values()] == [case.row.names[n] for n in ends if n]  # 0: its token
+        assert all(head in case.words()[0] for head in case.copiers.values())
 
 
 @pytest.mark.parametrize(
     ("place", "name"),
     [
-        ((*back(), 6, 5), "places"),
+        ((*back(), 6, 5), "positions"),
         ((*itself(), 3, 3), "same token"),
         ((*rests(), 8, 0), "first token"),
         ((*copier(), 8, 3), ""),  # a key that hardly has any weight
@@ -261,7 +264,7 @@ def test_what_heads_of_the_bundled_model_go_by(
     said = " ".join(case.words())
     assert [rule.name for rule in RULES if f"({rule.name}: " in said] == [name] * bool(name)
     if place[2:] == (0, 0):
-        assert said.endswith("The query sees no other key, so the weight is 1 whatever the score.")
+        assert said.startswith("“The” attends to itself (1.00): it sees no other key. Head ")
 
 
 def test_a_rule_has_at_least_half(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
@@ -358,7 +361,7 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
     case = why(model, cat, 1, 4, 8, 2)
     said = " ".join(case.words([f"<{n}>" for n in range(10)]))
     assert "from 8 <8> to 2 <2>" in said
-    assert "head 0.0 had read 1 <1>, one token back" in said
+    assert said.startswith("“<8>” attends to “<2>” (")
     assert not set("catsat") & {a for a, b in pairwise(said) if b == ">"}
     assert repr(case) == "\n".join(case.words(cat.labels))
     with pytest.raises(IndexError, match="doesn't see key 9"):

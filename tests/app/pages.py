@@ -142,7 +142,9 @@ def pictures(at: AppTest) -> dict[str, str]:
     """The text alternative of every chart, canvas and view of lines on the page, by its key."""
     drawn = {chart.proto.id: chart.proto.alt for chart in at.get("plotly_chart")}
     for part in at.get("bidi_component"):
-        if part.proto.bytes and "alt" in (header := said(part.proto.bytes)):
+        if script_of(part.proto) == "lines":
+            drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
+        elif part.proto.bytes and "alt" in (header := said(part.proto.bytes)):
             drawn |= dict(zip(_names(part.proto.id), _alts(header), strict=False))
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
 

@@ -18,7 +18,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.cases import each
-from tests.app.pages import array, button, figure, heatmaps, open_page, plain
+from tests.app.pages import array, button, figure, heatmaps, open_page, page_text, plain
 from tests.bundled import (
     CATS,
     HEADS,
@@ -55,12 +55,12 @@ def test_the_copier_of_the_bundled_model() -> None:
         pairs.append(shown[name][1:][np.tri(9, 10, k=1, dtype=bool)])
     said = [plain(text.value) for text in (*at.markdown, *at.caption)]
     r = np.corrcoef(*pairs)[0, 1]
-    assert any(f"foretell this run: r = {r:.2f}.**" in text for text in said)
+    assert any(f"in this sentence (r = {r:.2f}).**" in text for text in said)
     every = np.array(
         [[head_circuit(model, n, h).copying_score for h in range(N_HEAD)] for n in range(N_LAYER)]
     )
     place = 1 + int((every > every[layer, head]).sum())
-    assert f"**Copying score {every[layer, head]:+.2f}**, number {place} of {HEADS} heads." in said
+    assert f"Copying score {every[layer, head]:+.2f}: number {place} of {HEADS} heads." in said
     tokens, partners = (table.value for table in at.dataframe)
     token = run.token_ids[1]
     for column, (of, value) in zip(
@@ -75,7 +75,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     ):
         name = label(model.tokenizer.token_bytes(of))
         assert tokens[column][0] == f"{name}  {value:+.1f}".replace("-", "−")
-    assert any("looks at “·cat” it raises" in text for text in said)
+    assert any("likely when it attends to “·cat”." in text for text in said)
     assert partners.iloc[0, :3].tolist() == ["{}.{}".format(*back()), f"{layer}.{head}", "K"]
     assert partners["z"][0] > 20
     curve = array(figure(at, "places")["data"][0]["y"])
@@ -86,15 +86,15 @@ def test_the_first_layer_has_nothing_else_to_read() -> None:
     at = open_page("head?see=weights", text=CATS, layer="0", head="0")
     shown = heatmaps(figure(at, "foretold"))
     assert_allclose(shown["weights"], shown["run"], atol=1e-4)
-    said = [plain(text.value) for text in at.caption]
-    assert any("r = 1.00" in text and "in layer 0 nothing else is there" in text for text in said)
-    assert any("most weight, 1.00, to the key 1 token back" in text for text in said)
+    assert "alone predict this head's scores in this sentence (r = 1.00).**" in page_text(at)
+    assert "layer 0 reads nothing else" in page_text(at)
+    assert "attend most to the key 1 token back (1.00)" in page_text(at)
 
 
 def test_two_tokens_are_too_little_to_compare() -> None:
     """Each row less its mean leaves one number and its opposite, which always correlate."""
     at = open_page("head?see=weights", text="The cat", layer="1", head="4")
-    assert any("foretell this run: too little to compare." in c.value for c in at.caption)
+    assert "too short to compare with what the weights alone predict" in page_text(at)
 
 
 def test_any_token_can_be_typed() -> None:
@@ -107,11 +107,11 @@ def test_any_token_can_be_typed() -> None:
     for typed in ("·fish", " fish"):
         at = open_page("head?see=weights", **where | {"token": typed})
         assert at.dataframe[0].value["raises most"][0] == written
-        assert any("looks at “·fish” it raises" in plain(text.value) for text in at.markdown)
+        assert any("when it attends to “·fish”." in plain(text.value) for text in at.markdown)
     at.session_state["query"] = 3
     at.query_params["query"] = "3"
     at.run()
-    assert any("looks at “·on” it raises" in plain(text.value) for text in at.markdown)
+    assert any("when it attends to “·on”." in plain(text.value) for text in at.markdown)
     assert "token" not in at.query_params, "another token of the sentence is chosen"
     at = open_page("head?see=weights", **where | {"token": "unbelievable<b>"})
     (said,) = [warning.value for warning in at.warning]
@@ -151,8 +151,8 @@ COPIES_NOT = itself()
 @each(("layer", "head"), [COPIES, COPIES_TOO])
 def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: int) -> None:
     at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
-    (said,) = [c.value for c in at.caption if "nothing comes twice" in c.value]
-    button(at, "Say it twice").click().run()
+    (said,) = [c.value for c in at.caption if "no token repeats" in c.value]
+    button(at, "Repeat the sentence").click().run()
     assert at.text_input(key="text").value == TWICE
     tokenizer = bundled_model().tokenizer
     ids = tokenizer.encode(TWICE)
@@ -161,9 +161,9 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: i
     assert row.argmax() == key
     assert ids[key - 1] == ids[query], "what followed the same token"
     asks, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
-    assert f"“{asks}” looks at what followed it before: “{copied}” ({row.max():.2f})." in said
+    assert f"“{asks}” attends to what followed it before: “{copied}” ({row.max():.2f})." in said
     assert (at.session_state["layer"], at.session_state["head"]) == (layer, head)
-    assert not any("nothing comes twice" in c.value for c in at.caption)
+    assert not any("no token repeats" in c.value for c in at.caption)
 
 
 @each(
@@ -177,7 +177,7 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: i
 )
 def test_it_is_not_offered_elsewhere(head: tuple[int, int], text: str) -> None:
     at = open_page("head", text=text, layer=str(head[0]), head=str(head[1]))
-    assert not [b for b in at.button if b.label == "Say it twice"]
+    assert not [b for b in at.button if b.label == "Repeat the sentence"]
     assert not re.search("copies, but", " ".join(c.value for c in at.caption))
 
 

@@ -109,7 +109,7 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         finite = numbers[np.isfinite(numbers)]
         written = re.search(r"\n(\S+) to ([^\s;]+)", said)
         assert written
-        ends = [float(n) for n in written.groups()]
+        ends = [number(n) for n in written.groups()]
         assert_allclose(ends, [finite.min(), finite.max()], rtol=6e-3, atol=2e-4)
         assert f" {len(numbers)} × {len(numbers[0])}  " in said
 
@@ -150,7 +150,7 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
         found = [number(one[side]) for one in results]
         assert_allclose(found, [score, score / HS**0.5, weights[9]], **TOLERANCE)
     said = " ".join(part["says"] for part in parts if part["kind"] == "arrow")
-    assert ("the mask says no" in said) == causal
+    assert ("masked, as this key comes" in said) == causal
     assert ("the mask is off" in said) == (not causal)
 
 
@@ -207,10 +207,10 @@ def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any, query: str
         row = stages["weights"][int(layer)][int(head)][int(query or 11)]
         assert at.selectbox(key="key").value == row.argmax()
         assert "key" not in at.query_params
-        assert any(c.value.startswith("It looks hardest") for c in at.caption)
+        assert any(c.value.startswith("This is the row's largest weight") for c in at.caption)
         other = str((row.argmax() + 1) % 12)
         at = open_page("head", **address(causal, **more, key=other))
-        assert not any("hardest" in c.value for c in at.caption)
+        assert not any("largest weight" in c.value for c in at.caption)
 
 
 @each("shown", [{"compare": "mean"}, {"compare": "rollout"}, {"head": "2"}])

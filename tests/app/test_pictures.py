@@ -121,7 +121,7 @@ def check_alt(page: str, alt: str, name: str) -> None:
     """A text alternative names the picture, something in its numbers, and what was read."""
     assert alt.startswith(f"{re.sub(r' [(][0-9]+[)]$', '', name)}. ")
     assert re.search(r"largest -?\d|highest -?\d|from -?\d|[aA]ll are 0|\d curves", alt), alt
-    if page not in OF_THE_MODEL and "by places alone" not in name:
+    if page not in OF_THE_MODEL and "by position alone" not in name:
         read = r"Sentence of 5 tokens\b|Sentences of 4 and 5 tokens\b"
         assert re.search(read, alt) or re.match(OF_THE_PROBE, alt), alt
     if page in OF_HEADS:

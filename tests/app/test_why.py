@@ -23,7 +23,7 @@ from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.explanation import path_map, reason_map
+from gpt2viz.pictures.explanation import path_map, reason_map, strand_name, strands
 from gpt2viz.pictures.from_trace import in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import HeadOfRun, Panel
@@ -32,13 +32,14 @@ from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, unpacked
+from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, sent, unpacked
 from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier, ids_of, weights
 from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import reference
 
 LAYER, HEAD = copier()
-COPYING = {"text": CATS, "layer": str(LAYER), "head": str(HEAD), "query": "8", "key": "2"}
+HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
+COPYING = {**HERE, "query": "8", "key": "2"}
 
 
 def scores(causal: bool = True) -> np.ndarray:
@@ -57,7 +58,7 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
         assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
         assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
         assert_allclose(shown[:, :-1].sum(axis=1), shown[:, -1], rtol=1e-4, atol=1e-4)
-        found = re.search(r"sum to (\S+); q·k of the model is (\S+),", page_text(at))
+        found = re.search(r"sum to (\S+), and the model's q·k is (\S+);", page_text(at))
         assert found
         assert [float(n) for n in found.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
 
@@ -66,10 +67,8 @@ def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     shown = open_page("head", see="why", **COPYING)
     assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # no run is made unasked
     at = shown.toggle(key="without").set_value(True).run()
-    said = page_text(at)
-    assert "So it looks for what followed the same token before." in said
-    before = back()
-    assert f"head {before[0]}.{before[1]} had read 1 ·cat, one token back" in said
+    said, before = page_text(at), back()
+    assert f"came after “·cat” before: head {before[0]}.{before[1]} had copied “·cat” there" in said
     weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", said)
     links = [link.proto for link in at.get("page_link") if link.proto.page == "what_if"]
     asked = [dict(parse_qsl(link.query_string)) for link in links]
@@ -120,20 +119,14 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
     cell, over, last = a_way(model, gpt2viz.trace(model, CATS))
     chosen = {"text": CATS, "layer": str(cell.layer), "head": str(cell.head)}
     chosen |= {"query": str(cell.query), "key": str(cell.key)}
-    at = open_page("head", see="why", **chosen)
-    at.button(key=f"why_{over}").click().run()
-    assert "".join(at.query_params["why"]) == str(over)
-    at.button(key=f"why_{last}").click().run()
-    assert "".join(at.query_params["why"]) == f"{over},{last}"
+    at = open_page("head", see="why", **chosen, why=f"{over},{last}")
     shown = heatmaps(figure(at, "why_table"))["parts"]
     row = scores()[0, last.head, last.query, : last.query + 1]
     assert shown.shape == (4, 4)  # token, position, constant: nothing further down
     assert shown[-1, -1] == pytest.approx(row[last.key] - row.mean(), rel=1e-3)
-    assert not [b for b in at.button if (b.key or "").startswith("why_0")]
+    assert "head" not in str(sent(at, "why_strands")["keys"])
     weights = heatmaps(figure(at, "why_weights"))["weights"]
     assert weights[last.query].argmax() == last.key
-    again = open_page("head", see="why", **chosen, why=f"{over},{last}")
-    assert_allclose(heatmaps(figure(again, "why_table"))["parts"], shown)
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)
     at.button(key="why_back_0").click().run()
@@ -142,7 +135,7 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
 
 def test_the_run_leads_to_the_reason_of_the_cell_that_is_written_out() -> None:
     at = open_page("head", **COPYING)
-    assert "So it looks for what followed" not in page_text(at)
+    assert "came after" not in page_text(at)
     at.button(key="ask_why").click().run()
     assert "".join(at.query_params["see"]) == "why"
     weight = weights(CATS)[LAYER, HEAD, 8, 2]
@@ -206,6 +199,17 @@ def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
         (Step(2, 2, 8, 8), Step(0, 0, 2, first[2].argmax())),
         (Step(2, 2, 8, 8), Step(0, 3, 8, third[8].argmax())),
     ]
+    (strand,) = strands(case).panels
+    asks, answers = strand.rows.labels, strand.columns.labels
+    for pair in case.pairs:
+        row = asks.index(strand_name(case, "query", pair.query_part))
+        column = answers.index(strand_name(case, "key", pair.key_part))
+        assert strand.values[row, column] == pytest.approx(100 * pair.share, rel=1e-3)
+    assert strand.values.sum() == pytest.approx(100, rel=1e-4)
+    click_strand = why._open_strand(strand, case, ())
+    click_strand("key", answers.index(f"head 0.0 read {first[2].argmax()} ·cat"))
+    click_strand("query", asks.index("all others"))
+    assert put[2:] == [(Step(0, 0, 2, first[2].argmax()),)]
 
 
 def winds(way: tuple[Hop, ...]) -> bool:
@@ -268,16 +272,13 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     ids = list(model.tokenizer.encode(CATS))
     weights = reference(BUNDLED, ids, causal=True)["weights"]
     assert_allclose(drawn.tiles, np.array(weights), atol=1e-5)
-    words = page_text(at).replace("\u00a0", " ")
-    for hop in hops:
-        assert f"{100 * hop.by.share:.0f} % through **{hop.by}**" in words
-    at.button(key=f"why_hop_{len(hops) - 1}").click().run()
-    way = ",".join(str(hop.step) for hop in hops[1:])
-    assert "".join(at.query_params["why"]) == way
-    assert "".join(at.query_params["parts"]) == "path"
-    assert f"→ **head {hops[-1].step.layer}.{hops[-1].step.head}, from" in page_text(at)
+    table = at.session_state["_shown"].tables[f"{drawn.what}, in numbers"]
+    assert table["strongest part"].tolist() == [str(hop.by) for hop in hops]
+    assert_allclose(table["share (%)"], [100 * hop.by.share for hop in hops])
     put: list[Any] = []
     monkeypatch.setattr("gpt2viz.app.address.put", lambda _name, value: put.append(value))
+    why._open_hop([(), (hops[1].step,)], 1)
+    assert put.pop() == (hops[1].step,)
     click = why._follow({(0, 3): (Step(0, 3, 7, 7),)})
     click(0, 3, None)
     click(0, 2, None)
@@ -292,10 +293,6 @@ def test_a_way_goes_along_with_its_tokens() -> None:
     for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
         with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
             parse_steps(wrong)
-
-
-LAYER, HEAD = copier()
-HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
 
 
 @pytest.fixture
@@ -364,23 +361,21 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
 
 def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
     edits = "off:0.1,forbid:8:2"
-    chosen = {**HERE, "see": "why", "query": "8", "key": "2"}
-    at = open_page("head", **chosen, edits=edits, edited="true")
+    at = open_page("head?see=why", **COPYING, edits=edits, edited="true")
     told = "**Edited run**: Layer 0 head 1 is off: its output is 0 · Query 8"
     assert told in page_text(at).replace("\\", "")
-    assert "An edit hides this key from this query: its weight is exactly 0" in page_text(at)
+    assert "An edit hides this key from this query, so its weight is 0" in page_text(at)
     at.toggle(key="edited").set_value(False).run()
     assert "changed run" not in page_text(at)
     weight = weights(CATS)[LAYER, HEAD, 8, 2]
     assert f"from 8 ·cat to 2 ·sat: weight {weight:.2f}" in page_text(at)
     assert "".join(at.query_params["edits"]) == edits  # What if has them still
-    assert not [t for t in open_page("head", **chosen).toggle if t.key == "edited"]
+    assert not [t for t in open_page("head?see=why", **COPYING).toggle if t.key == "edited"]
 
 
 def test_a_head_is_left_out_of_the_edited_run() -> None:
     """The run without it has the edits too, and so has the link to What if."""
-    chosen = {**HERE, "see": "why", "query": "8", "key": "2", "without": "true"}
-    at = open_page("head", **chosen, edits="scale:0.0:2,mlp:0", edited="true")
+    at = open_page("head?see=why&without=true&edits=scale:0.0:2,mlp:0&edited=true", **COPYING)
     links = [
         link.proto.query_string for link in at.get("page_link") if "off" in link.proto.query_string
     ]

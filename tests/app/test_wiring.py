@@ -34,12 +34,6 @@ def drawn(at: Any) -> list[tuple[str, str]]:
     return [tuple(point) for trace in found for point in trace.get("customdata", [])]
 
 
-def named(edge: Edge) -> str:
-    (a, b), (c, d) = edge.sender, edge.receiver
-    part = {"q": "queries", "k": "keys", "v": "values"}[edge.into]
-    return f"{a}.{b} → {c}.{d}, into its {part}"
-
-
 def test_it_opens_with_the_heads_that_copy() -> None:
     at = open_page("find?find=wiring", text=CATS)
     model = bundled_model()
@@ -49,15 +43,17 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     )
     first, above = copying_edge(found, scores), wired(found)
     assert first in above.edges
-    assert f"**{named(first)}. By the weights**" in page_text(at)
-    assert f"**z {first.kernel_z:.1f}**" in page_text(at)
+    said, here = page_text(at), carried(model, run, first)
+    (a, b), (c, d) = first.sender, first.receiver
+    shared = f"{100 * here.share:.0f} % of what singles out “{run.labels[here.key]}” for "
+    assert f"**Heads {a}.{b} and {c}.{d} copy together: here {a}.{b} accounts for {shared}" in said
+    assert f" to {here.key} {run.labels[here.key]} ({here.weight:.2f})." in said
     copies, back = scores["induction"][first.receiver], scores["previous token"][first.sender]
-    assert f"({copies:.2f} of its weight)" in page_text(at)
-    assert f"at the token before ({back:.2f})" in page_text(at)
-    assert (
-        f"strongest 20 of {above.above} edges above chance: **z > {above.limit:.1f}**"
-        in page_text(at)
-    )
+    assert f"{c}.{d} puts {100 * copies:.0f} % of its weight on what followed" in said
+    assert f"{a}.{b} {100 * back:.0f} % on the previous token. In the weights" in said
+    assert f"(z = {first.kernel_z:.1f})" in said
+    assert f"The strongest 20 of {above.above} edges above chance are drawn." in said
+    assert f"z > {above.limit:.1f}" in said
     edges = dict(drawn(at))
     assert sorted(edges) == sorted(map(str, above.edges))
     table = at.dataframe[0].value
@@ -79,12 +75,13 @@ def test_the_address_says_what_is_drawn() -> None:
     found = gpt2viz.composition(model)
     above, edge = wired(found, "ratio", ["v"], 10), found.edge((0, 1), (3, 2), "q")
     assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
-    assert_allclose(at.dataframe[0].value["ratio"][:10], [one.ratio for one in above.edges])
+    assert_allclose(at.dataframe[0].value["ratio"], [one.ratio for one in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
     here = carried(model, run, edge, 4)
-    assert f"**{named(edge)}. By the weights**: a ratio of {edge.ratio:.2f}" in page_text(at)
+    assert "**Head 0.1 feeds head 3.2's queries" in page_text(at)
+    assert f"accounts for {100 * here.share:.0f} % of what singles out" in page_text(at)
     assert f"from 4 {run.labels[4]} to {here.key} " in page_text(at)
-    assert ("not above chance" in page_text(at)) == (edge.ratio_z <= above.limit)
+    assert ("no more than chance would" in page_text(at)) == (edge.ratio_z <= above.limit)
     assert f"of {above.above} edges into values above chance" in page_text(at)
     assert not at.warning
 
@@ -97,7 +94,7 @@ def test_an_edge_that_is_none_is_one_message(raw: str) -> None:
     assert "such as 0.0:1.0:k" in warning.value
     assert "measure: size" in warning.value
     assert "most: 7" in warning.value
-    assert "The heads that copy" in page_text(at)
+    assert "copy together" in page_text(at)
 
 
 def test_a_click_chooses_the_edge_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +112,7 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     edge = wired(gpt2viz.composition(model)).edges[1]
     asked = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **asked)
-    assert "By intervention" not in page_text(at)
+    assert "Patching the path" not in page_text(at)
     assert dict(drawn(at))[str(edge)].endswith("choose it to patch its path")
     at = open_page("find?find=wiring", **asked, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
@@ -123,17 +120,17 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     share = f"{100 * found.restored:.0f} %".replace("-", "−")
     numbers = [found.corrupted, found.value, found.clean]
     wanted = [f"{x:.2f}".replace("-", "−") for x in numbers]
-    assert f"the path brings **{share}** of the answer back" in page_text(at)
-    assert f"{wanted[0]} in the second sentence, {wanted[1]} with" in page_text(at)
-    assert f"{wanted[2]} in the first." in page_text(at)
+    assert f"Patching the path recovers {share} of the answer." in page_text(at)
+    assert f"is {wanted[2]} in the first sentence and {wanted[0]} in the second." in page_text(at)
+    assert f"with the path of the first it is {wanted[1]}." in page_text(at)
     edges = dict(drawn(at))
     assert edges[str(edge)].endswith(f"patched: {share}")
     assert sum("choose it" in pointed for pointed in edges.values()) == len(edges) - 1
 
 
 def test_a_tokens_own_hyphen_is_no_minus() -> None:
-    words = wiring.effect_in_words(PatchedPath(-0.5, 1, -2), "-", "-ish")
-    assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the second" in words
+    words = wiring.effect_in_words(PatchedPath(-0.5, -2, 1), "-", "-ish")
+    assert r"The logit of “\-” minus that of “\-ish” is −2.00 in the first " in words
 
 
 @each(
@@ -155,7 +152,7 @@ def test_where_there_is_nothing_to_wire(
         assert drawn(at) == []
         found = gpt2viz.composition(gpt2viz.load_model(folder))
         assert np.nanmax([np.nanmax(z) for z in found.kernel_z.values()]) < wired(found).limit
-        assert "Yet by the weights" in page_text(at)
+        assert "Yet in the weights" in page_text(at)
 
 
 def test_reading_the_weights_can_be_cancelled_and_begun_anew(

@@ -197,8 +197,8 @@ def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
     assert all(told in text for text in operations["masked_scores"])
     at = open_page("head", causal=causal)
     assert told in plain(" ".join(block.value for block in at.markdown))
-    (how,) = (plain(c.help) for c in at.caption if "How to read" in c.help)
-    assert ("it is off" in how) == (causal == "false")
+    (how,) = (plain(c.help) for c in at.caption if "mixes the rows" in c.help)
+    assert ("√hs, masked and" in how) == (causal == "true")
 
 
 def is_blue(color: str) -> bool:
@@ -270,7 +270,7 @@ def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
     (bar,) = (body for body in found if "gradient" in body and "<style>" not in body)
     shades = re.findall(r"(#\w{6}) (\d+)%", bar)
     assert [(int(place) / 100, color) for color, place in shades] == LIGHT.signed
-    assert any("orange is −, blue is +" in plain(caption.value) for caption in at.caption)
+    assert any("Orange: negative; blue: positive." in plain(c.value) for c in at.caption)
 
 
 @each(

@@ -97,10 +97,12 @@ def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     settle(page)
     clicked = page.url
     (a, c) = re.findall(r"edge=(\d+\.\d+)%3A(\d+\.\d+)%3Av", clicked)[0]
-    assert page.get_by_text(f"{a} → {c}, into its values").is_visible()
+    assert page.get_by_text(f"Head {a} feeds head {c}'s values").is_visible()
+    page.get_by_text("All that is drawn, as a table").click()
     page.get_by_test_id("stDataFrame").click(position={"x": 18, "y": 55 + 35})  # the second row
     page.wait_for_url(lambda url: url != clicked)
     settle(page)
+    page.get_by_text("Both as one virtual head").click()
     box = page.locator(".st-key-joint canvas").bounding_box()
     assert box
     assert box["y"] + box["height"] <= 900

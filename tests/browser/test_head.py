@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import open_from_menu, settle
+from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
-from tests.bundled import bundled_model, ids_of
+from tests.bundled import N_HEAD, ids_of
 from tests.numpy_gpt2 import reference
 
 LONG = "The little dog ran to the big red house because it was so very cold"
@@ -94,35 +95,32 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     page.keyboard.down("Shift")  # why there? on the page that is open
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")
-    expect(page.locator(".st-key-why_answer")).to_contain_text("from 9 ·because to 6 ")
+    expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("9 ·because[^#]*, 6 "))
     assert all(told in page.url for told in ("see=why", "layer=1", "head=4", "query=9", "key=6"))
 
 
 def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
     page = walk("head", see="why", text=LONG, layer=2, head=3, query=13, key=5)
-    n_head = bundled_model().config.n_head
-    click_cell(
-        page, "why_table", row=0, column=2 + n_head + 2
-    )  # head 1.0, above the bias and the MLP
-    for opened, told in ((1, "head 1.0, from 5"), (2, "head 0.0, from")):
-        page.wait_for_function("n => location.search.includes('why=') && "
-            "decodeURIComponent(location.search).match(/why=([^&]*)/)[1].split(',').length === n",
-            arg=opened)  # fmt: skip
-        expect(page.locator(".st-key-why_path")).to_contain_text(told)
-        for changed in ("why_path", "why_answer", "why_weights", "why_table"):
+    path, strands = (page.locator(f".st-key-why_{name}") for name in ("path", "strands"))
+    act(page, strands.get_by_role("button", name="head 1.7 read 0").click)
+    for opened, name in ((1, "head 1.7, from 13"), (2, "head 0.")):
+        expect(path.locator("strong")).to_contain_text(name)
+        assert len(re.findall(r"\d\.\d%3A", page.url)) == opened
+        for changed in ("why_path", "why_answer", "why_weights", "why_strands"):
             seen = box(page.locator(f".st-key-{changed}"))
             assert 0 <= seen["y"] < seen["y"] + seen["height"] <= 900, changed
-        if opened == 1:  # by keys: to head 0.0's column, and Enter
-            table = page.locator(".st-key-why_table .tiles")
-            table.focus()
-            for key in ["ArrowDown", *["ArrowRight"] * 2, "Enter"]:
-                table.press(key)
+        if opened == 1:  # by keys
+            strands.get_by_role("button", name=re.compile(r"query +head 0\.")).first.press("Enter")
+    act(page, path.get_by_role("button").first.click)
+    page.get_by_text("How this is measured").click()
+    click_cell(page, "why_table", row=0, column=2 + N_HEAD + 2)  # head 1.0, above bias and MLP
+    expect(path.locator("strong")).to_contain_text("head 1.0, from 5")
 
 
 def test_a_masked_cell_says_why_its_weight_is_zero(walk: Visit) -> None:
     page = walk("head", layer=1, head=4)
     click_cell(page, "stages", row=1, column=2, chart=PAIRS["masked_scores"])
-    expect(sum_of(page)).to_contain_text("the mask says no, this key comes after the query: −∞")
+    expect(sum_of(page)).to_contain_text("masked, as this key comes after the query: −∞")
     expect(sum_of(page).locator(".chosen")).to_contain_text("−∞0.00000.0000")
     assert results(page)[-1] == 0
 

@@ -150,7 +150,7 @@ def test_find_and_open_the_copying_head(person: Person) -> None:
     person.page.wait_for_url("**/head?*")
     settle(person.page)
     assert person.actions == 3, "found and open; the next shows a text on which it copies"
-    person.press("Say it twice")
+    person.press("Repeat the sentence")
     assert person.actions == 4
     assert f"layer={layer}&" in f"{person.page.url}&"
     query = int(re.findall(r"query=(\d+)", person.page.url)[0])

@@ -107,7 +107,7 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(walk: Visit) ->
     settle(page)
     assert "edited=true" in page.url
     weight = edited("forbid:2:1,forbid:3:0", 3, 4)[3, 1]
-    expect(page.locator(".st-key-why_answer")).to_contain_text(f": weight {weight:.2f}")
+    expect(page.locator(".st-key-why_answer")).to_contain_text(f" ({weight:.2f})")
     page.go_back()
     page.wait_for_url("**/what_if?*")
     settle(page)

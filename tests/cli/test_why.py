@@ -31,6 +31,7 @@ def test_it_says_what_the_pairs_are(run: Run) -> None:
         assert f"{pair.value:.2f}" in line
         assert f"{100 * pair.share:.2f}" in line
         assert f"{pair.ablated_weight:.2f}" in line
+        assert pair.key_read is None or f"({pair.key_read.weight:.2f})" in line
 
 
 def test_its_json_has_the_whole_table(run: Run) -> None:

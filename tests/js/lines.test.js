@@ -57,6 +57,8 @@ test("what a token looks at is said with four numbers and how many more there ar
   assert.deepEqual(describeToken(ONE, "k", 1), [
     "11 “t1” is looked at by", "11 “t1” 0.500, 12 “t2” 0.300",
   ])
+  const parts = describeToken({ ...ONE, ends: ["", ""], unit: " %" }, "q", 1)
+  assert.deepEqual(parts, ["11 “t1” matches", "11 “t1” 0.500 %"])
   assert.deepEqual(describeToken(TWO, "q", 3), [
     "13 “t3” looks at", "Head 0: nothing that is drawn", "Head 5: 10 “t0” 0.750",
   ])

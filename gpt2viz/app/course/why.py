@@ -142,7 +142,7 @@ def take_apart(book: Book) -> dict[str, Any]:
         "above": ABOVE,
         "below": BELOW,
         "verb": "raises" if case.above else "lowers",
-        "rule": case.rule and literal(case.words()[-1]),
+        "rule": case.rule and literal(" ".join(case.words()[:: len(case.words()) - 1])),
         "no_rule": case.rule is None,
         "copies": case.rule is not None and case.rule[0].name == "induction",
     }

@@ -40,7 +40,7 @@ export function lineData(p, numbers, names, settings) {
 // pictures/lines.py does the same.
 export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const seen = matrices.map(({ values, hidden }) =>
-    Array.from(values, (n, at) => hidden[at] || !Number.isFinite(n) ? 0 : n))
+    Array.from(values, (n, at) => hidden?.[at] || !Number.isFinite(n) ? 0 : n))
   const all = seen.flat(), peak = top ?? (all.reduce((a, b) => Math.max(a, b), 0) || 1)
   const shares = thresholds.map((share) => share * peak), single = Math.fround // as the numbers are
   const reach = (least) => all.filter((n) => n >= single(least)).length
@@ -93,19 +93,23 @@ export function strongest(source, side, n) {
 
 const across = (side) => side === "q" ? "k" : "q"
 
-const named = ([place, label]) => `${place} “${label}”`
+const named = ([place, label]) => place === "" ? label : `${place} “${label}”`
+
+// A number with `more` decimals than it has beside a token.
+const written = ({ decimals, unit = "" }, number, more = 0) =>
+  `${number.toFixed(decimals + more)}${unit}`
 
 // What a token looks at, or what looks at it, in words: a line of them, and one a source.
 export function describeToken(data, side, n) {
   const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
     const matches = strongest(source, side, n), most = matches.slice(0, 4).map((m) =>
-      `${named(data[others][source[across(side)][m]])} ${source.v[m].toFixed(data.decimals + 1)}`)
+      `${named(data[others][source[across(side)][m]])} ${written(data, source.v[m], 1)}`)
     return (data.sources.length > 1 ? `${source.name}: ` : "")
       + (most.join(", ") || "nothing that is drawn")
       + (matches.length > 4 ? ` and ${matches.length - 4} more` : "")
   })
-  return [`${named(data[mine][n])} ${does}`, ...each]
+  return [`${named(data[mine][n])} ${data.ends ? "matches" : does}`, ...each]
 }
 
 // The token that a key leads to, as side and place; null for a key that leads nowhere.
@@ -186,7 +190,7 @@ function button(view, side, n) {
   part.style.cssText = `top:${n * high}px;height:${high}px;` +
     `line-height:${high}px;font-size:${Math.min(13, high - 3)}px`
   part.onpointerenter = part.onfocus = () => point(view, side, n)
-  part.onclick = () => side === "q" && view.send("query", n)
+  part.onclick = () => (side === "q" || data.ends) && view.send(does, n)
   part.onkeydown = (event) => walk(view, event, side, n)
   return part
 }
@@ -218,7 +222,7 @@ function point(view, side, n) {
       lit.append(makeSvg("path", line(data, s, m)))
       const end = source[other][m]
       if (!numbers.has(end)) numbers.set(end, make("div", null, "", "numbers"))
-      const number = make("span", null, source.v[m].toFixed(data.decimals))
+      const number = make("span", null, written(data, source.v[m]))
       number.style.color = data.colors[s]
       number.style.borderBottomStyle = BORDERS[s]
       numbers.get(end).append(number)
@@ -242,7 +246,8 @@ function settle(view, root) {
   else clear(view)
 }
 
-// What is drawn is `data`, with lines made of its `matrices`. Another script calls it.
+// What is drawn is `data`, with lines made of its `matrices`. Where it has `ends`, they stand above
+// sides that aren't tokens, both of which answer to a click. Other scripts call it, too.
 export default function ({ data: sent, parentElement, setTriggerValue: send }) {
   const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
   const root = parentElement.querySelector(".view")
@@ -254,6 +259,11 @@ export default function ({ data: sent, parentElement, setTriggerValue: send }) {
   root.querySelector(".heads").replaceChildren(...legend(data))
 
   root.querySelector(".left-out").textContent = leftOut(data)
+  if (data.ends) {
+    root.classList.add("parts")
+    root.querySelector(".left-out").append(` ${data.hint}`)
+    root.querySelector(".ends").replaceChildren(...data.ends.map((end) => make("span", null, end)))
+  }
   const view = { data, say, send, buttons: {}, ...between(data) }
   const { rows, svg, resting } = view
   for (const side of ["q", "k"]) {

@@ -14,7 +14,7 @@ import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import STAGE, Stage, TextError, Trace
+from gpt2viz import STAGE, Stage, TextError, Trace, labels
 from gpt2viz.analysis.cell import CellArithmetic, Step, cell_arithmetic, scores_at
 from gpt2viz.analysis.scores import duplicate_token, induction
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
@@ -37,7 +37,7 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
-from gpt2viz.labels import difference, pluralize, shorten
+from gpt2viz.labels import difference, pluralize, shorten, signed
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.circuits import FARTHEST, distance_curve
 from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
@@ -188,7 +188,7 @@ def _other_distances(view: View, chosen: Step) -> None:
     here = chosen.query - chosen.key
     last = min(max(FARTHEST, here), view.model.config.n_positions - 1)
     distances = range(min(here, 0), last + 1)
-    prose.markdown("**At other distances**")
+    prose.markdown("**If the two stood at another distance**: the same content, turned anew.")
     output.picture(
         distance_curve(
             f"Score of query {chosen.query} and key {chosen.key} at other distances, layer "
@@ -200,25 +200,11 @@ def _other_distances(view: View, chosen: Step) -> None:
         key="distances",
         made_by=(scores_at,),
     )
-    prose.caption(
-        "The same query and key, turned to every other distance: what stays the same is their "
-        "content, what changes is their place."
-    )
 
 
 def _how_to_read(view: View) -> None:
-    """The colours' meaning as a bar, and the way from picture to picture in a tip."""
-    masking = (
-        "The mask strikes out later keys."
-        if view.trace.causal
-        else "The mask would strike out later keys; it is off."
-    )
-    turned = ""
-    if "q_unrotated" in view.trace.graph:
-        turned = (
-            "Both are turned first, by their positions, so that the product depends on how far "
-            "apart the two stand. "
-        )
+    """The colours' meaning as a bar, and the steps from picture to picture in a tip."""
+    masked = ", masked" if view.trace.causal else ""
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
         st.html(
@@ -228,14 +214,13 @@ def _how_to_read(view: View) -> None:
             width="content",
         )
         prose.caption(
-            f"{BELOW} is −, {ABOVE} is +, over the range that stands above each picture.",
+            f"{BELOW.capitalize()}: negative; {ABOVE}: positive. Each picture's range is above it.",
             width="content",
             help=prose.tip(
-                "**How to read this page.** Every token asks with its row of :blue[**Q**] and "
-                f"answers with its row of :orange[**K**]. {turned}Their product is the raw score, "
-                f"divided by √hs so that it stays small. {masking} Softmax turns each row into "
-                "weights that sum to 1, and the output mixes the rows of :green[**V**] by these "
-                "weights."
+                "A query of :blue[**Q**] times a key of :orange[**K**] (each turned by its "
+                f"position where the model does that) is a raw score; divided by √hs{masked} and "
+                "put through softmax it is a weight. The output mixes the rows of :green[**V**] "
+                "by these weights."
             ),
         )
 
@@ -314,7 +299,11 @@ def _sharing(trace: Trace, stage: Stage, head: int) -> str:
 def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     values, key = panel.values, panel.name
     finite = values[np.isfinite(values)]
-    span = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "no finite number"
+    span = (
+        " to ".join(signed(n, ".3g") for n in (finite.min(), finite.max()))
+        if finite.size
+        else "no finite number"
+    )
     if panel.masked is not None and panel.masked.any():
         span += f"; {pluralize(int(panel.masked.sum()), 'cells')} masked"
     sizes = axis_sizes(view.trace.config, view.n_tokens)
@@ -357,16 +346,16 @@ def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -
     """
     asks, answers = literal(view.labels[query]), literal(view.labels[key])
     prose.markdown(f"##### One cell in full: query {asks} ({query}), key {answers} ({key})")
-    at_hardest = "It looks hardest at this key. " if key == hardest else ""
-    prose.caption(f"{at_hardest}Click any cell of the scores or weights to choose another.")
+    at_hardest = "This is the row's largest weight. " if key == hardest else ""
+    prose.caption(f"{at_hardest}Click another cell of the scores or weights to work that one out.")
     parts = [
         *_score(view, cell, query, key),
         *_scale_and_mask(view, cell),
         *_softmax(view, cell, key),
         *_output(view, cell, query, key),
         note(
-            "Recomputed in double precision from this run's Q, K and V. Largest difference from "
-            f"the model's own numbers: {difference(cell.largest_difference)}."
+            "Recomputed from Q, K and V; largest difference from the model's own numbers: "
+            f"{difference(cell.largest_difference)}."
         ),
     ]
     written_sum.draw(parts, key="written_sum")
@@ -405,9 +394,9 @@ def _scale_and_mask(view: View, cell: CellArithmetic) -> list[Part]:
     divisor = f"√{hs}" + (f" · {layer}" if layer > 1 else "")
     mask = "the mask is off: the score stays"
     if cell.masked:
-        mask = "the mask says no, this key comes after the query: −∞"
+        mask = "masked, as this key comes after the query: −∞"
     elif view.trace.causal:
-        mask = "the mask says yes, the query may see this key"
+        mask = "not masked: this key does not come after the query"
     return [
         arrow(f"÷ {divisor} = {written(cell.divisor)}"),
         result("Scaled score", cell.scaled, cell.model_scaled),
@@ -436,7 +425,7 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
         table(
             ["key", "score x", "eˣ⁻ᵐᵃˣ", "weight", ""], rows, listed.index(key), view.colors.accent
         ),
-        arrow(f"softmax: {written(part)} of {written(total)}, the sum of all eˣ⁻ᵐᵃˣ in the row"),
+        arrow(f"softmax: {written(part)} ÷ {written(total)}, the row's total of eˣ⁻ᵐᵃˣ"),
         result("Attention weight", float(cell.weights[key]), cell.model_weight),
     ]
 
@@ -448,13 +437,13 @@ def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part
         arrow(f"this key's v, times {written(weight)}"),
         strip("v", view.labels[key], cell.value, same, colors, colors.value),
         strip("weight × v", "", cell.contribution, same, colors, colors.value),
-        arrow("and the same of every other key, added up"),
+        arrow("plus the same for every other key"),
         strip("output", view.labels[query], cell.output, same, colors, colors.ink),
     ]
 
 
 def _offer_repetition(view: View, layer: int, head: int) -> None:
-    """Offer the sentence said twice, where nothing comes twice and the head would copy then."""
+    """Offer the sentence repeated, where no token repeats and the head would copy then."""
     if duplicate_token(view.trace.token_ids).any():
         return
     probe = run_cache.probe(view.trace.key)
@@ -469,13 +458,17 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
         return
     with st.container(key="copying", horizontal=True, vertical_alignment="center"):
         st.caption(
-            f"Head {layer}.{head} copies, but here nothing comes twice. With the sentence said "
-            f"twice, “{literal(run.labels[query])}” looks at what followed it before: "
-            f"“{literal(run.labels[key])}” ({looks[query, key]:.2f}).",
+            labels.sentence(
+                "why.repeated",
+                head=f"{layer}.{head}",
+                query=literal(run.labels[query]),
+                key=literal(run.labels[key]),
+                weight=looks[query, key],
+            ),
             width="content",
         )
         st.button(
-            "Say it twice",
+            "Repeat the sentence",
             icon=":material/repeat:",
             type="tertiary",
             on_click=_say_twice,

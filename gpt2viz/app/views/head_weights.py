@@ -9,6 +9,7 @@ import streamlit as st
 
 from gpt2viz.analysis.circuits import (
     ByDistance,
+    Foretold,
     PlaceWeights,
     Ranked,
     head_circuit,
@@ -21,7 +22,7 @@ from gpt2viz.app.jobs import WeightReading
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import find, predict
-from gpt2viz.labels import pluralize, signed
+from gpt2viz.labels import pluralize, sentence, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
     foretold_panels,
@@ -31,30 +32,54 @@ from gpt2viz.pictures.circuits import (
 )
 from gpt2viz.pictures.picture import Heatmaps
 
+#: From these correlations on, the weights alone predict a run's scores, or a part of them.
+_WELL, _PARTLY = 0.8, 0.4
 #: So many tokens are listed at each end, and so many partners.
 LISTED = 5
 
 
 def draw(view: View, part: Window, layer: int, head: int) -> None:
-    """Its scores by weights and in the run, what it writes and looks for, places and partners."""
+    """Its scores by weights and in the run, what it writes and looks for, positions, partners."""
+    foretold = head_circuit(view.model, layer, head).foretells(view.trace)
+    prose.markdown(f"**{_agreement(foretold.correlation)}**")
     left, right = st.columns([6, 5], gap="medium")
     with left:
-        _beside(view, part, layer, head)
-        _by_position(view, layer, head)
+        _beside(view, part, layer, head, foretold)
     reading = jobs.read_weights(view.model)
     with right:
         _among_all(view, reading, layer, head)
-        of_token = st.container()
+        of_token = st.expander(
+            "What it does with a token", expanded=address.raw(parameters.TOKEN) is not None
+        )
+        with st.expander("What it makes of positions"):
+            _by_position(view, layer, head)
         jobs.weights_bar(reading)
         if reading.wiring is not None:
-            _partners(reading.wiring, layer, head)
+            with st.expander("The heads that it is wired to"):
+                _partners(reading.wiring, layer, head)
+        with st.expander("How this is measured"):
+            prose.caption(
+                "Left: scores from token and position embeddings only"
+                + ("; layer 0 reads nothing else" if layer == 0 else "")
+                + ". Right: this run's. Both are divided as for softmax, less the mean of their "
+                "row, and r is their correlation."
+            )
     with of_token:  # last: what was typed may be no token, and ends the page
         _of_token(view, layer, head)
 
 
-def _beside(view: View, part: Window, layer: int, head: int) -> None:
+def _agreement(correlation: float) -> str:
+    """The agreement of the weights alone with the run, in words."""
+    if np.isnan(correlation):
+        return sentence("weights.too_little")
+    r = signed(correlation, ".2f")
+    if correlation >= _WELL:
+        return sentence("weights.predict", r=r)
+    return sentence("weights.partly" if correlation >= _PARTLY else "weights.hardly", r=r)
+
+
+def _beside(view: View, part: Window, layer: int, head: int, foretold: Foretold) -> None:
     """The scores by the weights alone beside the run's."""
-    foretold = head_circuit(view.model, layer, head).foretells(view.trace)
     panels = [part.fit(panel) for panel in foretold_panels(foretold, view.labels)]
     output.picture(
         Heatmaps(
@@ -75,20 +100,9 @@ def _beside(view: View, part: Window, layer: int, head: int) -> None:
         choose=choose_query(panels[0].rows),
         drag=part.drag(panels[0]),
     )
-    agreement = (
-        "too little to compare"
-        if np.isnan(foretold.correlation)
-        else f"r = {signed(foretold.correlation, '.2f')}"
-    )
-    prose.caption(
-        f"**How far the weights alone foretell this run: {agreement}.** Left, from each token and "
-        "its place alone, as if no earlier layer had written anything"
-        + (": in layer 0 nothing else is there. " if layer == 0 else ". ")
-        + "Scores are divided as for softmax, less the mean of their row, which softmax forgets."
-    )
     if layer > 0:
         st.button(
-            "What earlier layers add: why does it look there?",
+            "Why does it look there?",
             icon=":material/arrow_forward:",
             type="tertiary",
             on_click=address.put,
@@ -130,16 +144,17 @@ def _copying(every: Scores, layer: int, head: int) -> None:
     """The copying score among those of all heads, in words."""
     mine = every[layer, head]
     if np.isnan(mine):
-        prose.markdown(f"Head {layer}.{head} writes nothing, whatever it looks at.")
+        prose.markdown(f"Head {layer}.{head} writes nothing, whatever it attends to.")
         return
     higher = int((every > mine).sum())
     rank = "highest" if not higher else f"number {higher + 1}"
+    score, heads = signed(mine, "+.2f"), pluralize(every.size, "heads")
     prose.markdown(
-        f"**Copying score {signed(mine, '+.2f')}**, {rank} of {pluralize(every.size, 'heads')}.",
+        sentence("weights.copying", score=score, rank=rank, heads=heads),
         width="content",
         help=prose.tip(
-            "Σλ / Σ|λ| of the full OV circuit: at +1 it raises each token that it looks at, at −1 "
-            "it lowers each (Elhage et al. 2021)."
+            "Σλ / Σ|λ| of the full OV circuit: at +1 it makes each token that it attends to more "
+            "likely, at −1 less likely (Elhage et al. 2021)."
         ),
     )
 
@@ -151,18 +166,14 @@ def _of_token(view: View, layer: int, head: int) -> None:
     name, token = view.model.name, view.trace.token_ids[position]
     names = run_cache.vocabulary(name)
     offered = list(dict.fromkeys(names[n] for n in view.trace.token_ids))
-    picked = predict.pick_token(
-        view, "What it makes of the token", parameters.TOKEN, offered, names[token]
-    )
+    picked = predict.pick_token(view, "The token", parameters.TOKEN, offered, names[token])
     if picked is not None and not address.is_default(parameters.TOKEN):
         token = picked
     prose.markdown(
-        f"Where it looks at “{literal(names[token])}” it raises logits; as a query that token "
-        "looks for keys.",
+        sentence("weights.token", token=literal(names[token])),
         help=prose.tip(
-            "By content alone: the token's embedding goes straight through W_V, W_O and the "
-            "unembedding, or through W_Q to all tokens' W_K. Numbers are less the mean over the "
-            "vocabulary; a logit of a run is smaller by the scale of the final norm."
+            "From the embedding alone, through W_V, W_O and the unembedding, or W_Q and W_K. "
+            "Numbers are less their mean over the vocabulary, and before the final norm's scale."
         ),
     )
     output.table(
@@ -172,20 +183,25 @@ def _of_token(view: View, layer: int, head: int) -> None:
 
 
 def _by_position(view: View, layer: int, head: int) -> None:
-    """Its scores by positions alone."""
+    """Its scores by positions alone, and the weights that they would give."""
     by_distance, weights, offset = _position_scores(view.model.name, layer, head)
     output.picture(
-        place_curve(f"Scores of layer {layer}, head {head}, by places alone", by_distance),
+        place_curve(f"Scores of layer {layer}, head {head}, by position alone", by_distance),
         key="places",
         made_by=(head_circuit,),
         of_run=False,
     )
-    most = f"the key {pluralize(offset, 'tokens')} back" if offset else "the token itself"
     learned = view.model.network.position_embedding is not None
-    alone = "places alone" if learned else "distance alone, of all pairs of tokens the mean,"
     prose.caption(
-        f"By {alone} it would give most weight, {weights.by_distance[offset]:.2f}, to {most}, "
-        f"and {weights.first:.2f} to the first."
+        sentence(
+            "weights.positions",
+            alone="position alone"
+            if learned
+            else "distance alone, averaged over all pairs of tokens,",
+            most=f"the key {pluralize(offset, 'tokens')} back" if offset else "the token itself",
+            weight=weights.by_distance[offset],
+            first=weights.first,
+        )
     )
 
 
@@ -193,8 +209,12 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
     """The heads that it is wired to most; a click opens one."""
     edges = wiring.strongest(LISTED, of=(layer, head))
     if not edges:
-        prose.caption("With no other head it is wired more than by chance.")
+        prose.caption("It is wired to no other head more than by chance.")
         return
+    prose.caption(
+        "The heads that read its output, or whose output it reads, and how far above chance (z, in "
+        "standard deviations). Click a row to open the other head."
+    )
     picked = output.table(
         edge_table(edges),
         f"Heads that head {layer}.{head} is wired to",
@@ -203,10 +223,6 @@ def _partners(wiring: Composition, layer: int, head: int) -> None:
         formats={"z": "%.1f", "kernel": "%.2f", "ratio": "%.3f"},
         on_select="rerun",
         selection_mode="single-row",
-    )
-    prose.caption(
-        "How much one reads of what the other writes; z: standard deviations above chance. A click "
-        "opens the other head."
     )
     for row in picked["selection"]["rows"]:
         edge = edges[row]

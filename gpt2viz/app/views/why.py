@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,24 @@ import streamlit as st
 from gpt2viz import Edit, Reason, explain_row, reason
 from gpt2viz.analysis.cell import Step, parse_steps
 from gpt2viz.analysis.explanation import Part, Side
-from gpt2viz.analysis.reasons import Hop, strongest_path
+from gpt2viz.analysis.reasons import strongest_path
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_cell, open_head
-from gpt2viz.app.components import attention
+from gpt2viz.app.components import attention, lines
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
-from gpt2viz.labels import difference, signed
-from gpt2viz.pictures.explanation import SUM, path_map, reason_map
+from gpt2viz.labels import difference, sentence, signed
+from gpt2viz.pictures.explanation import (
+    SUM,
+    pair_table,
+    path_map,
+    reason_map,
+    strand_name,
+    strands,
+)
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.pictures.panel import Panel
@@ -31,7 +39,9 @@ from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 
 #: What the table shows, by its value in the address.
 _TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}
-#: The two sides of a pair, in the order in which they are told.
+#: The digits of the strongest pairs' numbers.
+_DIGITS = {"adds": "%.2f", "share (%)": "%.0f", "weight without it": "%.2f"}
+#: The two sides of a pair, in the order of a pair's parts.
 _SIDES: tuple[Side, Side] = ("query", "key")
 
 
@@ -42,28 +52,61 @@ def draw(view: View, chosen: Step) -> None:
     steps = (chosen, *path)
     runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
     _way_down(view, steps)
-    weights, answer, parts = st.columns([4, 5, 6], gap="medium")
+    editing.in_words(view)
+    answer = st.container(key="why_answer")
+    drawing, weights = st.columns([8, 5], gap="medium")
     with weights:
         _weights(view, steps[-1], choose=not path)
-    with answer:
-        editing.in_words(view)
     row = explain_row(view.model, view.trace, *steps[-1][:3])
     if steps[-1].key not in row.keys:
         answer.caption(
-            f"{_hides(view, steps[-1])} hides this key from this query: its weight is exactly 0, "
-            "whatever the score. Click a cell that isn't masked."
+            f"{_hides(view, steps[-1])} hides this key from this query, so its weight is 0. "
+            "Click a cell that isn't masked."
         )
         return
     case = reason(row, steps[-1].key)
     if not np.isfinite(case.deviation).all():
         answer.caption("The score can't be taken apart: some numbers went beyond float32.")
         return
-    with answer:
-        with st.container(key="why_answer"):
-            _answer(view, case)
-        _heads(view, case, steps, runs)
-    with parts:
-        _parts(view, case, steps, kind)
+    because, *measured = case.words([literal(label) for label in view.labels])
+    prose.markdown(f"**{because}**", slot=answer)
+    if case.pairs:
+        with drawing:
+            _strands(view, case, path)
+    linked = any(address.raw(choice) for choice in (parameters.PARTS, parameters.WITHOUT))
+    unfolded = st.session_state.setdefault("_why_unfolded", linked)  # opened by a link, not a click
+    with st.expander("How this is measured", expanded=unfolded):
+        numbers, parts = st.columns([5, 6], gap="medium")
+        with numbers:
+            for text in measured:
+                prose.markdown(text.replace(" %", "\u00a0%"))  # a share is not broken in two
+            if case.pairs:
+                output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
+            _heads(view, case, steps, runs)
+        with parts:
+            _parts(view, case, steps, kind)
+
+
+def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
+    """The pairs of parts as lines; a click on a head's opens what it looked at."""
+    drawn, hint = strands(case), "Click a head to see why it looked where it did."
+    choose = _open_strand(drawn.panels[0], case, path)
+    lines.draw_parts(view, drawn, hint=hint, key="why_strands", choose=choose)
+    output.code(explain_row, reason, of=[drawn.what])
+
+
+def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable[[str, int], None]:
+    """A click on a head of either side opens the cell that it looked at."""
+    names = {"query": tuple(drawn.rows.labels), "key": tuple(drawn.columns.labels)}
+    ways: dict[tuple[str, str], Step] = {
+        (side, strand_name(case, side, part)): cell for (side, part), cell in case.sources.items()
+    }
+
+    def clicked(side: str, row: int) -> None:
+        if (cell := ways.get((side, names[side][row]))) is not None:
+            address.put(parameters.WHY, (*path, cell))
+
+    return clicked
 
 
 def _hides(view: View, step: Step) -> str:
@@ -106,17 +149,8 @@ def _way_down(view: View, steps: Sequence[Step]) -> None:
         prose.markdown(f"→ **{_cell_in_words(view, steps[-1])}**")
 
 
-def _answer(view: View, case: Reason) -> None:
-    """The reason in sentences; the one that names a rule stands out."""
-    first, *sentences = case.words([literal(label) for label in view.labels])
-    if case.rule is not None:
-        sentences[-1] = f"**{sentences[-1]}**"
-    paragraphs = "\n\n".join([f"**{first}**", " ".join(sentences[:-1]), *sentences[-1:]])
-    prose.markdown(paragraphs.replace(" %", "\u00a0%"))  # a share is not broken in two
-
-
 def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]) -> None:
-    """The heads of the leading pairs: a way down into each, and the weight without it.
+    """The weight without each of the heads of the leading pairs.
 
     By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
     """
@@ -125,30 +159,22 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
     if not heads:
         return
     prose.markdown(
-        f"**Without a head**, what is left of the weight of {case.weight:.2f}? In the *sum* all "
-        "else stays as it is, the norm's scale too; in a *run* without it all later parts change."
+        "**What if a head were missing?** *Sum* takes its part away and keeps all else as it is, "
+        "the norm's scale too; *run* switches it off, so later layers change."
     )
     run = st.toggle("Run the model without each, too", **runs)
     with st.container(key="why_heads", gap=None):
         for n, step in enumerate(heads):
-            _head(view, case, steps, step, runs=run and (view.trace.explicit or n == 0))
+            _head(view, case, steps[-1], step, runs=run and (view.trace.explicit or n == 0))
 
 
-def _head(view: View, case: Reason, steps: Sequence[Step], opened: Step, runs: bool) -> None:
-    """One of the heads that wrote to query or key."""
-    at = steps[-1]
+def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
+    """The weight without one of the heads that wrote to query or key."""
     edits = (*view.trace.edits, Edit("off", opened.layer, opened.head))
     line = st.container(horizontal=True, vertical_alignment="center")
-    line.button(
-        f"Why {_cell_in_words(view, opened)}?",
-        key=f"why_{opened}",
-        icon=":material/arrow_downward:",
-        type="tertiary",
-        on_click=address.put,
-        args=(parameters.WHY, (*steps[1:], opened)),
-    )
     part = Part("head", opened.layer, opened.head)
-    weights_left = f"sum **{case.row.ablated_part_weight(at.key, part):.2f}**"
+    by_sum = case.row.ablated_part_weight(at.key, part)
+    weights_left = f"Without {_cell_in_words(view, opened)}: sum **{by_sum:.2f}**"
     if runs:
         run = run_cache.run(replace(view.trace.key, edits=edits))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
@@ -195,10 +221,8 @@ def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]
         "What each pair adds",
         required=True,
         help=prose.tip(
-            "Who wrote to the query, down, and to the key, across. "
-            "What is equal for all keys of a row, softmax forgets. So the row's mean is "
-            "taken away from every pair, and what is left sets this key apart. The path follows "
-            "the strongest part at each head, down towards the tokens."
+            "Rows: what was written to the query; columns: to the key. Softmax ignores whatever "
+            "all keys share, so the row's mean is subtracted; *Path* follows the strongest part."
         ),
         **kind,
     )
@@ -212,7 +236,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     """The strongest path, on the map of the model and in words; a click on a head opens it."""
     hops = strongest_path(view.model, view.trace, steps[-1])
     if not hops:
-        prose.caption("No path leads here: the query sees a single key, whatever was written.")
+        prose.caption("There is no path: the query sees a single key.")
         return
     ways = {
         (hop.step.layer, hop.step.head): (*steps[1:], *(later.step for later in hops[1 : n + 1]))
@@ -225,44 +249,28 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     if opened:
         open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])
-    with st.container(key="why_hops", gap=None):
-        for n, hop in enumerate(hops):
-            _hop(view, n, hop, ways[hop.step.layer, hop.step.head])
+    output.table(
+        {
+            "head": [f"{hop.step.layer}.{hop.step.head}" for hop in hops],
+            "from": [f"{hop.step.query} {view.labels[hop.step.query]}" for hop in hops],
+            "to": [f"{hop.step.key} {view.labels[hop.step.key]}" for hop in hops],
+            "strongest part": [str(hop.by) for hop in hops],
+            "share (%)": [100 * hop.by.share for hop in hops],
+        },
+        drawn.what + ", in numbers",
+        key="why_hops",
+        formats={"share (%)": "%.0f"},
+        choose=partial(_open_hop, tuple(ways.values())),
+    )
     prose.caption(
-        "A part's share is of all that sets the cell apart in the direction that prevails. "
-        + _ending(hops[-1])
+        "A share is of all that raises the score, or of all that lowers it where that is more. The "
+        "path ends at a part that no head wrote, or at a head that reads no token of this text."
     )
 
 
-def _hop(view: View, n: int, hop: Hop, way: tuple[Step, ...]) -> None:
-    """One cell of the path with its strongest part."""
-    line = st.container(horizontal=True, vertical_alignment="center")
-    words = f"H{_cell_in_words(view, hop.step)[1:]}"
-    if n == 0:
-        prose.markdown(f"**{words}**:", slot=line, width="content")
-    else:
-        line.button(
-            words,
-            key=f"why_hop_{n}",
-            icon=":material/arrow_downward:",
-            type="tertiary",
-            on_click=address.put,
-            args=(parameters.WHY, way),
-        )
-    share = f"{100 * hop.by.share:.0f}\u00a0%"
-    prose.markdown(f"{share} through **{hop.by}**", slot=line, width="content")
-
-
-def _ending(last: Hop) -> str:
-    """Why the path leads no further."""
-    return {
-        "token": "The path ends where the text comes in, at a token's vector.",
-        "position": "The path ends where the text comes in, at a position's vector.",
-        "head": "The path ends at a head that puts out a mean: it read no token of this text.",
-        "mlp": "The path ends at an MLP: it read all that stood at its own place, in one.",
-        "bias": "The path ends at a bias, which is the same at every place.",
-        "constant": "The path ends at what is there whatever was written.",
-    }[last.by.part.kind]
+def _open_hop(ways: Sequence[tuple[Step, ...]], hop: int) -> None:
+    """Open the cell of a hop of the path. For callbacks."""
+    address.put(parameters.WHY, ways[hop])
 
 
 def _follow(ways: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
@@ -280,13 +288,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
     picture = reason_map(case, raw=raw)
     score = float(case.row.scores[case.row.row_of(case.key)])
     total = float(case.row.table(case.key).sum())
-    beyond = "" if raw else ", beyond the mean over all keys that the query sees"
-    pairs, own = (signed(number, ".4f") for number in (total, score))
-    prose.caption(
-        f"{ABOVE.capitalize()} raises the score, {BELOW} lowers it{beyond}. Checked against the "
-        f"run: all raw pairs sum to {pairs}; q·k of the model is {own}, "
-        f"**{difference(abs(total - score))}** apart."
-    )
+    prose.caption(f"{ABOVE.capitalize()} raises the score, {BELOW} lowers it.")
     output.picture(
         picture,
         key="why_table",
@@ -295,9 +297,12 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
     )
     if case.row.layer:
         prose.caption(
-            "Click a head's column to ask why it looked where it did at the key; of the query's "
-            "heads, the cell under *sum*."
+            "Click a head's column to see why it looked where it did at the key; for the query's "
+            "heads, click the cell under *sum*."
         )
+    pairs, own = (signed(number, ".4f") for number in (total, score))
+    apart = difference(abs(total - score))
+    prose.caption(sentence("why.checked", pairs=pairs, own=own, apart=apart))
 
 
 def _open(

@@ -32,7 +32,7 @@ from gpt2viz.app.clicks import Cell, choose_query
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
-from gpt2viz.labels import pluralize, signed
+from gpt2viz.labels import pluralize, sentence, signed
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Heatmaps
@@ -67,8 +67,8 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     drawn = wired(every_edge, *choice)
     if not drawn.pairs:
         st.info(
-            "There is nothing to wire by this measure: each head reads or writes all that there "
-            "is, or nothing, so every two overlap as chance has it.",
+            "There is nothing to wire by this measure: each head reads or writes everything, or "
+            "nothing, so any two overlap as chance has it.",
             icon=":material/info:",
         )
         return
@@ -77,17 +77,28 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     if chosen is not None and chosen[:3] not in [edge[:3] for edge in edges]:
         edges = (*edges, chosen)
     carries_here = [_carries(view, edge) for edge in edges]
+    lead = st.container()
     left, right = st.columns([7, 6], gap="medium")
     patched = None
     with right:
-        _table(edges, choice.by, carries_here)
         if chosen is not None:
-            patched = _one_edge(view, every_edge, chosen, choice.by, drawn.limit)
+            words = _in_words(view, chosen, choice.by, drawn.limit, copying)
+            prose.markdown(f"**{words}**", slot=lead)
+            with st.expander("Both as one virtual head"):
+                _as_one(view, chosen)
+                _acts(view, every_edge, chosen, choice.by)
+            patched = _path(view, chosen)
+        with st.expander("All that is drawn, as a table"):
+            _table(edges, choice.by, carries_here)
+        with st.expander("How this is measured"):
+            if chosen is not None:
+                _measured(view, chosen)
+            if copying is not None:
+                _habits(copying, choice.by, drawn.limit)
+            _note(drawn, choice)
     with left:
+        prose.caption("The thicker an edge, the stronger. Click its letter to choose it.")
         _graph(view, edges, carries_here, chosen, choice.by, patched)
-        if copying is not None:
-            _habits(copying, choice.by, drawn.limit)
-        _note(drawn, choice)
 
 
 class Choices(NamedTuple):
@@ -105,9 +116,9 @@ def _pick_choices() -> Choices:
         required=True,
         label_visibility="collapsed",
         help=prose.tip(
-            "How much of what one head writes another reads. The Projection Kernel counts the "
-            "directions that both share (Yamagiwa et al. 2026), the ratio how large the product "
-            "of their matrices is beside both (Elhage et al. 2021)."
+            "How much of what one head writes another reads: by the directions that both share "
+            "(Projection Kernel, Yamagiwa et al. 2026), or by how large the product of their "
+            "matrices is beside both (ratio, Elhage et al. 2021)."
         ),
         **address.choice(parameters.MEASURE, _MEASURES),
     )
@@ -137,7 +148,7 @@ class Copying(NamedTuple):
 
 
 def _copying(view: View, every_edge: Composition) -> Copying | None:
-    """The edge that copying is made of, by the scores on random tokens said twice."""
+    """The edge that copying is made of, by the scores on random tokens, repeated."""
     probe = run_cache.probe(replace(view.trace.key, causal=True))
     if probe is None:
         return None
@@ -213,17 +224,16 @@ def _graph(
 def _note(drawn: Wired, choice: Choices) -> None:
     """The number of edges that are drawn, and the least z of them."""
     kind = f" into {READS[choice.into[0]]}" if len(choice.into) == 1 else ""
-    shown = f"All {pluralize(drawn.above, f'edges{kind}')} above chance are drawn"
+    name = "wiring.all"
     if not drawn.above:
-        shown = f"No edge{kind} is above chance"
+        name = "wiring.none"
     elif len(drawn.edges) < drawn.above:
-        shown = f"The strongest {len(drawn.edges)} of {drawn.above:,} edges{kind} above chance"
-    prose.caption(
-        f"{shown}: **z > {drawn.limit:.1f}**, which not one of all {drawn.pairs:,} pairs exceeds "
-        f"by chance in {100 * (1 - CHANCE):.0f} of 100 models (Bonferroni, if z is normal). z, an "
-        f"edge's width, is how far the {_NOUN[choice.by]} is above what random rotations of what "
-        "is written give, in standard deviations. Click its letter, or a row of the table."
-    )
+        name = "wiring.strongest"
+    above = pluralize(drawn.above, f"edges{kind}")
+    prose.markdown(sentence(name, kind=kind, above=above, drawn=len(drawn.edges)))
+    level, limit = 100 * CHANCE, drawn.limit
+    prose.markdown(sentence("wiring.limit", limit=limit, level=level, pairs=drawn.pairs))
+    prose.markdown(sentence("wiring.z", quantity=_NOUN[choice.by]))
 
 
 def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) -> None:
@@ -244,42 +254,38 @@ def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) 
 def _habits(copying: Copying, by: Measure, limit: float) -> None:
     """The two heads of copying, and the edge between them by their weights."""
     (a, b), (c, d) = copying.edge.sender, copying.edge.receiver
-    z = copying.edge.z(by)
-    reads = (
-        f"By the weights, {c}.{d} reads in its keys what {a}.{b} writes"
-        if z > limit
-        else f"Yet by the weights {c}.{d} reads no more of what {a}.{b} writes than by chance"
-    )
-    prose.markdown(
-        f"**The heads that copy.** On random tokens said twice, {c}.{d} looks most of all heads "
-        f"above layer 0 at what followed the same token before ({copying.copies:.2f} of its "
-        f"weight), and {a}.{b} most of all below it at the token before ({copying.back:.2f}). "
-        f"{reads}: **z {_number(z)}**."
-    )
+    heads = {"reader": f"{c}.{d}", "writer": f"{a}.{b}"}
+    copies, back, z = 100 * copying.copies, 100 * copying.back, copying.edge.z(by)
+    habits = sentence("wiring.habits", **heads, copies=copies, back=back)
+    wired = sentence("wiring.reads" if z > limit else "wiring.reads_not", **heads, z=_number(z))
+    prose.markdown(f"{habits} {wired}")
 
 
-def _one_edge(
-    view: View, every_edge: Composition, edge: Edge, by: Measure, limit: float
-) -> PatchedPath | None:
-    """Its weights, this sentence, and both heads as one; returns its path, if patched."""
+def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copying | None) -> str:
+    """The chosen edge and what it carries on the sentence, as Markdown."""
     (a, b), (c, d) = edge.sender, edge.receiver
-    sends, reads, part = f"{a}.{b}", f"{c}.{d}", READS[edge.into]
-    above = edge.z(by) > limit
-    size = f"they share {edge.kernel:.1f} of {view.model.config.head_dim} directions (Σ cos²)"
-    if by == "ratio":
-        size = f"a ratio of {edge.ratio:.2f}"
-    carries_here = _carries(view, edge)
-    prose.markdown(
-        f"**{sends} → {reads}, into its {part}. By the weights**: {size}, "
-        f"**z {_number(edge.z(by))}**{'' if above else ', not above chance'}. "
-        f"{_on_this_sentence(view, edge, carries_here)}"
-    )
-    picture, words = st.columns([5, 6])
-    with picture:
-        _as_one(view, edge)
-    with words:
-        _acts(view, every_edge, edge, by)
-        return _path(view, edge)
+    heads = {"writer": f"{a}.{b}", "reader": f"{c}.{d}", "part": READS[edge.into]}
+    if not edge.z(by) > limit:
+        lead = sentence("wiring.by_chance", **heads)
+    elif copying is not None and edge[:3] == copying.edge[:3]:
+        lead = sentence("wiring.copies", **heads)
+    else:
+        lead = sentence("wiring.feeds", **heads)
+    here, name = _carries(view, edge), "wiring.value" if edge.into == "v" else "wiring.score"
+    if np.isnan(here.share):
+        name = "wiring.nothing"
+    query, key = (f"“{literal(view.labels[n])}”" for n in (here.query, here.key))
+    share = percent(here.share)
+    return sentence(name, lead=lead, share=share, query=query, key=key, **heads)
+
+
+def _measured(view: View, edge: Edge) -> None:
+    """The cell where an edge's share is measured."""
+    here, (c, d) = _carries(view, edge), edge.receiver
+    query, key = (f"{n} {literal(view.labels[n])}" for n in (here.query, here.key))
+    hardest = here.key not in (0, here.query)
+    name = "wiring.measured" if hardest else "wiring.measured_at_first"
+    prose.markdown(sentence(name, reader=f"{c}.{d}", query=query, key=key, weight=here.weight))
 
 
 def _carries(view: View, edge: Edge) -> Carried:
@@ -290,24 +296,6 @@ def _carries(view: View, edge: Edge) -> Carried:
 @st.cache_data(max_entries=4000, show_spinner="Asking what each edge carries …")
 def _carried(key: RunKey, edge: Edge, query: int | None) -> Carried:
     return carried(run_cache.load(key.model), run_cache.run(key), edge, query)
-
-
-def _on_this_sentence(view: View, edge: Edge, carried: Carried) -> str:
-    """The share that the edge carries on the sentence, in words."""
-    (a, b), (c, d) = edge.sender, edge.receiver
-    at = " to ".join(f"{n} {literal(view.labels[n])}" for n in (carried.query, carried.key))
-    hardest = (
-        " hardest beyond itself and the first," if carried.key not in (0, carried.query) else ""
-    )
-    where = f"**On this sentence**, where {c}.{d} looks{hardest} from {at} ({carried.weight:.2f}), "
-    if np.isnan(carried.share):
-        return where + "there is nothing to share out."
-    if edge.into == "v":
-        what = "of the value that it takes there, along its own direction,"
-    else:
-        side = "query" if edge.into == "q" else "key"
-        what = f"of what sets this cell apart in its row, through the {side},"
-    return f"{where}**{percent(carried.share)}** {what} is what {a}.{b} wrote."
 
 
 def _as_one(view: View, edge: Edge) -> None:
@@ -332,17 +320,17 @@ def _as_one(view: View, edge: Edge) -> None:
 
 def _acts(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
     """The copying score of both heads as one, and their edge into values."""
-    (a, b), (c, d) = edge.sender, edge.receiver
     z = every_edge.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
-    copying = (
-        "it writes nothing" if np.isnan(score) else f"copying score **{signed(score, '+.2f')}**"
-    )
-    prose.caption(
-        f"**As one virtual head**, what {c}.{d} takes of what {a}.{b} took (Elhage et al. 2021): "
-        f"{copying}."
-        + ("" if np.isnan(z) else f" It acts through the edge into values: z {_number(z)}.")
-    )
+    (a, b), (c, d) = edge.sender, edge.receiver
+    words = [sentence("wiring.virtual", reader=f"{c}.{d}", writer=f"{a}.{b}")]
+    if np.isnan(score):
+        words.append(sentence("wiring.writes_nothing"))
+    else:
+        words.append(sentence("wiring.copying", score=signed(score, "+.2f")))
+    if not np.isnan(z):
+        words.append(sentence("wiring.acts", z=_number(z)))
+    prose.caption(" ".join(words))
 
 
 def _path(view: View, edge: Edge) -> PatchedPath | None:
@@ -350,9 +338,8 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     patch = st.toggle(
         "Patch this path",
         help=prose.tip(
-            "Runs the model on a second sentence, and on that again with what the first head had "
-            "written in the first sentence, for this edge alone: all else is held (Wang et al. "
-            "2022). How far does that bring the answer back?"
+            "Runs the model on a second sentence, then again with what this edge carried in the "
+            "first, all else held (Wang et al. 2022). How much of the answer does that recover?"
         ),
         **address.switch(parameters.PATH),
     )
@@ -371,11 +358,14 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
 def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
     """The effect of the patched path, between the labels of two answers; Markdown."""
     logits = (patched.corrupted, patched.value, patched.clean)
-    with_none, with_it, whole = (signed(logit, ".2f") for logit in logits)
-    return (
-        f"**By intervention**: the path brings **{percent(patched.restored)}** of the answer back. "
-        f"The logit of “{literal(right)}” minus that of “{literal(wrong)}” is {with_none} in the "
-        f"second sentence, {with_it} with the path of the first, {whole} in the first."
+    second, path, first = (signed(logit, ".2f") for logit in logits)
+    share, right, wrong = percent(patched.restored), literal(right), literal(wrong)
+    return "\n\n".join(
+        [
+            sentence("wiring.recovers", share=share),
+            sentence("wiring.logits", right=right, wrong=wrong, first=first, second=second),
+            sentence("wiring.with_path", path=path),
+        ]
     )
 
 
