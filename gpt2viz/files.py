@@ -198,5 +198,14 @@ def save(path: Path, content: bytes) -> None:
 
 
 def script(text: str, read: Callable[[str], str]) -> str:
-    """A script with those that it imports written in, which are ``read`` by name."""
-    return _TAKEN.sub(lambda taken: read(taken[1]), text)
+    """A script with those that it imports written in, each once, which are ``read`` by name."""
+    written: set[str] = set()
+
+    def write(taken: re.Match[str]) -> str:
+        name = taken[1]
+        if name in written:
+            return ""
+        written.add(name)
+        return _TAKEN.sub(write, read(name))
+
+    return _TAKEN.sub(write, text)

@@ -294,7 +294,7 @@ def scored(key: RunKey) -> Scored:
 
 
 #: The largest cells that a next token comes from.
-_CELLS = 5
+_CELLS = 4
 
 
 class EveryHead(NamedTuple):
@@ -323,13 +323,13 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
 
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
-def routes(key: RunKey, token_ids: Sequence[int]) -> list[dict[str, Any]]:
+def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
     """The logit of each of these next tokens by the cells that it comes from: ``gpt2viz.route``.
 
     ``cells`` are the largest (layer, head, key, nats), ``rest`` is all else, ``logit`` the sum.
     """
     model, trace, made = load(key.model), run(key), []
-    for token in token_ids:
+    for token in next_tokens:
         route = gpt2viz.route(model, trace, token)
         cells = [(*step[:2], step.key, value) for step, value in route.top(_CELLS)]
         rest = route.logit - sum(value for *_, value in cells)

@@ -123,7 +123,7 @@ def test_the_mask_switch_reaches_every_page() -> None:
     at = open_page("attention")
     at.toggle(key="causal").set_value(False).run()
     assert at.query_params["causal"] == "false"
-    assert any("experiment" in caption.value for caption in at.caption)
+    assert any("never did in training" in caption.value for caption in at.caption)
     off = heatmaps(figure(at, "one_head"))["weights"]
     assert (off > 0).all()
 
@@ -328,9 +328,7 @@ def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told:
 
 def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     at = open_page("predict", text="A")
-    assert any(
-        "The model reads nothing before the first token" in text.value for text in at.caption
-    )
+    assert any("Nothing comes before the first token" in text.value for text in at.caption)
     assert "surprise" not in pictures(at)
 
 

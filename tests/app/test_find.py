@@ -166,7 +166,9 @@ def test_one_token_has_no_score() -> None:
 
 
 def test_who_looks_from_here_to_there(stages: Any) -> None:
-    at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank="length given")
+    at = open_page(
+        "find", text=TEXT, find="look", query="14", keys="1,3", rank="size of contribution"
+    )
     size = "size of contribution"
     from safetensors.numpy import load_file
 

@@ -369,10 +369,10 @@ def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
 
 
 def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
-    at = open_page("attention", edits="off:0.0,mlp:1")
+    at = open_page("attention", edits="nofirst,mlp:1")  # heads that are off are its own
     plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]
     assert_allclose(heatmaps(figure(at, "one_head"))["weights"], plain)
-    assert at.query_params["edits"] == "off:0.0,mlp:1"
+    assert at.query_params["edits"] == "nofirst,mlp:1"
 
 
 def test_one_token_and_the_mask_off() -> None:

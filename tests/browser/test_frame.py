@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from gpt2viz.app import pages
 from gpt2viz.app.pages import MENU
+from gpt2viz.app.terms import TERM
 from tests.browser.conftest import act, open_from_menu, reach, settle, wait_until
 from tests.browser.test_browser import Visit
 
@@ -46,7 +47,7 @@ def test_the_tokens_of_a_long_text_are_one_line_that_scrolls(walk: Visit) -> Non
 
 def test_the_token_that_a_first_visit_chooses_can_be_left(walk: Visit) -> None:
     page = walk("", text=None)
-    chip = page.locator(".st-key-tokens [role=radio]").last
+    chip = page.locator(".st-key-token_chips [role=radio]").last
     expect(chip).to_be_checked()
     act(page, chip.click)
     expect(chip).not_to_be_checked()
@@ -291,12 +292,12 @@ def test_the_tour_goes_through_the_app_and_can_be_left(walk: Callable[..., Page]
 
 
 def test_a_tip_stays_open_and_its_words_lead_to_the_glossary(walk: Callable[..., Page]) -> None:
-    page = walk("", text="Dog bites man")
-    page.locator(".st-key-purpose [data-testid='stTooltipHoverTarget']").first.hover()
-    word = page.locator("[data-testid='stTooltipContent'] a", has_text="token")
+    page = walk("head", text="Dog bites man")
+    page.locator(".st-key-tokens [data-testid='stTooltipHoverTarget']").first.hover()
+    word = page.locator("[data-testid='stTooltipContent'] a", has_text="head")
     word.hover()  # once it no longer moves
     page.wait_for_timeout(500)  # longer than a tip stays without the pointer
     with page.context.expect_page() as opened:
         word.click()
-    expect(opened.value.locator(".st-key-term_token")).to_contain_text("What the model reads")
+    expect(opened.value.locator(".st-key-term_head")).to_contain_text(TERM["head"].meaning[:20])
     assert "text=Dog" in opened.value.url

@@ -159,7 +159,7 @@ def test_back_to_what_the_address_says_nothing_of(reader: FirstScreen) -> None:
 
 def test_links_lead_on_with_it(reader: FirstScreen) -> None:
     page = reader.open(text=TEXT)
-    for head, name in ((3, "When did this head form?"), (4, "Head"), (5, "More")):
+    for head, name in ((3, "When did this head form?"), (4, "Head"), (5, "Predict")):
         reader.head(1, head)
         page.get_by_role("link", name=name, exact=True).click()
         page.wait_for_url(lambda url: "/?" not in url)

@@ -66,9 +66,9 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
     expect(best).to_contain_text("on")
     best.hover()
     line = words(page).locator(".route")
-    expect(line).to_contain_text("What adds to the logit of on")
+    expect(line).to_contain_text("Where on comes from")
     cell = line.locator("button").first
-    word, head = cell.inner_text().split(" through ")
+    word, head = cell.inner_text().split(" through head ")
     assert (word, head.split(":")[0]) == ("on", "1.2"), "the head that copies"
     best.click()  # it stays
     act(page, cell.click)

@@ -19,10 +19,6 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.canvas import Shown
 
-_HINT = (
-    "Point at a word to see what it looks at in this head, or at a next word to see what it comes "
-    "from."
-)
 #: A word's arcs, and the least weight of one: ``strongest`` in scripts/words.js has the same.
 _MOST, _LEAST = 6, 0.05
 
@@ -90,7 +86,6 @@ def draw_words(
             "arcs": [_strongest(row) for row in weights],
             "next": coming,
             "before": before,
-            "hint": _HINT,
         },
         key="token_chips",
         on_query_change=_pick,

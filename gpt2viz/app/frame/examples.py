@@ -234,10 +234,13 @@ def subject(trace: Trace) -> tuple[int, int, int] | tuple[()]:
 
 
 def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
-    """The example whose sentence is open, and where it is to be seen; not on every page."""
+    """The example whose sentence is open, and where it is to be seen; not on every page.
+
+    Nothing of the ``FIRST``: a newcomer's screen says it in the words beside its head.
+    """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    if example is None or _page() not in parameters.HEAD.on:
+    if example in (None, FIRST) or _page() not in parameters.HEAD.on:
         return None
     seen = find(example, trace)
     return seen and (example, seen)

@@ -104,7 +104,7 @@ def read_sentence(
     output.run(output.OF_PAGE, trace)
     first = examples.at_first(trace)
     query = sentence.draw_tokens(trace, choosing, first and first.query)
-    _notes(model, trace)
+    _notes(model, trace, "" if choosing is None else examples.says(trace))
     return View(model, trace, query)
 
 
@@ -153,9 +153,9 @@ def _run(model: Model) -> Trace:
     return trace
 
 
-def _notes(model: Model, trace: Trace) -> None:
-    """Show what to know about the run, in a line."""
-    notes = [note] if (note := examples.says(trace)) else []
+def _notes(model: Model, trace: Trace, example: str) -> None:
+    """Show what to know about the run, in a line, after the note on an ``example``."""
+    notes = [example] if example else []
     if not trace.causal:
         notes.append(_without_mask(trace))
     notes += sentence.added_tokens(model.tokenizer)

@@ -21,7 +21,7 @@ export const html = `
 `
 
 // The height of what stands above and below the matrix on the first screen, in CSS pixels.
-const AROUND = 530
+const AROUND = 545
 
 // So many heads are drawn beside the chosen one.
 const MOST = 3

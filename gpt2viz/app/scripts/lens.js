@@ -3,15 +3,15 @@
 import { makeSvg } from "./make.js"
 import { zoomOf } from "./matrix.js"
 
-const ends = {}
+const lensEnds = {}
 
 /** Draw the lens anew from the `square` on the map, or to the `matrix`: a view, and the box in it
  * that an end of the lens touches, null where there is none.
  *
  * @param {"square" | "matrix"} end @param {{x: number, y: number, w: number, h: number}} box */
 export function setLens(end, view, box) {
-  ends[end] = { view, box }
-  requestAnimationFrame(draw)
+  lensEnds[end] = { view, box }
+  requestAnimationFrame(drawLens)
 }
 
 /** The corners of the lens in the pixels of the map: from a box in it, whose place in the window is
@@ -23,8 +23,8 @@ export function cornersOf(here, { x, y, w, h }, there, matrix, zoom = 1) {
   return [[x + w, y], [right, top], [right, top + matrix.h], [x + w, y + h]]
 }
 
-function draw() {
-  const { square, matrix } = ends, svg = square?.view.querySelector(".lens")
+function drawLens() {
+  const { square, matrix } = lensEnds, svg = square?.view.querySelector(".lens")
   if (!svg) return
   svg.replaceChildren()
   if (!matrix?.box || !matrix.view.isConnected || !matrix.view.offsetParent) return

@@ -116,19 +116,19 @@ function draw(view, moves = false) {
   route(view, shown.next)
 }
 
-// The sum of what a next token comes from, each with its head, or what pointing does.
-function route(view, next) {
+// The sum of what a next token comes from, each with its head: of the likeliest if none is shown.
+function route(view, next = 0) {
   const { p, line } = view
-  if (next === undefined) return line.replaceChildren(p.hint)
+  if (!p.next.length) return line.replaceChildren()
   const { cells, rest, logit } = p.next[next], label = bare(p.next[next].label)
   const buttons = cells.map(([layer, head, key, value]) => {
     const word = bare(p.labels[key - p.first] ?? `${key}`), at = `${layer}.${head}`
-    const button = make("button", null, `${word} through ${at}: ${signed(value)}`)
+    const button = make("button", null, `${word} through head ${at}: ${signed(value)}`)
     return Object.assign(button, { type: "button",
       onclick: () => view.send("open", `${at}.${key}`) })
   })
-  line.replaceChildren("What adds to the logit of ", make("b", null, label), ": ", ...buttons,
-    `all else ${signed(rest)}, in all ${signed(logit)}`)
+  line.replaceChildren("Where ", make("b", null, label), " comes from: ", ...buttons,
+    `all else ${signed(rest)}, logit ${signed(logit)}`)
 }
 
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`

@@ -118,7 +118,7 @@ def _heads(view: View) -> None:
 
 
 def _purpose(view: View) -> None:
-    """The question that the page answers; or which heads are off, with the ways on from there."""
+    """The page's question; or which heads are off, and the ways on; or what an example shows."""
     config = view.model.config
     with st.container(key="purpose", horizontal=True, vertical_alignment="center"):
         if view.trace.edits:
@@ -132,6 +132,9 @@ def _purpose(view: View) -> None:
             )
             link = address.parameters()
             st.page_link(pages.WHAT_IF.path, label="Go on in What if", query_params=link)
+            return
+        if note := examples.says(view.trace):
+            prose.caption(note)
             return
         bundled = view.model.name == BUNDLED.name
         prose.markdown(

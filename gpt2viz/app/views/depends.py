@@ -68,7 +68,7 @@ METRICS: dict[Metric, str] = {
 DETAILS = {"patch": "This patch", "paths": "Paths into the head", "fewest": "Fewest heads"}
 #: The pictures' names.
 _OF_STREAMS = "How far each piece moves the answer, by layer and token"
-_OF_HEADS = "How far each head moves the answer"
+_OF_HEADS = "How far every head moves the answer"
 _WAITING = "Computing the first numbers …"
 #: So many tokens are drawn.
 _BEST = 4
@@ -379,6 +379,7 @@ def _draw_patch(runs: Runs, edit: Edit | None) -> None:
     output.run("The patched run", patched)
     words, measurement = _effect_in_words(runs, edit, patched.logits_at(-1))
     prose.markdown(words, help=prose.tip(measurement))
+    prose.caption(sentence("patching.measured", metric=_metric_in_words(runs)))
     _next_tokens(runs, patched)
 
 

@@ -67,7 +67,7 @@ TEXTS = {
 #: What a query takes from keys: how much of its attention, and the vector that comes of it.
 WEIGHT, GIVEN = "attention weight", "size of contribution"
 #: Value in the address -> what heads are ranked by.
-RANKS = {"attention weight": WEIGHT, "length given": GIVEN}
+RANKS = {name: name for name in (WEIGHT, GIVEN)}
 #: What a person picks, what the number beside it is called, and the one it begins with.
 _PATTERNS: dict[Kind, tuple[str, str, int]] = {
     "back": ("A fixed number of tokens back", "Tokens back", 1),
@@ -219,7 +219,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     prose.markdown(
         f":small[**{declared.title}**: {declared.words}]",
         slot=ranking,
-        help=f"Score: {literal(declared.formula)}.",
+        help=prose.tip(f"Score: “{literal(declared.formula)}”."),
     )
     if text == "weights" and reading.scores is None:
         ranking.info("The heads' weights aren't read yet.", icon=":material/hourglass_empty:")
@@ -416,6 +416,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
         keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
         address.put(parameters.KEYS, keys)  # in place of the key that nobody chose
 
+    names = view.labels  # what formats an entry stays with the visitor: no view
     with st.container(key="keys_of", horizontal=True, vertical_alignment="center"):
         prose.markdown(
             labels.sentence("find.attends", query=view.token_name(query)),
@@ -427,7 +428,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
             seen,
             selection_mode="multi",
             label_visibility="collapsed",
-            format_func=lambda n: f"{small(n)} {literal(view.labels[n])}",
+            format_func=lambda n: f"{small(n)} {literal(names[n])}",
             key=bound["key"],
             on_change=choose,
         )

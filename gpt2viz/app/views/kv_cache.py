@@ -75,7 +75,7 @@ def _step(whole: Trace) -> None:
         sentence("kv_cache.saves", share=100 * of_step / all_of_it, all=all_of_it)
         + " "
         + sentence("kv_cache.keeps", bytes=each * (n - 1)),
-        help=sentence("kv_cache.counts", step=of_step, each=each),
+        help=prose.tip(sentence("kv_cache.counts", step=of_step, each=each)),
     )
 
 

@@ -226,8 +226,10 @@ def _contributions(view: View, position: int) -> None:
             other="" if versus is None else literal(names[versus]),
             logit=labels.signed(parts.logit, "+.2f"),
         ),
-        help=labels.sentence("predict.sum", logit=logit, total=total)
-        + f" Difference: {labels.difference(abs(parts.total - parts.logit))}.",
+        help=prose.tip(
+            labels.sentence("predict.sum", logit=logit, total=total)
+            + f" Difference: {labels.difference(abs(parts.total - parts.logit))}."
+        ),
     )
     prose.caption(
         "Each component's output, passed through the final norm (its scale frozen) and the "
@@ -374,12 +376,13 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
     names = run_cache.vocabulary(view.model.name)
-    picture.markdown(
+    prose.markdown(
         labels.sentence(
             "predict.attended" if ids else "predict.attends",
             head=f"{layer}.{head}",
             token=literal(names[ids[-1]]) if ids else "",
-        )
+        ),
+        slot=picture,
     )
     last = literal(before.labels[-1])
     prose.caption(labels.sentence("predict.row", query=last), slot=picture)

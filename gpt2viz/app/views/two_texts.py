@@ -109,12 +109,12 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
     if not changes:
         prose.caption("No word here can be swapped for another of one token.", width="content")
         return
-    names = run_cache.vocabulary(view.model.name)
+    names, shown = run_cache.vocabulary(view.model.name), view.labels
     texts = [change.text for change in changes]
 
     def name(n: int) -> str:
         position, token, _text = changes[n]
-        return f"{position} {view.labels[position]} → {names[token]}"
+        return f"{position} {shown[position]} → {names[token]}"
 
     def pick() -> None:
         if (n := st.session_state[_CHANGE]) is not None:
@@ -160,11 +160,11 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
     same = [n for n, m in matched.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
     a = view.query if view.query is not None else (same or [0])[-1]
     partners = {m: n for n, m in matched.items()}
-    small = ":small[:gray[{}]]".format
+    small, names = ":small[:gray[{}]]".format, other.labels  # what formats stays: no view
 
     def chip(n: int) -> str:
         partner = small(f"↔ {partners[n]}") if n in partners else ""
-        return f"{small(n)} {literal(other.labels[n])} {partner}"
+        return f"{small(n)} {literal(names[n])} {partner}"
 
     def rematch() -> None:
         put_match(a, st.session_state[_CHOSEN])
@@ -174,8 +174,10 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
         prose.markdown(
             labels.sentence("two_texts.compared", token=view.token_name(a)),
             width="content",
-            help="Choose another token of the second sentence. The number after ↔ is the position "
-            "of its partner in the first.",
+            help=prose.tip(
+                "Choose another token of the second sentence. The number after ↔ is the position "
+                "of its partner in the first."
+            ),
         )
         st.pills(
             "Its partner in the second sentence",  # plain: it is read aloud with every sign in it
