@@ -36,7 +36,7 @@ _KEYS = (
 )
 _HINT = (
     "Point at a row to see that token in every head; its strongest links to other tokens than the "
-    "first are listed here. Click a square to open it, or its power button to switch the head off."
+    "first are listed here. Click a square to open it."
 )
 _PATH_HINT = (
     "Point at a row: its token lights up in every head. A click on a head of the path opens it."
