@@ -379,8 +379,8 @@ def _draw_patch(runs: Runs, edit: Edit | None) -> None:
     output.run("The patched run", patched)
     words, measurement = _effect_in_words(runs, edit, patched.logits_at(-1))
     prose.markdown(words, help=prose.tip(measurement))
-    prose.caption(sentence("patching.measured", metric=_metric_in_words(runs)))
     _next_tokens(runs, patched)
+    prose.caption(sentence("patching.measured", metric=_metric_in_words(runs)))
 
 
 def _offer_edit(runs: Runs, edit: Edit) -> None:
