@@ -173,10 +173,10 @@ HOSTILE = ") [x](javascript:canary=1) <b> \"'$ `_* :red[r] \\\n# h &term=head#"
 def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     at = open_page("attention", {HOSTILE: HOSTILE}, text=HOSTILE, layer="1")
     first = ("Where does each word look", "Each square is one")
-    said = " ".join(b.value for b in at.markdown if any(words in b.value for words in first))
+    text = " ".join(b.value for b in at.markdown if any(words in b.value for words in first))
     links = [
         token.attrs
-        for token in MarkdownIt("commonmark").parse(said)[1].children or ()
+        for token in MarkdownIt("commonmark").parse(text)[1].children or ()
         if token.type == "link_open"
     ]
     keys = ("attention", "head", "token", "query", "key")

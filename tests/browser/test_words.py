@@ -66,7 +66,7 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
     expect(best).to_contain_text("on")
     best.hover()
     line = words(page).locator(".route")
-    expect(line).to_contain_text("Where on comes from")
+    expect(line).to_contain_text("What raises or lowers on")
     cell = line.locator("button").first
     word, head = cell.inner_text().split(" through head ")
     assert (word, head.split(":")[0]) == ("on", "1.2"), "the head that copies"
@@ -80,10 +80,10 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
 def test_a_head_is_switched_off_and_on_where_it_is(visit: Visit) -> None:
     page = open_words(visit)
     before = words(page).locator(".next button").first.inner_text()
-    place = page.locator(".map").evaluate("""view => {
+    power = page.locator(".map").evaluate("""view => {
       const { x, y } = view.look.boxes[0], { left, top } = view.canvas.getBoundingClientRect()
       return [left + x + view.look.side - 8, top + y + 8] }""")
-    act(page, lambda: page.mouse.click(*place))
+    act(page, lambda: page.mouse.click(*power))
     expect(words(page).locator(".next s")).to_have_text(before)
     expect(words(page).locator(".next button").first).not_to_have_text(before)
     assert "edits=off%3A0.0" in page.url
@@ -106,8 +106,7 @@ def test_for_a_lecture_room_labels_are_large_and_what_is_pointed_at_is_under_the
     expect(page.locator(".st-key-sentence")).to_be_hidden()
     assert 12 * page.locator(".tiles").evaluate("view => view.currentCSSZoom") >= 18
     for head in (0, 10, 31):
-        place = page.locator(".map").evaluate(_IN_ENLARGED, head)
-        page.mouse.move(*place)
+        page.mouse.move(*page.locator(".map").evaluate(_IN_ENLARGED, head))
         expect(page.locator(".map .tip")).to_contain_text(f"Layer {head // 8} · Head {head % 8}")
     words(page).locator(".chips button").nth(5).hover()
     assert arcs(page) == expected(LAYER, HEAD, 5)

@@ -116,7 +116,7 @@ function draw(view, moves = false) {
   route(view, shown.next)
 }
 
-// The sum of what a next token comes from, each with its head: of the likeliest if none is shown.
+// The sum of what raises or lowers a next token: of the likeliest if none is shown.
 function route(view, next = 0) {
   const { p, line } = view
   if (!p.next.length) return line.replaceChildren()
@@ -127,7 +127,7 @@ function route(view, next = 0) {
     return Object.assign(button, { type: "button",
       onclick: () => view.send("open", `${at}.${key}`) })
   })
-  line.replaceChildren("Where ", make("b", null, label), " comes from: ", ...buttons,
+  line.replaceChildren("What raises or lowers ", make("b", null, label), ": ", ...buttons,
     `all else ${signed(rest)}, logit ${signed(logit)}`)
 }
 
