@@ -372,9 +372,9 @@ def test_a_shard_against_numpy_for_each_passage(
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(around), encoding="utf-8")
     model = gpt2viz.load_model(tmp_path)
     sums, runs = score(model, Shard(0, 0, tuple(TEXTS)), N_TOKENS), []
-    for place, ids in passages(model):
+    for passage, ids in passages(model):
         assert [ids[0], ids[-1]].count(0) == len(around)
-        runs.append((place, [expected_scores(w, ids) for w in of.run(ids, True)["weights"]]))
+        runs.append((passage, [expected_scores(w, ids) for w in of.run(ids, True)["weights"]]))
     for s, name in enumerate(SCORES):
         scores = np.array([[layer[name] for layer in run] for _, run in runs])
         assert_array_equal(sums.count[s], (~np.isnan(scores)).sum(axis=0))
@@ -382,9 +382,9 @@ def test_a_shard_against_numpy_for_each_passage(
         assert_allclose(sums.best[s, ..., 0], np.nanmax(scores, axis=0), atol=1e-6)
         best = [runs[k][0] for k in np.nanargmax(scores, axis=0).ravel()]
         assert [Where(*w) for w in sums.where[s, ..., 0, :].reshape(-1, 3).tolist()] == best
-    own = {place: model.tokenizer.text_of(ids) for place, ids in passages(model)}
+    own = {passage: model.tokenizer.text_of(ids) for passage, ids in passages(model)}
     assert not any("<|" in text for text in own.values())
-    assert all(text == own[place] for place, text in sums.texts.items())
+    assert all(text == own[passage] for passage, text in sums.texts.items())
 
 
 def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:

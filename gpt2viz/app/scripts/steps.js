@@ -84,9 +84,9 @@ function tilesOf(view, at) {
   return view.read.get(at)
 }
 
-// A place on the way through the points, so that the film comes to each and leaves it gently.
-export function eased(place) {
-  const from = Math.floor(place), share = place - from
+// A frame on the way through the points, so that the film comes to each and leaves it gently.
+export function eased(frame) {
+  const from = Math.floor(frame), share = frame - from
   return from + share * share * (3 - 2 * share)
 }
 
@@ -98,11 +98,11 @@ export function blended(from, to, share) {
 }
 
 function drawnTiles(view) {
-  const from = Math.floor(view.place)
-  return blended(...[from, Math.ceil(view.place)].map((n) => tilesOf(view, n)), view.place - from)
+  const from = Math.floor(view.frame)
+  return blended(...[from, Math.ceil(view.frame)].map((n) => tilesOf(view, n)), view.frame - from)
 }
 
-// Every head at this place.
+// Every head at this frame.
 function drawHeads(view, drawn) {
   const { p } = view, cells = codes(p, drawn)
   drawMap({ data: { ...p.map, cells }, parentElement: view,
@@ -120,9 +120,9 @@ export function codes({ map, hidden }, tiles) {
     tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NOTHING)
 }
 
-// The chosen head at this place, and in the model itself; without numbers where it is blended.
+// The chosen head at this frame, and in the model itself; without numbers where it is blended.
 function drawLarge(view, drawn) {
-  const { p, at, place } = view, numbers = at === place ? p.large.numbers : 0
+  const { p, at, frame } = view, numbers = at === frame ? p.large.numbers : 0
   const data = { ...p.large, ...both(p, tilesOf(view, at), tilesOf(view, -1), drawn), numbers }
   drawTiles({ data, parentElement: view, setTriggerValue: () => {} })
 }
@@ -215,8 +215,8 @@ function drawCurves(view, name) {
   draw.setLineDash([])
   draw.strokeStyle = view.accent
   draw.lineWidth = 2
-  const from = Math.floor(view.place), to = x[Math.ceil(view.place)]
-  const now = x[from] + (view.place - from) * (to - x[from])
+  const from = Math.floor(view.frame), to = x[Math.ceil(view.frame)]
+  const now = x[from] + (view.frame - from) * (to - x[from])
   stroke(draw, [now, AROUND.top], [now, TALL - AROUND.bottom])
   written(draw, view, "training steps, log scale", end + 6, TALL - AROUND.bottom / 2)
   lines.forEach((line, n) => {
@@ -277,12 +277,12 @@ function paint(view) {
 
 // What moves between two points of the film too.
 function paintPlace(view) {
-  const { p, at, place } = view, drawn = drawnTiles(view)
+  const { p, at, frame } = view, drawn = drawnTiles(view)
   const there = p.tiles[at] ? "" : " (being read …)"
-  view.mapTitle.textContent = (place === at ? p.titles.map : p.titles.between) + there
+  view.mapTitle.textContent = (frame === at ? p.titles.map : p.titles.between) + there
   view.slider.step = view.plays ? "any" : "1"
-  view.slider.value = place
-  view.slider.style.setProperty("--share", place / (p.steps.length - 1 || 1))
+  view.slider.value = frame
+  view.slider.style.setProperty("--share", frame / (p.steps.length - 1 || 1))
   drawHeads(view, drawn)
   drawLarge(view, drawn)
   for (const name of ["loss", "score"]) drawCurves(view, name)
@@ -296,8 +296,8 @@ export function losses({ loss, final }, at) {
 
 // Another point: drawn at once, told to the server when the hand has rested.
 function go(view, at) {
-  if (at === view.place) return
-  Object.assign(view, { at, place: at, moved: true })
+  if (at === view.frame) return
+  Object.assign(view, { at, frame: at, moved: true })
   paint(view)
   clearTimeout(view.rests)
   view.rests = setTimeout(() => tell(view), REST)
@@ -315,24 +315,24 @@ function play(view, on) {
   view.plays = 0
   view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
   if (!on) {
-    view.place = view.at
+    view.frame = view.at
     paint(view)
     return tell(view)
   }
   const last = view.p.steps.length - 1, began = performance.now()
   const from = view.moved && view.at < last ? view.at : 0
-  const frame = (now) => {
+  const advance = (now) => {
     if (!view.isConnected) return
-    const place = Math.min(last, from + Math.max(0, now - began) / FILM * last), { at } = view
-    view.place = eased(place)
-    view.at = Math.round(view.place)
+    const frame = Math.min(last, from + Math.max(0, now - began) / FILM * last), { at } = view
+    view.frame = eased(frame)
+    view.at = Math.round(view.frame)
     if (view.at === at) paintPlace(view)
     else paint(view)
-    if (place === last) return play(view, false)
-    view.plays = requestAnimationFrame(frame)
+    if (frame === last) return play(view, false)
+    view.plays = requestAnimationFrame(advance)
   }
   view.moved = true
-  view.plays = requestAnimationFrame(frame)
+  view.plays = requestAnimationFrame(advance)
 }
 
 function choose(view, head) {
@@ -367,8 +367,8 @@ const PARTS = ["play", "slider", "when", "formed", "next", "loss", "score", "len
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
   const at = shown(known, p)
-  const place = known?.plays ? view.place : at
-  Object.assign(view, { p, at, place, read: new Map(), send: setTriggerValue })
+  const frame = known?.plays ? view.frame : at
+  Object.assign(view, { p, at, frame, read: new Map(), send: setTriggerValue })
   if (!known) {
     for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
     view.plays = 0
