@@ -332,6 +332,8 @@ _SETTLED = """
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
     && document.querySelector(".st-key-menu")
     && !document.querySelector("[data-testid='stSkeleton']")
+    && !document.getAnimations().some(({ effect }) =>  // what is unfolding moves what lies below
+         effect.target?.closest("[data-testid='stExpander']"))
     && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
          .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
     && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]

@@ -113,6 +113,7 @@ def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
             strands.get_by_role("button", name=re.compile(r"query +head 0\.")).first.press("Enter")
     act(page, path.get_by_role("button").first.click)
     page.get_by_text("How this is measured").click()
+    settle(page)
     click_cell(page, "why_table", row=0, column=2 + N_HEAD + 2)  # head 1.0, above bias and MLP
     expect(path.locator("strong")).to_contain_text("head 1.0, from 5")
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  paintsAlike, fitting, groupsOf, headsOf, sameTokens, plan, read, rowOf, step, tokenOf, turn,
+  paintsAlike, fitting, groupsOf, headsOf, lit, sameTokens, plan, read, rowOf, step, tokenOf, turn,
   under, ways,
 } from "../../gpt2viz/app/scripts/model_map.js"
 import { message as sent } from "../../gpt2viz/notebook/attention.js"
@@ -43,6 +43,7 @@ test("what is pointed at is still there where heads and tokens are the same", ()
   assert.ok(sameTokens(p, { ...p, tokens: [...p.tokens], token: 1 }))
   assert.ok(!sameTokens(p, { ...p, tokens: ["0 a", "1 c"] }))
   assert.ok(!sameTokens(p, { ...p, layers: 4 }))
+  assert.deepEqual([-1, 0, 2].map((token) => lit({ p: { ...p, token: 1 }, token })), [1, 0, 1])
 })
 
 test("heads stand in their layers' rows, apart, and within the width and the height", () => {

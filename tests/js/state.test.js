@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  choose, current, dropPending, pending, sender, sendPending, takePart,
+  choose, current, dropPending, pending, point, sender, sendPending, takePart,
 } from "../../gpt2viz/app/scripts/state.js"
 
 globalThis.PopStateEvent = class extends Event {}
@@ -57,13 +57,17 @@ test("it is known what the server has said and drawn, however often is chosen si
 
 test("every script hears what is chosen, for as long as it has a part of the page", () => {
   const one = page(""), heard = [], part = { isConnected: true }
-  takePart(part, { changed: (changes) => heard.push(changes) }, one)
+  const ways = { changed: (changes) => heard.push(changes), pointed: (at) => heard.push(at) }
+  takePart(part, ways, one)
   choose({ head: "3" }, {}, one)
+  point({ query: 2 }, part, one)
+  point({ query: 1 }, null, one)
   part.isConnected = false
+  point({ query: 0 }, null, one)
   choose({ head: "4" }, {}, one)
   part.isConnected = true
   choose({ head: "5" }, {}, one)
-  assert.deepEqual(heard, [{ head: "3" }])
+  assert.deepEqual(heard, [{ head: "3" }, { query: 1 }])
 })
 
 test("what is sent goes after what is to be told, in a moment of its own", async () => {

@@ -117,8 +117,8 @@ export function fitting(words, width, measure) {
   return said
 }
 
-// The token whose row is lit: the one pointed at or reached by keys, else the chosen one.
-const lit = ({ p, token }) => token < 0 ? p.token : token
+/** The token whose row is lit: what is pointed at, unless that is in a longer text, or chosen. */
+export const lit = ({ p, token }) => token in p.tokens ? token : p.token
 
 function draw(view) {
   const { p, look } = view, style = getComputedStyle(view)

@@ -25,10 +25,10 @@ export function takePart(
 }
 
 /** Light in all other parts what a `part` points at: a query, in a head or in all; null for none.
- *
  * @param {At} at */
 export function point(at, part, page = globalThis) {
-  for (const [other, { pointed }] of stateOf(page).parts) if (other !== part) pointed(at)
+  for (const [other, { pointed }] of stateOf(page).parts)
+    if (other !== part && other.isConnected) pointed(at)
 }
 
 function partsOf(page) {
