@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from gpt2viz.run.means import MeanReference
     from gpt2viz.run.saved import load_trace
     from gpt2viz.run.tracer import mean_reference, trace, trace_many
+    from gpt2viz.run.watch import Watched, watch
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
@@ -91,6 +92,7 @@ _LATER = {
     "ScoreExplanation": "analysis.explanation",
     "Steps": "model.steps",
     "VirtualHead": "analysis.composition",
+    "Watched": "run.watch",
     "composition": "analysis.composition",
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
@@ -117,6 +119,7 @@ _LATER = {
     "trace": "run.tracer",
     "trace_many": "run.tracer",
     "virtual_head": "analysis.composition",
+    "watch": "run.watch",
 }
 
 __version__ = "0.1.0"
@@ -173,6 +176,7 @@ __all__ = [
     "Trace",
     "Tuning",
     "VirtualHead",
+    "Watched",
     "composition",
     "contributions",
     "divergence",
@@ -204,6 +208,7 @@ __all__ = [
     "trace_many",
     "tune_process",
     "virtual_head",
+    "watch",
     "word_starts",
 ]
 

@@ -39,6 +39,11 @@ def share_memory(a: Tensor, b: Tensor) -> bool:
     return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
 
 
+def never_written(values: Tensor) -> bool:
+    """True if nobody has written into a tensor since it was made, as far as PyTorch counts that."""
+    return not values.is_inference() and not values._version
+
+
 def frame_of_model() -> FrameType | None:
     """The frame that called the module whose hook asks, for use two calls inside it."""
     frame: FrameType | None = sys._getframe(_FIRST)

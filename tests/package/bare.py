@@ -83,6 +83,7 @@ PYTHON = {
     "": (
         "gpt2viz.load_model()",
         "gpt2viz.from_transformers",
+        "gpt2viz.watch",
         "gpt2viz.trace(model, 'A crane')",
         "gpt2viz.trace_many(model, ['A crane'])",
         "gpt2viz.load_steps()",

@@ -1,0 +1,446 @@
+"""Attention of any model of transformers, out of what it really runs: sdpa, flash, eager.
+
+Transformers asks a registry for the function that attends, by ``get_interface``. Within ``watch``
+that hands out the very same functions, and beside each call q, k and what masks them are kept.
+Weights are made of these when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import AttentionError
+from gpt2viz.labels import pluralize
+from gpt2viz.run.compat import never_written
+
+#: Scores that are made at a time.
+BLOCK = 2**24
+#: What else a function may be told: the last is for flash attention, others have it in the mask.
+_OPTIONS = ("scaling", "softcap", "position_bias", "s_aux", "sinks", "sliding_window")
+#: What a mask adds, of any precision, leads below this.
+_HIDDEN = -3e4
+_BEAMS = "Beams go from text to text between these steps: give beams=output.beam_indices."
+_MIXED = "Another text was read between these steps: watch one text, or one batch, at a time."
+#: The runs that are watched now.
+_RUNS: list[Watched] = []
+_LOCK = Lock()
+
+
+@contextmanager
+def watch(
+    model: Any,
+    *,
+    layers: Iterable[int] | None = None,
+    heads: Iterable[int] | None = None,
+    max_bytes: int = 1_000_000_000,
+) -> Iterator[Watched]:
+    """Keep what attends in a model of transformers, as it is, while the block runs it.
+
+    ``model``, or a pipeline, may attend by sdpa, flash, flex or eager functions, on any device, in
+    a call or in ``generate``: it calls the functions that it always calls. Its queries and keys are
+    kept in their own precision, those of ``layers`` and ``heads`` alone where these are given, in
+    at most ``max_bytes``. Leaving the block puts everything back. Raises ``AttentionError`` for a
+    model that asks no registry for its attention, and for transformers before 5.
+    """
+    network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
+    paths, interface = _watchable(network, type(model).__name__)
+    run = Watched(paths, layers, heads, max_bytes)
+    with _LOCK:
+        if not _RUNS:
+            interface.get_interface = _heard(interface.get_interface)
+        _RUNS.append(run)
+    try:
+        yield run
+    finally:
+        with _LOCK:
+            _RUNS.remove(run)
+            if not _RUNS:
+                interface.get_interface = interface.get_interface.__wrapped__
+
+
+def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
+    """The paths of a model's modules, and the class of the registry that they ask."""
+    paths = {module: path for path, module in getattr(network, "named_modules", dict)()}
+    files = {sys.modules.get(type(module).__module__) for module in paths}
+    if not any(hasattr(file, "ALL_ATTENTION_FUNCTIONS") for file in files):
+        raise AttentionError(
+            f"{name} asks no registry of transformers for its attention, so it can't be watched: "
+            "call it with attn_implementation='eager' and output_attentions=True, and show that."
+        )
+    interface: Any = getattr(sys.modules["transformers.modeling_utils"], "AttentionInterface", None)
+    if not hasattr(interface, "get_interface"):
+        raise AttentionError("gpt2viz.watch needs transformers 5 or newer.")
+    return paths, interface
+
+
+def _heard(get_interface: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(get_interface)
+    def get(registry: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(_attend, get_interface(registry, name, default), name or "")
+
+    return get
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # torch gives it no types
+def _attend(attend: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
+    """Call an attention function, and have its arguments kept by whoever watches the module."""
+    output = attend(*args, **options)
+    for run in tuple(_RUNS):
+        run._keep(name, *args, **options)
+    return output
+
+
+class _Step(NamedTuple):
+    """The arguments of one call: T queries, (B, nh, T, hs), for ``n_keys`` keys from ``first`` on.
+
+    They are of these ``heads`` of the model. ``keys`` are new, or None where all were read before;
+    ``before`` is the key before them, by which it is seen that a step follows the last one.
+    """
+
+    heads: list[int]
+    query: Tensor
+    keys: Tensor | None
+    before: Tensor | None
+    first: int
+    n_keys: int
+    mask: Any
+    causal: bool
+    options: dict[str, Any]
+
+    def scores(self, products: Tensor, rows: slice, texts: Tensor, heads: Tensor) -> Tensor:
+        """Softmax's input for some rows of queries, of their ``products`` with the keys."""
+
+        def part(values: Tensor) -> Tensor:
+            for axis, chosen in enumerate((texts, heads)):
+                values = values if values.shape[axis] == 1 else values.index_select(axis, chosen)
+            values = values[..., : self.n_keys]
+            return values if values.shape[-2] == 1 else values[..., rows, :]
+
+        scores: Tensor = products * self.options.get("scaling", self.query.shape[-1] ** -0.5)
+        if cap := self.options.get("softcap"):
+            scores = torch.tanh(scores / cap) * cap
+        if "position_bias" in self.options:
+            scores = scores + part(self.options["position_bias"]).float()
+        if not isinstance(self.mask, Tensor) or self.mask.dim() == 2:
+            return scores.masked_fill(~self._visible(rows, texts, heads), -torch.inf)
+        mask = part(self.mask)
+        if mask.dtype == torch.bool:
+            return scores.masked_fill(~mask, -torch.inf)
+        return scores + mask.float()
+
+    def _visible(self, rows: slice, texts: Tensor, heads: Tensor) -> Tensor:
+        """The keys that rows of queries may look at, where no mask of four axes says so."""
+        key = torch.arange(self.n_keys, device=texts.device)
+        query = torch.arange(rows.start, rows.stop, device=texts.device)[:, None]
+        if self.mask is not None and not isinstance(self.mask, Tensor):  # flex attention's own
+            of_pair = self.mask.mask_mod(
+                texts[:, None, None, None], heads[:, None, None], query, key
+            )
+            return torch.as_tensor(of_pair)
+        far = query + (self.n_keys - self.query.shape[2]) - key
+        visible = far >= 0 if self.causal else torch.ones_like(far, dtype=torch.bool)
+        if window := self.options.get("sliding_window"):
+            visible = visible & (far.abs() < window)
+        if self.mask is None:
+            return visible
+        return visible & self.mask[texts][:, None, None, : self.n_keys].bool()  # flash's: padding
+
+    def weights(self, scores: Tensor, heads: Tensor) -> Tensor:
+        """Softmax of the scores and of the sinks beside them; 0 for who may look at nothing."""
+        beside = self.options.get("s_aux", self.options.get("sinks"))
+        if beside is None:
+            return scores.softmax(-1).nan_to_num(0)
+        sinks = (beside[None, :, None, None] if beside.dim() == 1 else beside)[:, heads].float()
+        both = torch.cat([scores, sinks.expand(*scores.shape[:-1], -1)], -1)
+        return both.softmax(-1)[..., : scores.shape[-1]]
+
+
+@dataclass(eq=False)
+class _Call:
+    """A layer's steps, each of which reads on where the one before it ended.
+
+    ``size`` is how many keys the last step was given: a cache of fixed size has more than were
+    made. ``last`` is the last key, (B, nh, 1, hs).
+    """
+
+    steps: list[_Step] = field(default_factory=list)
+    size: int = 0
+    last: Tensor | None = None
+    nbytes: int = 0
+
+    def add(self, step: _Step, size: int, nbytes: int) -> None:
+        """Add a step, which was given so many keys."""
+        self.steps.append(step)
+        self.size, self.nbytes = size, self.nbytes + nbytes
+        self.last = self.last if step.keys is None else step.keys[:, :, -1:]
+
+    def follows(self, T: int, key: Tensor) -> tuple[int, int] | None:
+        """Of T further queries: their first key, and where the new ones begin among those given.
+
+        None where they begin another call.
+        """
+        S = key.shape[2]
+        if self.last is None or key.shape[:2] != self.last.shape[:2] or S <= T:
+            return None
+        end = self.steps[-1].first + self.steps[-1].n_keys
+        if S == end + T or (S == self.size and end + T <= S):
+            return 0, end  # the cache has grown, or is one of fixed size
+        if T == 1 and S == end and _same(key[:, :, -1:], self.last):
+            return 0, S  # the keys are another text's
+        if S < end + T and _same(key[:, :, S - T - 1 : S - T], self.last):
+            return end + T - S, S - T  # a window slides
+        return None
+
+    def numbers(self, stage: str, of: list[int], beams: Any) -> Tensor:
+        """Numbers of these heads of the model for all steps together."""
+        of_step, device = self.steps[0].heads, self.steps[0].query.device
+        heads = torch.tensor(of, device=device)
+        inner = torch.tensor([of_step.index(head) for head in of], device=device)
+        ways = self.ways(beams)
+        chosen = [(step, way.clamp(min=0)) for step, way in zip(self.steps, ways, strict=False)]
+        keys = torch.cat([step.keys[texts] for step, texts in chosen if step.keys is not None], 2)
+        keys = keys[:, inner * keys.shape[1] // self.steps[0].query.shape[1]].float()
+        queries = torch.cat([step.query[texts] for step, texts in chosen], 2)[:, inner].float()
+        if stage in ("q", "k"):
+            return queries if stage == "q" else keys
+        nothing = 0.0 if stage == "weights" else -torch.inf
+        B, nh, T, S = *queries.shape[:3], keys.shape[2]
+        numbers = torch.full((B, nh, T, S), nothing)
+        end = 0
+        for (step, texts), way in zip(chosen, ways, strict=True):
+            start, end = end, end + step.query.shape[2]
+            columns = slice(step.first, step.first + step.n_keys)
+            given, most = keys[:, :, columns].mT, max(1, BLOCK // (B * nh * step.n_keys))
+            for row in range(start, end, most):
+                rows = slice(row, min(row + most, end))
+                part = slice(rows.start - start, rows.stop - start)
+                made = step.scores(queries[:, :, rows] @ given, part, texts, heads)
+                if stage == "weights":
+                    made = step.weights(made, heads)
+                made[made < _HIDDEN] = -torch.inf
+                made[way < 0] = nothing  # the text has ended
+                numbers[:, :, rows, columns] = made.cpu()
+        return numbers
+
+    def ways(self, beams: Any) -> list[Tensor]:
+        """The texts of its batch that each step's rows are of: all, or as ``beam_indices`` says.
+
+        Raises ``AttentionError`` where texts change between the steps.
+        """
+        batch = self.steps[0].query
+        ways = [torch.arange(len(batch), device=batch.device)] * len(self.steps)
+        if beams is not None:
+            given = torch.as_tensor(beams, device=batch.device)
+            if given.dim() != 2 or given.shape[1] > len(ways) or int(given.max()) >= len(batch):
+                raise AttentionError(
+                    f"These beams don't fit {pluralize(len(ways), 'steps')} of {len(batch)} "
+                    "texts: give the beam_indices of this generate()."
+                )
+            ways = list(given.T)
+        last, of_last = batch[:, :, :0], ways[0]
+        for step, way in zip(self.steps, ways, strict=False):
+            on = way >= 0
+            if step.before is not None:
+                old, new = last[of_last[on]], step.before[way[on]]
+                if not torch.equal(old, new):
+                    raise AttentionError(_BEAMS if _same(new, last) else _MIXED)
+            if step.keys is not None:
+                last, of_last = step.keys[:, :, -1:], way
+        return ways
+
+
+class Watched:
+    """The arguments of a watched model's attention functions, and weights made of them.
+
+    A model has one part or several, such as encoder, decoder and what leads from one to the other.
+    The layers of each are counted from 0, in the order in which they first attend. ``notes`` are
+    sentences on what was left out.
+    """
+
+    def __init__(
+        self,
+        paths: dict[nn.Module, str],
+        layers: Iterable[int] | None,
+        heads: Iterable[int] | None,
+        max_bytes: int,
+    ) -> None:
+        self._paths, self._most = paths, max_bytes
+        self._layers = None if layers is None else tuple(layers)
+        self._heads = None if heads is None else tuple(heads)
+        self._parts: dict[str, dict[nn.Module, int]] = {}
+        self._calls: dict[nn.Module, list[_Call]] = {}
+        self._masks = WeakTensorKeyDictionary()  # layers share them
+        self._full = False
+        self.nbytes = 0
+        self.notes: list[str] = []
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts that attended: the paths of their modules, with N for each number."""
+        return tuple(self._parts)
+
+    def layers(self, part: str = "") -> list[int]:
+        """The layers of a ``part``, its name or any piece of that, that were kept."""
+        return sorted(self._calls_of(part))
+
+    def weights(self, layer: int, head: int | None = None, **choice: Any) -> Array:
+        """Attention weights, (B, nh, T, S), or (B, T, S) of one head, made now in float32.
+
+        A choice is ``part``, by its name or a piece of it; ``call``, by default the layer's last
+        one, -1; and ``beams``, the ``beam_indices`` that ``generate`` returned. Keys that a query
+        isn't given weigh 0. Raises ``AttentionError`` for what isn't there.
+        """
+        return self._made("weights", layer, head, **choice)
+
+    def scores(self, layer: int, head: int | None = None, **choice: Any) -> Array:
+        """Softmax's input, with scale, softcap, bias and mask; −∞ where keys can't be seen."""
+        return self._made("scores", layer, head, **choice)
+
+    def q(self, layer: int, head: int | None = None, **choice: Any) -> Array:
+        """The queries that the attention function was given: (B, nh, T, hs), or (B, T, hs)."""
+        return self._made("q", layer, head, **choice)
+
+    def k(self, layer: int, head: int | None = None, **choice: Any) -> Array:
+        """The keys that each head was given: (B, nh, S, hs), or (B, S, hs) of one."""
+        return self._made("k", layer, head, **choice)
+
+    def _made(
+        self,
+        stage: str,
+        layer: int,
+        head: int | None,
+        *,
+        part: str = "",
+        call: int = -1,
+        beams: Any = None,
+    ) -> Array:
+        every = self._calls_of(part)
+        if layer not in every:
+            sentence = f"Layer {layer!r:.20} isn't there, but {sorted(every)}."
+            raise AttentionError(" ".join([sentence, *self.notes]))
+        calls = every[layer]
+        if not -len(calls) <= call < len(calls):
+            raise AttentionError(f"Layer {layer} has {pluralize(len(calls), 'calls')}, not {call}.")
+        chosen = calls[call]
+        if beams is None and chosen.steps[-1].keys is None:  # only its own text's keys would tell
+            for others in self._calls.values():
+                others[-1].ways(None)
+        heads = chosen.steps[0].heads
+        if head not in (None, *heads):
+            raise AttentionError(f"Head {head!r:.20} isn't there, but {heads}.")
+        with torch.no_grad():
+            of_layer = chosen.numbers(stage, heads if head is None else [head], beams)
+        numbers: Array = of_layer.cpu().numpy()
+        return numbers if head is None else numbers[:, 0]
+
+    def _calls_of(self, part: str) -> dict[int, list[_Call]]:
+        """The calls of a part's layers."""
+        names = [part] if part in self._parts else [name for name in self._parts if part in name]
+        if not self._parts:
+            raise AttentionError("No attention of this model ran in the block, unless compiled.")
+        if len(names) != 1:
+            choices = " or ".join(f"part={name!r}" for name in names or self._parts)
+            raise AttentionError(f"Choose a part of this model: {choices}.")
+        layers = self._parts[names[0]].items()
+        return {n: self._calls[module] for module, n in layers if self._calls.get(module)}
+
+    def _keep(self, name: str, *arguments: Any, **options: Any) -> None:
+        """Keep what the attention function of this ``name`` was given, if its module is ours."""
+        options |= zip(
+            ("module", "query", "key", "value", "attention_mask"), arguments, strict=False
+        )
+        path = self._paths.get(module := options["module"])
+        if path is None or options["query"].dim() != 4:
+            return
+        layers = self._parts.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "N", path), {})
+        n = layers.setdefault(module, len(layers))
+        if self._full or (self._layers is not None and n not in self._layers):
+            return
+        calls = self._calls.setdefault(module, [])
+        step, follows = self._step(name, options, calls)
+        nbytes = sum(part.nbytes for part in step[1:4] if part is not None)
+        for shared in (step.mask, step.options.get("position_bias")):
+            if isinstance(shared, Tensor) and shared not in self._masks:
+                self._masks[shared] = True
+                nbytes += shared.untyped_storage().nbytes()
+        note = f"max_bytes={self._most:,} is reached"
+        while self.nbytes + nbytes > self._most and len(calls) > follows:
+            self.nbytes -= calls.pop(0).nbytes
+            self.notes = [f"{note}, so earlier calls are let go."]
+        if self.nbytes + nbytes > self._most:
+            self._full = True
+            rest = "so the rest is left out: choose layers=, heads= or a larger one."
+            self.notes = [f"{note} in layer {n}, {rest}"]
+            return
+        calls += [] if follows else [_Call()]
+        calls[-1].add(step, options["key"].shape[2], nbytes)
+        self.nbytes += nbytes
+
+    def _step(self, name: str, options: dict[str, Any], calls: list[_Call]) -> tuple[_Step, bool]:
+        """A step of what a function was given, and whether it follows the last one of the calls."""
+        query, key, mask = options["query"], options["key"], options.get("attention_mask")
+        heads = list(range(query.shape[1]))
+        if self._heads is not None:
+            heads = [head for head in self._heads if head in heads]
+            key = key[:, [head * key.shape[1] // query.shape[1] for head in heads]]
+            query = query[:, heads]
+        causal = _causal(name, mask, options)
+        T, size, follows = query.shape[2], key.shape[2], None
+        if T < size and (T > 1 or not calls) and _fills(mask, causal, T):
+            key = key[:, :, :T]  # the rest of a cache of fixed size is empty
+        elif calls:
+            follows = calls[-1].follows(T, key)
+        first, new = follows or (0, 0)
+        made = None if new == size else _own(key[:, :, max(0, new - 1) : new + T] if new else key)
+        keys, before = (
+            (made[:, :, 1:], made[:, :, :1]) if new and made is not None else (made, None)
+        )
+        n_keys = min(new + T, size) if new else key.shape[2]
+        read = _OPTIONS if "flash" in name else _OPTIONS[:-1]
+        rest = {part: options[part] for part in read if options.get(part) is not None}
+        step = _Step(heads, _own(query), keys, before, first, n_keys, mask, causal, rest)
+        return step, follows is not None
+
+
+def _causal(name: str, mask: Any, options: dict[str, Any]) -> bool:
+    """True where the attention function of this ``name`` itself hides what comes later."""
+    if name in ("eager", "flex_attention") or not (mask is None or mask.dim() == 2):
+        return False
+    given = options.get("is_causal")
+    return bool(getattr(options["module"], "is_causal", True) if given is None else given)
+
+
+def _fills(mask: Any, causal: bool, T: int) -> bool:
+    """True where T queries fill an empty cache of fixed size: no key after theirs is seen."""
+    if mask is None:
+        return causal and T > 1
+    if not isinstance(mask, Tensor) or mask.dim() != 4:
+        return False
+    visible = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+    visible = visible.flatten(0, 1).any(0)
+    return not bool(visible[:, T:].any()) and (T == 1 or not bool(visible[0, T - 1]))
+
+
+def _own(values: Tensor) -> Tensor:
+    """The values, copied where they are a part of more, or where they have been written into."""
+    tight = values.untyped_storage().nbytes() <= values.nbytes
+    return values.detach() if tight and never_written(values) else values.detach().clone()
+
+
+def _same(values: Tensor, others: Tensor) -> bool:
+    """True if each text's values are those of some text among the others."""
+    flat, rest = values.flatten(1), others.flatten(1)
+    equal = torch.isclose(flat[:, None], rest, rtol=0, atol=0, equal_nan=True)
+    return bool(equal.all(-1).any(1).all())

@@ -1,0 +1,402 @@
+"""Attention out of what really runs, beside transformers' own eager functions."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask, sdpa_mask
+from transformers.modeling_utils import AttentionInterface
+
+import gpt2viz
+from gpt2viz.run import watch as module
+
+SIZES = {
+    "vocab_size": 60,
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
+GROUPED = {**SIZES, "num_key_value_heads": 2}
+WINDOW = {**GROUPED, "head_dim": 8, "sliding_window": 5}
+VISION = {key: SIZES[key] for key in list(SIZES)[1:5]} | {"image_size": 16, "patch_size": 4}
+#: Each family's sizes, the name of its model after the family's, and that of its config.
+FAMILIES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "Llama": (GROUPED, "ForCausalLM", "Config"),
+    "Qwen2": (GROUPED, "ForCausalLM", "Config"),
+    "Qwen3": ({**GROUPED, "head_dim": 12}, "ForCausalLM", "Config"),
+    "Gemma2": (
+        {**WINDOW, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 3},
+        "ForCausalLM",
+        "Config",
+    ),
+    "Gemma3": (
+        {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
+        "ForCausalLM",
+        "TextConfig",
+    ),
+    "GPTNeoX": (SIZES, "ForCausalLM", "Config"),
+    "GPT2": (SIZES, "LMHeadModel", "Config"),
+    "Olmo2": (GROUPED, "ForCausalLM", "Config"),
+    "Phi": (SIZES, "ForCausalLM", "Config"),
+    "Mistral": (WINDOW, "ForCausalLM", "Config"),
+    "GptOss": (
+        {**WINDOW, "num_local_experts": 2, "num_experts_per_tok": 1},
+        "ForCausalLM",
+        "Config",
+    ),
+    "Bert": (SIZES, "Model", "Config"),
+    "ViT": (VISION, "Model", "Config"),
+    "T5": (
+        {"vocab_size": 60, "d_model": 32, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 4},
+        "ForConditionalGeneration",
+        "Config",
+    ),
+    "Whisper": (
+        {"vocab_size": 60, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2}
+        | {f"{side}_attention_heads": 4 for side in ("encoder", "decoder")}
+        | {f"{side}_ffn_dim": 24 for side in ("encoder", "decoder")}
+        | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 32}
+        | {"suppress_tokens": [], "begin_suppress_tokens": []},
+        "ForConditionalGeneration",
+        "Config",
+    ),
+    "Bloom": (SIZES, "ForCausalLM", "Config"),
+}
+DECODERS = list(FAMILIES)[: list(FAMILIES).index("Bert")]
+IDS = torch.arange(3, 17).reshape(2, 7)
+MASKS = {
+    "none": torch.ones(2, 7, dtype=torch.int64),
+    "left": torch.tensor([[1] * 7, [0] * 3 + [1] * 4]),
+    "right": torch.tensor([[1] * 7, [1] * 5 + [0] * 2]),
+}
+GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+SELF, CROSS = "decoder.block.N.layer.N.Self", "EncDec"
+ORIGINAL = AttentionInterface.get_interface
+
+
+def made(name: str, **changes: Any) -> Any:
+    """A random model whose scores differ by much, as its sinks and biases do."""
+    torch.manual_seed(0)
+    sizes, kind, config = FAMILIES[name]
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3}
+    described = getattr(transformers, name + config)(**sizes, **special, **changes)
+    return random(getattr(transformers, name + kind)(described))
+
+
+def random(model: Any) -> Any:
+    for weights in model.parameters():
+        torch.nn.init.normal_(weights, 0.5 if weights.ndim == 1 else 0, 0.3)
+    if type(model).__name__.startswith("Gemma2"):
+        model.set_attn_implementation("eager")  # sdpa has no softcap
+    return model.eval()
+
+
+def eager(model: Any, **inputs: Any) -> Any:
+    """What the same weights do with transformers' eager functions."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        return model(**inputs, output_attentions=True)
+
+
+def with_positions(mask: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
+
+
+def check(run: Any, expected: Any, mask: torch.Tensor | None = None, part: str = "") -> None:
+    """All layers' weights, of the queries that a mask leaves: padding looks at what it likes."""
+    assert run.layers(part) == list(range(len(expected)))
+    for n, layer in enumerate(expected):
+        weights, wanted = run.weights(n, part=part), layer.detach().float().numpy()
+        assert weights.dtype == np.float32
+        assert weights.shape == wanted.shape
+        rows = np.ones(weights.shape[:1] + weights.shape[2:3], bool) if mask is None else mask == 1
+        off = np.abs(weights - wanted).max(axis=(1, 3))[np.asarray(rows)]
+        assert off.max() < 1e-5
+        np.testing.assert_array_equal(run.weights(n, 2, part=part), weights[:, 2])
+
+
+@pytest.mark.parametrize("padding", MASKS)
+@pytest.mark.parametrize("name", DECODERS)
+def test_weights_of_a_text_are_eagers(name: str, padding: str) -> None:
+    model, inputs = made(name), {"input_ids": IDS, **with_positions(MASKS[padding])}
+    with torch.no_grad():
+        bare = model(**inputs).logits
+        with gpt2viz.watch(model) as run:
+            assert torch.equal(model(**inputs).logits, bare)
+    check(run, eager(model, **inputs).attentions, MASKS[padding])
+    with gpt2viz.watch(model) as run:
+        output = eager(model, **inputs)
+    check(run, output.attentions)  # what padding looks at too
+    weights = torch.tensor(run.scores(1)).softmax(-1).numpy()
+    if name != "GptOss":
+        rows = MASKS[padding].bool().numpy()
+        np.testing.assert_allclose(
+            weights.swapaxes(1, 2)[rows], run.weights(1).swapaxes(1, 2)[rows], atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static", None])
+@pytest.mark.parametrize("name", DECODERS)
+def test_generation_is_one_square(name: str, cache: str | None) -> None:
+    for mask in (MASKS["none"], MASKS["left"]):
+        model, inputs = made(name), {"input_ids": IDS, "attention_mask": mask}
+        options = (
+            {"use_cache": True, "cache_implementation": cache} if cache else {"use_cache": False}
+        )
+        bare = model.generate(**inputs, **options, **GREEDY)
+        with gpt2viz.watch(model) as run:
+            written = model.generate(**inputs, **options, **GREEDY)
+        assert torch.equal(written, bare)
+        whole = torch.cat([mask, torch.ones(2, 5, dtype=torch.int64)], 1)
+        output = eager(model, input_ids=written[:, :-1], **with_positions(whole))
+        check(run, output.attentions, whole)
+
+
+def test_encoders_and_what_leads_from_them_to_a_decoder() -> None:
+    bert, vit, t5, whisper = map(made, ("Bert", "ViT", "T5", "Whisper"))
+    pixels, sound = torch.randn(2, 3, 16, 16), torch.randn(2, 8, 20)
+    for model, given in ((bert, {"input_ids": IDS}), (vit, {"pixel_values": pixels})):
+        with gpt2viz.watch(model) as run:
+            model(**given)
+        check(run, eager(model, **given).attentions)
+    inputs = {"input_ids": IDS, "attention_mask": MASKS["right"]}
+    with gpt2viz.watch(t5) as run:
+        written = t5.generate(**inputs, **GREEDY)
+    output = eager(t5, **inputs, decoder_input_ids=written[:, :-1])
+    for part in ("encoder", SELF, CROSS):
+        kinds = output.encoder_attentions, output.decoder_attentions, output.cross_attentions
+        check(run, dict(zip(("encoder", SELF, CROSS), kinds, strict=True))[part], part=part)
+    with pytest.raises(gpt2viz.AttentionError, match=r"part='encoder\.block\.N\.layer.* or part="):
+        run.weights(0)
+    start = torch.tensor([[3, 5, 7], [3, 9, 11]])
+    for cache in ("dynamic", "static"):
+        whisper.set_attn_implementation("sdpa")
+        with gpt2viz.watch(whisper) as run:
+            written = whisper.generate(
+                sound, decoder_input_ids=start, cache_implementation=cache, **GREEDY
+            )
+        ids = torch.cat([start, written], 1)[:, :-1]
+        output = eager(whisper, input_features=sound, decoder_input_ids=ids)
+        check(run, output.encoder_attentions, part="encoder.layers")
+        check(run, output.decoder_attentions, part="decoder.layers.N.self")
+        check(run, output.cross_attentions, part="encoder_attn")
+
+
+def llava() -> Any:
+    torch.manual_seed(0)
+    config = transformers.LlavaConfig(
+        vision_config=transformers.CLIPVisionConfig(**VISION),
+        text_config=transformers.LlamaConfig(**GROUPED),
+        image_token_index=59,
+        vision_feature_layer=-1,
+    )
+    return random(transformers.LlavaForConditionalGeneration(config))
+
+
+def test_a_model_of_words_and_pictures() -> None:
+    model = llava()
+    given = {"pixel_values": torch.randn(1, 3, 16, 16)}
+    ids = torch.tensor([[3, *[59] * 16, 5, 6, 7]])
+    with gpt2viz.watch(model) as run:
+        written = model.generate(input_ids=ids, **given, **GREEDY)
+    output = eager(model, input_ids=written[:, :-1], **given)
+    check(run, output.attentions, part="language")
+    assert run.weights(1, part="vision").shape == (1, 4, 17, 17)
+
+
+def test_beams_are_followed_by_their_indices() -> None:
+    model = made("T5")
+    inputs = {"input_ids": IDS, "attention_mask": MASKS["right"]}
+    options = {"num_beams": 3, "num_return_sequences": 2, "return_dict_in_generate": True}
+    written = model.generate(**inputs, max_new_tokens=9, output_scores=True, **options)
+    with gpt2viz.watch(model) as run:
+        written = model.generate(**inputs, max_new_tokens=9, output_scores=True, **options)
+    beams = written.beam_indices
+    assert (beams[:, :-1] != beams[:, 1:]).any()
+    twice = {key: values.repeat_interleave(2, 0) for key, values in inputs.items()}
+    output = eager(model, **twice, decoder_input_ids=written.sequences[:, :-1])
+    for part, kinds in ((SELF, output.decoder_attentions), (CROSS, output.cross_attentions)):
+        with pytest.raises(gpt2viz.AttentionError, match=r"beams=output\.beam_indices"):
+            run.weights(1, part=part)
+        for n, layer in enumerate(kinds):
+            weights = run.weights(n, part=part, beams=beams)
+            for text, way in enumerate(beams):
+                T = int((way >= 0).sum())
+                wanted = layer[text, :, :T, : T if part == SELF else None].numpy()
+                np.testing.assert_allclose(
+                    weights[text, :, :T, : wanted.shape[-1]], wanted, atol=1e-5
+                )
+                assert not weights[text, :, T:].any()
+    with pytest.raises(gpt2viz.AttentionError, match="don't fit 9 steps of 6 texts"):
+        run.weights(0, part=SELF, beams=beams + 6)
+
+
+GIVEN: list[tuple[torch.Tensor, torch.Tensor, Any]] = []
+
+
+def heard(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
+    GIVEN.append((query.clone(), key.clone(), mask))
+    return sdpa_attention_forward(module, query, key, value, mask, **options)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_halves_are_kept_as_they_are_and_weighed_in_float32(kind: torch.dtype) -> None:
+    AttentionInterface.register("heard", heard)
+    AttentionMaskInterface.register("heard", sdpa_mask)
+    GIVEN.clear()
+    model = made("Qwen2").to(kind)
+    model.set_attn_implementation("heard")
+    with torch.no_grad(), gpt2viz.watch(model) as run:
+        model(IDS, attention_mask=MASKS["left"])
+    assert run.nbytes < 2 * sum(query.nbytes + key.nbytes for query, key, _ in GIVEN)
+    for n, (query, key, mask) in enumerate(GIVEN):
+        np.testing.assert_array_equal(run.q(n), query.float().numpy())
+        keys = key.double().repeat_interleave(2, 1)
+        np.testing.assert_array_equal(run.k(n, 3), keys[:, 3].numpy())
+        scores = (query.double() @ keys.mT / 8**0.5).masked_fill(~mask, -torch.inf)
+        np.testing.assert_allclose(run.scores(n), scores.numpy(), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(run.weights(n), scores.softmax(-1).nan_to_num(0), atol=1e-5)
+
+
+def as_flash(
+    module: Any, query: Any, key: Any, value: Any, mask: Any, scaling: float, **options: Any
+) -> Any:
+    """What a flash kernel does with padding alone, ``is_causal`` and a window."""
+    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+    T, S = query.shape[2], key.shape[2]
+    far = torch.arange(S - T, S)[:, None] - torch.arange(S)
+    seen = (far >= 0) & (far < (options["sliding_window"] or S))
+    seen = seen if mask is None else seen & mask[:, None, None, -S:].bool()
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=seen, scale=scaling
+    )
+    return output.transpose(1, 2), None
+
+
+@pytest.mark.parametrize("padding", MASKS)
+def test_a_flash_function_knows_padding_and_window(padding: str) -> None:
+    AttentionInterface.register("my_flash", as_flash)
+    AttentionMaskInterface.register("my_flash", flash_attention_mask)
+    model, inputs = made("Mistral"), {"input_ids": IDS, **with_positions(MASKS[padding])}
+    model.config._attn_implementation = "my_flash"
+    with torch.no_grad(), gpt2viz.watch(model) as run:
+        model(**inputs)
+    check(run, eager(model, **inputs).attentions, MASKS[padding])
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's, which flex brings up
+def test_flex_attentions_mask_is_a_function() -> None:
+    model, inputs = made("Mistral"), {"input_ids": IDS, **with_positions(MASKS["left"])}
+    model.set_attn_implementation("flex_attention")
+    with torch.compiler.set_stance("force_eager"), torch.no_grad(), gpt2viz.watch(model) as run:
+        model(**inputs)
+    check(run, eager(model, **inputs).attentions, MASKS["left"])
+
+
+def test_all_is_put_back_and_nobody_else_is_watched() -> None:
+    model, other = made("Llama"), made("Qwen2")
+    state = {key: values.clone() for key, values in model.state_dict().items()}
+    config, attend = model.config.to_dict(), AttentionInterface()["sdpa"]
+    theirs: list[Any] = []
+
+    def elsewhere() -> None:
+        with torch.no_grad(), gpt2viz.watch(other) as run:
+            theirs.extend([other(IDS).logits, run])
+
+    with torch.no_grad():
+        bare = other(IDS).logits
+    with gpt2viz.watch(model) as run:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert AttentionInterface.get_interface is not ORIGINAL
+        assert AttentionInterface()["sdpa"] is attend
+    assert torch.equal(theirs[0], bare)
+    assert not run.parts
+    assert theirs[1].layers() == [0, 1]
+    with pytest.raises(ZeroDivisionError), gpt2viz.watch(model):
+        raise ZeroDivisionError
+    assert AttentionInterface.get_interface is ORIGINAL
+    assert model.config.to_dict() == config
+    assert all(torch.equal(values, state[key]) for key, values in model.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert not [name for m in model.modules() for name in vars(m) if "gpt2viz" in name]
+
+
+def test_a_budget_is_kept_and_said() -> None:
+    model = made("Llama")
+    every = 2 * 4 * 7 * 8 * 4 + 2 * 2 * 7 * 8 * 4  # a layer's q and k
+    with torch.no_grad(), gpt2viz.watch(model, max_bytes=int(1.5 * every)) as run:
+        model(IDS)
+    assert (run.layers(), run.nbytes) == ([0], every)
+    assert run.notes == [
+        f"max_bytes={int(1.5 * every):,} is reached in layer 1, so the rest is left out: choose "
+        "layers=, heads= or a larger one."
+    ]
+    with pytest.raises(gpt2viz.AttentionError, match=r"Layer 1 isn't .* \[0\]\. max_bytes="):
+        run.weights(1)
+    with torch.no_grad(), gpt2viz.watch(model, max_bytes=2 * every) as run:
+        model(IDS)
+        model(IDS + 30)
+    assert "earlier calls are let go" in run.notes[0]
+    check(run, eager(model, input_ids=IDS + 30).attentions)
+    model.set_attn_implementation("sdpa")
+    with torch.no_grad(), gpt2viz.watch(model, layers=[1], heads=[9, 3, 1]) as run:
+        model(IDS)
+        model(IDS + 30)
+    assert run.nbytes == 2 * 2 * 2 * 2 * 7 * 8 * 4
+    whole = eager(model, input_ids=IDS).attentions[1].numpy()
+    np.testing.assert_allclose(run.weights(1, call=0), whole[:, [3, 1]], atol=1e-5)
+    np.testing.assert_allclose(run.weights(1, 1, call=-2), whole[:, 1], atol=1e-5)
+    for wrong, options in {
+        r"Layer 0 isn't there, but \[1\]": {"layer": 0},
+        r"Head 0 isn't there, but \[3, 1\]": {"layer": 1, "head": 0},
+        "Layer 1 has 2 calls, not 2": {"layer": 1, "call": 2},
+    }.items():
+        with pytest.raises(gpt2viz.AttentionError, match=wrong):
+            run.weights(**options)
+
+
+def test_scores_are_made_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 2 * 4 * 7 * 3)
+    model, inputs = made("T5"), {"input_ids": IDS, "attention_mask": MASKS["right"]}
+    inputs["decoder_input_ids"] = IDS
+    with torch.no_grad(), gpt2viz.watch(model) as run:
+        model(**inputs)
+    check(run, eager(model, **inputs).decoder_attentions, part=SELF)
+
+
+def test_two_texts_are_told_apart() -> None:
+    model = made("Llama")
+    with torch.no_grad(), gpt2viz.watch(model) as run:
+        caches = [model(ids[None]).cache for ids in IDS]
+        model(torch.tensor([[9]]), cache=caches[0])
+    with pytest.raises(gpt2viz.AttentionError, match="Another text was read between these steps"):
+        run.weights(0)
+    with torch.no_grad(), gpt2viz.watch(model) as run:  # what was read before is seen too
+        model(torch.tensor([[9]]), cache=caches[1])
+    ids = torch.cat([IDS[1:], torch.tensor([[9]])], 1)
+    expected = eager(model, input_ids=ids).attentions[1][:, :, -1:]
+    np.testing.assert_allclose(run.weights(1), expected, atol=1e-5)
+
+
+def test_what_cannot_be_watched_is_refused() -> None:
+    for model, name in ((made("Bloom"), "BloomForCausalLM"), (torch.nn.Linear(2, 2), "Linear")):
+        with (
+            pytest.raises(gpt2viz.AttentionError, match=f"{name} asks no registry .*eager"),
+            gpt2viz.watch(model),
+        ):
+            pass
+    with gpt2viz.watch(made("Llama")) as run:
+        pass
+    with pytest.raises(gpt2viz.AttentionError, match="No attention of this model ran"):
+        run.weights(0)
