@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose, run_cache
 from gpt2viz.app.frame import examples
 from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.view import View
 
 _HEAD_OR_WHOLE = "_head_or_whole"
+Value = TypeVar("Value")
 
 #: The layer and the head that a page opens on: the best, that of a layer, or with a head's number.
 Opening = Callable[[int | None, int | None], tuple[int, int]]
 
 
+def pick(
+    label: str,
+    parameter: SelectParam,
+    options: Sequence[Value] | Mapping[Value, str],
+    default: Value | None = None,
+    *,
+    tip: str = "",
+    hidden: bool = False,
+    **look: Any,
+) -> Value:
+    """Pick one of ``options`` among buttons; they and ``default`` are as for ``address.choice``.
+
+    ``tip`` is Markdown behind a question mark; a ``hidden`` label is only read aloud.
+    """
+    chosen: Value = st.segmented_control(
+        label,
+        required=True,
+        help=prose.tip(tip) if tip else None,
+        label_visibility="collapsed" if hidden else "visible",
+        **look,
+        **address.choice(parameter, options, default),
+    )
+    return chosen
+
+
 def mode(which: Page, without: Collection[str] = ()) -> str:
     """Pick one of a page's modes: a key of ``which.modes`` that isn't ``without``."""
     modes = {key: name for key, name in which.modes.items() if key not in without}
-    chosen: str = st.segmented_control(
-        "What to show",
-        required=True,
-        wrap=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.MODE[which], modes),
-    )
-    return chosen
+    return pick("What to show", parameters.MODE[which], modes, hidden=True, wrap=True)
 
 
 def layer(view: View, among: int | None = None, opening: Opening | None = None) -> int:

@@ -33,7 +33,7 @@ from gpt2viz.analysis.patching import Direction, Metric, measured
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
-from gpt2viz.app.frame import page
+from gpt2viz.app.frame import controls, page
 from gpt2viz.app.jobs import Search, Sweep
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
@@ -121,12 +121,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
 def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
     """One patch, the paths into its head, or the fewest heads that keep the answer."""
     with st.container(key="below_maps", horizontal=True, vertical_alignment="center"):
-        shown: str = st.segmented_control(
-            "Shown below the maps",
-            required=True,
-            label_visibility="collapsed",
-            **address.choice(parameters.DETAIL, DETAILS),
-        )
+        shown = controls.pick("Shown below the maps", parameters.DETAIL, DETAILS, hidden=True)
         if shown == "patch" and at is not None:
             _offer_edit(runs, at)
     if shown == "patch":
@@ -151,15 +146,13 @@ def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
 
 def _pick_runs(view: View, other: View) -> Runs:
     """Pick the direction, the metric and the answers; or one message and the end of the page."""
-    direction: Direction = st.segmented_control(
+    direction = controls.pick(
         "Put",
-        required=True,
-        help=prose.tip(
-            "**First into second** (denoising) shows which pieces are **enough** to recover the "
-            "first run's answer. **Second into first** (noising) shows which are **needed** for it "
-            "(Heimersheim & Nanda 2024)."
-        ),
-        **address.choice(parameters.DIRECTION, DIRECTIONS),
+        parameters.DIRECTION,
+        DIRECTIONS,
+        tip="**First into second** (denoising) shows which pieces are **enough** to recover the "
+        "first run's answer. **Second into first** (noising) shows which are **needed** for it "
+        "(Heimersheim & Nanda 2024).",
     )
     metric: Metric = st.selectbox(
         "Measured by",
@@ -194,17 +187,13 @@ def _pick_runs(view: View, other: View) -> Runs:
 
 def _pick_piece() -> str:
     """Pick the stage of every head that is patched."""
-    names = {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"}
-    chosen: str = st.segmented_control(
+    return controls.pick(
         "Of a head",
-        required=True,
-        help=prose.tip(
-            "What of the head is copied, at all tokens at once: its output, queries, keys, values "
-            "or attention weights."
-        ),
-        **address.choice(parameters.PIECE, names),
+        parameters.PIECE,
+        {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"},
+        tip="What of the head is copied, at all tokens at once: its output, queries, keys, values "
+        "or attention weights.",
     )
-    return chosen
 
 
 def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:

@@ -273,12 +273,9 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
     on = address.choice(parameters.ON, {text: TEXTS[text] for text in offered}, opening)
     by_weights = address.get(parameters.ON) == "weights"
     known = {name: s.title for name, s in (WEIGHT_SCORES if by_weights else SCORES).items()}
-    score: str = st.segmented_control(
-        "Rank the heads by",
-        required=True,
-        wrap=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.HABIT, known, "copying" if by_weights else None),
+    default = "copying" if by_weights else None
+    score = controls.pick(
+        "Rank the heads by", parameters.HABIT, known, default, hidden=True, wrap=True
     )
     text: str = st.selectbox("on", width=310, **on)
     return score, text
@@ -437,15 +434,13 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
 
 def _pick_measure() -> str:
     """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
-    chosen: str = st.segmented_control(
+    chosen = controls.pick(
         "Rank the heads by",
-        required=True,
-        help=prose.tip(
-            "**Attention weight**: the query's attention to these tokens together. **Size of "
-            "contribution**: the length of what they add to the stream, their weighted values put "
-            "through the head's part of W_O (Kobayashi et al. 2020)."
-        ),
-        **address.choice(parameters.RANK, RANKS),
+        parameters.RANK,
+        RANKS,
+        tip="**Attention weight**: the query's attention to these tokens together. **Size of "
+        "contribution**: the length of what they add to the stream, their weighted values put "
+        "through the head's part of W_O (Kobayashi et al. 2020).",
     )
     return RANKS[chosen]
 
@@ -561,14 +556,12 @@ def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[
         "1: the same weights; 0: no key gets weight from both. Similar heads stand together, by "
         "their mean similarity (average linkage, SciPy); frames are the groups below."
     )
-    at_least: float = st.segmented_control(
+    at_least = controls.pick(
         "Group heads whose mean similarity is at least",
-        required=True,
+        parameters.ALIKE,
+        _AT_LEAST,
+        tip="Two groups become one while the mean similarity of their heads is at least this.",
         wrap=True,
-        help=prose.tip(
-            "Two groups become one while the mean similarity of their heads is at least this."
-        ),
-        **address.choice(parameters.ALIKE, _AT_LEAST),
     )
     grouped = groups(joined, at_least)
     output.table(

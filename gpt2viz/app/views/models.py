@@ -13,7 +13,7 @@ from gpt2viz import CheckpointError, GPT2VizError, settings
 from gpt2viz.anatomy.card import HASHED, StoredFile, stored_files
 from gpt2viz.anatomy.fields import derived, explained, unused, written
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
-from gpt2viz.app.frame import page
+from gpt2viz.app.frame import controls, page
 from gpt2viz.app.jobs import Download, downloads, start_download
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
@@ -48,13 +48,7 @@ SECTIONS = {
 def show() -> None:
     """Draw the page: one section, or one message where the model's files can't be read."""
     page.open_menu(pages.MODELS)
-    section: str = st.segmented_control(
-        "Show",
-        required=True,
-        wrap=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.PART, SECTIONS),
-    )
+    section = controls.pick("Show", parameters.PART, SECTIONS, hidden=True, wrap=True)
     try:
         if section == "all":
             _models()

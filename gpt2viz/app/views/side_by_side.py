@@ -228,15 +228,8 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
     head = head_b = controls.head(view, min(c.n_head for c in configs))
     if what == "head":
         layers, heads = range(configs[0].n_layer), range(configs[0].n_head)
-        layer_b = st.segmented_control(
-            "Layer of B",
-            required=True,
-            wrap=True,
-            **address.choice(parameters.LAYER2, layers, layers[-1]),
-        )
-        head_b = st.segmented_control(
-            "Head of B", required=True, wrap=True, **address.choice(parameters.HEAD2, heads)
-        )
+        layer_b = controls.pick("Layer of B", parameters.LAYER2, layers, layers[-1], wrap=True)
+        head_b = controls.pick("Head of B", parameters.HEAD2, heads, wrap=True)
     whole = two_runs.pick_whole()
     return (layer, None if whole else head), (layer_b, None if whole else head_b)
 

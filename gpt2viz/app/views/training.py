@@ -102,11 +102,7 @@ def _growth(view: View, record: TrainingRecord) -> None:
     followed = list(record.scores)
     first = "induction" if "induction" in followed else followed[0]
     with st.container(horizontal=True):
-        name: str = st.segmented_control(
-            "Score of every head",
-            required=True,
-            **address.choice(parameters.SCORE, followed, first),
-        )
+        name = controls.pick("Score of every head", parameters.SCORE, followed, first)
     shown = SCORES[name]
     with st.container(key="growth"):
         output.picture(

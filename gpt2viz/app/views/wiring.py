@@ -29,6 +29,7 @@ from gpt2viz.analysis.composition import (
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell, choose_query
+from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
@@ -42,7 +43,7 @@ from gpt2viz.run.key import RunKey
 #: The choices, by their values in the address.
 _MEASURES: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "Ratio of norms"}
 _INTO = {"all": "All", "q": "Into Q", "k": "Into K", "v": "Into V"}
-_MOST = (10, 20, 50, 100)
+_MOST = {10: "At most 10", 20: "20", 50: "50", 100: "100"}
 #: Pixels of the table: it scrolls.
 _TABLE = 178
 #: The quantity that is compared with chance.
@@ -111,30 +112,17 @@ class Choices(NamedTuple):
 
 def _pick_choices() -> Choices:
     """Pick a measure, the edges' ends, and their number."""
-    by: Measure = st.segmented_control(
+    by = controls.pick(
         "Measured by",
-        required=True,
-        label_visibility="collapsed",
-        help=prose.tip(
-            "How much of what one head writes another reads: by the directions that both share "
-            "(Projection Kernel, Yamagiwa et al. 2026), or by how large the product of their "
-            "matrices is beside both (ratio, Elhage et al. 2021)."
-        ),
-        **address.choice(parameters.MEASURE, _MEASURES),
+        parameters.MEASURE,
+        _MEASURES,
+        tip="How much of what one head writes another reads: by the directions that both share "
+        "(Projection Kernel, Yamagiwa et al. 2026), or by how large the product of their "
+        "matrices is beside both (ratio, Elhage et al. 2021).",
+        hidden=True,
     )
-    into: str = st.segmented_control(
-        "Edges",
-        required=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.INTO, _INTO),
-    )
-    most: int = st.segmented_control(
-        "At most",
-        format_func=lambda n: f"{n}" if n != _MOST[0] else f"At most {n}",
-        required=True,
-        label_visibility="collapsed",
-        **address.choice(parameters.MOST, _MOST),
-    )
+    into = controls.pick("Edges", parameters.INTO, _INTO, hidden=True)
+    most = controls.pick("At most", parameters.MOST, _MOST, hidden=True)
     return Choices(by, [way for way in get_args(Into) if into in ("all", way)], most)
 
 
