@@ -106,7 +106,7 @@ def bidi_isolate(text: str) -> str:
     return f"\u2068{text}\u2069" if turns else text
 
 
-def sentence(name: str, **values: Any) -> str:
+def sentence(name: str, /, **values: Any) -> str:
     """The sentence called ``name`` in ``sentences.toml``, "page.name", with its ``values``.
 
     Raises ``KeyError`` if there is none of that name, or if a value is missing.

@@ -25,9 +25,9 @@ from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
-from gpt2viz.app import metrics, server_config
-from gpt2viz.arrays import Array
-from gpt2viz.labels import label
+from gpt2viz.app import describe, metrics, server_config
+from gpt2viz.arrays import Array, largest
+from gpt2viz.labels import bidi_isolate, label
 from gpt2viz.model import hub, preload
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
@@ -293,8 +293,8 @@ def scored(key: RunKey) -> Scored:
     return Scored(by_name, tuple(failed))
 
 
-#: The largest cells that a next token comes from.
-_CELLS = 4
+#: The words that raise or lower a next token most, and the heads of each.
+_WORDS, _HEADS = 5, 4
 
 
 class EveryHead(NamedTuple):
@@ -324,17 +324,41 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
 def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
-    """The logit of each of these next tokens by the cells that it comes from: ``gpt2viz.route``.
+    """The logit of each of these next tokens by the words that it comes from: ``gpt2viz.route``.
 
-    ``cells`` are the largest (layer, head, key, nats), ``rest`` is all else, ``logit`` the sum.
+    ``words`` are the largest, each with its ``key``, its ``value`` in nats over all heads, and the
+    largest of its ``heads`` (layer, head, nats). With the ``others``, the ``mlps`` and all ``rest``
+    they sum to ``logit``.
     """
     model, trace, made = load(key.model), run(key), []
+    names = list(map(bidi_isolate, describe.token_names(trace)))
     for token in next_tokens:
         route = gpt2viz.route(model, trace, token)
-        cells = [(*step[:2], step.key, value) for step, value in route.top(_CELLS)]
-        rest = route.logit - sum(value for *_, value in cells)
-        made.append({"cells": cells, "rest": rest, "logit": route.logit})
+        by_word = route.heads.sum(axis=(0, 1))
+        words = [
+            {
+                "key": n,
+                "name": names[n],
+                "value": float(by_word[n]),
+                "heads": _largest_heads(route.heads[:, :, n]),
+            }
+            for n in largest(np.abs(by_word), _WORDS).tolist()
+        ]
+        mlps = sum(value for part, value in route.rest.items() if part.kind == "mlp")
+        sums = {
+            "others": float(by_word.sum()) - sum(word["value"] for word in words),
+            "mlps": mlps,
+            "rest": sum(route.rest.values()) - mlps,
+            "logit": route.logit,
+        }
+        made.append({"words": words} | sums)
     return made
+
+
+def _largest_heads(values: NDArray[np.float64]) -> list[tuple[int, int, float]]:
+    """The heads whose numbers (n_layer, n_head) are largest in size: (layer, head, number) each."""
+    flat = largest(np.abs(values).ravel(), _HEADS)
+    return [(*divmod(n, values.shape[1]), float(values.flat[n])) for n in flat.tolist()]
 
 
 def _layer(

@@ -184,18 +184,27 @@ def test_what_comes_next(model: gpt2viz.Model) -> None:
     assert coming[0]["label"] == best
 
 
-def test_the_next_tokens_come_from_cells_that_sum_to_their_logits(model: gpt2viz.Model) -> None:
+def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz.Model) -> None:
     ids = model.tokenizer.encode(CRANE)
     logits = reference(BUNDLED, ids, True)["logits"][-1]
     for word, token in zip(
         chips(open_page("attention"))["next"], (-logits).argsort(), strict=False
     ):
-        numbers = [value for *_, value in word["cells"]]
         assert word["logit"] == pytest.approx(logits[token], abs=1e-3)
-        assert sum(numbers) + word["rest"] == pytest.approx(word["logit"], abs=1e-9)
+        numbers = [of["value"] for of in word["words"]]
+        whole = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
+        assert whole == pytest.approx(word["logit"], abs=1e-9)
         heads = gpt2viz.route(model, gpt2viz.trace(model, ids), int(token)).heads
-        assert numbers == [heads[layer, head, key] for layer, head, key, _ in word["cells"]]
-        assert abs(numbers[0]) == abs(heads).max()
+        assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]])
+        assert abs(numbers[0]) == pytest.approx(abs(heads.sum(axis=(0, 1))).max())
+        for of in word["words"]:
+            each_head = heads[:, :, of["key"]]
+            assert [value for *_, value in of["heads"]] == [
+                each_head[n, h] for n, h, _ in of["heads"]
+            ]
+            assert abs(of["heads"][0][2]) == abs(each_head).max()
+        mlps = gpt2viz.contributions(model, gpt2viz.trace(model, ids), int(token)).mlp
+        assert word["mlps"] == pytest.approx(mlps.sum(), abs=1e-9)
 
 
 @each("causal", ["true", "false"])

@@ -113,6 +113,16 @@ def a_way(model: gpt2viz.Model, run: gpt2viz.Trace) -> tuple[Step, Step, Step]:
     )
 
 
+def test_what_the_value_carries_sums_to_the_cell_of_the_route() -> None:
+    at = open_page("head", see="why", **COPYING)
+    table = at.session_state["_shown"].tables["What the value carries"]
+    token = reference(BUNDLED, list(ids_of(CATS)), True)["logits"][8].argmax()
+    trace = gpt2viz.trace(bundled_model(), CATS)
+    cell = gpt2viz.route(bundled_model(), trace, int(token), 8).heads[LAYER, HEAD, 2]
+    assert sum(table["adds"]) == pytest.approx(cell, abs=1e-9)
+    assert f"adds {cell:+.2f}".replace("-", "−") in page_text(at)
+
+
 def test_a_head_opens_and_the_way_back_stays() -> None:
     """At its end is a head of layer 0, which reads the embeddings."""
     model = bundled_model()

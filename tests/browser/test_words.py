@@ -67,10 +67,14 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
     best.hover()
     line = words(page).locator(".route")
     expect(line).to_contain_text("What raises or lowers on")
-    cell = line.locator("button").first
-    word, head = cell.inner_text().split(" through head ")
-    assert (word, head.split(":")[0]) == ("on", "1.2"), "the head that copies"
     best.click()  # it stays
+    word = line.locator("button").first
+    assert word.inner_text().split(" +")[0] == "on", "the word that is copied"
+    line.locator("button").last.focus()
+    expect(line.locator(".tip")).to_be_visible()
+    word.click()
+    cell = line.locator("button").nth(1)
+    assert cell.inner_text().split(" +")[0] == "head 1.2", "the head that copies"
     act(page, cell.click)
     page.wait_for_url("**/head?*")
     chosen = {name: value[0] for name, value in parse_qs(urlparse(page.url).query).items()}

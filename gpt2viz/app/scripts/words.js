@@ -12,7 +12,7 @@ export const html = `
   <svg aria-hidden="true"></svg>
   ${tokens.html}
   <span class="next" role="group" aria-label="What comes next"></span>
-  <p class="route" aria-live="polite"></p>
+  <div class="route" aria-live="polite"></div>
 </div>
 `
 
@@ -35,11 +35,11 @@ export function strongest({ arcs, n_head: n, n_tokens: size }, weights, { layer,
 }
 
 /** The line from one word to another, from the middles of their upper edges. Within a line it is an
- * arc, as high as it is far; `rank` sets apart those that would coincide.
+ * arc, as high as it is far.
  *
  * @param {number[]} from @param {number[]} to */
-export function arc([x1, y1], [x2, y2], room, rank = 0) {
-  const far = Math.abs(x2 - x1), high = Math.min(room - 18, 16 + far * .28) - 7 * rank
+export function arc([x1, y1], [x2, y2], room) {
+  const far = Math.abs(x2 - x1), high = Math.min(room - 18, 16 + far * .28)
   if (Math.abs(y2 - y1) > LINE)
     return { path: `M${x1} ${y1}Q${x1} ${(y1 + y2) / 2} ${x2} ${y2}`, top: [(x1 + x2) / 2,
       (y1 + y2) / 2] }
@@ -49,7 +49,7 @@ export function arc([x1, y1], [x2, y2], room, rank = 0) {
 }
 
 // A label starts with a dot for its space; as a word it stands apart instead, but for a lone space.
-const SPACED = /^(\u2068?)·(?=[^\u2069])/
+const SPACED = /^(\u2068?)·(?=[^\u2069 ])/
 
 /** A token's label as a word. */
 export const bare = (label) => label.replace(SPACED, "$1")
@@ -63,14 +63,15 @@ function shownNow(view) {
   return { layer: of("layer"), head: of("head"), query: Number(query) }
 }
 
-/** The words whose cells raise a next token's logit: each with its share of the largest cell. */
-export function raising({ cells }) {
-  const most = Math.max(...cells.map((cell) => cell[3]))
-  return cells.filter((cell) => cell[3] > 0).map(([layer, head, key, value]) =>
-    ({ key, share: value / most, label: `${layer}.${head}` }))
+/** The words that raise a next token's logit: each with its share of the one that does most. */
+export function raising({ words }) {
+  const most = Math.max(...words.map(({ value }) => value))
+  return words.filter(({ value }) => value > 0).map(({ key, value }) =>
+    ({ key, share: value / most }))
 }
 
-// The words that the arcs lead to: each with its place among the tokens, its share and its label.
+// The words that the arcs lead to: each with its place among the tokens, its share, and a label
+// where no line below says its number.
 function ends({ p }, shown) {
   if (shown.next !== undefined) return raising(p.next[shown.next])
   const weights = weightsOf(p.numbers)
@@ -98,38 +99,61 @@ function draw(view, moves = false) {
   svg.classList.toggle("moves", moves)
   svg.setAttribute("height", view.clientHeight)
   for (const word of words) word.style.background = ""
-  for (const button of next.querySelectorAll("button"))
-    button.setAttribute("aria-pressed", button === from)
+  for (const word of next.querySelectorAll("button"))
+    word.setAttribute("aria-pressed", word === from)
   if (!from) return
   const listed = ends(view, shown)
-  for (const [n, { key, share, label }] of [...listed.entries()].toReversed()) {
+  for (const { key, share, label } of listed.toReversed()) {
     const word = words[key - p.first]
-    const rank = listed.slice(0, n).filter((other) => other.key === key).length
     if (!word) continue
-    const { path, top: [x, y] } = arc(top(from), top(word), ROOM, rank)
+    const { path, top: [x, y] } = arc(top(from), top(word), ROOM)
     word.style.background = `color-mix(in srgb, var(--arc) ${35 * share}%, transparent)`
     makeSvg("path", { d: path, pathLength: 1, "stroke-width": 1 + 8 * share,
       opacity: .35 + .6 * share }, svg)
-    if (share < .1 || rank) continue
-    makeSvg("text", { x, y: y - 3 }, svg).textContent = label
+    if (label && share >= .1) makeSvg("text", { x, y: y - 3 }, svg).textContent = label
   }
   route(view, shown.next)
 }
 
-// The sum of what raises or lowers a next token: of the likeliest if none is shown.
+const LOGIT = "A logit is a word's score before softmax: one more makes the word 2.7 times as " +
+  "likely against any other. It is the sum of what each word brings through the heads, of the " +
+  "MLPs, and of all else: embeddings and biases."
+
+// The sum of what raises or lowers a next token, of the likeliest if none is shown; or of one word
+// of that sum, the heads that it goes through.
 function route(view, next = 0) {
   const { p, line } = view
   if (!p.next.length) return line.replaceChildren()
-  const { cells, rest, logit } = p.next[next], label = bare(p.next[next].label)
-  const buttons = cells.map(([layer, head, key, value]) => {
-    const word = bare(p.labels[key - p.first] ?? `${key}`), at = `${layer}.${head}`
-    const button = make("button", null, `${word} through head ${at}: ${signed(value)}`)
-    return Object.assign(button, { type: "button",
-      onclick: () => view.send("open", `${at}.${key}`) })
+  const { label, words, others, mlps, rest, logit } = p.next[next]
+  const opened = words.find(({ key }) => key === view.opened)
+  const buttons = (opened ? [opened] : words).map((word) => {
+    const toggle = button(`${bare(word.name)} ${signed(word.value)}`, () => {
+      view.opened = opened ? undefined : word.key
+      route(view, next)
+      line.querySelector("button").focus()
+    })
+    toggle.setAttribute("aria-expanded", word === opened)
+    return toggle
   })
-  line.replaceChildren("What raises or lowers ", make("b", null, label), ": ", ...buttons,
-    `all else ${signed(rest)}, logit ${signed(logit)}`)
+  if (opened) return line.replaceChildren(...buttons, ...through(view, opened))
+  const tip = button(`logit ${signed(logit)}`)
+  make("span", tip, LOGIT, "tip")
+  const more = p.n_tokens > words.length ? `other words ${signed(others)}, ` : ""
+  line.replaceChildren("What raises or lowers ", make("b", null, bare(label)), ": ", ...buttons,
+    `${more}MLPs ${signed(mlps)}, all else ${signed(rest)}: `, tip)
 }
+
+// The heads that a word goes through, each a button that opens that cell, and all others.
+function through(view, { key, value, heads }) {
+  const buttons = heads.map(([layer, head, part]) =>
+    button(`head ${layer}.${head} ${signed(part)}`,
+      () => view.send("open", `${layer}.${head}.${key}`)))
+  const others = heads.reduce((left, [, , part]) => left - part, value)
+  return ["through ", ...buttons, `all other heads ${signed(others)}`]
+}
+
+const button = (text, onclick) =>
+  Object.assign(make("button", null, text), { type: "button", onclick })
 
 const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`
 
@@ -152,7 +176,7 @@ function listen(view) {
     pointAt(view, { next: [...next.querySelectorAll("button")].indexOf(chipOf(event)) })
   Object.assign(next, { onpointerover: answer, onpointerleave: away })
   next.addEventListener("focusin", answer)
-  view.addEventListener("focusout", away)
+  for (const part of [chips, next]) part.addEventListener("focusout", away)
   new ResizeObserver(() => draw(view)).observe(view)
 }
 
@@ -161,14 +185,14 @@ function offerNext(view) {
   next.replaceChildren()
   for (const { label, percent } of p.before) make("s", next, `${bare(label)} ${percent}`)
   p.next.forEach(({ label, percent }, n) => {
-    const button = make("button", next)
-    make("b", button, bare(label))
-    button.append(` ${percent}`)
-    Object.assign(button, { type: "button", onclick: () => {
+    const word = button("", () => {
       view.pinned = view.pinned === n ? undefined : n
       view.at = null
       draw(view, true)
-    } })
+    })
+    make("b", word, bare(label))
+    word.append(` ${percent}`)
+    next.append(word)
   })
 }
 
@@ -184,7 +208,7 @@ export default function ({ data: p, parentElement, setTriggerValue }) {
   tokens.default({ data: { ...p, labels }, parentElement: view, setTriggerValue })
   p.labels.forEach((label, n) =>
     view.chips.children[n].classList.toggle("joined", !SPACED.test(label)))
-  Object.assign(view, { at: null, pinned: undefined })
+  Object.assign(view, { at: null, pinned: undefined, opened: undefined })
   offerNext(view)
   takePart(view, {
     offers: (changes) =>

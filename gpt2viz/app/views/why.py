@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gpt2viz import Edit, Reason, explain_row, reason
+from gpt2viz import Edit, Reason, explain_row, reason, route
 from gpt2viz.analysis.cell import Step, parse_steps
 from gpt2viz.analysis.explanation import Part, Side
 from gpt2viz.analysis.reasons import strongest_path
@@ -83,6 +83,7 @@ def draw(view: View, chosen: Step) -> None:
             if case.pairs:
                 output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
             _heads(view, case, steps, runs)
+            _carries(view, steps[-1])
         with parts:
             _parts(view, case, steps, kind)
 
@@ -192,6 +193,22 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
         icon=":material/arrow_forward:",
         help=prose.tip(f"Switch {part} off and see all that changes."),
         query_params=address.parameters(changes),
+    )
+
+
+def _carries(view: View, step: Step) -> None:
+    """The cell's addition to the likeliest next token, by who wrote what it reads there."""
+    token = int(view.trace.logits_at(step.query).argmax())
+    whole = route(view.model, view.trace, token, step.query)
+    parts = whole.opened(step.layer, step.head, step.key)
+    word = literal(run_cache.vocabulary(view.trace.key.model)[token])
+    added = signed(float(whole.heads[step.layer, step.head, step.key]), "+.2f")
+    prose.markdown(sentence("why.carries", token=word, added=added))
+    ranked = sorted(parts, key=lambda part: -abs(parts[part]))
+    output.table(
+        {"written by": list(map(str, ranked)), "adds": [parts[part] for part in ranked]},
+        "What the value carries",
+        formats=_DIGITS,
     )
 
 
