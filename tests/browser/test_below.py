@@ -11,9 +11,6 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-import gpt2viz
-from gpt2viz.app.frame.examples import EXAMPLES, find
-from tests.bundled import bundled_model
 from tests.soak.visitor import Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
@@ -189,19 +186,6 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(
                 assert tab.below() == whole != before, label
             tab.go(chosen)
             assert tab.below() == first
-
-
-def test_what_the_frame_says_of_a_head_goes_with_it(tabs: Any) -> None:
-    example = EXAMPLES[2]
-    seen = find(example, gpt2viz.trace(bundled_model(), example.text))
-    assert seen
-    layer, head, query = seen[:3]
-    tab = tabs("head", {"text": example.text, "layer": layer, "head": head, "query": query})
-    assert "than any other head" in str(tab.deltas())
-    tab.pick("Head", str((head + 1) % 4))
-    assert tab.screen.status == "FINISHED_SUCCESSFULLY"
-    assert "than any other head" not in str(tab.deltas())
-    assert tab.below() == tabs("head", tab.chosen).below()
 
 
 def test_what_is_written_on_a_page_that_was_just_opened(tabs: Any) -> None:

@@ -10,7 +10,7 @@ const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "ma
   sentences: { attends: "{query} attends to {keys}.",
     itself: "a single {noun} can attend only to itself.",
     first: "every {noun} attends only to itself and to the first." },
-  names: ["a", "b", "c"], subject: [], between: "", what: "Attention weights",
+  names: ["a", "b", "c"], between: "", what: "Attention weights",
   lines: { shows: "tiny", colors: ["#1", "#2", "#3", "#4"] } }
 const NAMES = ["0 a", "1 b", "2 1"]
 const GRID = { rows: NAMES, columns: NAMES, rowEnds: NAMES, columnEnds: NAMES, wide: "key" }
@@ -78,16 +78,6 @@ test("without the weights of every head only the picture changes here, where one
   assert.ok(!offered({ query: "1" }, WEIGHTS, { ...HEAD, names: [] }))
   assert.ok(offered({ picture: "lines" }) && !offered({ picture: "lines" }, null))
   assert.ok(offers({ head: HEAD }, { picture: "lines" }, { ...here({}), beside: [] }, null))
-})
-
-test("what the page's frame says of a head and a token, the server changes", () => {
-  const offered = (subject, changes, state = here({ query: "1" })) =>
-    offers({ head: { ...HEAD, subject } }, changes, state, WEIGHTS)
-  assert.ok(!offered([1, 2, 1], { layer: "0", head: "1" }))
-  assert.ok(!offered([0, 1, 1], { layer: "0", head: "1" }))
-  assert.ok(!offered([1, 2, 0], { query: "0" }))
-  assert.ok(offered([1, 2, 0], { layer: "0", head: "1" }))
-  assert.ok(offered([1, 2, 1], { picture: "lines" }))
 })
 
 test("the weights that came last are there by their name, bit by bit", () => {

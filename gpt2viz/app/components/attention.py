@@ -153,8 +153,7 @@ class Heads:
     ``numbers`` is what the weights of every head are called in the browser, "" where they aren't
     there, and ``names`` the tokens that they are between, where these say what a head does by
     themselves. ``does`` says it in words, by a head's name "layer.head", and ``opened`` why this
-    one opened. ``subject`` are the layer, the head and the query that the frame's note is about.
-    ``between`` is what is added to a title.
+    one opened. ``between`` is what is added to a title.
     """
 
     layer: int
@@ -165,7 +164,6 @@ class Heads:
     names: Sequence[str]
     does: Mapping[str, str]
     opened: str
-    subject: Sequence[int]
     between: str
 
 

@@ -18,7 +18,6 @@ from gpt2viz import GPT2VizError, Trace
 from gpt2viz.app import address, output, pages, parameters, popover, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
-from gpt2viz.app.pages import Page
 from gpt2viz.labels import sentence as words
 from gpt2viz.labels import shorten
 from gpt2viz.run.key import RunKey
@@ -121,8 +120,6 @@ EXAMPLES = (
         of="sister",
     ),
 )
-#: A weight below this isn't told.
-_LEAST = 0.1
 #: The least probability of an answer that is promised.
 _PROBABLE = 0.5
 
@@ -227,62 +224,21 @@ def at_first(trace: Trace) -> Seen | None:
     return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
 
 
-def subject(trace: Trace) -> tuple[int, int, int] | tuple[()]:
-    """The layer, the head and the query that the frame's note is about, if there is one."""
-    opened = _open_example(trace)
-    return (opened[1].layer, opened[1].head, opened[1].query) if opened else ()
-
-
-def _open_example(trace: Trace) -> tuple[Example, Seen] | None:
-    """The example whose sentence is open, and where it is to be seen; not on every page.
+def says(trace: Trace) -> str:
+    """The note on the example whose sentence is open, Markdown, on pages of a head; else "".
 
     Nothing of the ``FIRST``: a newcomer's screen says it in the words beside its head.
     """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    if example in (None, FIRST) or _page() not in parameters.HEAD.on:
-        return None
-    seen = find(example, trace)
-    return seen and (example, seen)
-
-
-def _shows_others() -> bool:
-    """True if the address asks for other numbers than weights between tokens."""
-    values = (address.raw(parameter) for parameter in (parameters.SHOW, parameters.WORDS))
-    return not {*values} <= {None, parameters.SHOW.default, "false"}
-
-
-def says(trace: Trace) -> str:
-    """The note on an example whose view is open, Markdown; "" anywhere else.
-
-    Its numbers are weights between tokens: nothing is said beside a picture of others.
-    """
-    opened = None if _shows_others() else _open_example(trace)
-    if opened is None or not _is_chosen(opened[1]):
+    page = pages.called(output.shown().page)
+    seen = example and example is not FIRST and page in sentence.OF_A_HEAD and find(example, trace)
+    if not (example and seen):
         return ""
-    example, seen = opened
-    weights = trace.stage("weights", seen.layer)[0, seen.head, seen.query]
-    listed = [int(n) for n in (-weights).argsort()[:2] if weights[n] >= _LEAST]
-    if seen.key is not None and seen.key not in listed:
-        listed.append(seen.key)
-    labels = [literal(label) for label in trace.labels]
-    looks = ", ".join(f"{labels[n]} ({weights[n]:.2f})" for n in listed)
-    at = f" looks at {looks}" if listed else " looks at nothing in particular"
-    note = f"**Layer {seen.layer} · Head {seen.head}** {example.shows}: {labels[seen.query]}{at}."
+    at = f"{seen.layer}.{seen.head}"
+    query = literal(trace.labels[seen.query])
+    note = words("example.seen", head=at, query=query, shows=example.shows)
     return f"{note} {_answer(trace)}" if example.answer else note
-
-
-def _is_chosen(seen: Seen) -> bool:
-    """True if the head and the token are on screen: chosen, or those of a first visit."""
-    layer, head = (address.raw(parameter) for parameter in (parameters.LAYER, parameters.HEAD))
-    if address.is_default(parameters.TEXT) and _page() in sentence.OF_A_HEAD:
-        layer, head = layer or str(seen.layer), head or str(seen.head)
-    on_screen = layer, head, str(address.get(parameters.QUERY))
-    return on_screen == tuple(map(str, seen[:3]))
-
-
-def _page() -> Page | None:
-    return pages.called(output.shown().page)
 
 
 def _answer(trace: Trace) -> str:

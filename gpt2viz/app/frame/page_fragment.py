@@ -14,22 +14,21 @@ from streamlit.errors import StreamlitAPIException
 
 from gpt2viz import GPT2VizError
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.frame import examples, sentence, tour
+from gpt2viz.app.frame import sentence, tour
 from gpt2viz.app.frame.page import open_page
 from gpt2viz.app.pages import Page
 from gpt2viz.app.view import View
 from gpt2viz.run.key import RunKey
-from gpt2viz.run.trace import Trace
 
 _FRAME = "_frame"
 _WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
-    """The choices that the frame was drawn from, its notes, and what it left for the page."""
+    """The choices that the frame was drawn from, its words, and what it left for the page."""
 
     chosen: tuple[Any, ...]
-    notes: tuple[str, str | None]
+    choosing: str | None
     shown: output.PageOutputs
     linked: frozenset[str]
 
@@ -46,9 +45,8 @@ def draw(
     ``choosing`` says what it does to choose a token, as for ``open_page``. Both are functions of a
     module: they stay while the page is open.
     """
-    view = open_page(which, choosing())
-    notes = _notes(view.trace, choosing)
-    st.session_state[_FRAME] = _Frame(_chosen(), notes, output.snapshot(), prose.snapshot())
+    view = open_page(which, words := choosing())
+    st.session_state[_FRAME] = _Frame(_chosen(), words, output.snapshot(), prose.snapshot())
     st.session_state[_WITH_FRAME] = True
     _draw(view.trace.key, view.query, body, choosing)
 
@@ -68,7 +66,7 @@ def _draw(
         view = View(run_cache.load(key.model), run_cache.run(key), query)
     except (GPT2VizError, KeyError):
         st.rerun()  # the frame tells what can't be loaded any more
-    if frame.notes != _notes(view.trace, choosing):
+    if frame.choosing != choosing():
         st.rerun()
     tour.remember()
     output.restore(frame.shown)
@@ -92,8 +90,3 @@ def rerun() -> NoReturn:
 def _chosen() -> tuple[Any, ...]:
     """All that is chosen of what the frame shows."""
     return tuple(map(address.peek, parameters.OF_EVERY_PAGE))
-
-
-def _notes(trace: Trace, choosing: Callable[[], str | None]) -> tuple[str, str | None]:
-    """The frame's note on a head, and its words on choosing a token."""
-    return examples.says(trace), choosing()

@@ -104,12 +104,8 @@ const asDrawn = (p, state) =>
   JSON.stringify(chosen(p, (_, drawn) => drawn)) === JSON.stringify(state)
 
 /** Whether all that changes can be drawn here: another head from the weights of every head, and
- * what it does from another token in words. What the page's frame says of one head and token is the
- * server's, as both are chosen and as another is. */
+ * what it does from another token in words. */
 export function offers({ head: drawn }, changes, state, weights) {
-  const moves = ["layer", "head", "query"].some((name) => name in changes)
-  const said = (now) => [now.layer, now.head, now.query].join() === drawn.subject.join()
-  if (moves && drawn.subject.length && (said(state) || said({ ...state, ...changes }))) return false
   if ("query" in changes && !drawn.names.length) return false
   if ("picture" in changes) return Boolean(weights) || !state.beside.length
   return Boolean(weights)

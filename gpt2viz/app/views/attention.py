@@ -226,7 +226,6 @@ def _large(
         _names(view, chosen) if here else [],
         _does(view, chosen, list(described)),
         _opened(view, chosen),
-        examples.subject(view.trace),
         chosen.between,
     )
     components.draw_head(
