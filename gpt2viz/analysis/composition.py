@@ -355,7 +355,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
     """
     check_run(trace, model)
     if trace.edits:
-        raise ArgumentError("this run was edited: what an edge carries is told of a run as it is")
+        raise ArgumentError("this run was edited: an edge is measured in an unedited run")
     layer, head = edge.receiver
     weights = trace.stage("weights", layer, head)  # (T, T)
     keys, looks = hardest_looks(weights[None])

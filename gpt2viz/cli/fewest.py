@@ -41,7 +41,7 @@ from gpt2viz.run.means import over
     "--mean-over",
     metavar="FILE",
     type=click.Path(exists=True, path_type=Path),
-    help="Texts, one per line: a head that is given up outputs its mean over them, position by "
+    help="Texts, one per line: a head given up outputs its mean over them, position by "
     "position, instead of its mean over TEXT and OTHER.",
 )
 @options.device
@@ -65,9 +65,9 @@ def fewest(
     """Find the fewest heads that still tell two texts apart.
 
     TEXT ("-" reads stdin) and OTHER have as many tokens. Heads are given up one
-    by one, each time the one that is missed least: it then puts out its mean
-    over both texts, so it tells them apart no longer. The share that is kept is
-    how far apart the logit differences of two answers still are.
+    by one, each time the one that costs least: it then outputs its mean over
+    both texts, so it no longer tells them apart. The share kept is what is left
+    of the gap between the texts' differences of the two answers' logits.
 
     \b
         gpt2viz fewest "A crane ate fish. A crane ate" "A crane ate corn. A crane ate"

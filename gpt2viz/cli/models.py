@@ -77,11 +77,11 @@ def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
 def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
     """Fetch the model NAME from the Hugging Face hub, after saying its size.
 
-    After an @ it may say which revision: a branch, a tag or a commit. Those
-    called step1000 are checkpoints of the model's training.
+    NAME@REVISION fetches a branch, a tag or a commit. Revisions such as
+    step1000 are checkpoints of the model's training.
 
-    It is kept in the hub's own cache. A stopped download goes on where it was
-    when the command is repeated. Only config, vocabulary, weights and card are
+    It is kept in the hub's own cache. A stopped download continues when the
+    command is repeated. Only config, vocabulary, weights and card are
     fetched. Where gpt2viz.toml has a list `allow`, or GPT2VIZ_ALLOW_MODEL is
     set, only the names in it can be fetched.
 

@@ -20,7 +20,7 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
     """Show how unexpected each token of TEXT was, in bits ("-" reads stdin).
 
     −log2 of the probability that the model gave a token before it came.
-    Nothing is before the first one, which has none.
+    The first token has none: nothing comes before it.
 
     \b
         gpt2viz surprise "A crane ate fish"
@@ -43,9 +43,9 @@ def surprise(run: options.Run, as_json: bool, quiet: bool) -> None:
 def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
     """Show the next token as the model would predict it after each step.
 
-    The logit lens (nostalgebraist 2020): at each place of the stream the most
-    probable next token, its probability, and the rank that the model's own
-    answer has there. Tokens count from 0, from the end where negative.
+    The logit lens (nostalgebraist 2020): after each step the most probable
+    next token, its probability, and the rank of the model's own answer.
+    Tokens count from 0; negative numbers count from the end.
 
     \b
         gpt2viz lens "The cat sat on the mat and the cat sat"
@@ -98,7 +98,8 @@ def contributions(
     """Show what each component added to the logit of a next token.
 
     A sum, in nats: embeddings, heads and MLPs, with the final norm's scale
-    as it was in this run. Printed are the largest; together they are the logit.
+    as it was in this run. The largest are printed; all of them add up to the
+    logit.
 
     \b
         gpt2viz contributions "The cat sat on the mat and the cat sat" --token " on"
@@ -129,8 +130,8 @@ def route(
 ) -> None:
     """Show how much each token of TEXT added to a next token's logit, by which head.
 
-    A sum, in nats, as `contributions` has it, with every head opened into the
-    tokens that it read. Printed are the largest; --json has all.
+    Like `contributions`, a sum in nats, with every head split by the tokens
+    that it read. The largest are printed; --json has all.
 
     \b
         gpt2viz route "The cat sat on the mat and the cat sat" --token " on"

@@ -44,7 +44,7 @@ def _origins(
     multiple=True,
     metavar="ORIGIN",
     callback=_origins,
-    help="A site whose pages may show these, as https://course.example.org; may be repeated.",
+    help="A site whose pages may show these, such as https://course.example.org; may be repeated.",
 )
 @click.option(
     "--metrics-port",
@@ -73,8 +73,8 @@ def serve(
     """Serve the app to many visitors by several processes; Ctrl-C ends it.
 
     The processes share the models' memory and stand behind the proxy Caddy,
-    which has to be installed. One that dies is started again. Only for Linux,
-    on processors: on a GPU use `gpt2viz app`.
+    which has to be installed. A process that dies is started again. Only for
+    Linux, on CPUs: on a GPU use `gpt2viz app`.
 
     \b
         gpt2viz serve --workers 4

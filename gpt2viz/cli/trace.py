@@ -31,8 +31,8 @@ PRINTED = 12
     "-s",
     "--stage",
     metavar="STAGE",
-    help=f"One that the model has of: {' '.join(KEPT)}; or TransformerLens' name of one, which has "
-    "the layer in it.",
+    help=f"One of the model's: {' '.join(KEPT)}; or TransformerLens' name for one, which names the "
+    "layer too.",
     default="weights",
     show_default=True,
 )

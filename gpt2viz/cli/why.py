@@ -25,11 +25,11 @@ KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS)
 @options.runs_a_model
 @click.option("-l", "--layer", type=click.IntRange(0), default=0, show_default=True)
 @click.option("-H", "--head", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--query", type=click.IntRange(0), help="By its place; the last if not given.")
+@click.option("--query", type=click.IntRange(0), help="Its position; the last if not given.")
 @click.option(
-    "--key", type=click.IntRange(0), help="By its place; the one with most weight if not given."
+    "--key", type=click.IntRange(0), help="Its position; the one with most weight if not given."
 )
-@click.option("--raw", is_flag=True, help="Files and JSON hold q·k itself, mean and all.")
+@click.option("--raw", is_flag=True, help="Files and JSON hold q·k itself, with the row's mean.")
 @file_option(KINDS)
 def why(
     run: options.Run,

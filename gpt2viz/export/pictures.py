@@ -106,7 +106,7 @@ def pixels(length: float | str) -> int:
         raise ExportError(f"{length!r} isn't a width: write 8.5cm, 85mm, 3.35in, 241pt or 321px.")
     size = float(parts[1]) * _INCHES[parts[2]] * PLOTLY_DPI if parts else float(length)
     if not 1 <= size <= _WIDEST:
-        raise ExportError(f"A picture can't be {length} wide: a metre is the most.")
+        raise ExportError(f"A picture can't be {length} wide: at most a metre.")
     return round(size)
 
 

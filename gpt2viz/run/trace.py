@@ -167,7 +167,7 @@ class Trace:
         """
         if "hook_" in key:
             if layer is not None:
-                raise PlaceError(f"{key!r} has the layer in it: leave layer={layer!r} out")
+                raise PlaceError(f"{key!r} names its layer already: leave layer={layer!r} out")
             key, layer = from_transformer_lens(key, self.config.n_layer, self.graph)
         stage = self.graph.get(key)
         if stage is None or not stage.keep:

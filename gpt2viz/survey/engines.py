@@ -227,8 +227,8 @@ def local(workers: int) -> Engine:
                     yield from (future.result() for future in done)
                 except BrokenExecutor:
                     raise SurveyError(
-                        "A worker was ended by the system, most likely for want of memory. Take "
-                        "fewer --workers; what is done is kept."
+                        "The system stopped a worker, most likely for lack of memory. Use "
+                        "fewer --workers; finished work is kept."
                     ) from None
 
     return engine
@@ -258,7 +258,7 @@ def _check_answers(address: str) -> None:
                 return
     except OSError:
         pass
-    raise SurveyError(f"No Ray cluster answers at {address}; `ray start --head` begins one")
+    raise SurveyError(f"No Ray cluster answers at {address}; `ray start --head` starts one")
 
 
 def on_ray(workers: int, address: str | None) -> Engine:

@@ -66,9 +66,9 @@ class Expression:
     def __init__(self, given: str) -> None:
         self.text = re.sub(r"^\s*\w+\s*=(?!=)", "", given.translate(_SIGNS)).strip()
         if len(self.text) > LONGEST:
-            raise ExpressionError(f"This is too long: {LONGEST} characters are the most.")
+            raise ExpressionError(f"This is too long: write at most {LONGEST} characters.")
         if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
-            raise ExpressionError(self._odd() if not allowed else "Nothing stands here yet.")
+            raise ExpressionError(self._odd() if not allowed else "There is nothing here yet.")
         try:
             with _PARSER:
                 self._root = ast.parse(self.text, mode="eval").body
@@ -95,7 +95,7 @@ class Expression:
         work = work or Work()
         value = self.value(names, work)
         if not isinstance(value, Tensor):
-            raise ExpressionError(f"`{self.text}`: this isn't a tensor, and one is wanted.")
+            raise ExpressionError(f"`{self.text}`: this isn't a tensor, but one is needed.")
         try:
             work.cast(value)
         except Misfit as error:

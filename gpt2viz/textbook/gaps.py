@@ -92,7 +92,7 @@ class Draft:
             if made.shape != (shape := tuple(sizes[axis] for axis in _AXES[name])):
                 raise ExpressionError(
                     f"With {sizes['T']} tokens, `{expressions[name].text}` has the shape "
-                    f"{tuple(made.shape)}, and {shape} is wanted."
+                    f"{tuple(made.shape)}, but {shape} is needed."
                 )
             if name == "head" and made.isnan().any():
                 raise ExpressionError("the logits are NaN, so no token is the most probable.")
@@ -151,7 +151,7 @@ GAPS: tuple[Gap, ...] = (
         "A sum of hs products spreads as the square root of hs.",
         {
             "scores": "Nothing is scaled: √hs is missing.",
-            "scores / hs": "Divided by hs itself. Its square root is wanted.",
+            "scores / hs": "Divided by hs itself. Its square root is needed.",
             "scores * sqrt(hs)": "Multiplied: that makes the spread larger.",
             "scores * hs": "Multiplied, and by hs itself.",
             "scores / sqrt(C)": "C is the channels of all heads together; a dot product here has "
@@ -246,7 +246,7 @@ GAPS: tuple[Gap, ...] = (
         "`linear` above does the same, and adds a bias.",
         {
             "softmax(x @ wte.mT, dim=-1)": "These are probabilities. Logits are wanted.",
-            "wte @ x.mT": "Transposed: for each token a row of logits is wanted.",
+            "wte @ x.mT": "Transposed: for each token a row of logits is needed.",
             "x[:, -1:] @ wte.mT": "That is the last token alone. Every token has its logits.",
             "x[:, -1] @ wte.mT": "That is the last token alone. Every token has its logits.",
             "x @ wte.mT / sqrt(x.shape[-1])": "Logits aren't scaled. Only attention's scores are.",
@@ -404,7 +404,7 @@ def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
     known = (message for wrong, message in gap.near.items() if _is(made, wrong, case))
     why = next(known, "")
     if made.shape != case.expected.shape:
-        message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is wanted."
+        message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is needed."
         return Verdict("shape", f"{message} {why}".rstrip())
     endless = ~(made.isfinite() == case.expected.isfinite())
     if made.isnan().any():

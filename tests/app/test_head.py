@@ -196,7 +196,7 @@ def proof(page: str, text: str) -> tuple[float, float]:
     """The largest difference, and the largest number of what attention added."""
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
     ((mark, tip),) = [(c.value, plain(c.help)) for c in at.caption if "times V" in (c.help or "")]
-    found = re.search(r"Largest difference: (\w+)(?: · 10(\S+))?; largest number: (\S+)\.$", tip)
+    found = re.search(r"difference: (\w+)(?: · 10(\S+))?, among numbers of up to (\S+)\.$", tip)
     assert found, tip
     raised = (found[2] or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
     difference, largest = float(found[1].replace("none", "0") + f"e{raised}"), float(found[3])

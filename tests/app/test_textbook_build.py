@@ -112,7 +112,7 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
     at = build(**BUILT | wide)
     assert "can't write on: With 5 tokens" in said(at)
     at.text_input(key="build_embedding").set_value(BUILT["build_embedding"]).run()
-    assert "(1, 8, 5, 5) is wanted" in said(at)
+    assert "(1, 8, 5, 5) is needed" in said(at)
 
 
 def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:

@@ -284,7 +284,7 @@ def test_heads_where_no_cluster_answers(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
     where = ("--engine", "ray", "--address", "127.0.0.1:9", "--tokens", "12")
     result = run("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), *where)
-    said = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` begins one\n"
+    said = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` starts one\n"
     assert (result.exit_code, result.stderr) == (1, said)
 
 

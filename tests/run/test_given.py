@@ -143,7 +143,7 @@ def test_every_error_of_a_run_is_one_that_a_program_can_catch(tiny: gpt2viz.Mode
         ("top_p must be", lambda: list(g.generate(tiny, IDS, 1, top_p=2))),
         ("A trace is needed, not str", lambda: g.trace(tiny, IDS, reuse="A")),
         ("a run or gpt2viz.mean", lambda: g.trace(tiny, IDS, edits="mean:1.1", reference=3)),
-        ("has the layer in it", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
+        ("names its layer already", lambda: run.stage("blocks.0.hook_resid_mid", 0)),
         ("given by its name or folder, not NoneType", lambda: g.load_model(None)),
         ("There is no edit", lambda: g.trace(tiny, IDS, edits=Edit("of", 1, 1))),
     ]

@@ -130,7 +130,7 @@ LONG = {
     "-" * 199 + "1": "too many parts",
     "[" * 95 + "1" + "]" * 95: "",
     "q" * 201: "too long",
-    "": "Nothing stands here",
+    "": "There is nothing here",
 }
 
 

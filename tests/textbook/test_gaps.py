@@ -58,7 +58,7 @@ FOLLOW = "Sizes must follow the text"
 WRONG = [
     ("scores", "q @ k", "Transpose the right one"),
     ("scores", "(q @ k.mT) * 1.001", "off by up to"),
-    ("scores", "(q @ k.mT)[0]", "(8, 5, 5); (1, 8, 5, 5) is wanted"),
+    ("scores", "(q @ k.mT)[0]", "(8, 5, 5); (1, 8, 5, 5) is needed"),
     ("scale", "hs", "isn't a tensor"),
     ("mask", "scaled / 0", "finite in one"),
     ("softmax", "softmax(masked - inf, -1)", "NaN"),
@@ -264,7 +264,7 @@ def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
         if follows:
             assert len(Draft(given).read_by(model()).write(ids, 2, None)) == 2
             return
-        with pytest.raises(ExpressionError, match=r"is wanted|are the most") as refused:
+        with pytest.raises(ExpressionError, match=r"is needed|are the most") as refused:
             Draft(given).read_by(model()).write(ids, 2, None)
         assert "\n" not in str(refused.value)
 

@@ -17,6 +17,7 @@ from gpt2viz.app.clicks import Cell, Dragged
 from gpt2viz.app.components import mount, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
+from gpt2viz.labels import sentence
 from gpt2viz.pictures.lines import HINT, LEFT_OUT, MOST_SOURCES, MOST_TOKENS, Lines
 from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.picture import Heatmaps
@@ -39,7 +40,7 @@ def switched(*parts: Window, named: bool = False) -> bool:
         _switch(enabled=few)
     chosen = address.get(parameters.PICTURE) == "lines"
     if chosen and not few:
-        prose.caption(f"Lines need a text, or a part of one, of at most {MOST_TOKENS} tokens.")
+        prose.caption(sentence("lines.too_long", most=MOST_TOKENS))
     return chosen and few
 
 
@@ -51,10 +52,7 @@ def _switch_with_name(few: bool) -> None:
         prose.markdown(
             ":small[Picture]",
             width="content",
-            help=prose.tip(
-                "The same numbers twice: cells of a matrix, or lines from each token to the "
-                f"tokens that it looks at. Lines are drawn for up to {MOST_TOKENS} tokens."
-            ),
+            help=prose.tip(sentence("lines.tip", most=MOST_TOKENS)),
         )
         _switch(enabled=few)
 

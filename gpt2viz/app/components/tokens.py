@@ -16,7 +16,7 @@ from gpt2viz.app import address, parameters
 from gpt2viz.app.components import mount
 from gpt2viz.app.view import View
 from gpt2viz.arrays import Array
-from gpt2viz.labels import bidi_isolate, pluralize
+from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures.canvas import Shown
 
 #: A word's arcs, and the least weight of one: ``strongest`` in scripts/words.js has the same.
@@ -122,8 +122,7 @@ def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
             "end": shown.n_tokens,
             "here": here,
             "lead": "Only a part is shown",
-            "of": f"of {pluralize(shown.n_tokens, 'tokens')}. What the page says about a whole row "
-            "or column holds for the whole text.",
+            "of": sentence("frame.part", tokens=pluralize(shown.n_tokens, "tokens")),
         },
         on_whole_change=back,
     )

@@ -95,10 +95,7 @@ def read_sentence(
     model = _model_and_sentence(switches)
     if reader not in (None, model.name):
         name = f"the bundled model, {reader}," if reader == BUNDLED.name else literal(reader)
-        prose.caption(
-            f"This chapter is about something that {literal(model.name)} doesn't have, so {name} "
-            "reads your sentence here."
-        )
+        prose.caption(labels.sentence("frame.reader", model=literal(model.name), reader=name))
         model = run_cache.load(reader)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
@@ -145,11 +142,8 @@ def _run(model: Model) -> Trace:
         st.info(literal(str(error)), icon=":material/edit:")
         st.stop()
     if (wrong := first_not_finite(trace)) is not None:
-        st.error(
-            "Some numbers of this run are too large for float32, first in "
-            f"**{literal(str(wrong))}**. Everything computed from them is NaN, not a number.",
-            icon=":material/error:",
-        )
+        words = labels.sentence("frame.not_finite", first=literal(str(wrong)))
+        st.error(words, icon=":material/error:")
     return trace
 
 
@@ -217,11 +211,9 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
     try:
         model = run_cache.load(address.get(parameters.MODEL))
     except CheckpointError as error:
-        st.error(
-            f"**{literal(st.session_state['model'])}** can't be loaded. {literal(str(error))}\n\n"
-            "Choose another model above. The page **Models** lists those that can be loaded.",
-            icon=":material/error:",
-        )
+        name = literal(st.session_state["model"])
+        words = labels.sentence("frame.no_model", model=name, error=literal(str(error)))
+        st.error(words, icon=":material/error:")
         st.stop()
     with last:
         sentence.bos_switch(model, parameters.BOS in switches)

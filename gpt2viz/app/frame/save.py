@@ -19,7 +19,7 @@ from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
@@ -130,10 +130,7 @@ def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
     if len(traces) > 1:
         name = st.selectbox("Run", list(traces), key="save_run")
     trace = traces[name]
-    st.markdown(
-        f"All tensors kept of this run, **{trace.nbytes / 1e6:,.1f} MB**, with its tokens, mask, "
-        "edits and the model's checksum."
-    )
+    st.markdown(sentence("save.run", megabytes=trace.nbytes / 1e6))
     with st.container(horizontal=True):
         for kind in export.TRACE_KINDS:
             about, make = export.about(trace, "run"), partial(_trace_bytes, outputs, name, kind)
@@ -162,7 +159,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
     session = export.Session(outputs.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
     if long := address.unwritten():
-        st.caption(f"Too long for a link: {', '.join(long)}. A session can hold it.")
+        st.caption(sentence("save.too_long", names=", ".join(long)))
         return
     st.markdown("**A link** to this view, for anyone who can reach this server")
     st.code(link(), language=None, wrap_lines=True)
@@ -232,9 +229,7 @@ def _saved_page(session: Session) -> Page:
     """The page that a session opens. Raises ``ExportError`` where it isn't here."""
     page = pages.called(session.page)
     if page is None:
-        raise ExportError(
-            f"This session was saved on the page {session.page!r:.40}, which isn't here."
-        )
+        raise ExportError(sentence("save.no_page", page=f"{session.page!r:.40}"))
     return page
 
 
@@ -247,7 +242,7 @@ def _same_model(session: Session) -> bool:
     if name is None or not session.sha256:  # nothing to compare: no model is loaded for that
         return True
     if name not in run_cache.model_folders():
-        raise ExportError(f"This session was saved with the model {name!r:.60}, which isn't here.")
+        raise ExportError(sentence("save.no_model", model=f"{name!r:.60}"))
     return session.is_of(run_cache.load(name).weights)
 
 
@@ -275,7 +270,7 @@ def _numbers_body() -> None:
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
     count = output.numbers_of(name)
-    st.caption(f"{pluralize(count, 'numbers')}, one per row. *Save* puts them in a file.")
+    st.caption(sentence("save.numbers", numbers=pluralize(count, "numbers")))
 
 
 #: Pages that show one head, which is what their card shows.
@@ -296,7 +291,7 @@ def share_button() -> None:
 
 def _share_body() -> None:
     if long := address.unwritten():
-        st.caption(f"Too long for a link: {', '.join(long)}. A session, under *Save*, can hold it.")
+        st.caption(sentence("save.too_long", names=", ".join(long)))
     else:
         st.markdown("**A link** to this view")
         st.code(link(), language=None, wrap_lines=True)

@@ -13,7 +13,7 @@ from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.components import tokens
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter, Text, To
-from gpt2viz.labels import label, pluralize
+from gpt2viz.labels import label, pluralize, sentence
 from gpt2viz.model.config import END_OF_TEXT
 from gpt2viz.model.tokenizer import Tokenizer
 
@@ -47,12 +47,9 @@ def _note_spaces(which: Text, text: str) -> None:
     if not bare or bare == text:
         return
     n = len(text) - len(bare)
+    spaces = "a space" if n == 1 else f"{n} spaces"
     with st.container(horizontal=True, vertical_alignment="center"):
-        prose.caption(
-            f"This text ends with {'a space' if n == 1 else f'{n} spaces'}. Most words' tokens "
-            "begin with their own, so the prediction changes.",
-            width="content",
-        )
+        prose.caption(sentence("frame.ends_with", spaces=spaces), width="content")
         st.button(
             "Remove the space" if n == 1 else "Remove them",
             icon=":material/backspace:",
@@ -115,10 +112,7 @@ def bos_switch(model: Model, offered: bool = True) -> None:
         why = "This model's own tokenizer does so for every text."
     st.toggle(
         f"{name} first",
-        help=prose.tip(
-            f"Puts {shown} before your sentence. {why} Idle heads can park on it instead of on "
-            "your first word."
-        ),
+        help=prose.tip(sentence("frame.bos", token=shown, why=why)),
         **bound,
     )
 
@@ -128,17 +122,13 @@ def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
     before = tokenizer.before(address.chosen(parameters.BOS))
     name = token_markdown(tokenizer, before or tokenizer.first)
     if tokenizer.first:
-        done = f"**put first** {_AS_ALWAYS}" if before else "**left out**: the model expects it."
-        yield f"{name} was {done}"
+        yield sentence("frame.put_first" if before else "frame.left_out", name=name)
     elif before:
-        yield f"Token 0 is {name}, which was **put first**; your sentence starts at token 1."
+        yield sentence("frame.token_first", name=name)
     if tokenizer.last:
-        yield f"{token_markdown(tokenizer, tokenizer.last)} was **put last** {_AS_ALWAYS}"
+        yield sentence("frame.put_last", name=token_markdown(tokenizer, tokenizer.last))
     if tokenizer.prefix_space and not address.get(parameters.TEXT).startswith(" "):
-        yield f"A space was **put first** {_AS_ALWAYS}"
-
-
-_AS_ALWAYS = "by this model's own tokenizer, as for every text."
+        yield sentence("frame.put_first", name="A space")
 
 
 def token_markdown(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
@@ -189,7 +179,7 @@ def choose_part(trace: Trace, query: int | None) -> range:
             **address.choice(parameters.FROM, starts, starts[(query or 0) // AT_ONCE]),
         )
         if query is not None and not start <= query < start + AT_ONCE:
-            prose.caption(f"The chosen token is {query:,}, in another part.", width="content")
+            prose.caption(sentence("frame.other_part", query=query), width="content")
     return range(start, min(start + AT_ONCE, T))
 
 

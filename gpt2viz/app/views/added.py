@@ -10,6 +10,7 @@ from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
 from gpt2viz.errors import PluginError
+from gpt2viz.labels import sentence
 from gpt2viz.plugins import blamed
 
 _LOG = logging.getLogger("gpt2viz")
@@ -22,8 +23,7 @@ def show() -> None:
     if shown is None:
         page.open_menu(pages.ADDED)
         st.info(
-            f"No package here has a page {literal(repr(name[:60]))}. Install the one that adds "
-            "it, or choose another page above.",
+            sentence("added.missing", name=literal(repr(name[:60]))),
             icon=":material/extension_off:",
         )
         return

@@ -191,8 +191,8 @@ def _pick_piece() -> str:
         "Of a head",
         parameters.PIECE,
         {"head_output": "Output", "q": "Q", "k": "K", "v": "V", "weights": "Weights"},
-        tip="What of the head is copied, at all tokens at once: its output, queries, keys, values "
-        "or attention weights.",
+        tip="The part of the head that is copied, at all tokens at once: its output, queries, "
+        "keys, values or attention weights.",
     )
 
 

@@ -321,9 +321,7 @@ def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
     after = (*before, edit)
     try:
         if len(after) > MOST:
-            raise EditError(
-                f"{MOST} edits are the most that one run can have here. Undo one first."
-            )
+            raise EditError(labels.sentence("edits.most", most=MOST))
         if why_not:
             raise EditError(why_not)
         check(after, *frame)
@@ -350,9 +348,7 @@ def _toggle(frame: _Frame, query: int, key: int) -> None:
     if edit in before:
         address.put(parameters.EDITS, tuple(other for other in before if other != edit))
     elif frame.causal and key > query:
-        st.session_state[_REFUSED] = (
-            f"Not added. The causal mask hides key {key} from query {query} anyway."
-        )
+        st.session_state[_REFUSED] = labels.sentence("edits.hidden", query=query, key=key)
     else:
         _add(frame, edit)
 
@@ -376,7 +372,7 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
                 literal(describe(edit, names)),
                 key=f"undo_{n}",
                 icon=":material/close:",
-                help=f"Undo this edit: “{literal(str(edit))}” in the link.",
+                help=labels.sentence("edits.undo", edit=literal(str(edit))),
                 on_click=_undo,
                 args=(n, edit),
             )
@@ -411,7 +407,7 @@ def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[in
         if any(edit.own for edit in edits):  # only its run tells whether it can be made
             run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))
     except (EditError, PluginError) as error:
-        why = f"{error} Undo that edit, or choose another sentence or model."
+        why = labels.sentence("edits.impossible", error=error)
     if why:
         st.warning(why, icon=":material/block:")
         st.stop()

@@ -227,8 +227,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     columns = reading.scores if text == "weights" else scores[text]
     if columns is None or score not in columns:
         ranking.info(
-            f"This model's survey lacks “{declared.title}”. Choose another score or another text, "
-            "or make a new survey: `gpt2viz heads`.",
+            labels.sentence("find.lacks", score=declared.title),
             icon=":material/info:",
         )
         return
@@ -493,11 +492,11 @@ def _pattern_note(view: View) -> None:
     """Explain a click on the pattern, and the number beside it."""
     prose.caption(
         (
-            "Click cells to paint or clear them. "
+            "Click cells to paint or clear them."
             if view.n_tokens <= _PAINTABLE
-            else f"Cells can be painted in texts of up to {_PAINTABLE} tokens. "
+            else labels.sentence("find.unpaintable", most=_PAINTABLE)
         )
-        + "**Cosine similarity**: 1 for a head that gives these cells all its weight, 0 for none.",
+        + " **Cosine similarity**: 1 for a head that gives these cells all its weight, 0 for none.",
         width="content",
     )
 
@@ -536,7 +535,7 @@ def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
 
     with picture, st.container(key="all_heads_alike"):
         if len(starts) < len(order):
-            prose.caption(f"{len(order):,} heads: each point is the largest number in its block.")
+            prose.caption(labels.sentence("find.pooled", heads=len(order)))
         what = "Similarity of every pair of heads, in groups"
         output.picture(
             similarity_map(what, values, order, grouped, names),
@@ -613,10 +612,7 @@ def _ranked(
     ``as_lines`` draws them as lines, and is asked for above them where it is None.
     """
     if np.isnan(columns[by]).all():
-        st.info(
-            f"“{by}” can't be measured on this text. Choose something else above, "
-            "or write a longer sentence."
-        )
+        st.info(labels.sentence("find.unmeasured", by=by))
         return
     layer, head = _chosen_head(view) if large else (None, None)
     with st.container(key="listed", horizontal=True, vertical_alignment="center"):

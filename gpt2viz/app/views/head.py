@@ -204,7 +204,7 @@ def _other_distances(view: View, chosen: Step) -> None:
 
 def _how_to_read(view: View) -> None:
     """The colours' meaning as a bar, and the steps from picture to picture in a tip."""
-    masked = ", masked" if view.trace.causal else ""
+    tip = labels.sentence("head.steps", masked=", masked" if view.trace.causal else "")
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
         st.html(
@@ -216,12 +216,7 @@ def _how_to_read(view: View) -> None:
         prose.caption(
             f"{BELOW.capitalize()}: negative; {ABOVE}: positive. Each picture's range is above it.",
             width="content",
-            help=prose.tip(
-                "A query of :blue[**Q**] times a key of :orange[**K**] (each turned by its "
-                f"position where the model does that) is a raw score; divided by √hs{masked} and "
-                "put through softmax it is a weight. The output mixes the rows of :green[**V**] "
-                "by these weights."
-            ),
+            help=prose.tip(tip),
         )
 
 
@@ -353,10 +348,7 @@ def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -
         *_scale_and_mask(view, cell),
         *_softmax(view, cell, key),
         *_output(view, cell, query, key),
-        note(
-            "Recomputed from Q, K and V; largest difference from the model's own numbers: "
-            f"{difference(cell.largest_difference)}."
-        ),
+        note(labels.sentence("head.recomputed", apart=difference(cell.largest_difference))),
     ]
     written_sum.draw(parts, key="written_sum")
 
@@ -384,7 +376,7 @@ def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> 
     return [
         strip("q", f"{view.labels[query]} before", q, both, colors, colors.query),
         strip("k", f"{view.labels[key]} before", k, both, colors, colors.key),
-        arrow(f"turned by their positions, {query} and {key}: q·k goes from {before} to {after}"),
+        arrow(labels.sentence("head.turned", query=query, key=key, before=before, after=after)),
     ]
 
 
@@ -425,7 +417,7 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
         table(
             ["key", "score x", "eˣ⁻ᵐᵃˣ", "weight", ""], rows, listed.index(key), view.colors.accent
         ),
-        arrow(f"softmax: {written(part)} ÷ {written(total)}, the row's total of eˣ⁻ᵐᵃˣ"),
+        arrow(labels.sentence("head.softmax", part=written(part), total=written(total))),
         result("Attention weight", float(cell.weights[key]), cell.model_weight),
     ]
 
@@ -434,7 +426,7 @@ def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part
     colors, weight = view.colors, float(cell.weights[key])
     same = peak(cell.value, cell.output)
     return [
-        arrow(f"this key's v, times {written(weight)}"),
+        arrow(labels.sentence("head.times", weight=written(weight))),
         strip("v", view.labels[key], cell.value, same, colors, colors.value),
         strip("weight × v", "", cell.contribution, same, colors, colors.value),
         arrow("plus the same for every other key"),

@@ -144,7 +144,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
     """The copying score among those of all heads, in words."""
     mine = every[layer, head]
     if np.isnan(mine):
-        prose.markdown(f"Head {layer}.{head} writes nothing, whatever it attends to.")
+        prose.markdown(sentence("weights.writes_nothing", head=f"{layer}.{head}"))
         return
     higher = int((every > mine).sum())
     rank = "highest" if not higher else f"number {higher + 1}"
@@ -173,7 +173,7 @@ def _of_token(view: View, layer: int, head: int) -> None:
         sentence("weights.token", token=literal(names[token])),
         help=prose.tip(
             "From the embedding alone, through W_V, W_O and the unembedding, or W_Q and W_K. "
-            "Numbers are less their mean over the vocabulary, and before the final norm's scale."
+            "The mean over the vocabulary is subtracted; the final norm's scale is left out."
         ),
     )
     output.table(

@@ -38,8 +38,8 @@ def draw(view: View, text: RunKey) -> None:
     shown = st.toggle(
         "The KV cache",
         help=prose.tip(
-            "A KV cache keeps the keys and values of the tokens so far. See what reading one more "
-            "takes then, and how predictions change when some tokens are dropped."
+            "A KV cache keeps the keys and values of earlier tokens. See what reading one more "
+            "token takes, and how predictions change when some are dropped."
         ),
         **address.switch(parameters.CACHE),
     )
@@ -178,12 +178,7 @@ def _words(edits: Mapping[str, tuple[Edit, ...]], fits: bool) -> None:
     if fits:
         prose.caption("**The text fits: nothing is dropped yet.**")
     (oldest,), (first,) = edits["drop the oldest"], edits["keep the first"]
-    prose.caption(
-        f"A dropped token is hidden from every later one, in every head: the edits `{oldest}` and "
-        f"`{first}` of **What if**. Large models lose the thread when the first tokens are dropped "
-        "and keep it when a few stay as attention sinks (Xiao et al. 2023). There positions are "
-        "counted within the cache; here they stay the text's own."
-    )
+    prose.caption(sentence("kv_cache.dropped", oldest=oldest, first=first))
 
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner=False)

@@ -18,7 +18,7 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View
-from gpt2viz.labels import difference, pluralize
+from gpt2viz.labels import difference, pluralize, sentence
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import (
     Measure,
@@ -103,11 +103,8 @@ def words_note(view: View) -> str:
     n_words = len(word_starts(view.trace.token_bytes, view.trace.apart))
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
-    return (
-        f"**Whole words**: {view.n_tokens} tokens are {pluralize(n_words, 'words')}. A word's row "
-        "is the mean of its tokens' rows, its column the sum of their columns (Clark et al. 2019). "
-        "A number before a word is the place of its first token."
-    )
+    n_tokens = pluralize(view.n_tokens, "tokens")
+    return sentence("measures.words", tokens=n_tokens, words=pluralize(n_words, "words"))
 
 
 def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
@@ -121,14 +118,19 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 
     Its tip tells the largest difference and the largest number of all of these layers.
     """
+    reused = reused_note(view.trace)
     proofs = [_proof(view.trace.key, n) for n in layers]
     apart, largest = map(max, zip(*proofs, strict=True))
     prose.caption(
         "✓ checked" if apart <= _ROUNDING * largest else "✗ **not what the model computed**",
         help=prose.tip(
-            f"These weights times V, merged and projected, against what attention added to the "
-            f"stream in {run}.{reused_note(view.trace)} Largest difference: {difference(apart)}; "
-            f"largest number: {largest:.3g}."
+            sentence(
+                "measures.checked",
+                run=run,
+                reused=reused,
+                apart=difference(apart),
+                largest=largest,
+            )
         ),
         width="content",
     )
@@ -138,7 +140,7 @@ def reused_note(trace: Trace, then: str = "") -> str:
     """A sentence on tokens whose numbers an earlier run had made, with its consequence; or ""."""
     if not trace.reused:
         return ""
-    return f" The first {pluralize(trace.reused, 'tokens')} came from an earlier run.{then}"
+    return " " + sentence("measures.reused", tokens=pluralize(trace.reused, "tokens")) + then
 
 
 @st.cache_data(max_entries=2000, hash_funcs=run_cache.BY_KEY, show_spinner=False)

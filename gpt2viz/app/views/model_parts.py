@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from gpt2viz import GPT2VizError
+from gpt2viz import GPT2VizError, labels
 from gpt2viz.anatomy.cost import activations, products
 from gpt2viz.anatomy.merges import Pair, Word, follow
 from gpt2viz.anatomy.parameters import Component, parts
@@ -41,10 +41,7 @@ def parameter_counts(name: str) -> None:
     listed = parts(config)
     counts = [part.n_parameters for part in listed]
     whole = sum(counts)
-    prose.markdown(
-        f"**{whole:,} parameters** take {spell(4 * whole)} of memory. The layers are built alike, "
-        "each with weights of its own."
-    )
+    prose.markdown(labels.sentence("models.parameters", count=whole, memory=spell(4 * whole)))
     table, chart = st.columns(2, gap="large")
     with table:
         _part_table(listed, whole)
@@ -99,10 +96,8 @@ def tokenizer(name: str) -> None:
         **address.text(parameters.WORD),
     )
     if len(typed) > LONGEST:
-        st.warning(
-            f"That is {len(typed):,} characters; the first {LONGEST} are used here.",
-            icon=":material/content_cut:",
-        )
+        cut = labels.sentence("models.cut", typed=len(typed), used=LONGEST)
+        st.warning(cut, icon=":material/content_cut:")
     try:
         words = follow(tokenizer, typed[:LONGEST])
     except GPT2VizError as error:
@@ -134,7 +129,7 @@ def _around(tokenizer: Tokenizer) -> None:
     ]
     parts += ["a space before one that has none"] if tokenizer.prefix_space else []
     if parts:
-        prose.caption(f"Around every text this tokenizer puts {' and '.join(parts)}.")
+        prose.caption(labels.sentence("models.around", parts=" and ".join(parts)))
 
 
 def _ids(words: Sequence[Word]) -> None:
@@ -150,10 +145,7 @@ def _ids(words: Sequence[Word]) -> None:
 def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
     """The tokens of a text that is cut by a plain list, and the list's length."""
     _ids(words)
-    prose.markdown(
-        f"This model's vocabulary is a plain list of {tokenizer.n_vocab:,} tokens. The longest "
-        "token that fits is taken each time; nothing is merged."
-    )
+    prose.markdown(labels.sentence("models.token_list", tokens=tokenizer.n_vocab))
 
 
 def _merges(n: int, word: Word) -> None:
@@ -164,7 +156,7 @@ def _merges(n: int, word: Word) -> None:
         return
     if not word.merges:
         pieces = "  |  ".join(map(label, word.start))
-        prose.caption(f"{literal(pieces)}: no pair of these is in the list of merges.")
+        prose.caption(labels.sentence("models.no_merge", pieces=literal(pieces)))
         return
     steps = [("", None, "", word.start)] + [
         (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
@@ -208,9 +200,7 @@ def positions(name: str) -> None:
     """The map of all places, where they have vectors."""
     if (compared := _similarities(name)) is None:
         st.info(
-            f"{literal(name)} has no position vectors: it turns queries and keys by their "
-            "position, so that only the distance between two tokens affects their score. The page "
-            "Head shows the turn; the Textbook's chapter RoPE explains it.",
+            labels.sentence("models.no_positions", model=literal(name)),
             icon=":material/rotate_right:",
         )
     else:
@@ -237,15 +227,12 @@ def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
             made_by=(similarity_map, similarity_at),
         )
         if len(panel.values) < n:
-            prose.caption(
-                f"{n:,} positions are too many to draw: each point is the number farthest from 0 "
-                "in its block."
-            )
+            prose.caption(labels.sentence("models.pooled", positions=n))
     with words:
         prose.markdown(
-            f"Every position, from 0 to {n - 1:,}, has a vector of its own, which is added to the "
-            "token's. Each cell compares two positions by **cosine similarity**: 1 if the vectors "
-            "point the same way, 0 at right angles, −1 if they are opposite."
+            labels.sentence("models.positions", last=n - 1)
+            + " Each cell compares two by **cosine similarity**: 1 if the vectors point the same "
+            "way, 0 at right angles, −1 if opposite."
         )
         prose.markdown("\n".join(_findings(means)))
         if run_cache.is_bundled(run_cache.model_folders()[name]):
@@ -291,11 +278,10 @@ def cost(view: View) -> None:
 def _multiply_adds(view: View) -> None:
     work = products(view.trace)
     counts = [product.multiply_adds for product in work]
-    whole, n = sum(counts), view.n_tokens
+    whole = sum(counts)
     prose.markdown(
-        f"#### {whole:,} multiply-adds for {n} token{'s' if n > 1 else ''}\n"
-        f"Nearly all of a run's work is in these matrix products, {2 * whole:,} FLOPs. Each number "
-        "that they make is a sum, so **numbers made × length of the sum** gives the multiply-adds."
+        f"#### {whole:,} multiply-adds for {pluralize(view.n_tokens, 'tokens')}\n"
+        + labels.sentence("models.products", flops=2 * whole)
     )
     table, chart = st.columns([3, 2], gap="large")
     with chart:
@@ -345,8 +331,7 @@ def _bytes(view: View) -> None:
     made, stored = sum(t.made_bytes for t in tensors), sum(t.kept_bytes for t in tensors)
     prose.markdown(
         f"#### {spell(view.model.nbytes)} of weights, {spell(stored)} kept of this run\n"
-        f"The weights are read once, however long the text is. The run made {spell(made)} of "
-        "tensors (shared memory counted once); the trace keeps what the pictures need."
+        + labels.sentence("models.bytes", made=spell(made))
     )
     output.table(
         {
@@ -380,6 +365,4 @@ def modules(view: View) -> None:
     draw_diagram(boxes, view.trace.graph, layer, view.model.config.n_layer)
     if view.model.config.tie_word_embeddings:
         table = view.trace.graph["token_embedding"].module
-        prose.caption(
-            f"`lm_head` has no table of its own: it reuses that of `{table}` (weight tying)."
-        )
+        prose.caption(labels.sentence("models.tied", table=table))

@@ -19,6 +19,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import model_parts
 from gpt2viz.files import is_gguf
+from gpt2viz.labels import sentence
 from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import (
     config_values,
@@ -74,7 +75,7 @@ def _models() -> None:
         try:
             config, weights = read_config(folder), weight_bytes(folder)
         except CheckpointError as error:
-            broken.append(f"**{literal(name)}** can't be loaded: {literal(str(error))}")
+            broken.append(sentence("models.broken", model=literal(name), error=literal(str(error))))
             continue
         rows.append(
             {
@@ -94,10 +95,7 @@ def _models() -> None:
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
     formats = dict.fromkeys(numbers, "localized")
     output.table(pd.DataFrame(rows), "Models", key="models", formats=formats)
-    prose.caption(
-        f"{spell(free_memory())} of memory is free. A model is loaded only if its weights and its "
-        "longest run fit."
-    )
+    prose.caption(sentence("models.memory", free=spell(free_memory())))
     for message in broken:
         st.warning(message, icon=":material/error:")
 
@@ -133,7 +131,7 @@ def _ask_by_name() -> None:
             "Name on the Hugging Face hub",
             key="hub_name",
             placeholder="distilgpt2, or owner/name",
-            help="Its owner and name there. Only safetensors are read.",
+            help="Its owner and name on the hub. Only safetensors files are read.",
             width=420,
         ).strip()
         submitted = st.form_submit_button("Look it up", icon=":material/search:")
@@ -156,7 +154,7 @@ def _offer(name: str) -> hub.Offer | None:
     """The hub's model of that name; or None, with a message."""
     try:
         if not server_config.allows(name):
-            raise GPT2VizError(f"The owner of this server has not allowed {name!r:.100}.")
+            raise GPT2VizError(sentence("models.refused", model=f"{name!r:.100}"))
         with st.spinner("Asking the hub …"):
             return hub.look_up(name)
     except GPT2VizError as error:
@@ -175,8 +173,9 @@ def _ask(offer: hub.Offer) -> None:
     here = offer.here
     if here < offer.nbytes:
         much = here > offer.nbytes // 100  # config.json always is: it was asked for first
-        some = f", of which {spell(here)} is here already" if much else ""
-        prose.markdown(f"**{literal(offer.name)}** is {spell(offer.nbytes)}{some}. Fetch it?")
+        some = sentence("models.partly", here=spell(here)) if much else ""
+        model, size = literal(offer.name), spell(offer.nbytes)
+        prose.markdown(sentence("models.offer", model=model, size=size, some=some))
         st.button(
             f"Download {spell(offer.nbytes - here)}",
             on_click=start_download,

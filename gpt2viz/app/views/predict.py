@@ -148,9 +148,7 @@ def _indecision(model: Distribution, drawn: Distribution) -> None:
             "Entropy",
             f"{entropy(model):.2f} bits",
             help=prose.tip(
-                "How undecided the model is: 0 bits is sure of one token, and each further bit "
-                "doubles the tokens it hesitates between. Equal probabilities for all "
-                f"{len(model):,} tokens would give the most."
+                labels.sentence("predict.entropy", tokens=len(model)),
             ),
             width="content",
         )
@@ -324,9 +322,7 @@ def pick_token(view: View, title: str, which: Text, offered: list[str], default:
     token = _token_id(view, written)
     if token is None:
         st.warning(
-            f"{literal(written)} is not a single token of this model's vocabulary. "
-            "Type another, or choose one from the list.",
-            icon=":material/edit:",
+            labels.sentence("predict.no_token", text=literal(written)), icon=":material/edit:"
         )
         st.stop()
     return token
@@ -412,7 +408,7 @@ def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
         hide_index=None,
         formats={"probability (%)": "%.3f", "surprise (bits)": "%.3f"},
     )
-    last = f" Only the last {PLAY}: without the mask, each needs a run of its own."
+    last = " " + labels.sentence("predict.only_last", most=PLAY)
     prose.caption(
         "Probability is the model's own, over its whole vocabulary, before temperature, top-k and "
         "top-p. Rank 1 is the most probable token." + (last if first else "")
@@ -485,7 +481,7 @@ def _ended(view: View, ids: tuple[int, ...]) -> str:
     """The reason why no token can be added, or an empty text."""
     n_positions = server_config.longest_text(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
-        return f"The context is full: {n_positions:,} tokens are all that can be read at once."
+        return labels.sentence("predict.full", most=n_positions)
     if ids and ids[-1] == view.model.tokenizer.end_of_text:
         return "The model has ended the text."
     return ""

@@ -28,8 +28,8 @@ def show() -> None:
     mib = table["bytes"][~table["shared"]].sum() / 2**20
     prose.markdown(
         sentence("shapes.recorded", count=len(table), mib=mib)
-        + f" *Shared* tensors are views of the one above ({shared}) and are counted once. "
-        + sentence("shapes.made_by", count=table["parameters"].sum())
+        + " "
+        + sentence("shapes.made_by", shared=shared, count=table["parameters"].sum())
         + measures.reused_note(view.trace, " The table describes a full run.")
     )
     legend, search, download = st.columns([5, 3, 1], vertical_alignment="bottom")

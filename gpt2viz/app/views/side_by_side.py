@@ -185,10 +185,7 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
     )
     try:
         if not _cut_alike(name, chosen):
-            raise GPT2VizError(
-                f"{name} and {chosen} have different tokenizers, so their tokens can't be put "
-                "side by side. Choose another model."
-            )
+            raise GPT2VizError(sentence("side_by_side.tokenizers", a=name, b=chosen))
         model = _load_beside(name, chosen)
         trace = run_cache.run(replace(view.trace.key, model=chosen))
     except GPT2VizError as error:
@@ -210,9 +207,9 @@ def _load_beside(first: str, second: str) -> Model:
     folders, budget = run_cache.model_folders(), run_cache.models().budget
     needed = sum(weight_bytes(folders[name]) for name in (first, second))
     if needed > budget and not any(map(run_cache.shared, (first, second))):
+        need, room = spell(needed), spell(budget)
         raise TooLargeError(
-            f"{first} and {second} need {spell(needed)} of memory together, and this server has "
-            f"room for {spell(budget)} of models. Choose a smaller one."
+            sentence("side_by_side.too_large", a=first, b=second, needed=need, room=room)
         )
     return run_cache.load(second)
 

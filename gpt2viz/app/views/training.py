@@ -79,21 +79,19 @@ def show() -> None:
 def _losses(record: TrainingRecord) -> None:
     """The loss as training went on."""
     last = len(record.tokens) - 1
-    st.markdown(f"**What {record.tokens[last] / 1e6:.1f} million tokens taught it**")
+    st.markdown(sentence("training.losses", millions=record.tokens[last] / 1e6))
     output.picture(
         loss_curves("Loss on held-out text and on random tokens, by tokens read", record),
         key="losses",
         of_run=False,
         made_by=(token_losses,),
     )
-    read = f", here over {n} contexts of held-out text" if (n := record.held_out_rows) else ""
+    n = record.held_out_rows
+    read = sentence("training.held_out", contexts=n) if n else ""
     prose.caption(
         "Nobody can predict random tokens the first time. When they are repeated, a model that has "
         "learned to **copy** can: that is where the two curves for random tokens part.",
-        help=prose.tip(
-            "Loss is −ln of the probability that the model gave to the next token, on average"
-            f"{read}. It was measured {last + 1} times during training."
-        ),
+        help=prose.tip(sentence("training.loss", read=read, times=last + 1)),
     )
 
 
@@ -112,16 +110,11 @@ def _growth(view: View, record: TrainingRecord) -> None:
             made_by=(batch_score, *shown.code),
             then=lambda cell: open_head(*divmod(cell.row, view.model.config.n_head)),
         )
-    prose.caption(
-        f"**{shown.name.capitalize()}**, on {READ[shown.measured_on]}. {shown.words} Click a row "
-        "to look inside that head."
-    )
+    title, text = shown.name.capitalize(), READ[shown.measured_on]
+    prose.caption(sentence("training.score", name=title, text=text, what=shown.words))
     if record.set_heads:
         named = ", ".join(f"{layer}.{head}" for layer, head in record.set_heads)
-        prose.caption(
-            f"Head {named} was **set** to look one token back, and training left its queries and "
-            "keys alone. All other heads learned what they do, starting from random numbers."
-        )
+        prose.caption(sentence("training.set", heads=named))
 
 
 def _record_or_stop(view: View) -> TrainingRecord:
@@ -416,5 +409,4 @@ def _notes(view: View) -> None:
         "As it forms, the loss on repeated tokens falls (Olsson et al. 2022)."
     )
     if view.n_tokens > THUMBNAIL:
-        size = f"{THUMBNAIL} × {THUMBNAIL} cells"
-        prose.markdown(f"Texts this long are shrunk to {size}; each shows its largest weight.")
+        prose.markdown(sentence("attention.pooled", size=THUMBNAIL))

@@ -28,7 +28,7 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.parameters import SelectParam
 from gpt2viz.app.source_code import Made
 from gpt2viz.app.view import View, Window
-from gpt2viz.labels import bidi_isolate, shorten
+from gpt2viz.labels import bidi_isolate, sentence, shorten
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import (
     aligned_bars,
@@ -265,11 +265,7 @@ def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[st
                 st.metric(
                     "KL divergence",
                     f"{divergence(logits[1], logits[0]):.4f} bits",
-                    help=prose.tip(
-                        "How many more bits the next token costs on average if it comes from "
-                        f"{first} and you expect {second}; 0 where both predict the same: "
-                        f"Σ p log₂(p / q), p from {first}, q from {second}."
-                    ),
+                    help=prose.tip(sentence("two_runs.divergence", first=first, second=second)),
                 )
         table = tables.most_probable_of_two(a, b, vocabulary, top=_BEST, names=names)
         alt = f"The most probable next tokens, {first} and {second}"

@@ -248,7 +248,7 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
             _proposed_pair(view.trace.key) or "",
             "Second sentence",
             help=prose.tip(
-                "The first sentence with something changed, as many tokens long. Patching shows "
+                "The first sentence with a change, as many tokens long. Patching shows "
                 "where in the model the difference between their predictions comes from."
             ),
             placeholder="The sentence above, with one word changed",

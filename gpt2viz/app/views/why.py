@@ -59,10 +59,7 @@ def draw(view: View, chosen: Step) -> None:
         _weights(view, steps[-1], choose=not path)
     row = explain_row(view.model, view.trace, *steps[-1][:3])
     if steps[-1].key not in row.keys:
-        answer.caption(
-            f"{_hides(view, steps[-1])} hides this key from this query, so its weight is 0. "
-            "Click a cell that isn't masked."
-        )
+        answer.caption(sentence("why.hidden", what=_hides(view, steps[-1])))
         return
     case = reason(row, steps[-1].key)
     if not np.isfinite(case.deviation).all():
@@ -175,12 +172,12 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
     line = st.container(horizontal=True, vertical_alignment="center")
     part = Part("head", opened.layer, opened.head)
     by_sum = case.row.ablated_part_weight(at.key, part)
-    weights_left = f"Without {_cell_in_words(view, opened)}: sum **{by_sum:.2f}**"
+    left = sentence("why.left", cell=_cell_in_words(view, opened), by_sum=by_sum)
     if runs:
         run = run_cache.run(replace(view.trace.key, edits=edits))
         weights = run.weights_of_queries(at.layer, slice(at.query, at.query + 1))
-        weights_left += f", run **{weights[at.head, 0, at.key]:.2f}**"
-    prose.markdown(weights_left, slot=line, width="content")
+        left += sentence("why.left_by_run", by_run=weights[at.head, 0, at.key])
+    prose.markdown(left, slot=line, width="content")
     changes: dict[Parameter, Any] = {
         parameters.EDITS: edits,
         parameters.LAYER: at.layer,
@@ -191,7 +188,7 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
         pages.WHAT_IF.path,
         label="What if",
         icon=":material/arrow_forward:",
-        help=prose.tip(f"Switch {part} off and see all that changes."),
+        help=prose.tip(sentence("why.switch_off", part=part)),
         query_params=address.parameters(changes),
     )
 

@@ -69,7 +69,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     if not drawn.pairs:
         st.info(
             "There is nothing to wire by this measure: each head reads or writes everything, or "
-            "nothing, so any two overlap as chance has it.",
+            "nothing, so any two overlap just by chance.",
             icon=":material/info:",
         )
         return

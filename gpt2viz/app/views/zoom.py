@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components import tokens
 from gpt2viz.app.view import View, Window, whole_text
+from gpt2viz.labels import sentence
 from gpt2viz.pictures.canvas import Shown
 from gpt2viz.pictures.pooling import GRID
 
@@ -29,10 +30,7 @@ def note(view: View, part: Window) -> None:
     """A line about the part that is shown, with the way back to all of it."""
     T = view.n_tokens
     if part.whole and T > GRID:
-        prose.caption(
-            f"{T:,} tokens are more than a picture has room for: each point is the number "
-            "farthest from 0 in its block. **Drag over a picture** to see that part cell by cell."
-        )
+        prose.caption(sentence("frame.pooled", tokens=T))
     tokens.draw_part(Shown(part.ends, T), here=part.shown is not None, back=back)
 
 
