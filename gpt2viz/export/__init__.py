@@ -29,6 +29,7 @@ from gpt2viz.export.pictures import (
     figure_bytes,
     on_paper,
     pixels,
+    prints,
     save_figure,
     sheet_of,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "on_paper",
     "page_html",
     "pixels",
+    "prints",
     "read_session",
     "save_figure",
     "save_page",

@@ -1,19 +1,20 @@
 """A picture as SVG, PDF or PNG for print, made without any network; or as HTML.
 
-Matrices, maps and lines are written as SVG here, without a browser. Chromium prints them as PDF and
-PNG, and draws curves and bars, which are Plotly's.
+Matrices, maps and lines are written as SVG here, and as PDF by Typst, without a browser. Chromium
+draws PNG, and curves and bars, which are Plotly's; and PDF where Typst isn't installed.
 """
 
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
-from gpt2viz.export.chromium import browser, draw, missing
+from gpt2viz.export.chromium import browser, can_draw, draw, missing
 from gpt2viz.export.metadata import label_pdf, label_png, label_svg, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
 from gpt2viz.extras import needed
@@ -75,13 +76,16 @@ def figure_bytes(
     Plotly's pixels, 96 to the inch, lays the figure out anew, with letters of at least 6 pt; its
     height follows, unless ``height`` says in pixels what all of it shall have. A PNG has 300
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
-    same when it is made again with the same Chromium. A figure of ours that was changed since is
+    same when it is made again with the same programs. A figure of ours that was changed since is
     drawn by Plotly, as it was changed. Raises ``ExportError`` for a width without room, and where
     kaleido or Chromium is needed and missing or fails, or doesn't answer within a minute.
     """
     across = None if width is None else pixels(width)
-    if kind == "svg" and (sheet := sheet_of(figure, about, across, height)):
+    sheet = sheet_of(figure, about, across, height)
+    if sheet and kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
+    if sheet and kind == "pdf" and _has_typst():
+        return _label(_print(sheet), kind, about)
     with needed(f"This picture as .{kind}", "export"):
         drawn = _on_paper(figure, about, across, height)
     if lacks := missing():
@@ -93,6 +97,27 @@ def figure_bytes(
         return _label(made, kind, about)
     except ValueError as error:  # another Chromium may write its files in another way
         raise ExportError(f"Chromium's .{kind} can't be read ({error}). Try .html.") from None
+
+
+def prints(picture: Picture) -> bool:
+    """True if a picture becomes a PDF on this machine: by Typst, or else by Chromium."""
+    return (isinstance(picture, svg.Drawable) and _has_typst()) or can_draw()
+
+
+def _has_typst() -> bool:
+    return find_spec("typst") is not None
+
+
+_PAGE = b"""#set document(date: none)
+#set page(width: auto, height: auto, margin: 0pt)
+#image(bytes(sys.inputs.svg), format: "svg")"""
+
+
+def _print(sheet: svg.Sheet) -> bytes:
+    """A sheet as a PDF that has its letters' fonts in it."""
+    import typst
+
+    return bytes(typst.compile(_PAGE, sys_inputs={"svg": sheet.svg("")}))
 
 
 def pixels(length: float | str) -> int:

@@ -257,7 +257,7 @@ _KEPT = """
 
 def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -> None:
     visitor.context.add_init_script(f"({_KEPT})()")
-    page = opened(visitor, model=BUNDLED.name, text="<b> ёж", layer=1, head=5)
+    page = opened(visitor, "predict", model=BUNDLED.name, text="<b> ёж")  # bars are Plotly's
     open_save(page, "Picture")
     expect(page.get_by_text("choose Save as PDF there")).to_be_visible()
     settle(page)
@@ -268,12 +268,12 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -
     paper = browser.new_page()
     to_print = page.evaluate("window.toPrint")
     paper.set_content(to_print)
-    assert paper.title().startswith("gpt2viz_stories_b_Attention-weights-L1H5")
+    assert paper.title().startswith("gpt2viz_stories_b_Probability-of-the-most")
     made = paper.pdf(prefer_css_page_size=True)
     paper.close()
     (sheet,) = PdfReader(io.BytesIO(made)).pages
     (width,) = re.findall(r'<svg[^>]*? width="([\d.]+)"', to_print)[:1]  # CSS pixels, 0.75 points
     assert sheet.mediabox.width == pytest.approx(float(width) * 0.75, abs=1)
     written = " ".join(sheet.extract_text().split())
-    for said in ("Attention weights, layer 1, head 5", "model stories", "<b>", "ёж", "Head 5"):
+    for said in ("Probability of the most probable next tokens", "model stories", "<b>", "ёж"):
         assert said in written

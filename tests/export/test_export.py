@@ -299,9 +299,14 @@ def test_what_is_missing_for_a_picture_is_said_and_nothing_else(
     figure = heatmaps([stage_panel(trace, "abcde", "q", 0, 0, "Q")], LIGHT)
     if said:
         with pytest.raises(gpt2viz.ExportError, match="Missing here") as refused:
-            export.save_figure(figure, tmp_path / "x.pdf")
+            export.save_figure(figure, tmp_path / "x.png")
         assert str(refused.value) == said
     assert export.save_figure(figure, tmp_path / "x.html").stat().st_size < 6_000_000
+    assert (
+        export.save_figure(trace.heatmap(1, 0), tmp_path / "x.pdf")
+        .read_bytes()
+        .startswith(b"%PDF-")
+    )
 
 
 def test_a_browser_is_found_without_kaleido_too(

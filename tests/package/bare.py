@@ -132,6 +132,7 @@ PYTHON = {
         "export.trace_bytes(trace, 'safetensors')",
         "export.pixels('8.5cm')",
         "export.can_draw()",
+        "export.prints(picture)",
         "export.alt_text(picture)",
         "export.figure_bytes(picture, 'svg')",
         "export.draw_card",

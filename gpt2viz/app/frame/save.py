@@ -37,6 +37,12 @@ _MIME = {
 }
 
 
+_PRINT_WINDOW = (
+    " PDF opens your browser's print window: choose *Save as PDF* there. Where this server has "
+    "`pip install 'gpt2viz[export]'`, it is a file."
+)
+
+
 def save_button() -> None:
     """Draw the button, and what it opens. Nothing is made before it is asked for."""
     popover.button(
@@ -74,7 +80,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     picture, source = outputs.pictures[name], about(name)
     drawn = export.on_paper(picture, source)
     request = ""
-    at_once = export.can_draw()  # else the visitor's own browser prints it
+    at_once = export.prints(picture)  # else the visitor's own browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
             if (kind == "svg" and isinstance(picture, Drawable)) or (kind == "pdf" and at_once):
@@ -86,7 +92,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     requested_kind = request.partition("-")[0]
     st.caption(
         "For print: on white, 300 pixels per inch, with a line that says where it comes from."
-        + ("" if at_once else " PDF opens your browser's print window: choose *Save as PDF* there.")
+        + ("" if at_once else _PRINT_WINDOW)
     )
     numbers = picture.table()
     if len(numbers):
