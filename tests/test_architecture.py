@@ -210,8 +210,6 @@ TRIANGLES = {
     "gpt2viz/analysis/scores.py",  # earlier tokens equal to the query's
     "gpt2viz/training/pressure.py",  # each two heads once
     *(f"gpt2viz/textbook/{name}.py" for name in ("attention", "heads", "mistakes")),  # shown whole
-    "gpt2viz/textbook/gaps.py",  # ways to write it wrong
-    "gpt2viz/textbook/line_by_line.py",  # and right
 }
 
 

@@ -12,8 +12,9 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -40,7 +41,16 @@ LONGEST, MOST_PARTS = 200, 120
 _PARSER = Lock()
 
 _SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "√": "sqrt"})
-_ALLOWED = re.compile(r"[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|]*")
+#: What people write -> the same in this language: roots of a name or number, infinity as a text,
+#: comments, and an assignment, whose left side is left out or is the first of two that are joined.
+_WAYS = (
+    (r"√\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?|\d[\d.]*)(?!\s*\()", r"sqrt(\1)"),
+    (r"""float\(\s*(["'])([-+]?inf)(?:inity)?\1\s*\)""", r"float(\2)"),
+    (r"#[^\n]*", ""),
+    (r"^\s*\w+\s*=(?!=)", ""),
+    (r"^\s*(\w+)\s*([-+*/@])=\s*(?=\S)(.*)$", r"\1 \2 (\3)"),
+)
+_ALLOWED = re.compile(r"""[A-Za-z0-9_\s+\-*/@()\[\],.:=<>!~&|"']*""")
 _OPERATORS: Mapping[type[ast.AST], str] = {
     **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//"},
     **{ast.Pow: "**", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|"},
@@ -48,7 +58,7 @@ _OPERATORS: Mapping[type[ast.AST], str] = {
 }
 _CONSTANTS: Mapping[str, float] = {"inf": math.inf, "pi": math.pi}
 #: Modules whose names may stand before a function's, as in PyTorch: they mean nothing.
-_MODULES = frozenset({"torch", "math", "F"})
+_MODULES = frozenset({"torch", "math", "F", "nn", "functional"})
 _LARGEST_NUMBER = 10**12
 _TORCH = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
 
@@ -64,7 +74,9 @@ class Expression:
     """
 
     def __init__(self, given: str) -> None:
-        self.text = re.sub(r"^\s*\w+\s*=(?!=)", "", given.translate(_SIGNS)).strip()
+        for way, same in _WAYS:
+            given = re.sub(way, same, given.replace("−", "-"), flags=re.DOTALL)
+        self.text = given.translate(_SIGNS).strip()
         if len(self.text) > LONGEST:
             raise ExpressionError(f"This is too long: write at most {LONGEST} characters.")
         if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
@@ -77,8 +89,14 @@ class Expression:
             raise ExpressionError(f"This can't be read: {error.msg}{where}.") from None
         except (ValueError, MemoryError, RecursionError):
             raise ExpressionError("This can't be read.") from None
-        if sum(1 for _ in ast.walk(self._root)) > MOST_PARTS:
+        parts = list(ast.walk(self._root))
+        if len(parts) > MOST_PARTS:
             raise ExpressionError("This has too many parts; write something shorter.")
+        calls = [part for part in parts if isinstance(part, ast.Call) and part.args]
+        equations = [call.args[0] for call in calls if ast.unparse(call.func)[-6:] == "einsum"]
+        quoted = (x for x in parts if isinstance(getattr(x, "value", 0), str | bytes))
+        if any(text not in equations for text in quoted):
+            raise ExpressionError("Text in quotes has no meaning here. Infinity is `inf`.")
 
     def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
         """The expression's value, with the ``names`` at hand, none of which is changed.
@@ -103,8 +121,6 @@ class Expression:
         return value.to(torch.float32)
 
     def _odd(self) -> str:
-        if {'"', "'"} & set(self.text):
-            return "Text in quotes has no meaning here. Infinity is `inf`, without quotes."
         at = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
         return f"Character {at + 1} has no meaning here."
 
@@ -138,6 +154,18 @@ class _Evaluation:
         part = ast.get_source_segment(self.text, node) or self.text
         return ExpressionError(f"`{' '.join(part.split())}`: {message}")
 
+    def _unknown(self, node: ast.AST, name: str, known: Iterable[str]) -> ExpressionError:
+        """For a name that means nothing here, though it may be right in PyTorch."""
+        homes = (torch, Tensor, torch.nn.functional)
+        theirs = [getattr(home, name) for home in homes if hasattr(home, name)]
+        if theirs and not name.startswith("_") and not isinstance(theirs[0], ModuleType):
+            return self._error(node, f"{name} exists in PyTorch, but not in this small language.")
+        near = difflib.get_close_matches(name, list(known), 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        at_hand = ", ".join(self.names) if isinstance(node, ast.Name) else ""
+        meant = meant or (f" At hand: {at_hand}." if at_hand else "")
+        return self._error(node, f"unknown name.{meant}")
+
     def _do(self, node: ast.AST, act: Callable[..., Any], *given: Any, **named: Any) -> Value:
         """Take a step; whatever goes wrong becomes one sentence, with the step before it."""
         try:
@@ -168,8 +196,7 @@ class _Evaluation:
             return _CONSTANTS[node.id]
         if node.id in FUNCTIONS:
             raise self._error(node, "this is a function; brackets with what it takes must follow.")
-        known = [*self.names, *_CONSTANTS, *FUNCTIONS]
-        raise self._error(node, f"nothing has this name here.{_meant(node.id, known)}")
+        raise self._unknown(node, node.id, [*self.names, *_CONSTANTS, *FUNCTIONS])
 
     def _binary(self, node: ast.BinOp) -> Value:
         sign = _OPERATORS.get(type(node.op))
@@ -198,7 +225,10 @@ class _Evaluation:
     def _call(self, node: ast.Call) -> Value:
         called, first = self._called(node.func)
         named = {word.arg or "": self.value(word.value) for word in node.keywords}
-        given = [*first, *map(self.value, node.args)]
+        equation: list[Any] = []
+        if called == "einsum" and isinstance(text := (node.args or [node])[0], ast.Constant):
+            equation = [str(text.value)]
+        given = [*first, *equation, *map(self.value, node.args[len(equation) :])]
         function = FUNCTIONS[called]
         try:
             inspect.signature(function).bind(self.work, *given, **named)
@@ -212,23 +242,21 @@ class _Evaluation:
         if isinstance(function, ast.Name):
             if function.id in FUNCTIONS:
                 return function.id, []
-            suggestion = _meant(function.id, FUNCTIONS)
-            raise self._error(function, f"no function has this name here.{suggestion}")
+            raise self._unknown(function, function.id, FUNCTIONS)
         if not isinstance(function, ast.Attribute):
             raise self._error(function, "this can't be called.")
         if _is_module(function.value) and function.attr in FUNCTIONS:
             return function.attr, []
         if function.attr in FUNCTIONS and function.attr not in NO_METHODS:
             return function.attr, [self.value(function.value)]
-        suggestion = _meant(function.attr, FUNCTIONS)
-        raise self._error(function, f"no function has the name after the point.{suggestion}")
+        raise self._unknown(function, function.attr, FUNCTIONS)
 
     def _attribute(self, node: ast.Attribute) -> Value:
         if _is_module(node.value) and node.attr in _CONSTANTS:
             return _CONSTANTS[node.attr]
         if node.attr not in ATTRIBUTES:
             known = [*ATTRIBUTES, *(set(FUNCTIONS) - NO_METHODS)]
-            raise self._error(node, f"a tensor has nothing of this name.{_meant(node.attr, known)}")
+            raise self._unknown(node, node.attr, known)
         return self._do(node, ATTRIBUTES[node.attr], self.work, self.value(node.value))
 
     def _subscript(self, node: ast.Subscript) -> Value:
@@ -245,9 +273,6 @@ class _Evaluation:
 
 
 def _is_module(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):  # torch.nn.functional
+        return node.attr in _MODULES and _is_module(node.value)
     return isinstance(node, ast.Name) and node.id in _MODULES
-
-
-def _meant(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f" Did you mean {near[0]}?" if near else ""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import torch
@@ -17,6 +20,7 @@ from torch import Tensor
 
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
+from gpt2viz.model import network
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.run.stages import StageName
@@ -24,6 +28,7 @@ from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.eighty_lines import GPT2
 from gpt2viz.textbook.expressions import Expression, ExpressionError
 from gpt2viz.textbook.operations import MOST_WORK, Value, Work
+from gpt2viz.textbook.tensors import drawn
 
 #: Tokens that a reader's model writes, and what stands for a gap that is empty.
 NEW, BLANK = 10, "______"
@@ -34,14 +39,15 @@ _PLACE = re.compile(r'self\.gap\("(\w+)"[^)]*\)')
 class Gap(NamedTuple):
     """A place in the eighty lines; ``name`` is how they ask for what belongs there.
 
-    ``does`` says what that does, ``hint`` how to get there. ``near`` has a sentence for each wrong
-    expression that is known.
+    ``does`` says what that does, ``hint`` how to get there. ``right`` is an expression that belongs
+    there, and ``near`` has a sentence for each wrong one that is known.
     """
 
     name: str
     title: str
     does: str
     hint: str
+    right: str
     near: Mapping[str, str]
 
     @property
@@ -107,155 +113,14 @@ def weights(model: Model) -> dict[str, Tensor]:
     return {name: weight.detach().to("cpu", torch.float32) for name, weight in named}
 
 
-_LATER = "triu(ones(T, T), 1) == 1"
-
-GAPS: tuple[Gap, ...] = (
-    Gap(
-        "embedding",
-        "Embedding sum",
-        "Each token becomes the vector of its id, plus the vector of its place.",
-        "Square brackets look up rows. Ids pick rows of `wte`; the first T rows of `wpe` are the "
-        "places.",
-        {
-            "wte[ids]": "The position vectors are missing: the model would know no order.",
-            "wpe[:T]": "The token vectors are missing: every text would be the same.",
-            "wte[ids] * wpe[:T]": "The two are multiplied. GPT-2 adds them.",
-            "wte[ids] - wpe[:T]": "The position is taken away. GPT-2 adds it.",
-            "wte[ids] + wpe[0]": "Every token gets the vector of place 0.",
-            "wte[ids] + wpe[T]": "Every token gets the vector of one place.",
-            "wte[ids] + wpe[1:T + 1]": "Places count from 0: yours begin with 1.",
-        },
-    ),
-    Gap(
-        "scores",
-        "Scores",
-        "The dot product of every query with every key: rows are queries, columns are keys.",
-        "`@` multiplies tables: a row of the left with a column of the right. Keys lie in rows. "
-        "`.mT` turns rows into columns.",
-        {
-            "k @ q.mT": "These are transposed: rows must be queries, columns keys.",
-            "q @ k.mT / sqrt(q.shape[-1])": "The scale comes in the next gap.",
-            "q @ q.mT": "Queries meet queries. The keys are left out.",
-            "k @ k.mT": "Keys meet keys. The queries are left out.",
-            "q * k": "Each query meets only the key of its own place, and nothing is summed.",
-            "q + k": "Added. A dot product multiplies, then sums.",
-            "q.mT @ k": "That is channels against channels, not tokens against tokens.",
-            "q @ k.reshape(q.shape[0], q.shape[1], q.shape[3], q.shape[2])": "Reshaping leaves the "
-            "numbers in their order. To swap two axes, transpose.",
-        },
-    ),
-    Gap(
-        "scale",
-        "Scale",
-        "The scores become smaller, so that their spread doesn't grow with the head size.",
-        "A sum of hs products spreads as the square root of hs.",
-        {
-            "scores": "Nothing is scaled: √hs is missing.",
-            "scores / hs": "Divided by hs itself. Its square root is needed.",
-            "scores * sqrt(hs)": "Multiplied: that makes the spread larger.",
-            "scores * hs": "Multiplied, and by hs itself.",
-            "scores / sqrt(C)": "C is the channels of all heads together; a dot product here has "
-            "hs terms.",
-            "scores / sqrt(nh)": "nh is how many heads there are; a dot product has hs terms.",
-            "sqrt(scores / hs)": "The root is of hs alone, not of the scores.",
-            "scores - sqrt(hs)": "Subtracting shifts all scores alike. Softmax wouldn't notice.",
-        },
-    ),
-    Gap(
-        "mask",
-        "Causal mask",
-        "No query may see a later key: there the score becomes −∞.",
-        "`tril(ones(T, T))` is 1 on and below the diagonal. `x.masked_fill(where, number)` writes "
-        "a number where a comparison is true. −∞ is `-inf`.",
-        {
-            "scaled": "Nothing is hidden: each query still sees later keys.",
-            f"scaled.masked_fill({_LATER}, 0)": "A score of 0 isn't hidden: softmax makes "
-            "e⁰ = 1 of it. −∞ becomes 0.",
-            f"scaled.masked_fill({_LATER}, inf)": "That is +∞: later keys would take everything.",
-            "scaled.masked_fill(tril(ones(T, T)) == 1, -inf)": "Turned round: the keys that may be "
-            "seen are hidden, and later ones are left.",
-            "scaled.masked_fill(tril(ones(T, T), -1) == 1, -inf)": "Transposed: earlier keys are "
-            "hidden, and later ones are left.",
-            "scaled.masked_fill(triu(ones(T, T)) == 1, -inf)": "The diagonal is hidden too. A "
-            "token may see itself, else the first sees nothing.",
-            "scaled.masked_fill(triu(ones(T, T), 2) == 1, -inf)": "The next token can still be "
-            "seen, the very one that is to be predicted.",
-            f"softmax(scaled.masked_fill({_LATER}, -inf), dim=-1)": "Softmax comes in the next "
-            "gap.",
-            f"softmax(scaled, dim=-1).masked_fill({_LATER}, 0)": "Masked after softmax: the rows "
-            "no longer sum to 1.",
-            "tril(ones(T, T))": "That is the mask alone. The scores are left out.",
-        },
-    ),
-    Gap(
-        "softmax",
-        "Softmax",
-        "Scores become shares: none below 0, and each query's sum to 1.",
-        "The axis to sum over is that of the keys, the last. Axes count from 0, or from the end "
-        "with −1.",
-        {
-            "softmax(masked, dim=-2)": "Over the wrong axis: columns sum to 1, and rows should.",
-            "softmax(masked, dim=1)": "Over the wrong axis: that one is the heads.",
-            "softmax(masked, dim=0)": "Over the wrong axis: that one is the texts of a batch.",
-            "softmax(masked, dim=-1).mT": "The result is transposed.",
-            "softmax(masked.mT, dim=-1)": "The scores were transposed first.",
-            "exp(masked)": "Not divided by their sum yet.",
-            "masked": "These are still the scores.",
-            "exp(masked) / exp(masked).sum()": "Divided by the sum of all. Each row has its own.",
-            "masked / masked.sum(-1, keepdim=True)": "Without exp, −∞ stays, and shares may be "
-            "below 0.",
-        },
-    ),
-    Gap(
-        "merge",
-        "Merge",
-        "For each token, the outputs of all heads stand side by side again.",
-        "It undoes what was done to q, k and v. First tokens come before heads again, then two "
-        "axes become one.",
-        {
-            "heads.reshape(B, T, C)": "Merged without transposing: a row would mix the tokens of "
-            "one head. First swap heads and tokens.",
-            "heads.mT.reshape(B, T, C)": "Tokens and channels were swapped. Swap heads and tokens.",
-            "heads.transpose(1, 2)": "Tokens come first, but the heads are still an axis apart.",
-            "heads.transpose(1, 2).mT.reshape(B, T, C)": "Channels of different heads alternate. "
-            "Each head's should stay together.",
-            "heads.sum(1)": "The heads are summed. They should stand side by side.",
-            "heads.mean(1)": "That is the heads' mean. They should stand side by side.",
-            "heads": "Nothing is merged yet.",
-        },
-    ),
-    Gap(
-        "residual",
-        "Residual",
-        "What attention made goes into the stream, and then what the MLP made.",
-        "The stream is read, and nothing is erased from it.",
-        {
-            "made": "It replaces the stream: all that was there is lost.",
-            "x": "What was made is thrown away: the layers would do nothing.",
-            "x - made": "It is taken away. GPT-2 adds it.",
-            "x * made": "Multiplied. GPT-2 adds it.",
-            "made - x": "The stream is taken away from what was made. GPT-2 adds the two.",
-            "(x + made) / 2": "Their mean halves the stream at every step. GPT-2 adds the two.",
-        },
-    ),
-    Gap(
-        "head",
-        "Tied head",
-        "Each token's vector meets the vector of every entry of the vocabulary.",
-        "The table of the beginning is used again: one dot product with each of its rows. "
-        "`linear` above does the same, and adds a bias.",
-        {
-            "softmax(x @ wte.mT, dim=-1)": "These are probabilities. Logits are wanted.",
-            "wte @ x.mT": "Transposed: for each token a row of logits is needed.",
-            "x[:, -1:] @ wte.mT": "That is the last token alone. Every token has its logits.",
-            "x[:, -1] @ wte.mT": "That is the last token alone. Every token has its logits.",
-            "x @ wte.mT / sqrt(x.shape[-1])": "Logits aren't scaled. Only attention's scores are.",
-            "x": "These are still vectors of the stream.",
-            "wte": "That is the table alone.",
-        },
-    ),
+#: Beside the chapters: the gaps in a reader's order, as ``gaps.toml`` writes them.
+BOOK = Path(__file__).parents[1] / "book"
+GAPS = tuple(
+    Gap(name, **gap) for name, gap in tomllib.loads((BOOK / "gaps.toml").read_text("utf-8")).items()
 )
 _AXES = {gap.name: gap.axes for gap in GAPS}
+#: What belongs in the gaps.
+FILLED = {gap.name: gap.right for gap in GAPS}
 
 
 #: Tokens that a text must have, so that a mistake shows, and those of it that are read at most.
@@ -345,8 +210,29 @@ def _copy(values: Array) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict:
-    """Judge what was ``given`` in all ``cases``, and in that of a ``shorter`` text."""
+@cache
+def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
+    """Each gap's case in a small random model, for two texts of another length than T.
+
+    It has not nh heads of hs channels, so that it tells a name from a number that is right by
+    chance.
+    """
+    nh, hs = (3 if nh != 3 else 2), (5 if hs != 5 else 7)
+    config = GPT2Config(vocab_size=29, n_positions=T + 3, n_embd=nh * hs, n_layer=1, n_head=nh)
+    random, cases = drawn(network.GPT2(config), seed=0), {}
+
+    def note(name: str, **names: Value) -> Tensor:
+        cases[name] = Case(names, Expression(FILLED[name]).tensor(names))
+        return cases[name].expected
+
+    with torch.inference_mode():
+        ids = torch.arange(2 * (T + 1)).reshape(2, T + 1) % 29
+        GPT2(config, dict(random.named_parameters()), note).logits(ids)
+    return cases
+
+
+def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
+    """Judge what was ``given`` in all ``cases``, and in that of a model of ``other`` sizes."""
     if not given.strip():
         return Verdict("empty", "")
     off, work = 0.0, Work()
@@ -359,17 +245,15 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], shorter: Case) -> Verdict
             off = max(off, _off(made, case.expected))
     except ExpressionError as error:
         return Verdict("error", str(error))
-    if not _fits(expression, shorter):
+    if not _fits(expression, other):
         return Verdict(
             "error",
-            "This is right for a text of just this length. Sizes must follow the text: use names "
-            "such as T, not their numbers.",
+            "This is right for this model and a text of this length alone. Sizes must follow them: "
+            "use names such as T or hs, or a shape, not their numbers.",
         )
-    difference_text = (
-        f"Off the run's numbers by at most {difference(off)}" if off else "Exactly as in the run"
-    )
-    times = f", in all {len(cases)} places" if len(cases) > 1 else ""
-    return Verdict("right", f"{difference_text}{times}.")
+    close = f"Matches the run to within {difference(off)}" if off else "Exactly as in the run"
+    times = f", all {len(cases)} times that it is asked for" if len(cases) > 1 else ""
+    return Verdict("right", f"{close}{times}.")
 
 
 def _made(expression: Expression, case: Case, work: Work | None = None) -> Tensor:

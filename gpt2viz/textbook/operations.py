@@ -165,6 +165,60 @@ def between(sign: str, a: Value, b: Value, work: Work) -> Value:
     return number(result)
 
 
+def bmm(work: Work, /, left: Value, right: Value) -> Tensor:
+    """``bmm(left, right)``: (b, m, k) times (b, k, n), of three axes each."""
+    if tensor(left).ndim != 3 or tensor(right).ndim != 3:
+        raise Misfit("bmm takes three axes of each; @ takes any.")
+    return matmul(work, left, right)
+
+
+def einsum(work: Work, /, equation: str, *operands: Value) -> Tensor:
+    """``einsum("bhid,bhjd->bhij", q, k)``: products of one or two tensors, summed over an axis.
+
+    Each axis has a letter; the axes without one behind the arrow are summed over.
+    """
+    tensors = [tensor(x) for x in operands]
+    terms, arrow, result = equation.replace(" ", "").partition("->")
+    letters = terms.split(",")
+    if not (arrow and 1 <= len(tensors) <= 2 and len(letters) == len(tensors)):
+        raise Misfit("einsum takes one or two tensors here, as in 'bhid,bhjd->bhij'.")
+    sizes: dict[str, int] = {}
+    for axes, x in zip(letters, tensors, strict=True):
+        if len(axes) != x.ndim or len(set(axes)) < len(axes) or not axes.isalpha():
+            raise Misfit(f"'{axes}' doesn't name the {x.ndim} axes of {tuple(x.shape)}, each once.")
+        for axis, length in zip(axes, x.shape, strict=True):
+            if sizes.setdefault(axis, length) != length:
+                raise Misfit(f"axis {axis} is {sizes[axis]} in one tensor and {length} in another.")
+    if len(set(result)) < len(result) or not set(result) <= sizes.keys():
+        raise Misfit(f"'{result}' must name axes of the tensors, each once.")
+    for x in tensors:  # each may be copied, with its axes in another order
+        work.make(tuple(x.shape))
+        work.cast(x)
+    made = tuple(sizes[axis] for axis in result)
+    work.make(made, read=math.prod(sizes.values()) // 64)
+    work.make(made)  # and so may the result
+    return torch.einsum(equation, *tensors)
+
+
+def cat(work: Work, /, tensors: Value, dim: Value = 0) -> Tensor:
+    """``cat([a, b], dim=-1)``: tensors side by side along an axis."""
+    parts = [tensor(x) for x in tensors] if isinstance(tensors, tuple) else []
+    if not parts:
+        raise Misfit("cat takes a list of tensors, such as [a, b].")
+    shape = list(parts[0].shape)
+    shape[whole(dim)] = sum(x.shape[whole(dim)] for x in parts)
+    work.make(tuple(shape), read=sum(x.numel() for x in parts))
+    work.cast(*parts)
+    return torch.cat(parts, dim=whole(dim))
+
+
+def unbind(work: Work, /, x: Value, dim: Value = 0) -> tuple[Tensor, ...]:
+    """``x.unbind(1)``: the tensors along an axis, as a list."""
+    x = tensor(x)
+    work.make((x.shape[whole(dim)],))
+    return x.unbind(whole(dim))
+
+
 def flipped(x: Value, work: Work) -> Tensor:
     """``~x``: True and False change places."""
     x = tensor(x)
@@ -222,29 +276,24 @@ def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
     return torch.softmax(x, whole(dim))
 
 
-def sqrt(work: Work, /, x: Value) -> Value:
-    """``sqrt(x)``, of a tensor or a number."""
-    return _each(work, x, torch.sqrt, math.sqrt)
-
-
-def exp(work: Work, /, x: Value) -> Value:
-    """``exp(x)``, of a tensor or a number."""
-    return _each(work, x, torch.exp, math.exp)
-
-
-def log(work: Work, /, x: Value) -> Value:
-    """``log(x)``, the natural one, of a tensor or a number."""
-    return _each(work, x, torch.log, math.log)
-
-
 def _each(
-    work: Work, x: Value, of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]
-) -> Value:
-    if not isinstance(x, Tensor):
-        return of_number(number(x))
-    work.make(tuple(x.shape))
-    work.cast(x)
-    return of_tensor(x)
+    of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]
+) -> Callable[..., Value]:
+    def act(work: Work, /, x: Value) -> Value:
+        if not isinstance(x, Tensor):
+            return of_number(number(x))
+        work.make(tuple(x.shape))
+        work.cast(x)
+        return of_tensor(x)
+
+    return act
+
+
+def _sign(sign: str) -> Callable[..., Value]:
+    def act(work: Work, /, x: Value, other: Value) -> Value:
+        return between(sign, x, other, work)
+
+    return act
 
 
 def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -373,8 +422,10 @@ def contiguous(work: Work, /, x: Value) -> Tensor:
     return x.contiguous()
 
 
-def _cast(dtype: torch.dtype) -> Callable[..., Tensor]:
-    def cast(work: Work, /, x: Value) -> Tensor:
+def _cast(dtype: torch.dtype) -> Callable[..., Value]:
+    def cast(work: Work, /, x: Value) -> Value:
+        if dtype == torch.float32 and isinstance(x, int | float):
+            return float(x)
         x = tensor(x)
         work.make(tuple(x.shape))
         return x.to(dtype)
@@ -424,10 +475,16 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         **{"ones": _filled(1.0), "zeros": _filled(0.0), "full": full, "arange": arange},
         **{"ones_like": _like(1.0), "zeros_like": _like(0.0), "where": where},
         **{"linear": linear, "embedding": embedding},
-        **{"softmax": softmax, "sqrt": sqrt, "exp": exp, "log": log, "matmul": matmul},
+        **{"softmax": softmax, "sqrt": _each(torch.sqrt, math.sqrt)},
+        **{"exp": _each(torch.exp, math.exp), "log": _each(torch.log, math.log)},
+        **{"add": _sign("+"), "sub": _sign("-"), "mul": _sign("*"), "div": _sign("/")},
+        **{"pow": _sign("**"), "eq": _sign("=="), "ne": _sign("!="), "lt": _sign("<")},
+        **{"le": _sign("<="), "gt": _sign(">"), "ge": _sign(">=")},
+        **{"matmul": matmul, "bmm": bmm, "einsum": einsum, "cat": cat, "unbind": unbind},
         **{"sum": _reduced(torch.sum), "mean": _reduced(torch.mean), "amax": _reduced(torch.amax)},
         **{"tril": _triangle(torch.tril), "triu": _triangle(torch.triu)},
-        **{"masked_fill": masked_fill, "transpose": transpose, "permute": permute},
+        **{"masked_fill": masked_fill, "transpose": transpose, "swapaxes": transpose},
+        **{"permute": permute, "t": table_turned},
         **{"reshape": reshape, "view": view, "flatten": flatten, "unsqueeze": unsqueeze},
         **{"contiguous": contiguous, "size": size},
         **{"bool": _cast(torch.bool), "float": _cast(torch.float32)},
@@ -437,7 +494,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 NO_METHODS = frozenset(
     {
         *("ones", "zeros", "full", "arange", "ones_like", "zeros_like"),
-        *("where", "linear", "embedding"),
+        *("where", "linear", "embedding", "einsum", "cat"),
     }
 )
 #: What can be asked of a tensor without brackets.

@@ -51,6 +51,19 @@ MEANS: dict[str, Any] = {
     "q @ table.T": Q @ TABLE.T,
     "softmax(s, dim=-1)": softmax(S, -1),
     "s.softmax(0)": softmax(S, 0),
+    "torch.nn.functional.softmax(s, -1)  # of the last axis": softmax(S, -1),
+    "s.masked_fill(tril(ones(T, T)) == 0, float('-inf'))": np.where(np.tri(T) == 0, -np.inf, S),
+    's.masked_fill(tril(ones(T, T)).eq(0), float("-inf"))': np.where(np.tri(T) == 0, -np.inf, S),
+    "s / √hs": S / 2,
+    "s / √q.shape[-1] + √(4) - √4": S / 2,
+    "s += table[:T, :T]": S + TABLE[:T, :T],
+    "s *= 2 + 1": S * 3,
+    "torch.add(s, s).sub(1).mul(2).div(4) + pow(T, 2)": (2 * S - 1) / 2 + 9,
+    "torch.einsum('bhid,bhjd->bhij', q, k)": np.einsum("bhid,bhjd->bhij", Q, K),
+    "einsum('ij -> j', s)": S.sum(0),
+    "torch.bmm(q[0], k[0].swapaxes(1, 2))": (Q @ K.swapaxes(-1, -2))[0],
+    "torch.cat(q.unbind(1), dim=-1)": np.concatenate(list(Q.swapaxes(0, 1)), -1),
+    "torch.cat([s, s.t()], 1)": np.concatenate([S, S.T], 1),
     "exp(s) / exp(s).sum(-1, keepdim=True)": softmax(S, -1),
     "s - s.mean(dim=-1, keepdim=True)": S - S.mean(-1, keepdims=True),
     "s.amax()": S.max(),
@@ -77,18 +90,26 @@ def test_an_expression_means_what_it_does_in_pytorch(subtests: pytest.Subtests) 
 
 #: What is said -> what visitors could try, to reach what isn't theirs or to fill memory and time.
 HOSTILE = {
-    "quotes": "__import__('os').system('true') ¦ f'{q}'",
-    "nothing has this name": "__import__ ¦ open ¦ math",
-    "no function has this name": "exit()",
-    "nothing of this name": "q.__class__ ¦ ().__class__ ¦ q.data ¦ q.grad_fn ¦ q.tofile ¦ "
-    "torch.load ¦ torch.ops ¦ torch.softmax.__globals__ ¦ softmax.x",
-    "no function has the name": "q.__class__.__mro__[1].__subclasses__() ¦ q.add_(1) ¦ "
-    "q.zero_() ¦ q.numpy() ¦ q.backward() ¦ torch.set_num_threads(99)",
+    "quotes": "__import__('os').system('true') ¦ b'os' ¦ 'os' ¦ "
+    "s.masked_fill(s == 0, '-inf') ¦ einsum('i->i', 'q')",
+    "nknown name": "__import__ ¦ open ¦ math ¦ exit() ¦ q.__class__ ¦ ().__class__ ¦ q.tofile ¦ "
+    "torch.softmax.__globals__ ¦ softmax.x ¦ q.__class__.__mro__[1].__subclasses__() ¦ "
+    "torch.ops",
+    "exists in PyTorch, but not": "q.data ¦ q.grad_fn ¦ torch.load ¦ q.add_(1) ¦ "
+    "q.zero_() ¦ q.numpy() ¦ q.backward() ¦ torch.set_num_threads(99) ¦ F.gelu(q) ¦ s.einsum(s)",
+    "doesn't name the 2 axes": "einsum('ii->i', s) ¦ einsum('i->i', s) ¦ einsum('...->', s)",
+    "one or two tensors": "einsum('ij', s) ¦ einsum('ij,ij,ij->', s, s, s) ¦ einsum('->') ¦ "
+    "einsum(0, s)",
+    "must name axes": "einsum('ij->ijk', s) ¦ einsum('ij->ii', s)",
+    "in another": "einsum('ij,jk->ik', s, table)",
+    "three axes": "torch.bmm(s, s)",
+    "a list of tensors": "cat(s) ¦ cat([])",
     "this is a function": "softmax",
     "can't be called": "softmax(s, -1)(s) ¦ (lambda: 1)()",
     "no meaning": "lambda x: x ¦ [x for x in q] ¦ (x for x in q) ¦ q if T else k ¦ q and k ¦ "
     "not q ¦ (y := 3) ¦ sqrt(*q) ¦ q << 99999999 ¦ {1} ¦ q; k ¦ await q ¦ \\ ¦ q\x00 ¦ ｑ @ k ¦ "
-    "# q",
+    "f'{q}'",
+    "Nothing stands here": "# q",
     "can't be read": "*q ¦ import os ¦ yield ¦ =",
     "missing a required argument": "sqrt(**q)",
     "unexpected keyword": "softmax(s, dim=-1, work=0)",
@@ -101,6 +122,7 @@ HOSTILE = {
     "at most 4,194,304": "ones(10 ** 9, 10 ** 9)",
     "would make 4,410,000 numbers": "zeros(2100, 2100)",
     "would make": "full((4000, 4000), 1) ¦ ones(2000, 1) + ones(1, 4000) ¦ "
+    "einsum('i,j->ij', arange(3000), arange(3000)) ¦ "
     "ones(2000, 1) @ ones(1, 4000) ¦ where(ones(3000, 1) == 1, ones(1, 3000), 0) ¦ "
     "ones(3000, 1).masked_fill(ones(1, 3000) == 1, 0) ¦ "
     "ones(999, 1, 999, 0) @ ones(1, 999, 0, 999) ¦ ones(999, 1, 9, 9) @ ones(1, 999, 9, 9) ¦ "
@@ -164,9 +186,10 @@ def test_messages_say_what_to_do() -> None:
         "the numbers lie in another order: use .reshape.",
         "q @ k.T": "`k.T`: .T is for tables of two axes, and this is a tensor of shape "
         "(1, 2, 3, 4); .mT swaps two.",
-        "soft_max(s, -1)": "`soft_max`: no function has this name here. Did you mean softmax?",
+        "soft_max(s, -1)": "`soft_max`: unknown name. Did you mean softmax?",
+        "scaled / 2": "`scaled`: unknown name. At hand: T, hs, q, k, s, table, ids.",
+        "s.gelu()": "`s.gelu`: gelu exists in PyTorch, but not in this small language.",
         "q @ (k.mT": "This can't be read: '(' was never closed at character 5.",
-        "float('-inf')": "Text in quotes has no meaning here. Infinity is `inf`, without quotes.",
     }
     for text, sentence in said.items():
         with pytest.raises(ExpressionError) as caught:
@@ -212,6 +235,7 @@ def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         *("({}).mean()", "exp({})", "({})[0]", "({})[..., :2]", "-({})", "({}).transpose(0, -1)"),
         *("({}).reshape(-1)", "({}).reshape(T, -1)", "tril({})", "({}) ** 2", "({}).flatten()"),
         *("({}).masked_fill(({}) > 0, -inf)", "({}).unsqueeze(1)", "({}).view(-1, 3)"),
+        *("cat([{}, {}], 0)", "cat(({}).unbind(0), -1)", "einsum('ij,kj->ki', {}, {})"),
     ]
     two = ["({}) + ({})", "({}) @ ({})", "({}) * ({})", "({}) - ({})", "({}) / ({})"]
     return st.one_of(
@@ -225,7 +249,7 @@ _SENSIBLE = st.recursive(
     _calls,
     max_leaves=4,
 )
-_PYTORCH = {name: getattr(torch, name) for name in ("softmax", "tril", "ones")}
+_PYTORCH = {name: getattr(torch, name) for name in ("softmax", "tril", "ones", "cat", "einsum")}
 _PYTORCH["exp"] = lambda x: torch.exp(x) if isinstance(x, torch.Tensor) else math.exp(x)
 
 
@@ -253,6 +277,8 @@ _CHANGED = [
     *("({}).masked_fill(({}) > 0, 1)", "where(({}) > 0, {}, 0)", "({}) ** 0.3", "-({})"),
     *("({}).transpose(0, -1)", "({})[None]", "wide[({}).bool() * 0 + ids]", "({})[::2]"),
     *("ones_like({})", "({}).amax(0)", "({}).float()", "exp({})", "triu({}, 3)"),
+    *("cat([{}, {}], 0)", "cat(({}).unbind(0), -1)", "einsum('ij,kj->ik', {}, {})"),
+    *("einsum('ij->ji', {})", "einsum('ij,kl->ijkl', {}, {})", "einsum('bhij,bhjd->bid', {}, {})"),
 ]
 
 

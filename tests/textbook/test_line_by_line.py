@@ -22,8 +22,8 @@ import gpt2viz
 from gpt2viz.model import network
 from gpt2viz.run.stages import GPT2_GRAPH, axis_sizes, module_names
 from gpt2viz.textbook import eighty_lines
-from gpt2viz.textbook.gaps import Draft
-from gpt2viz.textbook.line_by_line import FILLED, PAIRS, Pair, line_by_line
+from gpt2viz.textbook.gaps import FILLED, Draft
+from gpt2viz.textbook.line_by_line import PAIRS, Pair, line_by_line
 from tests.numpy_gpt2 import reference
 
 TEXT = "A crane ate fish"

@@ -59,11 +59,12 @@ def fill_gaps(book: Book) -> dict[str, Any]:
     """The gaps, and what is to be said of each."""
     run = _run(book.view)
     n = len(run.token_ids)
-    cases, shorter = (gaps.as_in(book.view.model, run, m) for m in (n, n - 1))
+    cases, config = gaps.as_in(book.view.model, run, n), book.view.model.config
+    others = gaps.elsewhere(config.n_head, config.head_dim, n)
     listing_place = st.container()
     given, verdicts = {}, {}
     for gap in GAPS:
-        given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], shorter[gap.name][0])
+        given[gap.name], verdicts[gap.name] = _gap(gap, cases[gap.name], others[gap.name])
     with listing_place.expander("All eighty lines, with what you wrote", icon=":material/code:"):
         st.code(Draft(given).source(), wrap_lines=True)
     return {
@@ -91,7 +92,7 @@ def _run(view: View) -> Trace:
     return run
 
 
-def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
+def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
     """Draw a gap; what is written there, and what that is."""
     with st.container(border=True, key=f"gap_{gap.name}"):
         words, hint = st.columns([8, 1], vertical_alignment="top")
@@ -107,7 +108,7 @@ def _gap(gap: Gap, cases: list[Case], shorter: Case) -> tuple[str, Verdict]:
             autocomplete="off",
             **address.text(_WRITTEN[gap.name]),
         )
-        verdict = gaps.judge(gap, given, cases, shorter)
+        verdict = gaps.judge(gap, given, cases, other)
         if verdict.kind == "right":
             prose.markdown(f":green-badge[right] {verdict.remark}")
         elif verdict.remark:
