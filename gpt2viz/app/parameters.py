@@ -370,6 +370,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     ORDER_WORDS := ListParam("order_words", "Word vectors", on=_BOOK),
     ORDER_PLACES := ListParam("order_places", "Position vectors", on=_BOOK),
     ORDER_ON := Switch("order_on", "Position vectors are added", False, on=_BOOK),
+    MASK_PLACES := Switch("mask_places", "The same for the mask alone", False, on=_BOOK),
     ORDER_MASK := Switch("order_mask", "The causal mask", False, on=_BOOK),
     CRANE := SelectParam(
         "crane", "The sentence with the crane: `bird` or `machine`", "bird", on=_BOOK
@@ -377,6 +378,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     CRANE_HEAT := SelectParam(
         "crane_heat", "The temperature of the crane's softmax", 1.0, on=_BOOK
     ),
+    CRANE_MASK := Switch("crane_mask", "Later words are hidden from the crane", False, on=_BOOK),
     CRANE_Q := ListParam("crane_q", "The crane's query", on=_BOOK),
     CRANE_K_BIRD := ListParam("crane_k_bird", "Keys beside the bird", on=_BOOK),
     CRANE_V_BIRD := ListParam("crane_v_bird", "Values beside the bird", on=_BOOK),
@@ -384,6 +386,9 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     CRANE_V_MACHINE := ListParam("crane_v_machine", "Values beside the machine", on=_BOOK),
     JOURNEY_X := ListParam("journey_x", "Six words", on=_BOOK),
     JOURNEY_Q := SelectParam("journey_q", "The word that asks", 1, on=_BOOK),
+    HAND_TABLES := SelectParam(
+        "hand_tables", "Its tables: `named`, or drawn at `random`", "named", on=_BOOK
+    ),
     HAND_X := ListParam("hand_x", "Four words", on=_BOOK),
     HAND_WQ := ListParam("hand_wq", "W_Q", on=_BOOK),
     HAND_WK := ListParam("hand_wk", "W_K", on=_BOOK),

@@ -149,13 +149,16 @@ def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
 
     with torch.inference_mode():
         x = note("input x", torch.zeros(B, T, C))
-        q = note("queries = query(x); keys and values alike", heads.query(x))
+        q = note("queries = query(x); likewise for keys and values", heads.query(x))
         k, v = heads.split(heads.key(x)), heads.split(heads.value(x))
         q = note("view: cut the channels into heads", q.view(B, T, nh, C // nh))
         q = note("transpose(1, 2): heads before tokens", q.transpose(1, 2))
         scores = note("scores = q @ k.transpose(-2, -1)", q @ k.transpose(-2, -1))
-        weights = note("softmax(scores / √hs)", torch.softmax(scores / math.sqrt(C // nh), dim=-1))
-        y = note("weights @ v: one output a head", weights @ v)
+        scores = scores / math.sqrt(C // nh)
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(diagonal=1)
+        masked = note("divided by √hs; −∞ for later keys", scores.masked_fill(hidden, -math.inf))
+        weights = note("softmax: each row sums to 1", torch.softmax(masked, dim=-1))
+        y = note("weights @ v: one output per head", weights @ v)
         y = note("transpose(1, 2): tokens before heads", y.transpose(1, 2))
         y = note("reshape: heads side by side again", y.reshape(B, T, C))
         note("output projection", heads.out(y))
@@ -198,9 +201,9 @@ def split_claims() -> list[Claim]:
     return [
         Claim("q before", "(1, 4, 768)", shapes[1]),
         Claim("q after view and transpose", "(1, 12, 4, 64)", shapes[3]),
-        Claim("output of each head", "(1, 12, 4, 64)", shapes[6]),
-        Claim("heads merged", "(1, 4, 768)", shapes[8]),
-        Claim("after the output projection", "(1, 4, 768)", shapes[9]),
+        Claim("output of each head", "(1, 12, 4, 64)", shapes[7]),
+        Claim("heads merged", "(1, 4, 768)", shapes[9]),
+        Claim("after the output projection", "(1, 4, 768)", shapes[10]),
     ]
 
 
@@ -232,6 +235,7 @@ def pipeline_claims() -> list[Claim]:
         "(2, 6, 12, 64)",
         "(2, 12, 6, 64)",
         "(2, 12, 6, 6)",
+        "",  # the mask stands in the text without its shape
         "(2, 12, 6, 6)",
         "(2, 12, 6, 64)",
         "(2, 6, 12, 64)",

@@ -40,10 +40,9 @@ def message(make: Callable[[], Any]) -> tuple[str, str]:
 
 
 def seven_heads() -> None:
-    """768 channels for 7 heads, checked by an assertion as in the texts."""
+    """768 channels for 7 heads, checked by a bare assertion as in the texts."""
     C, nh = 768, 7
-    if C % nh:
-        raise AssertionError(f"{C} is not a multiple of {nh}")
+    assert C % nh == 0  # noqa: S101 - the mistake is shown: an error without a word
 
 
 class Forgetful(nn.Module):
@@ -82,7 +81,9 @@ MISTAKES = (
         "AssertionError",
         seven_heads,
         lambda: GPT2Config(n_embd=768, n_head=7),
-        "Every head gets the same number of channels. Choose a divisor of 768: 6, 8, 12 or 16.",
+        "Every head gets the same number of channels. Choose a divisor of 768, such as 6, 8, 12 or "
+        "16. A bare `assert` says nothing more than that it failed; `assert C % nh == 0, (C, nh)` "
+        "says why.",
     ),
     Mistake(
         "`super().__init__()` forgotten",

@@ -111,6 +111,11 @@ def parameter_claims() -> list[Claim]:
     ]
 
 
+#: Layer by layer, with the biases and norms that each has: GPT-J has no biases in attention, one
+#: norm a layer and an output table with a bias; in GPT-NeoX, too, that table is not tied.
+_GPT_J = 28 * (12 * 4096**2 + 7 * 4096) + 2 * 50_400 * 4096 + 50_400 + 2 * 4096
+_GPT_NEOX = 44 * (12 * 6144**2 + 13 * 6144) + 2 * 50_432 * 6144 + 2 * 6144
+
 _OLD = "The models' original names; OpenAI later corrected the counts."
 _SPLIT = "{C} channels can't be shared by {nh} heads. The released model has {right}, of 64 each."
 
@@ -136,6 +141,18 @@ def size_claims() -> list[Claim]:
             "head sizes of GPT-J and GPT-NeoX (Deep Dive Tutorial)",
             "256 96",
             [4096 / 16, 6144 / 64],
+        ),
+        Claim(
+            "head sizes of medium and large, by its heads (Burume)",
+            "~43 ~36",
+            [RELEASED[1].C / 24, RELEASED[2].C / 36],
+        ),
+        Claim("parameters of GPT-J (Deep Dive Tutorial)", "6B", _GPT_J),
+        Claim(
+            "parameters of GPT-NeoX (Deep Dive Tutorial)",
+            "20B",
+            _GPT_NEOX,
+            "20.55 billion; 20B is its name.",
         ),
     ]
     for n, model in enumerate(RELEASED):

@@ -1,8 +1,8 @@
 """The tiny crane: a GPT-2 that reads "A crane ate fish" with numbers small enough for a pencil.
 
 Five tokens, four channels, one layer of two heads with two channels each, and an MLP of three
-neurons. All tables were made by hand, none was learned. The first two channels say how much of a
-thing and of a deed a word is, the last two are a clock hand that turns on by a quarter with each
+neurons. All tables were made by hand, none was learned. The first two channels say how thing-like
+and how action-like a word is, the last two are a clock hand that makes a quarter turn at each
 position. It is GPT-2 (Radford et al. 2019) but for what would spoil whole numbers: there is no
 LayerNorm, ReLU stands in GELU's place, only the MLP's first step has biases, and it has fewer
 neurons than four times the channels.
@@ -23,7 +23,7 @@ from gpt2viz.textbook.tensors import rows
 VOCABULARY = ("A", "crane", "ate", "fish", ".")
 IDS = (0, 1, 2, 3)
 SENTENCE = tuple(VOCABULARY[id] for id in IDS)
-CHANNELS = ("thing", "deed", "hand →", "hand ↑")
+CHANNELS = ("thing", "action", "hand →", "hand ↑")
 
 
 class Head(NamedTuple):
@@ -53,14 +53,14 @@ class Tables(NamedTuple):
 
 #: The first two channels of a vector, as they are.
 _WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
-#: Head 0 asks who did it: it looks for a thing that is no deed.
+#: Head 0 asks who did it: it looks for a thing that is no action.
 _WHO = Head(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
 #: Head 1 looks one word back: its query is the hand, turned back by a quarter.
 _BEFORE = Head(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
 
-#: The tables as they were made. A fish is a thing, and to fish is a deed. The hand points up,
-#: right, down, left. W_O keeps half the thing that head 0 has found, and half the deed of head 1.
-#: There is a neuron for a thing that has no deed yet, for a deed, and for a thing that has one.
+#: The tables as they were made. A fish is a thing, and to fish is an action. The hand points up,
+#: right, down, left. W_O keeps half the thing that head 0 has found, and half the action of head 1.
+#: There is a neuron for a thing without an action, for an action, and for a thing with one.
 MADE = Tables(
     tokens=((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0)),
     positions=((0, 0, 0, 1), (0, 0, 1, 0), (0, 0, 0, -1), (0, 0, -1, 0)),

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import torch
 
 from gpt2viz.app import pages, parameters
 from gpt2viz.app.course.chapter import parse, question, read_all
@@ -24,6 +25,9 @@ BLOCKS = {
     ":::": ("condition", "", ""),
     "[All of {{n}}](shapes?filter={{n}})": ("link", "shapes?filter={{n}}", "All of {{n}}"),
     "```example heads.way\nIts own\ntext.\n```": ("example", "heads.way", "Its own text."),
+    "+++ More of it": ("fold", "", "More of it"),
+    "+++": ("fold", "", ""),
+    "```python\na = 1\nb = 2\n```": ("python", "", "a = 1\nb = 2\n"),
     "```code heads.mix\nheads.Mask\n```": ("code", "heads.mix", "heads.Mask"),
     "```question why\nWhy?\nhint: Look.\n```": ("question", "why", "Why?\nhint: Look.\n"),
 }
@@ -75,6 +79,19 @@ def test_a_question_needs_an_answer_or_a_check() -> None:
     assert (done.done, done.near) == (True, {"1": "One more."})
     with pytest.raises(KeyError, match="many"):
         question("many", text, {"n": "x"})
+
+
+def test_every_listing_runs_and_what_it_asserts_holds(subtests: pytest.Subtests) -> None:
+    listed = 0
+    for name, chapter in read_all().items():
+        names: dict[str, Any] = {"torch": torch}
+        for block in chapter.blocks:
+            if block.kind == "python":
+                listed += 1
+                assert "assert " in block.text, name
+                with subtests.test(chapter=name, listing=block.text[:60]):
+                    exec(block.text, names)  # noqa: S102 - of this repository
+    assert listed > 10
 
 
 @pytest.mark.parametrize("name", read_all())

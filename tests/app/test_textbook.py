@@ -76,8 +76,8 @@ class Watch:
     def __call__(self, frame: FrameType, _event: str, _argument: object) -> None:
         code = frame.f_code
         part = self.parts[-1]
-        if code in (HEADING, ENDING):
-            self.parts.append(Part(str(frame.f_locals.get("id", "the end"))))
+        if code is ENDING or (code is HEADING and frame.f_locals["text"] in EXAMPLES):
+            self.parts.append(Part(str(frame.f_locals.get("text", "the end"))))
         elif code is LISTING:
             part.listed = frame.f_locals["made"]
             self.parts.append(Part(part.example))
@@ -229,7 +229,7 @@ def test_a_function_that_was_not_called_would_be_noticed(monkeypatch: pytest.Mon
     opened("mask")  # else its modules would be loaded with what is put there for this test alone
     monkeypatch.setattr(parts, "code", lambda *_: source_code.listing(heads.apart_and_fused))
     monkeypatch.setattr("gpt2viz.app.course.mask.code", parts.code)
-    (part, *_) = [part for part in watched("mask")[1] if part.listed]
+    (part, *_) = [part for part in watched("mask")[1] if heads.apart_and_fused in part.listed]
     with pytest.raises(AssertionError, match="apart_and_fused wasn't called"):
         check_code(part)
 
@@ -270,13 +270,13 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
 
 
 def test_an_example_opens_its_chapter_and_a_chapter_what_the_texts_print() -> None:
-    at = open_page("textbook", example="E19")
+    at = open_page("textbook", example="E22")
     assert at.header[0].value == CHAPTERS["by-hand"].title
     (line,) = (button for button in at.button if button.label.startswith("Printed and computed"))
     line.click().run()
     titles = [f"{one.title} :gray-badge[{one.id}]" for one in EXAMPLES.values()]
     assert [element.value for element in at.subheader] == titles
-    assert (at.query_params["chapter"], at.query_params["example"]) == (APPENDIX, "E19")
+    assert (at.query_params["chapter"], at.query_params["example"]) == (APPENDIX, "E22")
     at.radio(key="chapter").set_value("crane").run()
     assert "example" not in at.query_params  # else the way back would end there again
 
@@ -314,10 +314,10 @@ def test_chapters_read_a_short_and_a_long_sentence(subtests: pytest.Subtests) ->
 AXES = {
     ("token", "dimension"): "token_vectors order order_sums hand_qkv hand_output values_itself "
     "values_chosen variants blocks cache_kept rnn_states tiny_tokens tiny_order tiny_qkv "
-    "tiny_merged tiny_mlp tiny_mlp_adds",
+    "tiny_merged tiny_mlp tiny_mlp_adds tiny_means",
     ("query", "key"): "crane_weights journey_weights hand_scores hand_weights values_weights "
     "mask_weights masks variants_weights variants_dropped real_head why_look why_read "
-    "group_weights sink_weights tiny_scores tiny_weights tiny_heads real_mask",
+    "group_weights sink_weights tiny_scores tiny_weights tiny_heads tiny_shares real_mask",
     ("", "channel"): "walk stream_picture rms_rows gate_inside tiny_stream real_order real_qk "
     "real_outputs real_mlp real_stream",
     ("", "next word"): "logits chances real_logits",
@@ -327,7 +327,7 @@ AXES = {
     ("scores", "weight, by size"): "sharpness",
     ("", "number"): "drop",
     ("the query's part", "the key's part"): "why_parts",
-    ("lesson", "next letter"): "learn_gradient",
+    ("target", "next letter"): "learn_gradient",
     ("after", "next letter"): "learn_table",
     ("", ""): "rope_turned",
     ("layer", "head"): "sink_heads",
@@ -436,6 +436,10 @@ GRADE = 9
 SENTENCE, PARAGRAPH = 30, 60
 
 
+#: Folded parts that aren't a chapter's text.
+_ASIDE = re.compile("The code that|All eighty lines|The diagram as|The drawn")
+
+
 @cache
 def prose(name: str) -> dict[str, list[str]]:
     """A chapter's running text; and its questions, with their hints and answers.
@@ -450,7 +454,7 @@ def prose(name: str) -> dict[str, list[str]]:
             if not isinstance(child, Block):
                 if child.type in ("markdown", "caption"):
                     found[part].append(plain(child.value))
-            elif child.type != "expander":
+            elif child.type != "expander" or not _ASIDE.match(child.proto.label):
                 asks = "-question_" in str(getattr(child.proto, "id", ""))
                 read(child, "questions" if asks else part)
 

@@ -37,7 +37,7 @@ RIGHT, WRONG = (
             "tokens_shape": "(2, 4, 3) | 2 4 3 | 2x4x3 | 2 × 4 × 3 | torch.Size([2, 4, 3])",
             "order_shape": "(2,5,3) | [2,5,3] | two by five by three | B = 2, T = 5, C = 3",
             "journey_self": "Journey | At “journey”. | the second word | 1 journey | JOURNEY",
-            "mask_row": "6 | six | Six | 6. | six of them | 4·3/2 | 4 * 3 / 2 = 6 | 16 − 10",
+            "mask_row": "6 | six | Six | 6. | six of 16 | 4·3/2 | 4 * 3 / 2 = 6 | 16 − 10",
             "mask_after": "0.53 | 0.5254 | 0,525 | .525 | 0.1566 + 0.3688 | 1 − 0.4746",
             "way_scores": "(2, 16, 100, 100) | (2,16,100,100) | 2;16;100;100",
             "variants_last": "step  | the last word | last | The last one | the sixth | 5 step",
@@ -57,7 +57,7 @@ RIGHT, WRONG = (
             "rope_moved": "37 | thirty-seven | at 37 | 40 − 3 | place 37 | position 37",
             "groups_factor": "four times | 4 | four | 4x | ×4 | 32/8 | fourfold | a quarter",
             "flash_bytes": "1024 / 64 | 16 | sixteen | 16x | 16 times | 1024/64 = 16",
-            "rnn_between": "99 | 99 times | 100 − 1 | 100 - 1 = 99",
+            "rnn_between": "99 | ninety-nine | 99 times | 100 − 1 | 100 - 1 = 99",
             "mistake_25": "1,000 | 1000 | 1.000 | 1 000 | a thousand | one thousand | 25 · 40",
         },
         {

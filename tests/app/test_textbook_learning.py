@@ -63,7 +63,7 @@ def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     padding = frame["second row reads"] == "padding"
     assert padding.any()
     assert (padding == (frame["second row: target"] == "−100")).all()
-    count = f"{2 * len(frame)} places, **{len(ids) - 1 + (~padding).sum()} lessons**"
+    count = f"{2 * len(frame)} positions, **{len(ids) - 1 + (~padding).sum()} targets**"
     assert count in said(at)
     logits = np.array(reference(BUNDLED, ids, True)["logits"])
     loss = -np.mean([np.log(softmax(logits[n])[ids[n + 1]]) for n in range(len(ids) - 1)])
@@ -74,7 +74,7 @@ def test_a_single_token_has_no_lesson() -> None:
     at = chapter("a")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
     assert set(frame["sentence reads"]) == {"padding"}
-    assert f"{2 * len(frame)} places, **{len(frame)} lesson" in said(at)
+    assert f"{2 * len(frame)} positions, **{len(frame)} target" in said(at)
     assert "On your sentence alone" not in said(at)
 
 

@@ -90,6 +90,12 @@ def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: A
     assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], weights, atol=1e-6)
     after = drawn(at, "crane_vectors")["values, and the crane afterwards"][-1]
     assert_allclose(after, weights @ v, rtol=1e-5, atol=1e-5)
+    terms = [line.partition(": }")[2] for line in formulas(at) if "crane and " in line]
+    assert_allclose([numbers(line)[-1] for line in terms], k @ q, atol=1e-4)
+    for line, key in zip(terms, k, strict=True):
+        a, b, c, d, score = numbers(line.replace("(", "").replace(")", ""))
+        assert_allclose([a, b, c, d], [q[0], key[0], q[1], key[1]], atol=1e-4)
+        assert a * b + c * d == pytest.approx(score, abs=1e-4)
     scores = formula(at, r"q \cdot K^\top ")
     follows(scores, k @ q)
     line = formula(at, r"\text{softmax} " if heat == 1 else rf"\text{{softmax}}(s / {heat:g}) ")
@@ -146,8 +152,27 @@ def test_an_edited_sentence_is_followed_through_one_head() -> None:
     scores = (x @ w_q.T) @ (x @ w_k.T).T
     weights = softmax(scores / np.sqrt(2))
     assert_allclose(drawn(at, "hand_scores")["raw scores QKᵀ"], scores, atol=1e-5)
+    scaled = drawn(at, "hand_scores")["scaled scores QKᵀ / √2"]
+    assert_allclose(scaled, scores / np.sqrt(2), atol=1e-5)
     assert_allclose(drawn(at, "hand_weights")["weights"], weights, atol=1e-6)
     assert_allclose(drawn(at, "hand_output")["output"], weights @ (x @ w_v.T), atol=1e-6)
+
+
+def test_objects_look_for_actions_by_the_named_tables_alone() -> None:
+    x = np.array(attention.SENTENCE_X)
+    scores = 4 * x[:, ::-1] @ x.T
+    weights = drawn(visit("by-hand"), "hand_weights")["weights"]
+    assert_allclose(weights, softmax(scores / np.sqrt(2)), atol=1e-6)
+    assert weights.argmax(axis=1)[1:3].tolist() == [2, 1]  # crane and ate find each other
+    even = drawn(visit("by-hand", hand_tables="random"), "hand_weights")["weights"]
+    assert np.ptp(even) < 0.1
+
+
+def test_the_mask_leaves_the_crane_alone() -> None:
+    at = visit("crane", crane_mask="true")
+    assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], [1, 0, 0], atol=1e-7)
+    follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), BIRD[1][0])
+    assert "The crane stands first, so it sees only itself" in said(at)
 
 
 def test_edited_values_are_handed_over() -> None:
@@ -262,7 +287,7 @@ def test_a_step_that_is_not_there_is_told() -> None:
 
 def test_orders_with_and_without_places_and_mask() -> None:
     for on, causal in ((False, False), (False, True), (True, False), (True, True)):
-        asked = {"order_on": str(on).lower(), "order_mask": str(causal).lower()}
+        asked = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
         at = open_page("textbook", chapter="mask", **asked)
         places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
         gap = orders(places, causal)
@@ -434,10 +459,10 @@ def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> Non
     follows(loss.partition(r"z_{\text{steel}} ")[2], np.logaddexp.reduce(z) - z[1])
 
 
-def test_a_text_has_a_lesson_for_each_token_that_is_followed_by_one() -> None:
+def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
         n = len(bundled_model().tokenizer.encode(text))
-        told = f"{n - 1} {'lesson' if n == 2 else 'lessons'} from one text"
+        told = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
         assert (told if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
 
 
@@ -517,11 +542,11 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     alone = near(table, table[a], [a, b, c])
     text = said(at)
     places = others.index(hoped) + 1, alone.index(hoped) + 1
-    assert f"is at place **{places[0]:,}** of the sum's neighbours" in text
-    assert f"alone it is at place {places[1]:,}." in text
+    assert f"is number **{places[0]:,}** among the sum's neighbours" in text
+    assert f"alone it is number {places[1]:,}." in text
     moved = {-1: "moved it up the list", 0: "did not change its place", 1: "moved it down the list"}
     assert f"So the sum {moved[int(np.sign(places[0] - places[1]))]}." in text
-    assert ("one of the three words themselves" in text) == (all_near[0] in (a, b, c))
+    assert ("one of the three input words" in text) == (all_near[0] in (a, b, c))
     rows = at.session_state["_shown"].tables["Nearest neighbours of the sum"]
     listed = [re.findall(r"(\S+) -?\d\.\d\d", row) for row in rows["with the cosine"]]
     assert listed == [[names[n] for n in found[:5]] for found in (all_near, others, alone)]

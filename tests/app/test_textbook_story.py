@@ -44,12 +44,12 @@ LONG = "the bank of the river " * 12  # 60 tokens
 TINY = {
     "tokens": {"tiny_tokens": {"token vectors": "tokens"}},
     "order": {"tiny_order": {"token vectors": "tokens", "their sum x": "x"}},
-    "crane": {"tiny_qkv": {"their sum x": "x"}},
+    "crane": {"tiny_qkv": {"their sum x": "x"}, "tiny_means": {"their sum x": "x"}},
     "heads": {
         "tiny_merged": {"outputs, side by side": "merged", "what attention adds": "attention"}
     },
     "mlp": {
-        "tiny_mlp": {"x + attention": "mid", "in the middle": "widened"},
+        "tiny_mlp": {"x + attention": "mid", "hidden layer": "widened"},
         "tiny_mlp_adds": {"after ReLU": "bent", "what the MLP adds": "mlp"},
     },
     "next-word": {
@@ -87,6 +87,10 @@ def test_pictures_show_the_steps_of_the_oracle() -> None:
 
 
 def test_the_sums_of_fish_are_written_out() -> None:
+    x = tiny_story()["x"]
+    past = np.tri(4) / np.arange(1, 5)[:, None]  # equal shares of all words so far
+    assert_allclose(matrix(chapter("crane"), "tiny_shares"), past, atol=1e-6)
+    assert_allclose(drawn(chapter("crane"), "tiny_means")["shares · x"], past @ x, atol=1e-6)
     scores, written = [-9, 6, -12, 0], "\n".join(formulas(chapter("crane")))
     for word, key, score in zip(
         CRANE.split(), ("-1, -2", "2, 0", "0, -4", "2, -2"), scores, strict=True
@@ -180,9 +184,9 @@ def test_formulas_follow_from_edited_tables() -> None:
 
 #: What is said of the tables as they were made, and of no others.
 OF_ITS_OWN = {
-    "crane": ("looks for whoever did", "−2 times deed", "no deed"),
+    "crane": ("looks for whoever did", "−2 · action", "not an action"),
     "heads": ("one word back", "half the thing"),
-    "mlp": ("that has no deed yet",),
+    "mlp": ("a thing without an action",),
     "next-word": ("clock's numbers are 0", "“.” after “fish”"),
 }
 
@@ -214,7 +218,7 @@ def test_tables_of_zeros_are_told_too() -> None:
     (back,) = (button for button in at.button if button.key == "tiny_reset")
     back.click().run()
     assert not set(EDITED) & set(at.query_params)
-    assert "“crane” fits best: it is a thing, and no deed." in told(at)
+    assert "“crane” fits best: it is a thing, and not an action." in told(at)
 
 
 def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
@@ -266,10 +270,11 @@ def check_neurons(at: AppTest, found: dict[str, Any], n: int) -> None:
     columns = figure(at, "real_neurons")["data"][0]["x"]
     assert columns == [f"{place} {neuron}" for place, neuron in enumerate(best)]
     assert_allclose(matrix(at, "real_neurons"), [widened[best], bent[best]], atol=1e-4)
-    assert f"are 1,024 neurons. Before the curve, {(widened > 0).sum()} are above 0" in told(at)
+    assert f"has 1,024 neurons; {(widened > 0).sum()} are positive before" in told(at)
     added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * bent
     strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
-    written = [float(n) for n in re.findall(r"-?\d+\.\d+", formulas(at)[-1])]
+    (line,) = (text for text in formulas(at) if r"\text{channel }" in text)
+    written = [float(n) for n in re.findall(r"-?\d+\.\d+", line)]
     expected = [strong, added.sum() - strong, bias, found["mlp_output"][2][n, 0]]
     assert_allclose(written, expected, atol=1e-4)
 
@@ -299,7 +304,8 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     }
     for (name, key), expected in made.items():
         assert_allclose(matrix(at[name], key)[: len(expected)], expected, atol=1e-4, err_msg=key)
-    raw, divided = (float(n) for n in re.findall(r"-?\d+\.\d+", formulas(at["by-hand"])[-1]))
+    (line,) = (text for text in formulas(at["by-hand"]) if r"\sqrt{32}" in text)
+    raw, divided = (float(n) for n in re.findall(r"-?\d+\.\d+", line))
     assert_allclose([raw, divided], [score[hardest] for score in scores], atol=1e-4)
     assert divided == pytest.approx(raw / np.sqrt(32), abs=1e-4)
     check_neurons(at["mlp"], found, n)
@@ -387,7 +393,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     words = told(at)
     assert ("no token comes twice" in words) == (text == CRANE)
     assert f"**head {layer}.{head}**" in words
-    assert re.search(rf"goes from {query} \S+ to {key} \S+: weight \*\*{weight:.2f}\*\*", words)
+    assert re.search(rf"goes from {query} \S+ to {key} \S+: \*\*{weight:.2f}\*\*", words)
     assert f"The run's own q·k is {scores[key]:.4f}"[:-2] in words
     beyond = scores[key] - scores[: query + 1].mean()
     assert formulas(at)[-1].endswith(rf"\approx {beyond:.2f}")
@@ -399,7 +405,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert cell.items() >= ({"text": read} | place).items()
     assert opened.items() >= place.items()
     other, other_head, asks, looked = map(int, re.split("[.:]", opened["why"]))
-    found = re.search(r"had looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
+    found = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
     assert found
     row = made["weights"][other][other_head, asks]
     assert (int(found[1]), found[2]) == (looked, f"{row[looked]:.2f}")
@@ -423,7 +429,7 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     words = told(at)
     assert "No single reason stands out" in words
     assert "induction" not in words
-    assert "The hardest look takes 0." in words
+    assert "The largest such weight is 0." in words
     assert at.session_state["_progress"]["why"] == []
 
 

@@ -399,7 +399,12 @@ def wait_until(page: Page, holds: Callable[[], bool]) -> None:
 
 
 def show_what_is_to_be_guessed(page: Page) -> None:
-    """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet."""
+    """Have a chapter of the Textbook show its row of weights without a guess, if it doesn't yet.
+
+    All its further examples are unfolded.
+    """
+    folded = page.locator("details:not([open]) > summary", has_text="Another example")
+    folded.evaluate_all("all => all.forEach(summary => summary.click())")
     ask = page.get_by_role("button", name="Just show me")
     if ask.count():
         ask.click()

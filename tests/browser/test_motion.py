@@ -30,41 +30,41 @@ planes => planes.flatMap(plane => {
 
 
 def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     show_what_is_to_be_guessed(page)
     fish = page.get_by_role("button", name="Key of fish")
     fish.scroll_into_view_if_needed()
     assert page.locator(".st-key-crane_arrows .plane").evaluate_all(_COLLIDING) == []
     origin, unit = middle(page.get_by_role("button", name="Query of crane")), 0.0
     start = middle(fish)
-    unit = (start[0] - origin[0]) / 0.2  # pixels from animal 0.7 to 0.9
+    unit = (start[0] - origin[0]) / 0.1  # pixels from animal 0.7 to 0.8
     page.mouse.move(*start)
     page.mouse.down()
     page.mouse.move(start[0] - 0.2 * unit, start[1], steps=3)
     assert "crane_k" not in page.url  # it is sent where it is let go
     row = page.locator(".st-key-crane_arrows tr", has_text="fish")
-    expect(row).to_contain_text("0.56")  # 0.7 · 0.7 + 0.7 · 0.1: scores move with it
+    expect(row).to_contain_text("0.56")  # 0.7 · 0.6 + 0.7 · 0.2: scores move with it
     page.mouse.move(start[0] + 0.1 * unit, start[1] - 0.4 * unit, steps=3)
     page.mouse.up()
     page.wait_for_function(
-        "location.search.includes('crane_k_bird=0.7%2C0.7%2C0.9%2C0.1%2C1.0%2C0.5')"
+        "location.search.includes('crane_k_bird=0.6%2C0.8%2C0.9%2C0.1%2C0.9%2C0.6')"
     )
     settle(page)
     assert "crane_q" not in page.url
-    expect(page.get_by_label("Keys, fish, animal")).to_have_value("1")
-    expect(page.get_by_label("Keys, fish, machine")).to_have_value("0.5")
+    expect(page.get_by_label("Keys, fish, animal")).to_have_value("0.9")
+    expect(page.get_by_label("Keys, fish, machine")).to_have_value("0.6")
     expect(page.locator(".katex-mathml", has_text="q \\cdot K")).to_contain_text("1.0500")
     expect(
-        page.get_by_text("Key of fish: animal 1, machine 0.5. Score 1.05, weight")
+        page.get_by_text("Key of fish: animal 0.9, machine 0.6. Score 1.05, weight")
     ).to_be_visible()
     page.get_by_role("button", name="Back to the original numbers").click()
     page.wait_for_function("!location.search.includes('crane_k')")
     settle(page)
-    expect(page.get_by_role("button", name="Key of fish: animal 0.9, machine 0.1")).to_be_attached()
+    expect(page.get_by_role("button", name="Key of fish: animal 0.8, machine 0.2")).to_be_attached()
 
 
 def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
-    page = walk("textbook", width=400, dark=True, chapter="crane", crane_heat="0.5")
+    page = walk("textbook", width=400, dark=True, example="E4", crane_heat="0.5")
     query = page.get_by_role("button", name="Query of crane")
     reach(page, query)
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft"):
@@ -72,7 +72,7 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
     page.wait_for_function("location.search.includes('crane_q=0.65%2C0.8')")
     settle(page)
     expect(query).to_be_focused()
-    told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.50")
+    told = page.get_by_text("Query of crane: animal 0.65, machine 0.8. Weights: crane 0.51")
     expect(told).to_be_visible()
     reach(page, page.get_by_role("button", name="Value of fish"))
     page.keyboard.press("ArrowDown")
@@ -94,7 +94,7 @@ plane => {
 
 
 def test_arrows_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     show_what_is_to_be_guessed(page)
     field = page.get_by_label("Query of crane, crane, animal")
 
@@ -116,7 +116,7 @@ def test_arrows_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
 
 
 def test_frames_are_walked_through_by_keyboard_and_the_address_follows(walk: Visit) -> None:
-    page = walk("textbook", width=400, chapter="mask")
+    page = walk("textbook", width=400, example="E7")
     show_what_is_to_be_guessed(page)
     player = page.locator(".st-key-mask_step_player")
     player.get_by_role("button", name="Back").focus()

@@ -24,7 +24,7 @@ Visit = Callable[..., Page]
 
 
 def test_edited_numbers_are_followed_and_stand_in_the_link(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     show_what_is_to_be_guessed(page)
     animal = page.get_by_label("Query of crane, crane, animal")
     reach(page, animal)
@@ -34,8 +34,8 @@ def test_edited_numbers_are_followed_and_stand_in_the_link(walk: Visit) -> None:
     page.keyboard.press("Enter")
     page.wait_for_function("location.search.includes('crane_q=3.0%2C2.0')")
     settle(page)
-    scores = page.locator(".katex-mathml", has_text="q \\cdot K")  # keys .7 .7, .9 .1 and .9 .1
-    expect(scores).to_contain_text("3.5000")
+    scores = page.locator(".katex-mathml", has_text="q \\cdot K")  # keys .6 .8, .9 .1 and .8 .2
+    expect(scores).to_contain_text("3.4000")
     expect(scores).to_contain_text("2.9000")
     page.get_by_role("button", name="Back to the original numbers").click()
     page.wait_for_function("!location.search.includes('crane_q')")
@@ -44,7 +44,7 @@ def test_edited_numbers_are_followed_and_stand_in_the_link(walk: Visit) -> None:
 
 
 def test_no_number_is_lost_however_fast_they_are_typed(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     fields = page.get_by_label("Keys, ").all()
     typed = [str(n + 1) for n in range(len(fields))]
     fields[0].click()
@@ -58,7 +58,7 @@ def test_no_number_is_lost_however_fast_they_are_typed(walk: Visit) -> None:
 
 
 def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     field = page.get_by_label("Query of crane, crane, animal")
     rounded = page.get_by_text("Rounded to four digits")
     field.fill("0.12345")
@@ -76,7 +76,7 @@ def test_a_field_shows_the_number_that_is_used_or_that_it_is_rounded(walk: Visit
 
 
 def test_what_is_no_number_is_refused_where_it_stands(walk: Visit) -> None:
-    page = walk("textbook", chapter="crane")
+    page = walk("textbook", example="E4")
     field = page.get_by_label("Query of crane, crane, animal")
     for wrong in ("", "abc", "101", "1e9"):
         field.fill(wrong)
@@ -251,7 +251,7 @@ def fill_a_gap(page: Page) -> None:
     page.keyboard.type("q @ k.mT")
     page.keyboard.press("Enter")
     gap = page.locator(".st-key-gap_scores")
-    expect(gap.get_by_text("by at most")).to_be_visible()
+    expect(gap.get_by_text("Matches the run")).to_be_visible()
     expect(page.get_by_text("scores = q @ k.mT", exact=False)).to_be_visible()
 
 
@@ -325,7 +325,7 @@ def test_progress_survives_a_reload_until_one_starts_again(visit: Visit) -> None
 
 
 def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
-    page = visit("textbook", chapter="mask", width=400)
+    page = visit("textbook", example="E7", width=400)
     reach(page, page.get_by_role("slider", name="ate"))
     page.keyboard.press("End")  # all of it
     for _ in range(40):

@@ -165,7 +165,14 @@ HEADS = (12, 16, 20, 25)
 SUM = np.array([0.3, 0.0, 0.5, 0.1])
 PIPELINE = (
     *("(2, 6, 768)", "(2, 6, 768)", "(2, 6, 12, 64)", "(2, 12, 6, 64)", "(2, 12, 6, 6)"),
-    *("(2, 12, 6, 6)", "(2, 12, 6, 64)", "(2, 6, 12, 64)", "(2, 6, 768)", "(2, 6, 768)"),
+    *(
+        "(2, 12, 6, 6)",
+        "(2, 12, 6, 6)",
+        "(2, 12, 6, 64)",
+        "(2, 6, 12, 64)",
+        "(2, 6, 768)",
+        "(2, 6, 768)",
+    ),
 )
 
 _scores, _weights, _output = sentence()
@@ -217,6 +224,9 @@ RESULTS: dict[str, list[Any]] = {
     "E18": [
         [64, 64, 64, 64],
         [256, 96],
+        [1024 / 24, 1280 / 36],
+        [6_050_882_784],  # as Hugging Face counts its checkpoint
+        [20_554_567_680],  # Black et al. 2022, table 1
         *([n] for total, heads in zip(RELEASED, HEADS, strict=True) for n in (total, total, heads)),
     ],
     "E19": [JOURNEY @ JOURNEY[1], _journey[1], _journey[1], _journey[1] @ JOURNEY],

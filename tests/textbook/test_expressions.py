@@ -109,7 +109,7 @@ HOSTILE = {
     "no meaning": "lambda x: x ¦ [x for x in q] ¦ (x for x in q) ¦ q if T else k ¦ q and k ¦ "
     "not q ¦ (y := 3) ¦ sqrt(*q) ¦ q << 99999999 ¦ {1} ¦ q; k ¦ await q ¦ \\ ¦ q\x00 ¦ ｑ @ k ¦ "
     "f'{q}'",
-    "Nothing stands here": "# q",
+    "There is nothing here": "# q",
     "can't be read": "*q ¦ import os ¦ yield ¦ =",
     "missing a required argument": "sqrt(**q)",
     "unexpected keyword": "softmax(s, dim=-1, work=0)",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import streamlit as st
+from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, output, parameters
 from gpt2viz.app.course import guess
@@ -36,6 +38,8 @@ from gpt2viz.textbook.attention import (
 )
 
 _AXES = ("x₁", "x₂", "x₃")
+#: The numbers of E5's words; with its named tables, those of queries, keys and values too.
+_NAMED = ("object", "action")
 #: The weight tables of one head, in the order in which they are used.
 _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
@@ -76,28 +80,33 @@ def _of_starts() -> dict[str, str]:
 
 def head(book: Book) -> dict[str, Any]:
     """Four words through one head, whose tables can be changed."""
-    drawn = attention.drawn_weights()
+    kinds = ["named", "random"]
+    named = pick("Tables", parameters.HAND_TABLES, kinds) == "named"
+    drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.drawn_weights()
+    rows = _NAMED if named else ("out 1", "out 2")
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
-        x = table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _AXES[:2])
+        x = table(parameters.HAND_X, "x: four words", SENTENCE_X, SENTENCE, _NAMED)
     weights = []
     for column, which, start in zip(columns[1:], _WEIGHTS, drawn, strict=True):
         with column:
-            weights.append(table(which, which.says, start, ("out 1", "out 2"), _AXES[:2]))
+            weights.append(table(which, which.says, start, rows, _NAMED))
     q, k, v = (attention.project(x, w) for w in weights)
     steps = attention.attend(q, k, v)
     made = zip("QKV", (q, k, v), strict=True)
-    panels = [vectors(name, part, SENTENCE, ("1", "2"), TOKENS) for name, part in made]
+    panels = [vectors(name, part, SENTENCE, rows, TOKENS) for name, part in made]
     picture(book, "hand_qkv", panels, height=230)
-    scores, mixed, outputs = st.columns([5, 5, 4], gap="medium")
-    with scores:
-        panel = pairs("raw scores QKᵀ", steps.scores, SENTENCE, "score")
-        picture(book, "hand_scores", [panel], height=300)
+    scores = [
+        pairs("raw scores QKᵀ", steps.scores, SENTENCE, "score"),
+        pairs("scaled scores QKᵀ / √2", steps.scaled_scores, SENTENCE, "score"),
+    ]
+    picture(book, "hand_scores", scores, height=300)
+    mixed, outputs = st.columns([5, 4], gap="medium")
     with mixed:
         panel = pairs("weights", steps.weights, SENTENCE, "attention weight")
         picture(book, "hand_weights", [panel], "unit", height=300)
     with outputs:
-        panel = vectors("output", steps.output, SENTENCE, ("1", "2"), TOKENS)
+        panel = vectors("output", steps.output, SENTENCE, rows, TOKENS)
         picture(book, "hand_output", [panel], height=300)
     st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
     output.table(_shapes(steps), "Shapes")
@@ -112,22 +121,23 @@ def head(book: Book) -> dict[str, Any]:
     return {
         "x": x,
         "tables": weights,
+        "random": not named,
         "gap": f"{gap:.4f}",
         "hand_value": Check(gap < SAME and not touched, note if touched and gap < SAME else ""),
     }
 
 
 def _shapes(steps: attention.Steps) -> dict[str, list[str]]:
-    names = ("x · W_Qᵀ and so on", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
+    names = ("Q = x · W_Qᵀ; likewise K, V", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
     tensors = (steps.q, steps.scores, steps.scaled_scores, steps.weights, steps.output)
     return {
         "step": list(names),
-        "shape": [str(tuple(tensor.shape)) for tensor in tensors],
+        "shape (B, …)": [str((1, *tensor.shape)) for tensor in tensors],
         "meaning": [
             "one row per word: what it asks for, is found by, hands over",
             "one row per query, one column per key",
-            "the same, smaller",
-            "the same, each row sums to 1",
+            "each score divided by √2",
+            "shares: each row sums to 1",
             "one row per word: what it has gathered",
         ],
     }

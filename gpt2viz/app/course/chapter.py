@@ -13,7 +13,11 @@ another page, with what is chosen here and what it asks for. Fences place what P
   with ``gpt2viz.``. A stage, such as ``q``, stands for the model's line that made it, in the layer
   among the values;
 - ``question mask_row`` asks the reader something, with a hint and with why the answer is right. One
-  that has no answer to type is done when the ``Check`` of its name, among the values, says so.
+  that has no answer to type is done when the ``Check`` of its name, among the values, says so;
+- ``python`` lists a few lines that stand by themselves: a test runs them, one list after the other.
+
+What stands between ``+++ E4`` and ``+++`` is folded, as another example; an address that asks for
+E4 unfolds it. ``+++ A title`` folds whatever follows below that title.
 
 What stands between ``::: looks`` and ``:::`` is drawn only where the value of that name is true;
 after ``::: not looks``, only where it isn't. ``read`` is true where a model reads the sentence.
@@ -23,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
@@ -31,7 +36,7 @@ from urllib.parse import parse_qsl
 
 import streamlit as st
 
-from gpt2viz.app import pages, parameters, prose
+from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.course.parts import Book, code, fill, heading, link
 from gpt2viz.app.course.questions import Check, Question
 from gpt2viz.app.source_code import Line, Made
@@ -40,9 +45,10 @@ from gpt2viz.textbook.examples import EXAMPLES
 FOLDER = Path(__file__).parents[2] / "book"
 _FRONT_MATTER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 _BLOCK = re.compile(
-    r"^```(?P<fence>example|code|question) (?P<name>[^\n]*)\n(?P<body>.*?)^```$"
+    r"^```(?P<fence>example|code|question|python)(?: (?P<name>[^\n]*))?\n(?P<body>.*?)^```$"
     r"|^## (?P<heading>[^\n{]*?)(?: \{#(?P<anchor>[\w-]+)\})?$"
     r"|^:::(?P<condition>(?: not)?(?: \w+)?)$"
+    r"|^\+\+\+(?P<fold>[^\n]*)$"
     r"|^\$\$(?P<formula>.+?)\$\$$"
     r"|^> (?P<caption>.+?)(?=\n\n|\n*\Z)"
     r"|^\[(?P<label>[^\]]+)\]\((?P<link>\w+[^\s)]*)\)$",
@@ -71,10 +77,10 @@ class Block(NamedTuple):
                 yield question(name, text, values)
             case "code":
                 code(*(_listed(book, made) for made in fill(f"{name} {text}", values).split()))
-            case "heading" if text in EXAMPLES:
-                heading(text)
+            case "python":
+                st.code(text.strip(), wrap_lines=True)
             case "heading":
-                st.subheader(text, anchor=name or None)
+                heading(text, name)
             case "formula":
                 st.latex(fill(text, values))
             case "caption":
@@ -114,12 +120,17 @@ class Chapter(NamedTuple):
     def draw(self, book: Book) -> Iterator[Question]:
         """Draw the chapter, and yield each of its questions where that belongs."""
         drawn = True
-        for block in self.blocks:
-            if block.kind == "condition":
-                *negation, name = block.name.split() or [""]
-                drawn = not name or bool(book.values[name]) != bool(negation)
-            elif drawn:
-                yield from block.draw(book)
+        with ExitStack() as folded:
+            for block in self.blocks:
+                if block.kind == "condition":
+                    *negation, name = block.name.split() or [""]
+                    drawn = not name or bool(book.values[name]) != bool(negation)
+                elif block.kind == "fold":
+                    folded.close()
+                    if block.text:
+                        folded.enter_context(_fold(block.text))
+                elif drawn:
+                    yield from block.draw(book)
 
 
 @cache
@@ -148,12 +159,15 @@ def _blocks(text: str) -> Iterator[Block]:
     for match in _BLOCK.finditer(text):
         yield from _prose(text[end : match.start()])
         if kind := match["fence"]:
-            body = match["body"]  # a question's parts begin on lines of their own
-            yield Block(kind, match["name"], body if kind == "question" else _joined(body))
+            body = match["body"]  # the parts of these begin on lines of their own
+            lines = kind in ("question", "python")
+            yield Block(kind, match["name"] or "", body if lines else _joined(body))
         elif match["heading"]:
             yield Block("heading", match["anchor"] or "", match["heading"])
         elif match["condition"] is not None:
             yield Block("condition", match["condition"].strip(), "")
+        elif match["fold"] is not None:
+            yield Block("fold", "", match["fold"].strip())
         elif match["formula"]:
             yield Block("formula", "", match["formula"].strip())
         elif match["link"]:
@@ -171,7 +185,7 @@ def _prose(text: str) -> Iterator[Block]:
 
 def _joined(text: str) -> str:
     """Markdown with each paragraph on one line; tables and lists with bullets keep theirs."""
-    return re.sub(r"(?<=\S)\n(?!\n|- |\| )", " ", text.strip())
+    return re.sub(r"(?<=\S)\n(?!\n|- |\|)", " ", text.strip())
 
 
 def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
@@ -195,8 +209,16 @@ def _listed(book: Book, name: str) -> Made:
     return made
 
 
-def _link(label: str, address: str) -> None:
+def _fold(title: str) -> AbstractContextManager[Any]:
+    """A part that is folded, but where the address asks for its example."""
+    asked_for = address.get(parameters.EXAMPLE) == title
+    if title in EXAMPLES:
+        title = f"**Another example:** {EXAMPLES[title].title}"
+    return st.expander(title, asked_for, icon=":material/unfold_more:")
+
+
+def _link(label: str, target: str) -> None:
     """A link to a page by its name and what is asked for there."""
-    name, _, query = address.partition("?")
+    name, _, query = target.partition("?")
     (page,) = (page for page in pages.MENU if page.name == name)
     link(page, label, {parameters.NAMED[key]: value for key, value in parse_qsl(query)})

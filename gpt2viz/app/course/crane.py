@@ -11,10 +11,10 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import Arrows, draw_arrows
 from gpt2viz.app.course import guess
-from gpt2viz.app.course.parts import Book, pairs, pick, picture, vectors
+from gpt2viz.app.course.parts import Book, fill, pairs, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import LARGEST, table, write
-from gpt2viz.app.course.written import mixture
+from gpt2viz.app.course.written import mixture, product
 from gpt2viz.textbook import attention
 
 _PLANE = ("animal", "machine")
@@ -36,22 +36,30 @@ def weights(book: Book, text: str) -> dict[str, Any]:
         )
         keys = table(_KEYS[sentence], "Keys", first_keys, labels, _PLANE)
         values = table(_VALUES[sentence], "Values", first_values, labels, _PLANE)
-    heat = _temperature()
-    steps = attention.attend(query.repeat(3, axis=0), keys, values, scaled=False, temperature=heat)
+        heat = _temperature()
+        hidden = st.toggle("Hide later words", **address.switch(parameters.CRANE_MASK))
+    steps = attention.attend(
+        query.repeat(3, axis=0), keys, values, scaled=False, causal=hidden, temperature=heat
+    )
     as_before = bool(np.allclose(query, attention.CRANE_QUERY) and np.allclose(keys, first_keys))
+    as_before = as_before and not hidden
+    book.values["hidden"] = hidden
     with right:
         seen = guess.shown("crane", as_before and sentence == "bird" and heat == 1)
         if seen:
             _draw(book, text, steps, labels, heat)
-    book.values.update(seen=seen, steps=steps, sentence=sentence)
+    book.values.update(seen=seen, free=seen and not hidden, steps=steps, sentence=sentence)
     return _checks(steps, sentence, as_before, heat)
 
 
 def _draw(
     book: Book, text: str, steps: attention.Steps, labels: tuple[str, ...], heat: float
 ) -> None:
-    panel = pairs("weights of crane", steps.weights[:1], labels, "attention weight")
+    hidden = steps.masked_scores[:1].isneginf()
+    panel = pairs("weights of crane", steps.weights[:1], labels, "attention weight", hidden)
     picture(book, "crane_weights", [panel], "unit", height=170)
+    for word, k, score in zip(labels, steps.k, steps.scores[0], strict=True):
+        st.latex(rf"\text{{crane and {word}: }} {product(steps.q[0], k, float(score))}")
     step = {
         "scores": r"q \cdot K^\top",
         "weights": r"\text{softmax}" + ("" if heat == 1 else f"(s / {heat:g})"),
@@ -59,7 +67,7 @@ def _draw(
     }
     for name, numbers in mixture(steps, 0, heat):
         st.latex(f"{step[name]} {numbers}")
-    prose.caption(text)
+    prose.caption(fill(text, book.values))
     after = np.vstack([steps.v, steps.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
     panel = vectors("values, and the crane afterwards", after, rows, _PLANE, names)

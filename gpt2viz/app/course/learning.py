@@ -56,10 +56,11 @@ def batch(book: Book, text: str) -> dict[str, Any]:
     bits = surprise(view.trace)[1:]
     return {
         "places": targets.size,
-        "lessons": pluralize(int((targets != learning.IGNORED).sum()), "lessons"),
+        "lessons": pluralize(int((targets != learning.IGNORED).sum()), "targets"),
         "alone": not len(bits),
         "measured": bool(len(bits) and np.isfinite(bits).all()),
         "sentence_loss": f"{float(bits.mean() * np.log(2)):.4f}" if len(bits) else "",
+        "nothing_costs": f"{np.log(view.model.config.vocab_size):.2f}",
     }
 
 
@@ -77,13 +78,13 @@ def by_hand(book: Book, text: str) -> dict[str, Any]:
     with right:
         chances = np.asarray(costs.probabilities)
         rows = {
-            "lesson": _lessons(),
+            "target": _lessons(),
             "p of the target": [
                 f"{chances[n, targets[n]]:.4f}" if counts[n] else "" for n in range(len(counts))
             ],
             "−ln p": [f"{x:.4f}" if c else "" for x, c in zip(costs.each, counts, strict=True)],
         }
-        output.table(rows, "The loss of each lesson", tallest=388)
+        output.table(rows, "The loss of each target", tallest=388)
     each, loss = np.asarray(costs.each, float)[counts], float(costs.mean)
     low, edited = loss < _LOW, not np.allclose(logits, learning.LOGITS)
     return {
@@ -126,7 +127,7 @@ def step(book: Book) -> dict[str, Any]:
     moved = learning.step(logits, lessons, rate)
     before, after = _loss(logits), _loss(moved)
     left, right = st.columns([4, 3], gap="large")
-    names, letters = ("lesson", "next letter"), learning.LETTERS
+    names, letters = ("target", "next letter"), learning.LETTERS
     with left:
         panel = vectors("gradient at the logits", uphill, _lessons(), letters, names)
         picture(book, "learn_gradient", [panel], height=360)

@@ -31,7 +31,7 @@ def weights(book: Book) -> dict[str, Any]:
         scaled = table(
             parameters.MASK_SCORES, "Scaled scores", attention.PRINTED_SCALED, labels, labels
         )
-        causal = st.toggle("Causal mask", **address.switch(parameters.MASK_ON))
+        causal = st.toggle("Mask these scores", **address.switch(parameters.MASK_ON))
     shown = attention.hide_later(rows(scaled)) if causal else rows(scaled)
     weights = shown.softmax(dim=-1)
     with right:
@@ -116,7 +116,7 @@ def stored(_book: Book) -> None:
 def two_orders(book: Book) -> dict[str, str]:
     """The words of E3 in both orders, with and without positions and mask."""
     with st.container(horizontal=True, gap="large"):
-        on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
+        on = st.toggle("Add the position vectors", **address.switch(parameters.MASK_PLACES))
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
     positions = np.array(embeddings.POSITION_VECTORS) * on
     read = partial(embeddings.read_in_order, positions=positions, causal=causal)

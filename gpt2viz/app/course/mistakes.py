@@ -21,7 +21,7 @@ def made(_book: Book) -> None:
         with st.container(border=True, key=f"mistake_{n}"):
             prose.markdown(f"**{n + 1}. {mistake.name}**")
             kind, message = mistakes.message(mistake.made)
-            st.code(f"{kind}: {message}", language=None, wrap_lines=True)
+            st.code(f"{kind}: {message}".removesuffix(": "), language=None, wrap_lines=True)
             if mistake.caught is not None:
                 kind, message = mistakes.message(mistake.caught)
                 prose.caption("This project's own check, which comes first:")

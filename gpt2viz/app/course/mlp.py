@@ -140,8 +140,8 @@ def dropped_weights(book: Book) -> dict[str, str]:
     The head that is drawn of the last variant is its first.
     """
     columns = st.columns(3, vertical_alignment="bottom")
-    p = menu("Chance p", parameters.WEIGHTS_P, _CHANCES, columns[0])
-    which = menu("Seed of what is dropped", parameters.WEIGHTS_SEED, range(10), columns[1])
+    p = menu("p", parameters.WEIGHTS_P, _CHANCES, columns[0])
+    which = menu("Dropout seed", parameters.WEIGHTS_SEED, range(10), columns[1])
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
     forms = heads.drop_weights(JOURNEY_X, _NH, _SEED, p, training, which)
     before, after = (

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from gpt2viz import sampling_distribution
-from gpt2viz.analysis.sampling import softmax
+from gpt2viz.analysis.sampling import softmax, surprise
 from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import PLANE, Book, pick, picture, vectors
@@ -73,12 +73,15 @@ def lessons(book: Book) -> dict[str, Any]:
         "n": n,
         "n_vocab": book.view.trace.config.vocab_size,
         "several": n > 1,
-        "lessons": pluralize(n - 1, "lessons"),
+        "lessons": pluralize(n - 1, "targets"),
     }
 
 
-def predicted(book: Book) -> None:
-    """After each token: the most probable next one, and how probable the one that came was."""
+def predicted(book: Book) -> dict[str, Any]:
+    """After each token: the most probable next one, and how probable the one that came was.
+
+    The sentence is ``lost`` on a model that finds it less likely than one that knows nothing.
+    """
     trace, labels = book.view.trace, book.view.labels
     names = run_cache.vocabulary(book.view.model.name)
     rows: dict[str, list[str]] = {"after": [], "most probable": [], "what came": []}
@@ -91,3 +94,6 @@ def predicted(book: Book) -> None:
         chance = chances[trace.token_ids[n + 1]] if came else 0.0
         rows["what came"].append(f"{labels[n + 1]}  ({chance:.1%})" if came else "")
     output.table(rows, "What the model predicts after each token", tallest=432)
+    bits, nothing = surprise(trace)[1:], np.log(len(names))
+    cost = bits.sum() * np.log(2) / max(1, len(bits))
+    return {"lost": bool(cost > nothing), "cost": f"{cost:.2f}", "nothing": f"{nothing:.2f}"}

@@ -205,7 +205,9 @@ def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = Non
     )
 
 
-def heading(id: str) -> None:
-    """An example's title, with its id as anchor."""
-    example = EXAMPLES[id]
-    st.subheader(f"{example.title} :gray-badge[{id}]", anchor=id)
+def heading(text: str, anchor: str = "") -> None:
+    """A heading; that of an example, given by its id, is its title, with the id as anchor."""
+    id, example = text, EXAMPLES.get(text)
+    if example:
+        text, anchor = f"{example.title} :gray-badge[{id}]", id
+    st.subheader(text, anchor=anchor or None)

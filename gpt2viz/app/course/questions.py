@@ -25,6 +25,10 @@ _COUNTED = (
 _TENS = "thirty forty fifty sixty seventy eighty ninety hundred"
 _WORDS = {word: str(n) for n, word in enumerate(_COUNTED.split())}
 _WORDS |= {word: f"{n}0" for n, word in enumerate(_TENS.split(), start=3)}
+#: A number below a hundred in two words, such as ninety nine.
+_TWO_WORDS = re.compile(
+    rf"\b(twenty|{'|'.join(_TENS.split()[:-1])}) (one|{'|'.join(_COUNTED.split()[2:10])})\b"
+)
 _WORDS |= {"half": "0.5", "thousand": "1000"}
 _SAID = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
 _SIGNS = str.maketrans(dict.fromkeys("−–—", "-") | dict.fromkeys("·×⋅∙", "*") | {"÷": "/"})
@@ -133,6 +137,7 @@ def _ungrouped(text: str, separators: str) -> str:
 def _tokens(text: str) -> list[str]:
     """Numbers, signs and functions; "times" is a sign, other words are units and fall away."""
     apart = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
+    apart = _TWO_WORDS.sub(lambda both: str(int(_WORDS[both[1]]) + int(_WORDS[both[2]])), apart)
     tokens = [_SAID.get(token, token) for token in _TOKEN.findall(apart)]
     tokens = [token for token in tokens if token in _FUNCTIONS or not token.isalpha()]
     while tokens and tokens[0] in "*+~≈":

@@ -17,10 +17,19 @@ from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import tables
 from gpt2viz.app.course.parts import TOKENS, Book, pairs, picture, vectors
-from gpt2viz.app.course.written import bracketed, brief, enough, equals, given, gives, spelled
+from gpt2viz.app.course.written import (
+    bracketed,
+    brief,
+    enough,
+    equals,
+    given,
+    gives,
+    product,
+    spelled,
+)
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.textbook import tiny_crane
+from gpt2viz.textbook import attention, tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
 
 #: The tables' numbers lie between −LARGEST and LARGEST, so that a pencil is still enough.
@@ -65,7 +74,7 @@ _EDITABLE: Mapping[str, _Table] = {
     "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, FOUND),
     "widen": _Table(
         parameters.TINY_WIDEN,
-        "Into the middle",
+        "Into the hidden layer",
         np.column_stack([np.asarray(MADE.widen), np.asarray(MADE.bias)]),
         NEURONS,
         (*CHANNELS, "bias"),
@@ -122,7 +131,9 @@ def _read(book: Book) -> tuple[Reading, Mine]:
         ),
         edited,
     )
-    if elsewhere := [name for name in _used(book.chapter) if name in edited]:
+    elsewhere = [name for name in _used(book.chapter) if name in edited]
+    if elsewhere and not book.values.get("way_back"):
+        book.values["way_back"] = True  # a chapter may read it twice
         titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
         prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
         st.button(
@@ -169,7 +180,7 @@ def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) 
 #: The place of "fish", which sees the whole sentence, with the mask and without.
 _FISH = 3
 #: The channels in formulas.
-_IN_LATEX = (r"\text{thing}", r"\text{deed}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
+_IN_LATEX = (r"\text{thing}", r"\text{action}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
 def tokens(book: Book, text: str) -> dict[str, str]:
@@ -205,6 +216,21 @@ def order(book: Book, text: str) -> dict[str, str]:
     }
 
 
+def average(book: Book, text: str) -> None:
+    """The mean of each word and those before it: attention whose scores are all alike."""
+    book.write(text)
+    x = _read(book)[0].x
+    steps = attention.attend(0 * x, x, x, causal=True)
+    hidden = steps.masked_scores.isneginf()
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        shares = pairs("equal shares", steps.weights, SENTENCE, "share", hidden)
+        picture(book, "tiny_shares", [shares], "unit", height=230)
+    with right:
+        panels = [_by_token("their sum x", x), _by_token("shares · x", steps.output)]
+        picture(book, "tiny_means", panels, height=210)
+
+
 def crane(book: Book, text: str) -> dict[str, Any]:
     """The queries, keys and values, and the scores of "fish"."""
     crane, mine = _read(book)
@@ -218,12 +244,7 @@ def crane(book: Book, text: str) -> dict[str, Any]:
     picture(book, "tiny_qkv", panels, height=210)
     q = np.asarray(head.q[_FISH])
     for word, k, score in zip(SENTENCE, np.asarray(head.k), head.scores[_FISH], strict=True):
-        n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
-        terms = " + ".join(
-            rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
-            for a, b in zip(q, k, strict=True)
-        )
-        st.latex(rf"\text{{fish and {word}: }} {terms} {gives(score)}")
+        st.latex(rf"\text{{fish and {word}: }} {product(q, k, float(score))}")
     best = _highest(head.scores[_FISH], SENTENCE)
     return {"best": _all(best), "one": len(best) == 1}
 
@@ -290,7 +311,7 @@ def heads(book: Book, text: str) -> dict[str, str]:
         for n, head in enumerate(crane.heads)
     ]
     picture(book, "tiny_heads", looks, "unit", height=250)
-    four = ("0: thing", "0: deed", "1: thing", "1: deed") if as_words else FOUND
+    four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else FOUND
     panels = [
         _by_token("outputs, side by side", crane.merged, four),
         _by_token("what attention adds", crane.attention),
@@ -305,12 +326,12 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
     """The MLP's tables, what they make of each word, and the neurons of "fish"."""
     crane, mine = _read(book)
     named = mine.edited <= {"back"}
-    neurons = ("no deed", "deed", "both") if named else NEURONS
+    neurons = ("no action", "action", "both") if named else NEURONS
     book.write(text, named=named)
     _fields(book.chapter)
     first = [
         _by_token("x + attention", crane.mid),
-        _by_token("in the middle", crane.widened, neurons),
+        _by_token("hidden layer", crane.widened, neurons),
     ]
     picture(book, "tiny_mlp", first, height=210)
     then = [

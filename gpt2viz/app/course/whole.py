@@ -24,7 +24,7 @@ from gpt2viz.textbook.line_by_line import Pair, line_by_line
 
 #: The numbers that decide a model's size, and what each sets.
 _SIZES = {
-    "vocab_size": "tokens that it knows",
+    "vocab_size": "tokens of the vocabulary",
     "n_positions": "tokens that it can read at once",
     "n_layer": "layers, one after the other",
     "n_head": "heads of each layer",

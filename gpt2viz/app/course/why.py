@@ -117,8 +117,8 @@ def take_apart(book: Book) -> dict[str, Any]:
     case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
     own, weight = not read.twice, f"{case.weight:.2f}"
     small = (
-        f"The hardest look takes {weight} here. Try a longer sentence, or one with a rarer token "
-        "twice."
+        f"The largest such weight is {weight} here. Try a longer sentence, or one with a rarer "
+        "token twice."
     )
     hard = case.weight > _HALF
     values: dict[str, Any] = {

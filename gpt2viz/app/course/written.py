@@ -86,6 +86,16 @@ def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, s
     ]
 
 
+def product(q: ArrayLike, k: ArrayLike, score: float) -> str:
+    """A dot product written out, number by number, with the sign and the ``score`` behind it."""
+    n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
+    terms = (
+        rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
+        for a, b in zip(np.asarray(q), np.asarray(k), strict=True)
+    )
+    return f"{' + '.join(terms)} {gives(score)}"
+
+
 def bracketed(number: str) -> str:
     """A number as written behind a + or a dot: in brackets where it begins with a sign."""
     return f"({number})" if number.startswith("-") else number
