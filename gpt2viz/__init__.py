@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from gpt2viz.model.checkpoint import Model, load_model
     from gpt2viz.model.from_transformers import from_transformers
     from gpt2viz.model.steps import Steps, load_steps
+    from gpt2viz.notebook.live_page import write_page
     from gpt2viz.notebook.show import show
     from gpt2viz.notebook.view import AttentionView
     from gpt2viz.run.means import MeanReference
@@ -120,6 +121,7 @@ _LATER = {
     "trace_many": "run.tracer",
     "virtual_head": "analysis.composition",
     "watch": "run.watch",
+    "write_page": "notebook.live_page",
 }
 
 __version__ = "0.1.0"
@@ -210,6 +212,7 @@ __all__ = [
     "virtual_head",
     "watch",
     "word_starts",
+    "write_page",
 ]
 
 __getattr__, __dir__ = later(__name__, _LATER, [*__all__, "__version__"])

@@ -23,8 +23,8 @@ from gpt2viz.labels import escape_controls, shorten
 LARGEST_TEXT = 20_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
-#: A script's import of a module beside it.
-_TAKEN = re.compile(r'^import \{[^}]+\} from "\./(\w+\.js)"$', re.MULTILINE)
+#: A script's import of another one.
+_TAKEN = re.compile(r'^import \{[^}]+\} from "\.[./\w]*/(\w+\.js)"$', re.MULTILINE)
 # What colours a terminal's text, as torch writes it into its messages (ECMA-48).
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # In a message: of the reason, and of a path.

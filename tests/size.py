@@ -4,7 +4,8 @@
 as many away. Llama's family had an allowance of 3,000 product lines, and the sentence in words,
 with what the next word comes from, one of 600, with the tests that hold them. Attention of what
 transformers really runs has one of 620, and 520 lines of tests and benchmarks. The Textbook's one
-thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many.
+thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many. The page
+that runs a model has 900 product lines, and 380 of tests.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (59_120, 44_000),
+    "product lines": (60_015, 44_000),
     "of them app/": (24_102, 17_500),
-    "lines of tests and benchmarks": (53_244, 37_000),
-    "modules": (301, 300),
+    "lines of tests and benchmarks": (53_624, 37_000),
+    "modules": (302, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (1, 0),

@@ -23,12 +23,13 @@ COMMANDS = {
     "heads": "Score every head on every passage of a corpus.",
     "models": "List the models: bundled, configured, and in the Hugging Face cache.",
     "fetch": "Fetch the model NAME from the Hugging Face hub, after saying its size.",
+    "page": "Write one HTML file that runs the model in any browser, without a server.",
     "convert": "Turn a FILE of nanoGPT or minGPT into a checkpoint FOLDER.",
 }
 
 #: Commands that share a module.
 MODULES = dict.fromkeys(("surprise", "lens", "contributions", "route", "generate"), "predictions")
-MODULES |= dict.fromkeys(("fetch", "convert"), "models")
+MODULES |= dict.fromkeys(("fetch", "page", "convert"), "models")
 
 
 @click.group(

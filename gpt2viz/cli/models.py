@@ -1,4 +1,4 @@
-"""``gpt2viz models``, ``fetch`` and ``convert``: models here, and those to come."""
+"""``gpt2viz models``, ``fetch``, ``page`` and ``convert``: models here, and where they go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+import gpt2viz
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
+from gpt2viz.cli.files import kind_of
 from gpt2viz.errors import HubError
 from gpt2viz.labels import escape_controls
 from gpt2viz.model import convert as conversion
@@ -171,3 +173,30 @@ def convert(
 def _vocabulary(name: str) -> Path:
     """The file of that name, or else the model's folder."""
     return Path(name) if Path(name).is_file() else model_registry.find(name)[1]
+
+
+@click.command()
+@click.argument("text", required=False)
+@options.model
+@click.option(
+    "-o",
+    "--out",
+    default="attention.html",
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write.",
+)
+@options.quiet
+def page(text: str | None, model: str, out: Path, quiet: bool) -> None:
+    """Write one HTML file that runs the model in any browser, without a server.
+
+    It opens with TEXT, and takes any other. Of a GPT-2 of up to 60 MB.
+
+    \b
+        gpt2viz page --out attention.html
+        gpt2viz page "The cat sat on the mat" --model ~/models/mine
+    """
+    kind_of(out, ("html",))
+    name, folder = model_registry.find(model)
+    gpt2viz.write_page(gpt2viz.load_model(folder, name), out, *([text] if text else []))
+    options.note(quiet, f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB")

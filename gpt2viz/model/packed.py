@@ -12,11 +12,13 @@ under its name with ``.step`` the steps of its rows in float32.
 
 from __future__ import annotations
 
+import copy
 import math
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import torch
@@ -35,10 +37,15 @@ from gpt2viz.model.weights import (
     problem,
 )
 
+if TYPE_CHECKING:  # which reads checkpoints of steps, and these what is packed
+    from gpt2viz.model.checkpoint import Model
+
 #: Of 4.56 million numbers a file of 3.0 MB.
 BITS = 5
 _STEP = ".step"
 _MOST = 127
+# Steps in a standard deviation where a number has nine bits, of which so many are kept as such.
+_FINE, _LOW = 120.0, 2
 # Raw deflate, as zlib's documentation counts windows.
 _WINDOW = -15
 
@@ -53,21 +60,73 @@ def write_packed(weights: Mapping[str, Tensor], file: Path, bits: int = BITS) ->
         if weight.ndim == 1:
             tensors[name] = weight
             continue
-        steps, rounded = _rounded(weight, bits)
-        coder = zlib.compressobj(9, zlib.DEFLATED, _WINDOW, 9, zlib.Z_HUFFMAN_ONLY)
-        coded = coder.compress(rounded.numpy().tobytes()) + coder.flush()
+        steps, rounded = _rounded(weight, 2.0 ** (bits - 2), _MOST)
+        coded = _coded(rounded.to(torch.int8).numpy().tobytes(), _WINDOW)
         tensors[name] = torch.frombuffer(bytearray(coded), dtype=torch.uint8)
         tensors[name + _STEP] = steps
     with whole(file) as partial:
         save_file(tensors, partial)
 
 
-def _rounded(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """The step of each row (rows,), and each number as a multiple of it: int8 (rows, columns)."""
-    spread = weight.std(dim=1, unbiased=False) / 2 ** (bits - 2)
-    steps = torch.maximum(spread, weight.abs().amax(dim=1) / _MOST)
-    rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-_MOST, _MOST)
-    return steps, rounded.to(torch.int8)
+def _coded(content: bytes, window: int) -> bytes:
+    coder = zlib.compressobj(9, zlib.DEFLATED, window, 9, zlib.Z_HUFFMAN_ONLY)
+    return coder.compress(content) + coder.flush()
+
+
+def _rounded(weight: Tensor, fine: float, most: int) -> tuple[Tensor, Tensor]:
+    """The step of each row (rows,), ``fine`` of them in a standard deviation, and each number as a
+    multiple of it, up to ``most``: int16 (rows, columns)."""
+    steps = torch.maximum(weight.std(dim=1, unbiased=False) / fine, weight.abs().amax(dim=1) / most)
+    rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-most, most)
+    return steps, rounded.to(torch.int16)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedWeights:
+    """A model's weights in nine bits a number, for a page that runs it.
+
+    ``sizes`` are name, rows and columns, 0 of a vector. ``parts`` are the bytes that
+    ``notebook/packed.js`` reads: "high" the numbers' upper bits, deflated, "low" the two lowest,
+    four numbers a byte, and "plain" the steps of rows and the vectors in float32. ``model`` has
+    the weights as they are read there, and ``error`` is how far off the farthest one is.
+    """
+
+    sizes: tuple[tuple[str, int, int], ...]
+    parts: Mapping[str, bytes]
+    model: Model
+    error: float
+
+
+def packed_bytes(config: ModelConfig) -> int:
+    """About as many bytes as the parts of ``pack`` take together."""
+    return sum(math.prod(size) for _, size in weight_sizes(config)) * 9 // 8
+
+
+def pack(model: Model) -> PackedWeights:
+    """The weights of a model, rounded as those of ``write_packed`` are, but to finer steps."""
+    network = copy.deepcopy(model.network).to("cpu", torch.float32)
+    weights = network.state_dict()
+    sizes, high, low, plain, error = [], [], [], [], 0.0
+    for name, size in weight_sizes(model.config):
+        weight = weights[name]
+        sizes.append((name, size[0], size[1] if len(size) > 1 else 0))
+        if weight.ndim == 1:
+            plain.append(weight.numpy())
+            continue
+        steps, codes = _rounded(weight, _FINE, _MOST << _LOW)
+        plain.append(steps.numpy())
+        high.append((codes >> _LOW).to(torch.int8).numpy().tobytes())
+        low.append((codes & 3).to(torch.uint8).numpy().ravel())
+        rounded = codes * steps[:, None]
+        error = max(error, float((rounded - weight).abs().max()))
+        weight.copy_(rounded)
+    fours = np.pad(lowest := np.concatenate(low), (0, -len(lowest) % 4)).reshape(-1, 4)
+    parts = {
+        "high": _coded(b"".join(high), zlib.MAX_WBITS),
+        "low": np.bitwise_or.reduce(fours << np.array([0, 2, 4, 6], np.uint8), axis=1).tobytes(),
+        "plain": np.concatenate(plain).astype("<f4").tobytes(),
+    }
+    return PackedWeights(tuple(sizes), parts, replace(model, network=network), error)
 
 
 def read_packed(file: Path, config: ModelConfig) -> dict[str, Tensor]:

@@ -194,6 +194,14 @@ class Tokenizer:
         ways = self._letters, self._wholes, self._added, self.first, self.last
         return self._ordinary, self.merges, steps, *ways
 
+    @property
+    def as_gpt2(self) -> bool:
+        """True if texts are cut as GPT-2 cuts them, into bytes, with nothing put around them."""
+        (step, *more) = [{**step, "trim_offsets": None} for step in self._steps] or [{}]
+        plain = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": None}
+        around = more or self._added or self.first or self.last or self._wholes
+        return not around and step in (plain, {**plain, "use_regex": True})
+
     def special_in(self, text: str) -> list[str]:
         """The special tokens whose names stand in a text, such as ``<|endoftext|>``."""
         return list(dict.fromkeys(self._special.findall(text)))

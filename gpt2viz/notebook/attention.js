@@ -1,16 +1,15 @@
 // Attention in a file: the map of all heads and the chosen one large, by the app's own scripts.
 
+import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
+
 // Cells along a side of the large picture.
 const LARGEST = 256
 // Codes of −∞, NaN and ∞: see stored.py.
 const NONE = 65533, NONES = [-Infinity, NaN, Infinity]
 
 // The bytes of a text of base 64 that were deflated.
-export async function inflated(text) {
-  const bytes = Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0))
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))
-  return new Uint8Array(await new Response(stream).arrayBuffer())
-}
+export const inflated = (text) =>
+  inflate(Uint8Array.from(atob(text.trim()), (char) => char.charCodeAt(0)))
 
 // One head's numbers of a layer's bytes: float32, or low and high bytes of codes.
 export function numbers(bytes, { rows, columns, low, step }, heads, head) {
@@ -20,57 +19,6 @@ export function numbers(bytes, { rows, columns, low, step }, heads, head) {
     const code = bytes[start + n] + 256 * bytes[high + n]
     return code < NONE ? low + step * code : NONES[code - NONE]
   })
-}
-
-// Where each of at most `most` blocks of so many cells begins, and where the last one ends.
-export function edges(count, most) {
-  const blocks = Math.min(count, most)
-  return Array.from({ length: blocks + 1 }, (_, n) => Math.floor(n * count / blocks))
-}
-
-// Blocks of a matrix that is `wide` cells wide, between edges down and across: of each the number
-// farthest from 0 that isn't masked, and whether all of them are.
-export function pooled(values, masked, wide, down, across) {
-  const shown = [], hidden = []
-  for (let i = 1; i < down.length; i++)
-    for (let j = 1; j < across.length; j++) {
-      let best = values[down[i - 1] * wide + across[j - 1]], seen = false
-      for (let row = down[i - 1]; row < down[i]; row++)
-        for (let n = row * wide + across[j - 1]; n < row * wide + across[j]; n++) {
-          if (masked(n)) continue
-          if (!seen || farther(values[n], best)) best = values[n]
-          seen = true
-        }
-      shown.push(best)
-      hidden.push(!seen)
-    }
-  return { shown, hidden }
-}
-
-const farther = (a, b) => Number.isNaN(a) || Math.abs(a) > Math.abs(b) || a === -b && a > b
-
-// What a canvas is sent: the length of the JSON, the JSON itself filled up to a multiple of four
-// bytes, and numbers. `message` in pictures/canvas.py writes the same.
-export function message(head, ...parts) {
-  const json = new TextEncoder().encode(JSON.stringify(head))
-  const length = Math.ceil(json.length / 4) * 4
-  const bytes = new Uint8Array(4 + length + parts.reduce((sum, one) => sum + one.byteLength, 0))
-  bytes.fill(0x20, 4, 4 + length)
-  new DataView(bytes.buffer).setUint32(0, length, true)
-  bytes.set(json, 4)
-  let at = 4 + length
-  for (const { buffer, byteOffset, byteLength } of parts) {
-    bytes.set(new Uint8Array(buffer, byteOffset, byteLength), at)
-    at += byteLength
-  }
-  return bytes
-}
-
-// Truths as bits, the first one lowest.
-export function bits(truths) {
-  const bytes = new Uint8Array(Math.ceil(truths.length / 8))
-  truths.forEach((truth, n) => { bytes[n >> 3] |= truth << (n & 7) })
-  return bytes
 }
 
 // The part of an axis that is shown: which tokens, the stored cells that hold them, as edges of the
@@ -92,8 +40,7 @@ const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
 // The layer's bytes; of what was looked at lately two layers are kept.
 function layerOf(view, layer) {
-  const { kept, page } = view
-  const found = kept.get(layer) ?? inflated(page.querySelector(`[data-layer="${layer}"]`).text)
+  const { kept } = view, found = kept.get(layer) ?? view.bytesOf(layer)
   kept.delete(layer)
   kept.set(layer, found)
   if (kept.size > 2) kept.delete(kept.keys().next().value)
@@ -259,16 +206,30 @@ function paint(view, dark) {
     view.page.documentElement.style.setProperty(`--st-${name}`, color)
 }
 
-export default async function (page, draw) {
+// The attention that the file keeps.
+async function attentionIn(page) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
-  const about = JSON.parse(text("about")), { queries, keys } = about
-  const whole = [[0, queries.length - 1], [0, keys.length - 1]]
-  const view = { ...about, page, draw, whole, part: whole, kept: new Map(), lined: false }
-  heard(view)
-  view.cells = await inflated(text("map"))
-  view.hidden = text("whole") &&
+  const hidden = text("whole") &&
     { whole: await inflated(text("whole")), blocks: await inflated(text("blocks")) }
+  return { ...JSON.parse(text("about")), cells: await inflated(text("map")), hidden,
+    bytesOf: (layer) => inflated(page.querySelector(`[data-layer="${layer}"]`).text) }
+}
+
+/** Draw attention, and what is chosen of it later: that of the file, or what is `given`.
+ * @param {any} given Returns a function that draws other attention in its place. */
+export default async function (page, draw, given = null) {
+  const view = { page, draw, lined: false, kept: new Map() }
+  const take = (attention) => {
+    const { queries, keys } = attention
+    const whole = [[0, queries.length - 1], [0, keys.length - 1]]
+    Object.assign(view, attention, { whole, part: whole })
+    view.kept.clear()
+    return show(view)
+  }
+  heard(view)
+  const first = given ?? await attentionIn(page)
   const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may have said so meanwhile
+  view.schemes = first.schemes
   dark.addEventListener("change", () => {
     paint(view, dark.matches)
     show(view)
@@ -278,8 +239,9 @@ export default async function (page, draw) {
   page.addEventListener("keydown", ({ key, ctrlKey, altKey, metaKey }) =>
     key === "l" && !(ctrlKey || altKey || metaKey) && turnInto(view))
   page.querySelector("[data-part=back]").onclick = () => {
-    view.part = whole
+    view.part = view.whole
     show(view)
   }
-  await show(view)
+  await take(first)
+  return { view, take }
 }

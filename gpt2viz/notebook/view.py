@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -24,11 +26,11 @@ from gpt2viz.run.session import Session
 if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
 
-#: The folder of the app's scripts, and those that draw here too, by the page's name for them.
-_SCRIPTS = "app/scripts"
-_DRAWN_BY = {"map": "model_map", "tiles": "tiles", "lines": "lines"}
+#: Folders of scripts, and those that a page's painters are in, by its name for them.
+_FOLDERS = ("app/scripts", "notebook")
+PAINTERS = {"map": "model_map", "tiles": "tiles", "lines": "lines", "attention": "attention"}
 #: The elements that such a script draws in.
-_ELEMENTS = re.compile(r"^export const html = `([^`]*)`$", re.MULTILINE)
+_ELEMENTS = re.compile(r"^export const html = [`'](.*?)[`']$", re.MULTILINE | re.DOTALL)
 #: Pixels in a notebook.
 _HEIGHT = 760
 
@@ -93,26 +95,10 @@ class AttentionView:
 
         It forbids itself any request; all texts are escaped.
         """
-        numbers = [_data_script(f'data-part="{name}"', text) for name, text in self.parts.items()]
-        texts = enumerate(layer.text for layer in self.layers)
-        numbers += [_data_script(f'data-layer="{n}"', text) for n, text in texts]
-        about = json.dumps(self.about, allow_nan=False, separators=(",", ":"))
-        components = {name: f"{_SCRIPTS}/{script}" for name, script in _DRAWN_BY.items()}
-        elements = {
-            f"{name}_html": _ELEMENTS.findall(_read(f"{path}.js"))[0]
-            for name, path in components.items()
-        }
-        return Template(_read("notebook/attention.html")).substitute(
-            version=__version__,
-            title=escape(self.title),
-            style=_read("notebook/attention.css") + _read(f"{_SCRIPTS}/style.css"),
-            notes="".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.notes),
-            about=about.replace("<", "\\u003c"),
-            numbers="\n".join(numbers),
-            script=_module("notebook/attention.js"),
-            **{name: _module(f"{path}.js") for name, path in components.items()},
-            **elements,
-        )
+        numbers = {f'data-part="{name}"': text for name, text in self.parts.items()}
+        numbers |= {f'data-layer="{n}"': layer.text for n, layer in enumerate(self.layers)}
+        start = "attention(document, { map, tiles, lines })"
+        return written(self.title, self.notes, self.about, numbers, PAINTERS, start)
 
     @property
     def selected(self) -> Selected | None:
@@ -174,7 +160,7 @@ class AttentionView:
         frame = (
             f'<iframe {named}sandbox="allow-scripts" class="gpt2viz" title="{escape(self.title)}" '
             f'width="100%" height="{_HEIGHT}" style="border:0" srcdoc="{escape(self.html())}">'
-            f"</iframe><style>{_read('notebook/frame.css')}</style>"
+            f"</iframe><style>{read('frame.css')}</style>"
         )
         return {"text/plain": repr(self), "text/html": frame}
 
@@ -182,15 +168,58 @@ class AttentionView:
         return "\n".join([self.title, *self.notes])
 
 
-def _read(path: str) -> str:
-    return resources.files("gpt2viz").joinpath(path).read_text(encoding="utf-8")
+def written(
+    title: str,
+    notes: Sequence[str],
+    about: Mapping[str, Any],
+    numbers: Mapping[str, str],
+    scripts: Mapping[str, str],
+    start: str,
+    **parts: str,
+) -> str:
+    """A page that forbids itself any request, and runs these ``scripts`` and no others.
+
+    ``numbers`` are texts by their attribute; a script's name stands for what it exports by default
+    where the line ``start`` is run. ``parts`` are the HTML ``above`` the pictures and ``below``
+    them, and more ``style``.
+    """
+    code = "".join(
+        f"const {name} = (function () {{\n{_module(script)}\n}})()\n"
+        for name, script in scripts.items()
+    )
+    code = f'\n"use strict"\n{code}{start}\n'
+    made = {f"{name}_html": elements_of(name) for name in ("map", "tiles", "lines")}
+    style = "".join(map(read, ("attention.css", "style.css"))) + parts.pop("style", "")
+    return Template(read("attention.html")).substitute(
+        version=__version__,
+        title=escape(title),
+        style=style,
+        notes="".join(f"<li>{escape(sentence)}</li>\n" for sentence in notes),
+        about=json.dumps(about, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+        numbers="\n".join(
+            f'<script type="text/plain" {name}>{text}</script>' for name, text in numbers.items()
+        ),
+        script=code,
+        hash=f"'sha256-{b64encode(sha256(code.encode()).digest()).decode()}'",
+        **{"above": "", "below": ""} | parts,
+        **made,
+    )
 
 
-def _module(path: str) -> str:
+def elements_of(script: str) -> str:
+    """The HTML that a painter draws in."""
+    elements: list[str] = _ELEMENTS.findall(read(f"{PAINTERS.get(script, script)}.js"))
+    return elements[0]
+
+
+def read(name: str) -> str:
+    """A script, a style or a page's HTML."""
+    here = resources.files("gpt2viz")
+    (file,) = (file for folder in _FOLDERS if (file := here / folder / name).is_file())
+    return file.read_text(encoding="utf-8")
+
+
+def _module(name: str) -> str:
     """A script as the body of a function that returns what the script exports by default."""
-    script = files.script(_read(path), lambda name: _read(f"{_SCRIPTS}/{name}"))
+    script = files.script(read(f"{name}.js"), read)
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)
-
-
-def _data_script(name: str, text: str) -> str:
-    return f'<script type="text/plain" {name}>{text}</script>'

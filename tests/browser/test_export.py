@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections.abc import Iterator
 from html import escape
@@ -14,18 +15,21 @@ from xml.etree import ElementTree
 import numpy as np
 import plotly.io as pio
 import pytest
+from numpy.testing import assert_allclose
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
-from playwright.sync_api import Browser, Frame, Page, Request
+from playwright.sync_api import Browser, Frame, Page, Request, expect
 from pypdf import PdfReader
 
 import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
+from gpt2viz.labels import label
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
-from tests.bundled import bundled_model
+from tests.browser.conftest import seen_by_axe
+from tests.bundled import CATS, bundled_model, ids_of
 from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
 
@@ -168,7 +172,6 @@ COLUMNS = {
 }
 
 
-CATS = "The cat sat on the mat and the cat sat"
 READ = [
     ("A crane ate fish", "one head", "8.5cm"),
     (LONG, "one head", "17.5cm"),
@@ -447,9 +450,7 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     # what is clicked is told to whoever handed it a port, also what was clicked before
     frame.locator(".map canvas").click(position=_middle(frame, 4))
     frame.wait_for_function(_LARGE, arg=_head(4))
-    offline.evaluate(
-        f"(() => {{ {_module('notebook/clicks.js')} }})().render({{ model: {_MODEL} }})"
-    )
+    offline.evaluate(f"(() => {{ {_module('clicks')} }})().render({{ model: {_MODEL} }})")
     x, y, width, height = frame.locator(".tiles").evaluate(_BOX)
     frame.locator(".tiles canvas").click(position={"x": x + 200.5 * width, "y": y + 3.5 * height})
     offline.wait_for_function("window.heard?.length === 2")
@@ -602,3 +603,72 @@ def test_a_notebook_that_shuts_each_output_in_shows_it_all(
     assert frame.evaluate("window.hacked") is None
     assert frame.evaluate("window.origin") == "null"
     press_everything(frame)
+
+
+@pytest.fixture(scope="module")
+def live_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gpt2viz.write_page(bundled_model(), tmp_path_factory.mktemp("live") / "attention.html")
+
+
+def open_live(page: Page, file: Path, width: int = 1440, dark: bool = False) -> Page:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    return page
+
+
+def type_sentence(page: Page, text: str) -> None:
+    page.get_by_label("Sentence").fill(text)
+    tokens = "n => document.querySelector('.map').p.tokens.length === n"
+    page.wait_for_function(tokens, arg=len(ids_of(text)))
+
+
+def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Path) -> None:
+    page = open_live(offline, live_page)
+    coming, tiles = page.locator("[data-part=next] li"), page.locator("[data-row=weights] .tiles")
+    expect(coming.first).to_have_text("·on 58 %")
+    for text in ("A crane ate fish", "</script><img src=x onerror=alert(1)> 🙂 ate"):
+        type_sentence(page, text)
+        for causal in (True, False):
+            page.get_by_label("Causal mask").set_checked(causal)
+            expect(page.locator("[data-part=with]")).to_be_visible(visible=not causal)
+            run = gpt2viz.trace(bundled_model(), text, causal=causal)
+            title = page.locator("h2[data-part=inside]").inner_text()
+            weights = run.stage("weights", *map(int, re.findall(r"\d+", title)))
+            drawn = tiles.evaluate("tiles => [...tiles.p.values]")
+            assert_allclose(np.reshape(drawn, weights.shape), weights, atol=0.02)
+            (best,) = run.next_tokens(1)
+            expect(coming.first).to_contain_text(label(run.spell(best.id)))
+            expect(page.locator(".map .looks")).to_contain_text(run.labels[-1])
+    assert page.locator("img").count() == 0
+    page.get_by_label("Sentence").fill("a " * 300)
+    expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
+    expect(page.locator(".map .looks")).to_contain_text("ate")  # what was drawn stays
+
+
+def test_a_page_that_runs_the_model_writes_on(offline: Page, live_page: Path) -> None:
+    page = open_live(offline, live_page)
+    more = page.get_by_role("button", name="Write ten tokens")
+    more.click()
+    expect(page.get_by_label("Sentence")).to_have_value(re.compile(f"^{CATS} on .+"))
+    expect(more).to_be_enabled()
+    type_sentence(page, CATS)
+    page.locator(".map").focus()
+    for key in ("ArrowUp", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator("h2[data-part=inside]")).to_contain_text("layer 0")
+    page.locator("[data-row=scores] .tiles").focus()
+    for key in ("ArrowRight", "ArrowRight", "Enter"):  # the first cell, then the one beside it
+        page.keyboard.press(key)
+    expect(page.locator("h3[data-part=cell]")).to_contain_text("query 0 The, key 1 ·cat")
+    expect(page.locator(".sum")).to_contain_text("masked, as this key comes after the query")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (400, True)])
+def test_a_page_that_runs_the_model_is_accessible(
+    offline: Page, live_page: Path, width: int, dark: bool
+) -> None:
+    page = open_live(offline, live_page, width, dark)
+    assert seen_by_axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

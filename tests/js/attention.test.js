@@ -2,10 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 import { deflateSync } from "node:zlib"
 
-import {
-  bits, blockOf, edges, inflated, message, numbers, pooled, side,
-} from "../../gpt2viz/notebook/attention.js"
-import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
+import { blockOf, inflated, numbers, side } from "../../gpt2viz/notebook/attention.js"
 
 test("what was deflated comes back", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, n) => n % 251)
@@ -23,19 +20,6 @@ test("numbers of a head are float32, or steps of low and high bytes and what is 
     [1, -Infinity, NaN, Infinity])
 })
 
-test("blocks are as even as they can be, and none is made where all fit", () => {
-  assert.deepEqual(edges(7, 3), [0, 2, 4, 7])
-  assert.deepEqual(edges(3, 8), [0, 1, 2, 3])
-})
-
-test("a block has its number farthest from 0, without what is masked", () => {
-  const values = [1, -3, 3, 0, 9, 2, NaN, 1, 4, 5, 6, 7]
-  const masked = (n) => [4, 8, 9].includes(n)
-  const found = pooled(values, masked, 4, [0, 2, 3], [0, 2, 4])
-  assert.deepEqual(found, { shown: [-3, NaN, 4, 7], hidden: [false, false, true, false] })
-  assert.deepEqual(pooled([-3, 3], () => false, 2, [0, 1], [0, 2]).shown, [3])
-})
-
 test("a part of an axis is the stored cells that hold its tokens", () => {
   assert.deepEqual(side(6, 6, [2, 4]), { cells: [2, 3, 4, 5], tokens: [2, 3, 4, 5] })
   assert.deepEqual(side(7, 3, [3, 3]), { cells: [1, 2], tokens: [2, 4] })
@@ -44,13 +28,3 @@ test("a part of an axis is the stored cells that hold its tokens", () => {
   assert.deepEqual([0, 1, 3, 4, 6, 7].map((n) => blockOf({ tokens: [1, 4, 7] }, n)),
     [-1, 0, 0, 1, 1, -1])
 })
-
-test("the canvas reads the message that is written for it", () => {
-  const values = Float32Array.from([.5, .25, 1, 0]), masked = [false, true, false, true]
-  const said = { panels: [{ grid: 0 }], grids: [{ rows: ["a", "“ö”"], columns: ["c", "d"] }] }
-  const found = read(message(said, values, bits(masked)))
-  assert.deepEqual([...found.values], [...values])
-  assert.deepEqual(masked.map((_, n) => found.masked(n)), [0, 1, 0, 1])
-  assert.deepEqual(found.panels[0].rows, ["a", "“ö”"])
-})
-

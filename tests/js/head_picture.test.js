@@ -4,7 +4,7 @@ import { test } from "node:test"
 import {
   chosen, does, forLines, numbers, offers, ofHeads, weightsOf,
 } from "../../gpt2viz/app/scripts/head_picture.js"
-import { message } from "../../gpt2viz/notebook/attention.js"
+import { message } from "../../gpt2viz/app/scripts/message.js"
 
 const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "matrix", query: null,
   sentences: { attends: "{query} attends to {keys}.",

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { test } from "node:test"
 
-import { message } from "../../gpt2viz/notebook/attention.js"
+import { message } from "../../gpt2viz/app/scripts/message.js"
 import draw, { scriptOf } from "../../gpt2viz/app/scripts/index.js"
 
 // As much of a page as a part is put into.

@@ -5,7 +5,7 @@ import {
   paintsAlike, fitting, groupsOf, headsOf, lit, sameTokens, plan, read, rowOf, step, tokenOf, turn,
   under, ways,
 } from "../../gpt2viz/app/scripts/model_map.js"
-import { message as sent } from "../../gpt2viz/notebook/attention.js"
+import { message as sent } from "../../gpt2viz/app/scripts/message.js"
 
 const SPECIAL = [["#010203", "#040506"], ["#070809", "#070809"], ["#0a0b0c", "#0a0b0c"]]
 const MODEL = { layers: 3, heads: 4 }

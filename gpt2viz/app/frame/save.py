@@ -20,6 +20,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.labels import pluralize, sentence
+from gpt2viz.notebook import live_page
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
@@ -160,6 +161,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
             lambda: export.page_html(list(pictures.items()), about, tables.items()).encode(),
             words="HTML",
         )
+    _live_page()
     st.markdown("**Your choices**, to open this view again here or on another machine")
     chosen = all_choices()
     session = export.Session(outputs.page, chosen, about.sha256)
@@ -169,6 +171,27 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
         return
     st.markdown("**A link** to this view, for anyone who can reach this server")
     st.code(link(), language=None, wrap_lines=True)
+
+
+def _live_page() -> None:
+    """The model itself in one page, where this one runs a sentence that such a page can run."""
+    if not output.shown().runs:
+        return
+    model, text = run_cache.load(address.get(parameters.MODEL)), address.get(parameters.TEXT)
+    try:
+        live_page.check(model)
+    except CheckpointError:
+        return
+    st.markdown("**The model itself** in one page that runs without this app, to mail or to keep")
+    st.download_button(
+        "HTML with the model",
+        lambda: live_page.html(model, text),
+        file_name="attention.html",
+        mime="text/html",
+        icon=":material/download:",
+        on_click="ignore",
+        key="save_live_page",
+    )
 
 
 def _download(

@@ -129,8 +129,8 @@ function rangeOf({ scale, least }, values) {
   return [scale === "amount" ? 0 : -peak, peak]
 }
 
-// Two decimals, or as many as show two digits of the largest number.
-const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(high))))
+/** Two decimals, or as many as show two digits of the largest number. */
+export const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(high))))
 
 // The kinds of cells that are in sight and have no colour on the scale, panel by panel.
 function legendOf({ zooms, special }, { values, hidden, starts }) {

@@ -1,0 +1,243 @@
+"""One file that runs a model in a browser: nothing is installed, and nothing is asked of anybody.
+
+The page is that of ``gpt2viz.show`` with a sentence that can be typed. Its scripts are the app's
+painters, and ``network.js`` and ``tokenizer.js``, which do what this package's PyTorch does.
+
+The weights are rounded (``model/packed.py``) and stand in the page as text: the file is in UTF-16,
+where a character holds fifteen bits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from gpt2viz import files
+from gpt2viz.analysis.scores import induction, weight_on
+from gpt2viz.errors import CheckpointError, TooLargeError
+from gpt2viz.labels import label
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.packed import PackedWeights, pack, packed_bytes
+from gpt2viz.notebook import show, view
+from gpt2viz.pictures import canvas
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.panel import Axis, Panel
+from gpt2viz.pictures.picture import Heatmaps
+from gpt2viz.run.stages import STAGE
+from gpt2viz.run.trace import Trace
+from gpt2viz.run.tracer import trace
+
+#: The first of 32,768 characters, none of which is a control or half of a pair.
+FIRST = 0x3400
+#: Bytes of packed weights: more make no page that can be mailed.
+LARGEST = 60_000_000
+#: The activations that ``network.js`` has, by the names of config.json.
+ACTIVATIONS = dict.fromkeys(
+    ("gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_new"
+) | {"relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh"}
+#: Sentences on offer.
+EXAMPLES = (
+    "The cat sat on the mat and the cat sat",
+    "A crane ate fish",
+    "The little dog ran to the big red house because it was so very cold",
+)
+#: What stands inside a head, a row of pictures each: stages on one scale of colours.
+ROWS = {
+    "sources": ("q", "k", "v"),
+    "scores": ("scores", "scaled_scores", "masked_scores"),
+    "weights": ("weights",),
+    "output": ("head_output",),
+}
+#: Pixels of such a row, at most.
+_TALL = 320
+_STAGES = [key for row in ROWS.values() for key in row]
+
+
+def written(content: bytes) -> str:
+    """Bytes as characters of 15 bits each."""
+    bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
+    groups = np.pad(bits, (0, -len(bits) % 15)).reshape(-1, 15)
+    codes = groups @ (1 << np.arange(15)) + FIRST
+    return codes.astype("<u2").tobytes().decode("utf-16-le")
+
+
+def write_page(model: Model, path: str | Path, text: str = EXAMPLES[0]) -> Path:
+    """Write one HTML file that runs a GPT-2 in the browser that opens it, and return its path.
+
+    It opens with ``text``. Raises ``CheckpointError`` for a model of another family, or with a
+    tokenizer or an activation that the page's scripts don't have, ``TooLargeError`` where it would
+    be too large, ``TextError`` for a text that the model can't read, and ``ExportError`` where the
+    file can't be written.
+    """
+    path = Path(path)
+    files.save(path, html(model, text))
+    return path
+
+
+def check(model: Model) -> None:
+    """Raises ``CheckpointError`` where a page couldn't run a model, or would be too large."""
+    _config(model)
+    if not model.tokenizer.as_gpt2:
+        raise CheckpointError(f"{model.name} cuts texts in another way than GPT-2.")
+    if (estimate := packed_bytes(model.config)) > LARGEST:
+        raise TooLargeError(
+            f"{model.name} would take {estimate / 1e6:,.0f} MB in a page; at most "
+            f"{LARGEST / 1e6:,.0f} MB are written."
+        )
+
+
+def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
+    """The file of ``write_page``. Raises the same ``CheckpointError``."""
+    check(model)
+    config, spelled = _config(model), _spelled(model)
+    packed = pack(model)
+    parts = dict(packed.parts) | spelled.pop("parts")
+    run = trace(model, text)
+    attention = show.show(run, head=_copying(run)).about
+    about = {
+        "config": config,
+        "sizes": packed.sizes,
+        "lengths": {name: len(part) for name, part in parts.items()},
+        "attention": {name: value for name, value in attention.items() if name != "layers"},
+        "rows": {name: _rows(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
+        "sum": {name: _sum(colors) for name, colors in (("light", LIGHT), ("dark", DARK))},
+        "stages": _STAGES,
+        "masked": [key for key in _STAGES if STAGE[key].masked],
+        "ofPairs": [key for key in _STAGES if STAGE[key].of_pairs],
+        **spelled,
+    }
+    tiles = view.elements_of("tiles")
+    made = view.written(
+        "How a GPT-2 reads a sentence",
+        _notes(model, packed),
+        about,
+        {f'data-part="{name}"': written(part) for name, part in parts.items()},
+        view.PAINTERS | {"sum": "written_sum", "start": "live"},
+        "start(document, { map, tiles, lines, attention, sum })",
+        above=Template(view.read("live_above.html")).substitute(
+            config,
+            text=escape(text),
+            examples="".join(f"<option>{escape(example)}</option>\n" for example in EXAMPLES),
+        ),
+        below=Template(view.read("live_below.html")).substitute(
+            tiles_html=tiles, sum_html=view.elements_of("written_sum")
+        ),
+        style=view.read("live.css"),
+    )
+    return made.encode("utf-16")
+
+
+def _copying(run: Trace) -> tuple[int, int] | None:
+    """The layer and head that copy most in a text that repeats itself; None in any other."""
+    targets = induction(run.token_ids)
+    if not targets.any():
+        return None
+    of_layers = [weight_on(run.stage("weights", n)[0], targets) for n in range(run.config.n_layer)]
+    layer, head = np.unravel_index(np.argmax(of_layers), np.shape(of_layers))
+    return int(layer), int(head)
+
+
+def _config(model: Model) -> dict[str, Any]:
+    """The sizes that ``network.js`` reads. Raises ``CheckpointError`` where it can't run them."""
+    config = model.config
+    if not isinstance(config, GPT2Config):
+        raise CheckpointError(f"{model.name} is no GPT-2, and a page runs no other model.")
+    if config.activation_function not in ACTIVATIONS:
+        raise CheckpointError(
+            f"{model.name} has the activation {config.activation_function}, which a page lacks."
+        )
+    root = math.sqrt(config.n_embd // config.n_head)
+    return {
+        "n_layer": config.n_layer,
+        "n_head": config.n_head,
+        "n_embd": config.n_embd,
+        "n_positions": config.n_positions,
+        "epsilon": config.layer_norm_epsilon,
+        "activation": ACTIVATIONS[config.activation_function],
+        "divisors": [root * config.layer_divisor(n) for n in range(config.n_layer)],
+    }
+
+
+def _spelled(model: Model) -> dict[str, Any]:
+    """The tokens: the ids of the 256 bytes, merges as ids, and every token as it is written."""
+    tokenizer = model.tokenizer
+    tokens = [tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)]
+    ids = {token: i for i, token in reversed(list(enumerate(tokens)))}
+    pairs = sorted(tokenizer.merges, key=tokenizer.merges.__getitem__)
+    merges = [(ids[left], ids[right], ids[left + right]) for left, right in pairs]
+    names = json.dumps(list(map(label, tokens))).encode()
+    return {
+        "letters": [ids[bytes([byte])] for byte in range(256)],
+        "parts": {
+            "labels": zlib.compress(names, 9),
+            "merges": zlib.compress(np.array(merges, "<i4").tobytes(), 9),
+        },
+    }
+
+
+def _rows(colors: Palette) -> dict[str, dict[str, Any]]:
+    """The headers of the pictures inside a head, as of one token: a script fills them in."""
+    axes = {True: Axis("key", [""]), False: Axis("dimension", [""])}
+    headers = {}
+    for name, keys in ROWS.items():
+        stages = [STAGE[key] for key in keys]
+        panels = [
+            Panel(
+                stage.label,
+                np.ones((1, 1), np.float32),
+                Axis("query" if stage.of_pairs else "token", [""]),
+                axes[stage.of_pairs],
+                name=stage.key,
+                quantity=stage.quantity,
+                masked=np.ones((1, 1), bool) if stage.masked else None,
+                masked_text=f"masked: {stage.masked}, because this key comes later",
+                masked_name="masked (a later key)",
+            )
+            for stage in stages
+        ]
+        picture = Heatmaps("", panels, stages[0].scale, len(panels), height=_TALL, ranged=True)
+        what = " and ".join(stage.label for stage in stages)
+        fields = {"alt": what, "chooses": True, "drags": False, "asks": []}
+        headers[name] = canvas.header(picture, colors) | fields
+    return headers
+
+
+def _sum(colors: Palette) -> dict[str, Any]:
+    """The colours of a cell that is written out."""
+    return {
+        "scale": colors.signed,
+        "query": colors.query,
+        "key": colors.key,
+        "ink": colors.ink,
+    }
+
+
+def _difference(model: Model, packed: PackedWeights) -> float:
+    """The largest difference that rounding makes to a probability after any token of EXAMPLES."""
+    differences = []
+    for text in EXAMPLES:
+        ids = model.tokenizer.encode(text)[: model.config.n_positions]
+        own, rounded = (trace(m, ids).next_token_probabilities for m in (model, packed.model))
+        differences.append(float(np.abs(own - rounded).max()))
+    return max(differences)
+
+
+def _notes(model: Model, packed: PackedWeights) -> list[str]:
+    """Notes on the model, on how near it is to the one that was packed, and on the whole app."""
+    size = sum(map(len, packed.parts.values())) / 1e6
+    return [
+        f"{model.name}: its weights are in this file, {size:.1f} MB, each number within "
+        f"{packed.error:.1g} of the model's own. Over the examples this moves the probability of a "
+        f"next token by at most {_difference(model, packed):.1g}.",
+        "The model runs in this page, in float32. Close it, and nothing is left.",
+        "The whole app, gpt2viz, also explains why a head looks where it does, patches and edits "
+        "runs, follows a training and has a textbook: pip install gpt2viz.",
+    ]
