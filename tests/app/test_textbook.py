@@ -40,8 +40,8 @@ from tests.app.pages import ROOT, array, figure, open_page, pictures, plain, scr
 from tests.bundled import bundled_model
 from tests.docs.reading_level import grade, sentences
 
-#: The chapters that ask questions: all but the appendix.
-LESSONS = [name for name in CHAPTERS if name != APPENDIX]
+#: The chapters that ask questions: all but the start and the appendix.
+LESSONS = [name for name, chapter in CHAPTERS.items() if chapter.questions]
 HERE = str(Path(course.__file__).parent)
 MODULES = str(Path(textbook.__file__).parent)
 #: Turn numbers into tensors, errors into words, or call for claims; or stand beside the chapter.
@@ -137,7 +137,15 @@ def inside(block: Block) -> Iterator[Any]:
 BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric", "plotly_chart"}
 BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
-BY_KEYBOARD |= {"page_link", "popover", "radio", "select_slider", "selectbox", "text_input"}
+BY_KEYBOARD |= {
+    "page_link",
+    "popover",
+    "radio",
+    "select_slider",
+    "selectbox",
+    "text_area",
+    "text_input",
+}
 BY_KEYBOARD |= {"toggle", "page.keyboard", "landing", "progress", "page.theme", "arrows", "diagram"}
 BY_KEYBOARD |= {"guess_bars", "listings", "number_grid", "player", "tiles", "matrix_or_lines"}
 BY_KEYBOARD |= {"choices.picture", "choices.tokens"}
@@ -156,6 +164,15 @@ def test_every_example_has_its_chapter() -> None:
     assert sorted(ids, key=lambda id: int(id[1:])) == list(EXAMPLES)
 
 
+def test_the_start_leads_to_every_chapter() -> None:
+    at = open_page("textbook")
+    keys = [str(button.key) for button in at.button]
+    ways = [key.removeprefix("map_") for key in keys if key.startswith("map_")]
+    assert sorted(["start", *ways]) == sorted(CHAPTERS)
+    at.button(key="map_mask").click().run()
+    assert at.header[0].value == CHAPTERS["mask"].title
+
+
 def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
     subtests: pytest.Subtests,
 ) -> None:
@@ -171,7 +188,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             assert "|printed|computed|" not in said(at)
             asked = dict(asked_in(at.main))
             assert tuple(asked) == told.questions
-            assert (1 if told.part else 2) <= len(asked) <= 4
+            assert (1 if told.part else 2) <= len(asked) <= 5
             for id, block in asked.items():
                 first, *_ = (e.value for e in inside(block) if e.type == "markdown")
                 assert first.startswith("**?**"), id
@@ -218,7 +235,7 @@ def test_the_code_under_a_picture_is_what_was_called_for_it(subtests: pytest.Sub
     for name in CHAPTERS:
         with subtests.test(chapter=name):
             found = opened(name)[1]
-            assert any(part.listed for part in found) or name == "mistakes"  # each shows its own
+            assert any(part.listed for part in found) or name in ("mistakes", "start")
             source = "\n".join(block.value for block in opened(name)[0].code)
             assert name != "mask" or "may_see = torch.ones_like(scores).tril()" in source
             for part in found:
@@ -466,7 +483,7 @@ def test_a_chapter_is_plain_to_read(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
             parts = {part: texts for part, texts in prose(name).items() if texts}
-            assert list(parts) == (["text"] if name == APPENDIX else ["text", "questions"])
+            assert list(parts) == ["text", "questions"][: 1 + (name in LESSONS)]
             paragraphs = [
                 part for texts in parts.values() for t in texts for part in t.split("\n\n")
             ]

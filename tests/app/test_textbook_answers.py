@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,57 +32,10 @@ from tests.textbook.oracle import JOURNEY, SCALED
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 
 #: Question -> ways to type what is right, and what must not pass; a bar between two.
+ANSWERS = tomllib.loads(Path(__file__).with_name("answers.toml").read_text("utf-8"))
 RIGHT, WRONG = (
-    {id: tuple(part.split(" | ")) for id, part in both.items()}
-    for both in (
-        {
-            "tokens_shape": "(2, 4, 3) | 2 4 3 | 2x4x3 | 2 × 4 × 3 | torch.Size([2, 4, 3])",
-            "order_shape": "(2,5,3) | [2,5,3] | two by five by three | B = 2, T = 5, C = 3",
-            "journey_self": "Journey | At “journey”. | the second word | 1 journey | JOURNEY",
-            "mask_row": "6 | six | Six | 6. | six of 16 | 4·3/2 | 4 * 3 / 2 = 6 | 16 − 10",
-            "mask_after": "0.53 | 0.5254 | 0,525 | .525 | 0.1566 + 0.3688 | 1 − 0.4746",
-            "way_scores": "(2, 16, 100, 100) | (2,16,100,100) | 2;16;100;100",
-            "variants_last": "step  | the last word | last | The last one | the sixth | 5 step",
-            "drop_factor": "2.0 | 2 | two | 2x | ×2 | by 2 | doubled | twice | 1/(1 − 0.5)",
-            "norm_scale": "1 | one | 1.0 | 1,0 | by 1 | unchanged | it stays the same",
-            "whole_untied": "38.6 | 38,6 | 38.60 | 38.597 | 38.6 million | 38.6M | about 38.6 M | "
-            "38,597,376 | 38 597 376 | 38.597.376 | 38_597_376 | 50,257 · 768 | 50257 * 768 | "
-            "38.6e6 | 38,600,000",
-            "whole_heads": "20 | twenty | 20 heads | 1280/64",
-            "next_loss": "1.386 | 1.39 | 1,39 | 1,386 | ln 4 | ln(4) | ln4 | log 4 | −ln(1/4) | "
-            "-ln 0.25 | 2 ln 2 | 1.39 nats | ln 4 = 1.39 | about 1.39",
-            "learn_count": "ten | 10 | 6 + 3 + 1 | 10 targets",
-            "why_pairs": "28 | 4 · 7 | 4 * 7 = 28 | 28 pairs",
-            "why_shared": "0 | zero | by 0 | not at all | Nothing | no change",
-            "cache_tenth": "12 + 10 * 4 | 52 | fifty-two | 12 + 40 | 12 + 10 · 4 = 52 | "
-            "52 multiply-adds",
-            "rope_moved": "37 | thirty-seven | at 37 | 40 − 3 | place 37 | position 37",
-            "groups_factor": "four times | 4 | four | 4x | ×4 | 32/8 | fourfold | a quarter",
-            "flash_bytes": "1024 / 64 | 16 | sixteen | 16x | 16 times | 1024/64 = 16",
-            "rnn_between": "99 | ninety-nine | 99 times | 100 − 1 | 100 - 1 = 99",
-            "mistake_25": "1,000 | 1000 | 1.000 | 1 000 | a thousand | one thousand | 25 · 40",
-        },
-        {
-            "tokens_shape": "(2, 3, 4) | 2 4 | 24 | three | ",
-            "journey_self": "starts | the last word | journey or step | one | 2 | 0",
-            "mask_row": "sixteen | sixty-six | 6 or 7 | -6 | 60 | 1/0 | ln 0 | ( | (( | - - | x",
-            "mask_after": "1 | 0.5 | 0.47 | 53 | -0.53 | one",
-            "variants_last": "Your | the first word | one | last but one | 4",
-            "drop_factor": "1/2 | half | -2 | twenty-two",
-            "whole_untied": "38.5 | 39 | 38 | 38.6 · 2 | 3,86",
-            "whole_heads": "36 | 12 | twenty-five | 200",
-            "learn_count": "18 | 13 | 6 | 12",
-            "why_pairs": "11 | 4 | 7 | 49",
-            "why_shared": "5 | e⁵ | 1 | a little",
-            "next_loss": "1.40 | 1.38 | ln 5 | 139 | -1.39 | log2(4)",
-            "cache_tenth": "520 | 28 | 5.2 | fifty | -52",
-            "rope_moved": "9 | 43 | 38 | 36 | -37",
-            "groups_factor": "8 | 1/4 | 16 | one | 3.9",
-            "flash_bytes": "64 | 1/16 | 256 | sixty",
-            "rnn_between": "100 | 98 | 9.9 | -99",
-            "mistake_25": "100 | 1 | 1001",
-        },
-    )
+    {id: tuple(texts[kind].split(" | ")) for id, texts in ANSWERS.items() if kind in texts}
+    for kind in ("right", "wrong")
 )
 #: For each question that is answered by doing: an address that answers it. Two more have tests of
 #: their own: the head that looks at itself, and the gaps of the model that is built.
@@ -241,7 +196,7 @@ def test_every_way_to_say_it_is_right_and_what_is_wrong_is_refused() -> None:
 def test_a_wrong_answer_is_told_what_it_would_be_right_for(subtests: pytest.Subtests) -> None:
     for id, question in typed().items():
         with subtests.test(id):
-            assert question.near
+            assert bool(question.near) == (question.answer != questions.EXPLAINED)
             for wrongs, sentence in question.near.items():
                 for wrong in wrongs.split(" | "):
                     assert not is_right(wrong, question.answer, question.also), wrong
@@ -392,7 +347,7 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on"]}
     found = at.session_state["_progress"]
     assert {name: ids for name, ids in found.items() if ids} == here
-    lessons = [name for name in CHAPTERS if name != APPENDIX]
+    lessons = [name for name, chapter in CHAPTERS.items() if chapter.questions]
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
     assert ticked == [f"{len(lessons)}. {CHAPTERS['mistakes'].title} ✓"]
     more = {"crane": ["crane_half"], "mask": ["mask_row", "mask_even"]}

@@ -266,6 +266,18 @@ def test_a_chapter_chosen_from_the_contents_shows_its_title(walk: Visit) -> None
     assert 0 <= top_of(page, "residual") <= 120
 
 
+def test_on_a_phone_the_chapters_fold_behind_the_way_to_the_next(walk: Visit) -> None:
+    page = walk("textbook", width=400, chapter="mask")
+    assert top_of(page, "mask") < 250
+    expect(page.get_by_text("7. MLP and activations")).to_be_hidden()
+    page.get_by_text("All chapters").click()
+    page.get_by_text("7. MLP and activations").click()
+    expect(page.locator("#mlp")).to_be_attached()
+    expect(page.get_by_text("8. Residual stream and norms")).to_be_hidden()
+    page.get_by_role("button", name="Previous", exact=True).click()
+    page.wait_for_function("location.search.includes('chapter=heads')")
+
+
 def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
     page = walk("textbook", chapter="order")
     page.get_by_role("button", name="Next: What attention is for").click()

@@ -63,9 +63,11 @@ test("a guess is handed in once it is asked for, and survives being drawn again"
     parentElement: { querySelector: () => root },
     setTriggerValue: (...what) => sent.push(what) }
   draw(drawn)
-  const [first] = root.all("input")
+  const [first] = root.all("input"), [mine] = root.all("button")
+  assert.ok(mine.disabled)
   first.value = "80"
   first.oninput()
+  assert.ok(!mine.disabled)
   draw(drawn)
   assert.deepEqual(root.all("input").map((field) => field.attributes["aria-valuetext"]),
     ["0.80", "0.10", "0.10"])

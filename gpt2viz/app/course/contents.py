@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import land
-from gpt2viz.app.course import progress, questions, real_step
+from gpt2viz.app.course import progress, questions, real_step, sheets
 from gpt2viz.app.course.chapter import Chapter, read_all
 from gpt2viz.app.course.parts import Book
 from gpt2viz.app.frame import page
@@ -39,26 +40,55 @@ def choose() -> str:
     holding = next((name for name, c in CHAPTERS.items() if example in c.examples), None)
     if holding and address.raw(parameters.CHAPTER) is None:
         address.set_raw(parameters.CHAPTER, holding)
-    names, done = list(CHAPTERS), progress.answered()
-
-    def written(name: str) -> str:
-        chapter = CHAPTERS[name]
-        n = len(chapter.questions)
-        tick = " ✓" if n and len(done.get(name, ())) == n else ""
-        return f"{names.index(name) + 1}. {chapter.title}{tick}"
-
-    chosen: str = st.radio(
-        "Chapters",
-        format_func=written,
-        captions=[chapter.part for chapter in CHAPTERS.values()],
-        **address.choice(parameters.CHAPTER, names, names[0]),
-    )
-    progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
+    names = list(CHAPTERS)
+    way = st.container(key="way", horizontal=True, vertical_alignment="center")
+    with st.container(key="contents"):
+        chosen: str = st.radio(
+            "Chapters",
+            format_func=_written,
+            captions=[chapter.part for chapter in CHAPTERS.values()],
+            **address.choice(parameters.CHAPTER, names, names[0]),
+        )
+        progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
+        sheets.offer()
+    with way:  # on a phone, where the contents fold behind it
+        at = names.index(chosen)
+        _opener("Previous", names[max(at - 1, 0)], disabled=at == 0)
+        _opener("Next", names[min(at + 1, len(names) - 1)], disabled=at == len(names) - 1)
+        st.toggle("All chapters", key=f"all_chapters_{chosen}")
     if example and example not in CHAPTERS[chosen].examples and chosen != APPENDIX:
         example = None  # the reader has gone on
         address.put(parameters.EXAMPLE, None)
     land(chosen, example or "")
     return chosen
+
+
+def _written(name: str) -> str:
+    """A chapter in the contents: its number and title, and a tick once all of it is answered."""
+    chapter, number = CHAPTERS[name], list(CHAPTERS).index(name)
+    n = len(chapter.questions)
+    tick = " ✓" if n and len(progress.answered().get(name, ())) == n else ""
+    return f"{number}. {chapter.title}{tick}" if number else chapter.title
+
+
+def _opener(label: str, name: str, **options: Any) -> None:
+    """A button that opens a chapter."""
+    st.button(label, on_click=address.put, args=(parameters.CHAPTER, name), **options)
+
+
+def overview(_book: Book, text: str) -> None:
+    """The book as a map: a box for each line of the ``text``, "title: chapters", and their minutes.
+
+    The boxes stand in the order in which a token passes through the parts of the model.
+    """
+    for line in text.split("\n\n"):
+        title, _, names = line.partition(": ")
+        with st.container(border=True):
+            prose.markdown(f"**{title}**")
+            with st.container(horizontal=True):
+                for name in names.split():
+                    label = f"{_written(name)} · {CHAPTERS[name].minutes} min"
+                    _opener(label, name, key=f"map_{name}")
 
 
 def _summary() -> str:
@@ -96,13 +126,8 @@ def show(name: str) -> None:
         _to_appendix(chapter.examples)
     if position + 1 < len(names):
         following = names[position + 1]
-        st.button(
-            f"Next: {CHAPTERS[following].title}",
-            icon=":material/arrow_forward:",
-            type="primary",
-            on_click=address.put,
-            args=(parameters.CHAPTER, following),
-        )
+        label = f"Next: {CHAPTERS[following].title}"
+        _opener(label, following, icon=":material/arrow_forward:", type="primary")
 
 
 def _to_appendix(examples: tuple[str, ...]) -> None:

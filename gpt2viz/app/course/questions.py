@@ -17,6 +17,9 @@ from gpt2viz.app.course import progress
 TOLERANCE = 0.0051
 #: Characters of the longest answer that is read.
 LONGEST = 80
+#: The answer to a question that asks to explain: a text of so many words or more, to be compared
+#: with the one that its ``why`` gives.
+EXPLAINED, _WORDS_OF_IT = "…", 12
 
 _COUNTED = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -52,6 +55,8 @@ def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
     several numbers is a shape: what stands between them doesn't count. Of an answer in words,
     case, quotes and words such as "the" don't count.
     """
+    if answer == EXPLAINED:
+        return len(given.split()) >= _WORDS_OF_IT
     return any(_same(given[:LONGEST], right) for right in (answer, *also))
 
 
@@ -245,16 +250,16 @@ def _done(question: Question) -> bool:
     """True where a question is answered now; else a note is drawn, if there is one."""
     done, note = question.done, question.note
     if question.answer:
-        given = st.text_input(
-            "Your answer",
-            key=f"answer_{question.id}",
-            width=260,
-            max_chars=LONGEST,
-        )
+        key = f"answer_{question.id}"
+        if question.answer == EXPLAINED:
+            given = st.text_area("In your own words", key=key, height=100, max_chars=10 * LONGEST)
+        else:
+            given = st.text_input("Your answer", key=key, width=260, max_chars=LONGEST)
         done = is_right(given, question.answer, question.also)
         if given and not done:
             note = explain_wrong(given, question.answer, question.near)
             note = f"Not yet. {note or 'Look again, or take the hint.'}"
+            note = "A sentence or two, please." if question.answer == EXPLAINED else note
     if note and not done:
         prose.caption(note)
     return done

@@ -56,11 +56,13 @@ function ask(root, { names }, send) {
     field.oninput = () => {
       bars = moved(bars, set, n, Number(field.value))
       set.add(n)
+      mine.disabled = false
       show()
     }
   })
   const buttons = make("div", root, "", "buttons")
-  make("button", buttons, "This is what I expect", "first").onclick = () => send("expected", bars)
+  const mine = make("button", buttons, "This is what I expect", "first")
+  Object.assign(mine, { disabled: true, onclick: () => send("expected", bars) }) // until one is set
   make("button", buttons, "Just show me").onclick = () => send("skipped", true)
   show()
 }

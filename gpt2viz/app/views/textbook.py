@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz.app import pages
-from gpt2viz.app.course import contents, sheets
+from gpt2viz.app.course import contents
 from gpt2viz.app.frame import page
 
 
@@ -15,6 +15,5 @@ def show() -> None:
     side, chapter = st.columns([1, 4], gap="large")
     with side:
         chosen = contents.choose()
-        sheets.offer()
     with chapter:
         contents.show(chosen)
