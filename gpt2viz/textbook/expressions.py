@@ -98,6 +98,12 @@ class Expression:
         if any(text not in equations for text in quoted):
             raise ExpressionError("Text in quotes has no meaning here. Infinity is `inf`.")
 
+    @property
+    def functions(self) -> set[str]:
+        """The names of the functions that it calls without a point before them."""
+        calls = [part.func for part in ast.walk(self._root) if isinstance(part, ast.Call)]
+        return {name.id for name in calls if isinstance(name, ast.Name)}
+
     def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
         """The expression's value, with the ``names`` at hand, none of which is changed.
 

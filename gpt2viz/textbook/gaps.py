@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from gpt2viz.arrays import Array
 from gpt2viz.labels import difference
 from gpt2viz.model import network
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.network import ACTIVATION
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.eighty_lines import GPT2
@@ -78,6 +80,34 @@ class Draft:
             return Expression(self.given.get(match[1], "")).text
         except ExpressionError:
             return BLANK
+
+    def file(self, model: Model, ids: Sequence[int]) -> str:
+        """A file of PyTorch's own modules with what stands in the gaps, which writes on from ids.
+
+        It is for weights like the model's; ``book/my_gpt2.txt`` has all but the gaps. Raises
+        ``ExpressionError`` for what can't be read.
+        """
+        config = cast(GPT2Config, model.config)
+        filled = {gap.name: Expression(self.given.get(gap.name, "")) for gap in GAPS}
+        called = sorted({name for text in filled.values() for name in text.functions})
+        homes = {"torch.nn.functional": F, "torch": torch, "torch.Tensor": Tensor}
+        functions = [
+            f"{name} = {next(home for home, its in homes.items() if hasattr(its, name))}.{name}"
+            for name in called
+            if name not in ("sqrt", "float")  # of numbers
+        ]
+        C, width, eps = config.n_embd, config.mlp_dim, config.layer_norm_epsilon
+        sizes = config.vocab_size, config.n_positions, C, config.n_layer, config.n_head, width, eps
+        curve = ACTIVATION[config.activation_function].__name__
+        values = {name: text.text for name, text in filled.items()} | {
+            "functions": "; ".join([*functions, "sqrt = lambda x: x**0.5"]),
+            "activation": f"nn.{curve}()" if hasattr(nn, curve) else 'nn.GELU("tanh")',
+            "sizes": ", ".join(map(str, sizes)),
+            "ids": str(list(ids)),
+            "new": str(NEW),
+        }
+        source = (BOOK / "my_gpt2.txt").read_text("utf-8")
+        return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], source)
 
     def read_by(self, model: Model) -> GPT2:
         """The eighty lines with a model's weights, to write ``NEW`` tokens at most.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,6 +174,18 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     assert len(expected) == NEW
     shown = python(Draft(first).source())(model().config, gaps.weights(model()), None)
     assert shown.write(ids, 10, end) == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_the_readers_model_as_a_file_writes_the_same(n: int, tmp_path: Path) -> None:
+    file, ids = tmp_path / "my_gpt2.py", run().token_ids
+    forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
+    file.write_text(Draft(forms).file(model(), ids), encoding="utf-8")
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 90
+    command = [sys.executable, str(file), str(BUNDLED)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    expected = model().tokenizer.decode([*ids, *(x.token for x in generate(model(), ids, NEW))])
+    assert told.stdout == f"{expected}\n"
 
 
 def python(source: str) -> Callable[..., Any]:
