@@ -22,7 +22,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_015, 44_000),
+    "product lines": (60_105, 44_000),
     "of them app/": (24_102, 17_500),
     "lines of tests and benchmarks": (53_624, 37_000),
     "modules": (302, 300),

@@ -57,7 +57,8 @@ OF_THE_PROBE = r"Weights of (head \d|the heads that rank highest)"
 ASK = {"one_head", "why_weights", "layers_chart", "strip_chart", "weights_a", "weights_b"}
 ASK |= {"chosen_head", "both_sides", "real_head", "real_mask", "why_look", "why_read"}
 ASK |= {f"stage_{key}" for key in ("scores", "scaled_scores", "masked_scores", "weights")}
-SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in (ROOT / "gpt2viz").rglob("*.py")]
+FILES = [path for kind in ("*.py", "book/*.md") for path in (ROOT / "gpt2viz").rglob(kind)]
+SOURCE = [squeezed(path.read_text(encoding="utf-8")) for path in FILES]
 #: And with blanks for the gaps that a reader fills.
 SOURCE += [re.sub(r'self\.gap\("\w+"[^)]*\)', "______", text) for text in SOURCE if "gap(" in text]
 
@@ -194,7 +195,7 @@ def check_code(at: AppTest, page: str) -> None:
             drawn = entry.picture is not None and not isinstance(entry.picture, Lines)
             assert entry.explained or not drawn, name
     blocks = [block.value for block in at.code if block.language == "python"]
-    assert blocks or (page != "textbook" and not shown.pictures)
+    assert blocks or not shown.pictures
     for block in blocks:
         ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
         lines = [line for line in block.splitlines() if line.strip() != MARK]

@@ -166,9 +166,7 @@ def test_every_example_has_its_chapter() -> None:
 
 def test_the_start_leads_to_every_chapter() -> None:
     at = open_page("textbook")
-    keys = [str(button.key) for button in at.button]
-    ways = [key.removeprefix("map_") for key in keys if key.startswith("map_")]
-    assert sorted(["start", *ways]) == sorted(CHAPTERS)
+    assert {f"map_{name}" for name in [*CHAPTERS][1:]} <= {button.key for button in at.button}
     at.button(key="map_mask").click().run()
     assert at.header[0].value == CHAPTERS["mask"].title
 
