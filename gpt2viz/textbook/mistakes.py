@@ -35,7 +35,7 @@ def message(make: Callable[[], Any]) -> tuple[str, str]:
     try:
         make()
     except Exception as error:
-        return type(error).__name__, str(error)
+        return type(error).__name__, str(error).removeprefix("config.json: ")  # there is no file
     return "", ""
 
 

@@ -62,7 +62,7 @@ def splitting(book: Book, text: str) -> None:
     B, T, C, nh = (book.values[size] for size in ("B", "T", "C", "nh"))
     drawn, hs = min(T, _ROWS), C // nh
     captions = [
-        f"({B}, {T}, {C}): a row for each token. A colour marks the {hs} channels of one head.",
+        f"({B}, {T}, {C}): a row for each token. A stretch of one colour is a head of {hs}.",
         f"view: ({B}, {T}, {nh}, {hs}). Each row is cut into {nh} pieces. Nothing has moved.",
         f"transpose: ({B}, {nh}, {T}, {hs}). Heads are counted first, so they are drawn apart; in "
         "memory nothing has moved. Now each head works on its own rows.",

@@ -84,7 +84,8 @@ _EDITABLE: Mapping[str, _Table] = {
 
 
 #: The chapters that tell it, in order, and the tables that their steps show.
-CHAPTERS = ("tokens", "order", "crane", "by-hand", "mask", "heads", "mlp", "residual", "next-word")
+_BEFORE_THE_MASK = ("tokens", "order", "crane", "by-hand")
+CHAPTERS = (*_BEFORE_THE_MASK, "mask", "heads", "mlp", "residual", "whole", "next-word")
 _SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "tokens": ("tokens",),
     "order": ("positions",),
