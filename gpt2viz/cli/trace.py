@@ -58,8 +58,7 @@ def trace(
     Rows are queries, columns are keys; layers and heads count from 0. The
     files .npz and .safetensors hold the whole run, all layers and heads; for
     a long text without scores and weights, which follow from q, k and v. The
-    others hold the chosen tensor. pdf and png need gpt2viz[export], and png
-    Chromium too.
+    others hold the chosen tensor. pdf and png need gpt2viz[export].
 
     \b
         gpt2viz trace "A crane ate fish" --layer 3 --head 2

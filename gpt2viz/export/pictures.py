@@ -1,7 +1,7 @@
 """A picture as SVG, PDF or PNG for print, made without any network; or as HTML.
 
-Matrices, maps and lines are written as SVG here, and as PDF by Typst, without a browser. Chromium
-draws PNG, and curves and bars, which are Plotly's; and PDF where Typst isn't installed.
+Matrices, maps and lines are written as SVG here, and as PDF and PNG by Typst, without a browser.
+Chromium draws curves and bars, which are Plotly's, and all of them where Typst isn't installed.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def figure_bytes(
     sheet = sheet_of(figure, about, across, height)
     if sheet and kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
-    if sheet and kind == "pdf" and _has_typst():
-        return _label(_print(sheet), kind, about)
+    if sheet and _has_typst():
+        return _label(_print(sheet, kind), kind, about)
     with needed(f"This picture as .{kind}", "export"):
         drawn = _on_paper(figure, about, across, height)
     if lacks := missing():
@@ -113,11 +113,11 @@ _PAGE = b"""#set document(date: none)
 #image(bytes(sys.inputs.svg), format: "svg")"""
 
 
-def _print(sheet: svg.Sheet) -> bytes:
-    """A sheet as a PDF that has its letters' fonts in it."""
+def _print(sheet: svg.Sheet, kind: PictureKind) -> bytes:
+    """A sheet as a PDF that has its letters' fonts in it, or as a PNG."""
     import typst
 
-    return bytes(typst.compile(_PAGE, sys_inputs={"svg": sheet.svg("")}))
+    return bytes(typst.compile(_PAGE, format=kind, ppi=DPI, sys_inputs={"svg": sheet.svg("")}))
 
 
 def pixels(length: float | str) -> int:

@@ -38,7 +38,7 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 #: The kinds of picture that are drawn here.
 Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
 
-FAMILY = "Arial, Helvetica, sans-serif"
+FAMILY = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
 #: Pixels: where a picture says no width of its own, seven and a half inches, the width of a page's
 #: text; the letters of names; and the smallest letters, 6 points.
 WIDTH, NAMES, LEAST = 720, 11, 8
