@@ -293,8 +293,8 @@ def scored(key: RunKey) -> Scored:
     return Scored(by_name, tuple(failed))
 
 
-#: The words that raise or lower a next token most, and the heads of each.
-_WORDS, _HEADS = 5, 4
+#: The words that raise or lower a next token most, and the heads of each; smaller ones are summed.
+_WORDS, _HEADS, _LEAST = 5, 4, 0.05
 
 
 class EveryHead(NamedTuple):
@@ -343,6 +343,7 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
                 "heads": _largest_heads(route.heads[:, :, n]),
             }
             for n in largest(np.abs(by_word), _WORDS).tolist()
+            if abs(by_word[n]) >= _LEAST
         ]
         mlps = sum(value for part, value in route.rest.items() if part.kind == "mlp")
         sums = {
@@ -357,8 +358,9 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
 
 def _largest_heads(values: NDArray[np.float64]) -> list[tuple[int, int, float]]:
     """The heads whose numbers (n_layer, n_head) are largest in size: (layer, head, number) each."""
-    flat = largest(np.abs(values).ravel(), _HEADS)
-    return [(*divmod(n, values.shape[1]), float(values.flat[n])) for n in flat.tolist()]
+    flat, n_head = largest(np.abs(values).ravel(), _HEADS).tolist(), values.shape[1]
+    heads = [(*divmod(n, n_head), float(values.flat[n])) for n in flat]
+    return [head for head in heads if abs(head[2]) >= _LEAST]
 
 
 def _layer(

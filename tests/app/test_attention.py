@@ -216,7 +216,7 @@ def test_a_long_sentence_s_words_have_the_arcs_of_the_chosen_head(causal: str) -
     assert len(sent["arcs"]) == len(rows) > 45
     for row, arcs in zip(rows, sent["arcs"], strict=True):
         least = max(0.05, sorted(row)[-6])
-        assert [key for key, _ in arcs] == [
+        assert [key for key, weight in arcs if weight >= 0.05] == [
             n for n in (-row).argsort(kind="stable")[:6] if row[n] >= least
         ]
         assert [weight for _, weight in arcs] == pytest.approx(

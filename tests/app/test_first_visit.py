@@ -229,7 +229,8 @@ def test_words_of_the_sentence_are_no_terms() -> None:
 
 
 SAID = re.compile(
-    r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from (?P<asks>\S+): it (?P<shows>.+?)\."
+    r"Look at \*\*head (?P<layer>\d+)\.(?P<head>\d+)\*\* from (?P<asks>\S+) \((?P<at>\d+)\): "
+    r"it (?P<shows>.+?)\."
 )
 
 
@@ -268,7 +269,7 @@ def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
     query = int(at.query_params["query"])
     assert (found["layer"], found["head"]) == tuple(map(str, head))
     assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, head))
-    assert query == row.query
+    assert query == row.query == int(found["at"])
     assert row.tokens[query].strip() == example.word == found["asks"].strip("·")
 
 

@@ -15,12 +15,12 @@ import streamlit as st
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import mount
 from gpt2viz.app.view import View
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import largest
 from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures.canvas import Shown
 
-#: A word's arcs, and the least weight of one: ``strongest`` in scripts/words.js has the same.
-_MOST, _LEAST = 6, 0.05
+#: A word's arcs: ``strongest`` in scripts/words.js draws no more, and none of small weights.
+_MOST = 6
 
 
 def draw_chips(
@@ -73,7 +73,7 @@ def draw_words(
     Returns a layer, a head and a key that are to be looked into, where that was asked for.
     """
     (layer, head), trace = at, view.trace
-    weights = [] if numbers else trace.stage("weights", layer)[0, head]
+    weights = [] if numbers else np.nan_to_num(trace.stage("weights", layer)[0, head])
     clicked = mount(
         {
             "script": "words",
@@ -83,7 +83,7 @@ def draw_words(
             "head": head,
             "n_head": trace.config.n_head,
             "numbers": numbers,
-            "arcs": [_strongest(row) for row in weights],
+            "arcs": [[(n, float(row[n])) for n in largest(row, _MOST).tolist()] for row in weights],
             "next": coming,
             "before": before,
         },
@@ -95,12 +95,6 @@ def draw_words(
         return None
     layer, head, key = map(int, str(clicked.open).split("."))
     return layer, head, key
-
-
-def _strongest(row: Array) -> list[tuple[int, float]]:
-    """The keys with the largest weights of a row (T,), each with its weight."""
-    keys = np.argsort(-row, kind="stable")[:_MOST]
-    return [(int(n), float(row[n])) for n in keys if row[n] >= _LEAST]
 
 
 def _pick() -> None:

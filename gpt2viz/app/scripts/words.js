@@ -27,10 +27,9 @@ const ROOM = 76
 
 /** The keys that a query of the chosen head gives most weight: [key, weight], the largest first. */
 export function strongest({ arcs, n_head: n, n_tokens: size }, weights, { layer, head, query }) {
-  if (!weights) return arcs[query] ?? []
   const start = ((layer * n + head) * size + query) * size
-  const row = weights.subarray(start, start + size)
-  return [...row.entries()].filter(([, weight]) => weight >= LEAST)
+  const row = weights ? [...weights.subarray(start, start + size).entries()] : arcs[query] ?? []
+  return row.filter(([, weight]) => weight >= LEAST)
     .sort((a, b) => b[1] - a[1]).slice(0, MOST)
 }
 
