@@ -27,7 +27,7 @@ from gpt2viz.app.parameters import (
     Switch,
     Text,
 )
-from gpt2viz.labels import shorten
+from gpt2viz.labels import sentence, shorten
 
 #: Characters of one parameter. A longer text works, but is left out of the address.
 LONGEST_TEXT = 2000
@@ -83,10 +83,8 @@ def begin() -> None:
     st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
         names = literal(", ".join(dropped[:5])) + (" …" if len(dropped) > 5 else "")
-        _note(
-            f"{names}: the value can't be shown here. An address holds up to {LONGEST_TEXT:,} "
-            f"characters for one value and {LONGEST_ADDRESS:,} for all of them."
-        )
+        most = {"each": LONGEST_TEXT, "all": LONGEST_ADDRESS}
+        _note(sentence("frame.dropped", names=names, **most))
 
 
 def show_notes_in(slot: DeltaGenerator) -> None:
@@ -315,7 +313,8 @@ def _bind(
     except (ValueError, KeyError):
         if read:  # else it is a choice of before, which a new sentence or model has no place for
             shown = raw if raw is not None and len(raw) <= 40 else "the value"
-            _note(f"{name}: {literal(shown)} can't be shown here. It must be {expected}.")
+            words = sentence("frame.impossible", name=name, value=literal(shown), expected=expected)
+            _note(words)
         st.query_params.pop(name, None)
         raw, value, chosen = None, fallback(), False
     _memory()[name] = _Last(raw, value, chosen, of)

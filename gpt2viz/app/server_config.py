@@ -22,7 +22,7 @@ import streamlit as st
 from gpt2viz import CheckpointError, ModelConfig, settings
 from gpt2viz.app import metrics, server
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.model.memory import total_memory
 from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
 from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
@@ -77,11 +77,8 @@ def admit() -> None:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
     if not st.session_state.get(_ADMITTED) and metrics.current("visitors") > most:
-        st.warning(
-            f"This server is full: its owner lets {pluralize(most, 'visitors')} in at a time. "
-            "Reload the page in a minute.",
-            icon=":material/group:",
-        )
+        full = sentence("server.full", visitors=pluralize(most, "visitors"))
+        st.warning(full, icon=":material/group:")
         st.stop()
     st.session_state[_ADMITTED] = True
 
@@ -92,11 +89,7 @@ def notice() -> None:
         return
     most = os.environ.get(TOKENS_VARIABLE)
     tokens = f" of up to {pluralize(int(float(most)), 'tokens')}" if most else ""
-    st.caption(
-        "Other machines can reach this server. Visitors can run the models that are listed on "
-        f"**Models** on texts{tokens}, and fetch those that its owner has allowed. They can't "
-        "read or write its files. Texts stay in its memory for a while and in your address bar."
-    )
+    st.caption(sentence("server.open", tokens=tokens))
 
 
 #: Stands for every name.

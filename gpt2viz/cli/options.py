@@ -17,7 +17,7 @@ import click
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.errors import EditError, GPT2VizError, TextError
-from gpt2viz.labels import escape_controls
+from gpt2viz.labels import escape_controls, sentence
 from gpt2viz.model import model_registry
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -207,25 +207,22 @@ def read(
     note(silent, f"Running {name} …")
     loaded = gpt2viz.load_model(folder, name, device)
     if loaded.set_aside:
-        note(silent, f"Heads of other tasks are set aside: {', '.join(loaded.set_aside):.200}")
+        heads = f"{', '.join(loaded.set_aside):.200}"
+        note(silent, sentence("command.set_aside", heads=heads))
     if not special:
         note_special(silent, loaded.tokenizer.special_in(written))
     first = () if bos is False else loaded.tokenizer.first
     for ids, where in ((first, "before"), (loaded.tokenizer.last, "after")):
         if ids:
             names = escape_controls(loaded.tokenizer.decode(ids))
-            note(silent, f"The model's own tokenizer puts {names} {where} every text.")
+            note(silent, sentence("command.around", names=names, where=where))
     return loaded, loaded.tokenizer.encode(written, bos=bos, special=special)
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:
     """Say which special tokens were read as ordinary text, if any."""
     if names := ", ".join(typed):
-        note(
-            silent,
-            f"Special tokens in the text are read as ordinary text ({names}); --special reads "
-            "them as tokens, as transformers does.",
-        )
+        note(silent, sentence("command.special", names=names))
 
 
 def check_position(trace: gpt2viz.Trace, position: int) -> None:
@@ -233,7 +230,7 @@ def check_position(trace: gpt2viz.Trace, position: int) -> None:
     end."""
     n_tokens = len(trace.token_ids)
     if not -n_tokens <= position < n_tokens:
-        raise GPT2VizError(f"no token {position}: this text has tokens 0 to {n_tokens - 1}")
+        raise GPT2VizError(sentence("command.no_token", position=position, last=n_tokens - 1))
 
 
 def print_json(content: Any) -> None:

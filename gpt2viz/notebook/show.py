@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, given
 from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
@@ -397,26 +397,21 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     notes = [f"Queries down: {T:,}. Keys across: {S:,}."]
     if not facts.weights:
         colors = f"{ABOVE} above 0, {BELOW} below" if facts.scale == "signed" else "from 0 up"
-        notes.append(
-            f"The numbers lie between {facts.low:.4g} and {facts.high:.4g}: not attention weights. "
-            f"Colours: {colors}."
-        )
+        ends = {"low": facts.low, "high": facts.high}
+        notes.append(sentence("notebook.no_weights", **ends, colors=colors))
     if facts.beyond:
-        notes.append(
-            f"Colours end at {facts.peak:.3g}, and {facts.beyond:.2%} of the numbers are larger: "
-            "these have the last colour."
-        )
+        notes.append(sentence("notebook.beyond", peak=facts.peak, share=facts.beyond))
     elif facts.weights and facts.peak != 1:
-        notes.append(f"Colours end at {facts.peak:.3g}.")
+        notes.append(sentence("notebook.peak", peak=facts.peak))
     off = facts.sums[~(np.abs(facts.sums - 1) <= NEAR)]
     if facts.weights and len(off):
         of, finite = f"{len(off):,} of {pluralize(len(facts.sums), 'rows')}", off[np.isfinite(off)]
         sums = f"{finite.min():.3g} to {finite.max():.3g}" if len(finite) else "not finite"
-        notes.append(f"{of} don't sum to 1: their sums are {sums}.")
+        notes.append(sentence("notebook.sums", of=of, sums=sums))
     if facts.hidden.any():
-        notes.append(f"Grey: {facts.nothing} in every head of every layer.")
+        notes.append(sentence("notebook.grey", nothing=facts.nothing))
     if data.filled:
-        notes.append(f"Scores of {FILL:,} or less are a mask's fill, and shown as −∞.")
+        notes.append(sentence("notebook.fill", fill=FILL))
     return [*notes, *_storage_notes(data, facts, read)]
 
 
@@ -427,19 +422,15 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     notes = ["The numbers are in this file as float32."]
     if step:
         error = _rounded_up(max(layer.error for layer in read.layers))
-        notes = [f"The numbers are in this file in steps of {step:.3g}, at most {error} off."]
+        notes = [sentence("notebook.steps", step=step, error=error)]
     if len(read.whole) < data.n_layer and max(T, S) > side:
         size = f"{-(-T // min(T, side))} × {-(-S // min(S, side))}"
         names = ", ".join(map(str, read.whole))
-        notes.append(
-            f"Of {f'every layer but {names}' if names else 'every layer'} it keeps the "
-            f"{facts.of_block} of each block of up to {size} cells; layers=[…] keeps every number."
-        )
+        layers = f"every layer but {names}" if names else "every layer"
+        blocks = {"summary": facts.of_block, "size": size}
+        notes.append(sentence("notebook.blocks", layers=layers, **blocks))
     if max(T, S) > THUMBNAIL:
-        notes.append(
-            f"A small picture has at most {THUMBNAIL} × {THUMBNAIL} cells, each the "
-            f"{facts.of_block} of a block."
-        )
+        notes.append(sentence("notebook.small", size=THUMBNAIL, summary=facts.of_block))
     return notes
 
 

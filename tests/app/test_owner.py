@@ -199,7 +199,7 @@ def test_a_full_server_says_so_and_lets_nobody_down(monkeypatch: pytest.MonkeyPa
     assert not notices(inside)
     monkeypatch.setitem(metrics._counts, "visitors", 31)
     late = open_page("attention")
-    assert "This server is full: its owner lets 30 visitors in" in notices(late)
+    assert "This server is full: it takes 30 visitors at a time" in notices(late)
     assert not pictures(late)
     assert pictures(inside.run())  # who is in stays in
     monkeypatch.setitem(metrics._counts, "visitors", 30)
