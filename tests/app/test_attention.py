@@ -198,11 +198,8 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
         assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]])
         assert abs(numbers[0]) == pytest.approx(abs(heads.sum(axis=(0, 1))).max())
         for of in word["words"]:
-            each_head = heads[:, :, of["key"]]
-            assert [value for *_, value in of["heads"]] == [
-                each_head[n, h] for n, h, _ in of["heads"]
-            ]
-            assert abs(of["heads"][0][2]) == abs(each_head).max()
+            assert all(value == heads[n, h, of["key"]] for n, h, value in of["heads"])
+            assert abs(of["heads"][0][2]) == abs(heads[:, :, of["key"]]).max()
         mlps = gpt2viz.contributions(model, gpt2viz.trace(model, ids), int(token)).mlp
         assert word["mlps"] == pytest.approx(mlps.sum(), abs=1e-9)
 

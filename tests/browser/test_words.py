@@ -116,3 +116,10 @@ def test_for_a_lecture_room_labels_are_large_and_what_is_pointed_at_is_under_the
     assert arcs(page) == expected(LAYER, HEAD, 5)
     act(page, page.get_by_role("button", name="End").click)
     expect(page.locator(".st-key-sentence")).to_be_visible()
+
+
+def test_on_a_telephone_the_large_head_stands_before_the_buttons(visit: Visit) -> None:
+    page = open_words(visit)
+    page.set_viewport_size({"width": 400, "height": 800})
+    parts, top = (".map", ".tiles", ".st-key-below"), "part => part.getBoundingClientRect().top"
+    assert parts == tuple(sorted(parts, key=lambda part: page.locator(part).evaluate(top)))
