@@ -13,7 +13,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.export import can_draw
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.bundled import N_HEAD, PARAMETERS, bundled_model, ids_of
 from tests.cli.conftest import Run
@@ -196,8 +195,6 @@ def test_a_long_run_says_what_its_file_leaves_out(
         assert not any(name.startswith(("scores", "weights")) for name in arrays)
 
 
-@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
-@pytest.mark.usefixtures("open_chromium")
 def test_a_picture(run: Run) -> None:
     assert run("trace", TEXT, "--out", "w.svg", "--quiet").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")

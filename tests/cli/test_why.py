@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.export import can_draw
 from tests.bundled import CATS, bundled_model, copier
 from tests.cli.conftest import Run
 
@@ -69,8 +68,6 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     assert "in layer 2, head 0, by who wrote" in Path("w.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not can_draw(), reason="needs kaleido and Chromium")
-@pytest.mark.usefixtures("open_chromium")
 def test_its_picture(run: Run) -> None:
     assert run("why", "A crane", "--out", "w.svg", "-q").stderr == ""
     assert Path("w.svg").read_text(encoding="utf-8").startswith("<svg")

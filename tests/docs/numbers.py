@@ -22,7 +22,6 @@ from click.testing import CliRunner
 
 import gpt2viz
 from gpt2viz.cli import main as gpt2viz_command
-from gpt2viz.export import can_draw
 from tests.bundled import CATS, CRANE, back, bundled_model, copiers, itself, rests, weights
 from tests.docs import lessons
 
@@ -130,10 +129,9 @@ def _with_outputs(code: str, space: dict[str, object]) -> str:
 
 
 def command(line: str) -> None:
-    """Run a line of a guide, but for one that opens the app or draws where nothing can."""
+    """Run a line of a guide, but for one that opens the app."""
     name, *arguments = shlex.split(line)
-    drawn = arguments[-1].endswith((".svg", ".pdf"))
-    if arguments == ["app"] or (drawn and not can_draw()):
+    if arguments == ["app"]:
         return
     workers = ["--workers", "1"] if arguments[0] == "heads" else []
     result = CliRunner().invoke(gpt2viz_command, [*arguments, *workers], prog_name=name)
