@@ -34,7 +34,7 @@ def equals(values: ArrayLike, digits: int = 4) -> str:
     """``spelled`` with the sign before it: = where nothing is lost by rounding, else ≈."""
     numbers = np.asarray(values, np.float64)
     finite, unit = numbers[np.isfinite(numbers)], 10.0**-digits
-    noise = np.minimum(4 * np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
+    noise = np.minimum(np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
     sign = "=" if np.all(np.abs(finite - finite.round(digits)) <= noise) else r"\approx"
     return rf"{sign} {spelled(values, digits)}"
 
