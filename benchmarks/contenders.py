@@ -16,6 +16,8 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,9 @@ Run = Callable[[list[int]], Any]
 ANSWER = (12, 40)
 
 
-def _transformers(folder: Path, attention: str, **options: Any) -> Run:
+def _transformers(
+    folder: Path, attention: str, watched: bool = False, new: int = 0, **options: Any
+) -> Run:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -33,59 +37,31 @@ def _transformers(folder: Path, attention: str, **options: Any) -> Run:
         folder, attn_implementation=attention, dtype=torch.float32
     ).eval()
 
+    act = partial(model, use_cache=False, **options)
+    if new:
+        act = partial(model.generate, do_sample=False, min_new_tokens=new, max_new_tokens=new)
+    if watched:
+        from gpt2viz import watch
+
     def run(ids: list[int]) -> Any:
-        with torch.inference_mode():
-            return model(torch.tensor([ids]), use_cache=False, **options)
+        with torch.inference_mode(), watch(model) if watched else nullcontext() as kept:
+            return act(torch.tensor([ids[: max(1, len(ids) - new)]])), kept
 
     return run
 
 
-def floor(folder: Path) -> Run:
-    """transformers, fused attention, the logits of the last token only, nothing kept."""
-    return _transformers(folder, "sdpa", logits_to_keep=1)
-
-
-def all_logits(folder: Path) -> Run:
-    """The same with the logits of every token, as it runs by default."""
-    return _transformers(folder, "sdpa")
-
-
-def eager(folder: Path) -> Run:
-    """transformers with the attention weights and the stream of every layer."""
-    return _transformers(folder, "eager", output_attentions=True, output_hidden_states=True)
-
-
-def gpt2viz(folder: Path) -> Run:
-    """A trace: every stage of every head can be shown, and what comes next."""
+def _gpt2viz(folder: Path, **options: Any) -> Run:
     import gpt2viz
 
     gpt2viz.tune_process()
     model = gpt2viz.load_model(folder)
-    return lambda ids: gpt2viz.trace(model, ids)
+    return lambda ids: gpt2viz.trace(model, ids, **options)
 
 
 def gpt2viz_and_a_layer(folder: Path) -> Run:
     """A trace, and the weights of all heads of one layer from it."""
-    trace = gpt2viz(folder)
+    trace = _gpt2viz(folder)
     return lambda ids: trace(ids).stage("weights", 5)
-
-
-def gpt2viz_fused(folder: Path) -> Run:
-    """A trace that keeps q, k and v and makes scores and weights from them when they are shown."""
-    import gpt2viz
-
-    gpt2viz.tune_process()
-    model = gpt2viz.load_model(folder)
-    return lambda ids: gpt2viz.trace(model, ids, explicit=False)
-
-
-def gpt2viz_explicit(folder: Path) -> Run:
-    """A trace with every score and weight of every head kept, as TransformerLens keeps them."""
-    import gpt2viz
-
-    gpt2viz.tune_process()
-    model = gpt2viz.load_model(folder)
-    return lambda ids: gpt2viz.trace(model, ids, explicit=True)
 
 
 def transformer_lens(folder: Path) -> Run:
@@ -131,16 +107,6 @@ def transformer_lens_bridge(folder: Path) -> Run:
     return run
 
 
-def transformer_lens_streams(folder: Path) -> Run:
-    """Version 4's patches of the stream before every layer, at every position."""
-    return _transformer_lens_patches(folder, "get_act_patch_resid_pre")
-
-
-def transformer_lens_heads(folder: Path) -> Run:
-    """Version 4's patches of every head's output, at all positions together."""
-    return _transformer_lens_patches(folder, "get_act_patch_attn_head_out_all_pos")
-
-
 def _transformer_lens_patches(folder: Path, function: str) -> Run:
     os.environ["TQDM_DISABLE"] = "1"  # nobody reads its bars
     import torch
@@ -162,16 +128,6 @@ def _transformer_lens_patches(folder: Path, function: str) -> Run:
             ).numpy()
 
     return run
-
-
-def gpt2viz_streams(folder: Path) -> Run:
-    """The same patches of the stream."""
-    return _gpt2viz_patches(folder, "residual_in")
-
-
-def gpt2viz_heads(folder: Path) -> Run:
-    """The same patches of every head's output."""
-    return _gpt2viz_patches(folder, "head_output")
 
 
 def _gpt2viz_patches(folder: Path, stage: str) -> Run:
@@ -216,23 +172,34 @@ def nnsight(folder: Path) -> Run:
 
 
 CONTENDERS: dict[str, Callable[[Path], Run]] = {
-    made.__name__: made
-    for made in (
-        floor,
-        all_logits,
-        eager,
-        gpt2viz,
-        gpt2viz_and_a_layer,
-        gpt2viz_fused,
-        gpt2viz_explicit,
-        transformer_lens,
-        transformer_lens_bridge,
-        transformer_lens_streams,
-        transformer_lens_heads,
-        gpt2viz_streams,
-        gpt2viz_heads,
-        nnsight,
-    )
+    # transformers: the last token's logits alone, by fused attention; those of every token; every
+    # layer's weights and stream; q, k and masks of every layer; the last 64 tokens written
+    "floor": partial(_transformers, attention="sdpa", logits_to_keep=1),
+    "all_logits": partial(_transformers, attention="sdpa"),
+    "eager": partial(
+        _transformers, attention="eager", output_attentions=True, output_hidden_states=True
+    ),
+    "watched": partial(_transformers, attention="sdpa", watched=True, logits_to_keep=1),
+    "generation": partial(_transformers, attention="sdpa", new=64),
+    "watched_generation": partial(_transformers, attention="sdpa", new=64, watched=True),
+    # A trace: of every stage of every head; with q, k and v alone, of which scores are made when
+    # they are shown; with every score and weight, as TransformerLens keeps them
+    "gpt2viz": _gpt2viz,
+    "gpt2viz_and_a_layer": gpt2viz_and_a_layer,
+    "gpt2viz_fused": partial(_gpt2viz, explicit=False),
+    "gpt2viz_explicit": partial(_gpt2viz, explicit=True),
+    "transformer_lens": transformer_lens,
+    "transformer_lens_bridge": transformer_lens_bridge,
+    # Patches of the stream before every layer at every position, and of every head's output
+    "transformer_lens_streams": partial(
+        _transformer_lens_patches, function="get_act_patch_resid_pre"
+    ),
+    "transformer_lens_heads": partial(
+        _transformer_lens_patches, function="get_act_patch_attn_head_out_all_pos"
+    ),
+    "gpt2viz_streams": partial(_gpt2viz_patches, stage="residual_in"),
+    "gpt2viz_heads": partial(_gpt2viz_patches, stage="head_output"),
+    "nnsight": nnsight,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +60,22 @@ class Letters:
         if self.byte_fallback and (byte := _BYTE.fullmatch(token)):
             return bytes.fromhex(byte[1])
         return self.to_text(token).encode()
+
+
+def read_back(tokens: Sequence[Any]) -> Sequence[Any]:
+    """Tokens as a vocabulary names them, Ġcat, Ã¼, ▁cat, as their bytes; others as they are."""
+    if not all(isinstance(token, str) for token in tokens):
+        return tokens
+    text, words = "".join(tokens), any(token.startswith("▁") for token in tokens)
+    of_bytes = any(token.startswith(("Ġ", "Ċ")) for token in tokens)
+    with suppress(KeyError, UnicodeDecodeError):
+        of_bytes |= not text.isascii() and bool(bytes(map(BYTE_OF.__getitem__, text)).decode())
+    if not (words or of_bytes):
+        return tokens
+    letters = Letters("Ġ", byte_level=True), Letters("▁" if words else "\0", byte_fallback=words)
+    return [
+        letters[not (of_bytes and BYTE_OF.keys() >= set(token))].to_bytes(token) for token in tokens
+    ]
 
 
 def letters_of(steps: Iterable[Values], model: Values, file: str) -> Letters:

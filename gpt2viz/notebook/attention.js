@@ -118,6 +118,70 @@ function turnInto(view) {
   show(view)
 }
 
+// A picture in so many pixels as bytes, each mixed with the colour of its patch's share of the
+// largest number: the larger the share, the stronger.
+export function heated({ width, height, rows, columns, pixels }, row, shades, wide, high) {
+  const largest = Math.max(...row), bytes = new Uint8ClampedArray(4 * wide * high).fill(255)
+  const shares = row.map((number) => Math.max(0, number / largest) || 0)
+  const colors = shares.map((share) => [1, 3, 5].map((n) =>
+    parseInt(shades[Math.round(share * (shades.length - 1))].slice(n, n + 2), 16)))
+  for (let y = 0, at = 0; y < high; y++)
+    for (let x = 0; x < wide; x++, at += 4) {
+      const patch = Math.floor(y * rows / high) * columns + Math.floor(x * columns / wide)
+      const from = 3 * (Math.floor(y * height / high) * width + Math.floor(x * width / wide))
+      const part = .15 + .6 * shares[patch]
+      for (let i = 0; i < 3; i++)
+        bytes[at + i] = (1 - part) * pixels[from + i] + part * colors[patch][i]
+    }
+  return bytes
+}
+
+// The picture's canvases, large and of every head: a patch under the pointer says its number, and a
+// click chooses it as a query, or the head.
+function setUpPicture(view) {
+  const { page, picture, map, queries, keys } = view, { width, height, rows, columns } = picture
+  page.querySelector(".over").hidden = false
+  const canvas = (part, wide, onclick) => {
+    const made = page.createElement("canvas"), high = Math.round(wide * height / width)
+    page.querySelector(`[data-part=${part}]`).append(made)
+    return Object.assign(made, { width: wide, height: high, role: "img", onclick })
+  }
+  const patchAt = ({ offsetX, offsetY, target: { clientWidth, clientHeight } }) =>
+    Math.min(columns - 1, Math.floor(offsetX / clientWidth * columns)) +
+    Math.min(rows - 1, Math.floor(offsetY / clientHeight * rows)) * columns
+  picture.large = canvas("large", width, (event) => queries.length === keys.length &&
+    choose(view, view.chosen, picture.keys[patchAt(event)]))
+  picture.large.onpointermove = (event) => {
+    const patch = patchAt(event), number = picture.row[patch].toPrecision(3)
+    page.querySelector("[data-part=patch]").textContent =
+      `${picture.large.title}. ${keys[picture.keys[patch]]}: ${number}`
+  }
+  picture.small = Array.from({ length: map.layers * map.heads }, (_, n) =>
+    canvas("small", 64, () => choose(view, n, view.token)))
+  picture.small[0].parentNode.style.gridTemplateColumns = `repeat(${map.heads}, minmax(0, 6rem))`
+}
+
+// The chosen query's row over the picture: of every head small, of the chosen one large.
+async function drawPicture(view) {
+  const { page, picture, map, colors, queries, keys, chosen } = view
+  const turn = picture.turn = {}, query = view.token < 0 ? picture.query : view.token
+  for (const [n, small] of picture.small.entries()) {
+    const layer = Math.floor(n / map.heads), head = n % map.heads, kept = view.layers[layer]
+    const all = numbers(await layerOf(view, layer), kept, map.heads, head)
+    if (picture.turn !== turn) return // something else was chosen meanwhile
+    const start = kept.columns * blockOf({ tokens: edges(queries.length, kept.rows) }, query)
+    const across = { tokens: edges(keys.length, kept.columns) }
+    const row = picture.keys.map((key) => all[start + blockOf(across, key)])
+    for (const canvas of n === chosen ? [picture.large, small] : [small]) {
+      const made = heated(picture, row, colors.map.shades, canvas.width, canvas.height)
+      canvas.getContext("2d").putImageData(new ImageData(made, canvas.width), 0, 0)
+      canvas.ariaLabel = canvas.title = `${titled({ layer, head })}, from ${queries[query]}`
+    }
+    if (n === chosen) picture.row = row
+  }
+  page.querySelector("[data-part=patch]").textContent = picture.large.title
+}
+
 // Whether a cell that is stored is hidden: those of all tokens, or of blocks.
 function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
   if (!hidden) return () => false
@@ -187,7 +251,13 @@ function tell(view, { rows, columns }, blocks) {
 
 function show(view) {
   drawMap(view)
-  return drawHead(view)
+  return Promise.all([drawHead(view), view.picture && drawPicture(view)])
+}
+
+function choose(view, chosen, token) {
+  Object.assign(view, { chosen, token })
+  report(view, token < 0 ? null : token)
+  return show(view)
 }
 
 // A notebook that frames the page may hand it a port, and hears there what is chosen.
@@ -211,7 +281,9 @@ async function attentionIn(page) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
   const hidden = text("whole") &&
     { whole: await inflated(text("whole")), blocks: await inflated(text("blocks")) }
-  return { ...JSON.parse(text("about")), cells: await inflated(text("map")), hidden,
+  const about = JSON.parse(text("about"))
+  if (about.picture) about.picture.pixels = await inflated(text("pixels"))
+  return { ...about, cells: await inflated(text("map")), hidden,
     bytesOf: (layer) => inflated(page.querySelector(`[data-layer="${layer}"]`).text) }
 }
 
@@ -242,6 +314,7 @@ export default async function (page, draw, given = null) {
     view.part = view.whole
     show(view)
   }
+  if (first.picture) setUpPicture(Object.assign(view, first))
   await take(first)
   return { view, take }
 }

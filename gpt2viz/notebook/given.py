@@ -1,4 +1,4 @@
-"""Attention as people hold it: arrays, an output of transformers, TransformerLens' cache, a trace.
+"""Attention as people hold it: arrays, an output of transformers, TransformerLens' cache, a run.
 
 No library is imported for that: what is given is known by what it answers to.
 """
@@ -16,23 +16,24 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import label, pluralize
+from gpt2viz.model.byte_letters import read_back
 from gpt2viz.run.stages import PAIR_STAGES, STAGE, TRANSFORMER_LENS
 from gpt2viz.run.trace import Trace
+from gpt2viz.run.watch import Watched
 
 _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
-#: What a byte-level tokenizer and SentencePiece write for a space before a word.
-_SPACES = ("Ġ", "▁")
-
 
 #: A score of so little or less is what a mask was filled with, such as −1e4 or a type's least
 #: number: softmax makes 0 of it.
 FILL = -5000
+_Calls = list[Callable[[], Any]]
 
 
 class Given(NamedTuple):
     """``layer`` reads one of ``n_layer`` layers, (nh, T, S), anew each time it is asked; the labels
     are those of T queries and S keys. ``model`` is its name, where that is known; ``filled`` says
-    that some scores were a mask's fill, and are −∞ here."""
+    that some scores were a mask's fill, and are −∞ here; ``notes`` are sentences on the origin, and
+    ``patches`` the keys that a processor says are of a picture."""
 
     n_layer: int
     layer: Callable[[int], Array]
@@ -40,9 +41,11 @@ class Given(NamedTuple):
     keys: Sequence[str]
     model: str = ""
     filled: bool = False
+    notes: Sequence[str] = ()
+    patches: Sequence[int] | None = None
 
 
-def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -> Given:
+def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, part: str) -> Given:
     """The arguments of ``gpt2viz.show``, checked. Raises ``AttentionError`` if they don't fit."""
     if stage not in PAIR_STAGES:
         raise AttentionError(
@@ -51,8 +54,9 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
         )
     if isinstance(text, bool) or not isinstance(text, int | np.integer | None):
         raise AttentionError(f"text={text!r:.40} must be a number: texts count from 0.")
-    layers, generated = _layers(attention, stage, text)
-    shape = _one_text(layers[0](), text).shape
+    layers, generated = _layers(attention, stage, text, part, ids)
+    first = layers[0]()
+    shape = _one_text(first, text).shape
     masked = stage == "masked_scores" and not isinstance(attention, Trace)
     filled = masked and any(_fills(_one_text(read(), text)).any() for read in layers)
 
@@ -72,10 +76,16 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None) -
         return Given(len(layers), layer, attention.labels, attention.labels, model)
     if generated and tokens is not None and ids is None and hasattr(attention, "keys"):
         ids = attention["sequences"] if "sequences" in list(attention.keys()) else None
+    if text is not None and isinstance(tokens, list) and len(tokens) == len(first):
+        tokens = tokens[text] if isinstance(tokens[text], list | tuple) else tokens
     names = _named(tokens, ids, text)
-    if generated and names is not None and len(names) == shape[1] + 1:
-        names = names[:-1]  # the last one was written, and no longer read
-    return Given(len(layers), layer, *_labels(names, *shape[1:]), model, filled)
+    notes = attention.notes if isinstance(attention, Watched) else ()
+    unread = np.inf if getattr(attention, "full", False) else float(generated)
+    queries, keys = _labels(names, (shape[1], shape[2]), unread)
+    patches = None
+    if (marked := getattr(tokens, "image_token_id", None)) is not None and ids is not None:
+        patches = np.flatnonzero(_ids(ids, text)[: shape[2]] == marked).tolist()
+    return Given(len(layers), layer, queries, keys, model, filled, notes, patches)
 
 
 def _fills(scores: Array) -> NDArray[np.bool_]:
@@ -88,7 +98,7 @@ def _size(shape: tuple[int, ...]) -> str:
     return f"{pluralize(heads, 'heads')} with {queries:,} queries and {keys:,} keys"
 
 
-def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable[[], Any]], bool]:
+def _layers(attention: Any, stage: str, text: Any, part: str, ids: Any) -> tuple[_Calls, bool]:
     """A call for each layer that gives its numbers: (B, nh, T, S), (nh, T, S) or (T, S).
 
     And whether they were put together of the steps in which a text was written.
@@ -96,6 +106,8 @@ def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable
     if isinstance(attention, Trace):
         of_run: Callable[..., Array] = attention.stage
         return [partial(of_run, stage, n) for n in range(attention.config.n_layer)], False
+    if isinstance(attention, Watched):
+        return _of_watched(attention, stage, part, ids), True
     if hasattr(attention, "keys"):
         attention = _from_names(attention, stage)
     if isinstance(attention, list | tuple) and attention and all(map(_nested, attention)):
@@ -105,6 +117,16 @@ def _layers(attention: Any, stage: str, text: int | None) -> tuple[list[Callable
     if not attention:
         raise AttentionError("Attention has 0 layers: give at least one.")
     return [partial(_as_array, layer) for layer in attention], False
+
+
+def _of_watched(run: Watched, stage: str, part: str, ids: Any) -> _Calls:
+    """The layers of a part of a model; beams are those of what ``generate`` returned as ``ids``."""
+    kinds = {"weights": run.weights, "masked_scores": run.scores}
+    if stage not in kinds:
+        raise AttentionError(f"A watched model has {' and '.join(kinds)}, and no stage {stage!r}.")
+    output = ids[0] if isinstance(ids, tuple) and ids else ids
+    beams = output.get("beam_indices") if hasattr(output, "get") else None
+    return [partial(kinds[stage], n, part=part, beams=beams) for n in run.layers(part)]
 
 
 def _is_array(value: Any) -> bool:
@@ -126,7 +148,7 @@ def _nested(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(map(_is_array, value))
 
 
-def _steps(steps: Sequence[Sequence[Any]]) -> list[Callable[[], Any]]:
+def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
     """The layers of what transformers' ``generate`` returns: for each step the layers' arrays."""
     if len(sizes := {len(step) for step in steps}) > 1:
         raise AttentionError(
@@ -267,7 +289,7 @@ def _named(tokens: Any, ids: Any, text: int | None) -> Any:
     return _written_of(tokens, ids, text)
 
 
-def _of_encoding(encoding: Any, text: int) -> list[str]:
+def _of_encoding(encoding: Any, text: int) -> list[str | bytes]:
     """The tokens that a fast tokenizer's output has of one text, by their names there."""
     try:
         names = encoding.tokens(text)
@@ -276,12 +298,14 @@ def _of_encoding(encoding: Any, text: int) -> list[str]:
             "These are a tokenizer's ids: give the tokenizer before them, show(attention, "
             "tokenizer, encoding)."
         ) from None
-    return [f" {name[1:]}" if name.startswith(_SPACES) else name for name in names]
+    return list(read_back(names))
 
 
-def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[str]:
-    """The texts of ids: one text's, or those of one ``text`` among several."""
-    values = ids["input_ids"] if hasattr(ids, "keys") else getattr(ids, "ids", ids)
+def _ids(ids: Any, text: int | None) -> NDArray[np.int64]:
+    """One text's ids, or those of one ``text`` among several."""
+    values = getattr(ids, "ids", ids)
+    if hasattr(ids, "keys"):
+        values = ids["sequences" if "sequences" in list(ids.keys()) else "input_ids"]
     values = values.detach().cpu() if hasattr(values, "detach") else values
     try:
         rows = np.asarray(values)
@@ -293,24 +317,27 @@ def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[str]:
             f"The ids are {type(ids).__name__}: pass the whole numbers that the model was given, "
             "such as tokenizer(text)['input_ids']; for cross-attention (ids of queries, of keys)."
         )
-    return [_written(tokenizer, int(n)) for n in row]
+    return row.astype(np.int64)
 
 
-def _written(tokenizer: Any, token: int) -> str:
-    """One token's text, with the space that it begins with, where its bytes are whole characters.
-
-    Otherwise its name in the vocabulary.
-    """
-    text = str(tokenizer.decode([token]))
+def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
+    """The texts of ids."""
+    row = _ids(ids, text)
+    texts = [str(tokenizer.decode([int(n)])) for n in row]
     named = getattr(tokenizer, "convert_ids_to_tokens", None)
-    name = str(named(token)) if named else text
-    if "\ufffd" in text or not text:
-        return name
-    return f" {text}" if name.startswith(_SPACES) and not text.startswith(" ") else text
+    names = [named(int(n)) for n in row] if named else texts
+    if (bytes_of := read_back(names)) is not names:
+        return list(bytes_of)
+    pairs = zip(texts, names, strict=True)
+    return [name if "\ufffd" in text or not text else text for text, name in pairs]
 
 
-def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Sequence[str]]:
-    """The labels of queries and keys, from one list, a list for each, or none: their numbers."""
+def _labels(tokens: Any, sizes: tuple[int, int], unread: float) -> tuple[list[str], list[str]]:
+    """The labels of queries and keys, from one list, a list for each, or none: their numbers.
+
+    So many of the last ones may be ``unread``: of a text that was generated the last one is.
+    """
+    n_queries, n_keys = sizes
     if tokens is None:
         return [str(n) for n in range(n_queries)], [str(n) for n in range(n_keys)]
     if isinstance(tokens, str | bytes):
@@ -331,13 +358,15 @@ def _labels(tokens: Any, n_queries: int, n_keys: int) -> tuple[Sequence[str], Se
                 f"{pluralize(len(sides), 'tokens')} was given: pass two, (queries, keys)."
             )
         sides = [sides, sides]
-    for names, size, what in zip(sides, (n_queries, n_keys), ("queries", "keys"), strict=True):
+    pairs = zip(sides, sizes, strict=True)
+    sides = [side[:size] if len(side) <= size + unread else side for side, size in pairs]
+    for names, size, what in zip(sides, sizes, ("queries", "keys"), strict=True):
         if len(names) != size:
             raise AttentionError(
                 f"Attention has {size:,} {what}, but {pluralize(len(names), 'tokens')} were given: "
                 "pass one a position, special tokens such as [CLS] among them."
             )
-    queries, keys = ([_label(name) for name in side] for side in sides)
+    queries, keys = ([_label(name) for name in read_back(list(side))] for side in sides)
     return queries, keys
 
 

@@ -16,6 +16,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.notebook.given import FILL, Given, given
+from gpt2viz.notebook.picture import picture
 from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
@@ -102,47 +103,44 @@ def show(
     layers: Iterable[int] = (),
     stage: PairStageName = "weights",
     text: int | None = None,
+    part: str = "",
     title: str | None = None,
     head: str | Sequence[int] | None = None,
     vmax: float | None = None,
+    image: Any = None,
+    grid: tuple[int, int] | None = None,
 ) -> AttentionView:
     """Show the attention of any model: every head small, one large, in a notebook or as a file.
 
     ``attention`` is a list of layers or one array, (L, B, H, T, S), (L, H, T, S), (H, T, S) or
     (T, S), of torch, NumPy or JAX: L layers, B texts, H heads, T queries down, S keys across. Or a
-    ``Trace``, an output of transformers with ``output_attentions=True``, TransformerLens' cache, or
-    the file of a session that the app saved: its sentence is run again, and its head is shown.
-    What ``generate`` of transformers returns is put together again, a row for every token that was
-    read. ``tokens`` are T texts; for cross-attention two lists, (queries, keys); or what a fast
-    tokenizer returned; or a tokenizer, with the ``ids`` of the text, or of both texts. Without them
-    positions have their numbers.
+    ``Trace``, TransformerLens' cache, an output of transformers with ``output_attentions=True`` or
+    of its ``generate``, what ``watch`` kept, of one ``part`` where there are several, or the file
+    of a session that the app saved: its sentence is run again. ``tokens`` are T texts; for
+    cross-attention two lists, (queries, keys); or what a fast tokenizer returned; or a tokenizer,
+    with the ``ids`` of the text or both, or what ``generate`` returned.
 
-    Up to 600,000 numbers are kept as they are, more of them in steps of a thousandth. Above 9.4
-    million (12 layers of 12 heads at 256 tokens) the largest of every block is kept, but for the
-    ``layers`` of which all numbers are wanted. ``stage`` names another stage of a trace or cache,
-    such as "masked_scores"; −5,000 or less is what a mask was filled with there, shown as −∞.
-    ``text`` says which of several texts, along a layer's first axis. ``head``, (layer, head) or
-    "1.3", is large at first, and ``title`` stands above. Colours of weights end at ``vmax``: at 1,
-    or where most rows have no weight of 0.1, as over a long text, at what half of them have. Raises
-    ``AttentionError`` where these don't fit together, ``ExportError`` for a file of another kind.
+    ``stage`` names another stage of a trace or cache, such as "masked_scores"; −5,000 or less is
+    what a mask was filled with there, shown as −∞. ``text`` says which of several texts, along a
+    layer's first axis. ``head``, (layer, head) or "1.3", is large at first, and ``title`` stands
+    above. Colours of weights end at ``vmax``: at 1, or where most rows have no weight of 0.1, as
+    over a long text, at what half of them have. All numbers of ``layers`` are kept, however long
+    the text. The row of a query lies over the ``image`` too, a path, Pillow's or an array, whose
+    ``grid`` of (rows, columns) are the last keys, or those that a processor in a tokenizer's place
+    names. Raises ``AttentionError`` where these don't fit, ``ExportError`` for another file.
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
-    data = given(attention, tokens, ids, stage, text)
-    exact = sorted(set(layers))
-    if wrong := [n for n in exact if not 0 <= n < data.n_layer]:
-        raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {data.n_layer - 1}.")
-    facts = _facts(data, stage, vmax)
+    data = given(attention, tokens, ids, stage, text, part)
+    exact, facts = sorted(set(layers)), _facts(data, stage, vmax)
     read = _layers(data, facts, exact)
+    over, pixels = picture(image, grid, data)
+    about = _about(data, facts, read) | _chosen(data, read, exact, opened, head) | over
+    notes = tuple(_notes(data, facts, read))
+    title = _title(data, facts, read) if title is None else title
     run = attention if isinstance(attention, Trace) else None
-    return AttentionView(
-        _title(data, facts, read) if title is None else title,
-        tuple(_notes(data, facts, read)),
-        tuple(read.layers),
-        _about(data, facts, read) | _chosen(data, read, exact, opened, head),
-        read.parts,
-        partial(session_of, run.key, run.text, run.weights) if run else None,
-    )
+    session = partial(session_of, run.key, run.text, run.weights) if run else None
+    return AttentionView(title, notes, tuple(read.layers), about, read.parts | pixels, session)
 
 
 def _title(data: Given, facts: _Facts, read: _Layers) -> str:
@@ -276,6 +274,8 @@ class _Layers(NamedTuple):
 
 
 def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
+    if wrong := [n for n in exact if not 0 <= n < data.n_layer]:
+        raise AttentionError(f"There is no layer {wrong[0]}: layers are 0 to {data.n_layer - 1}.")
     T, S = facts.hidden.shape
     n_head = len(data.layer(0))
     every = data.n_layer * n_head
@@ -412,7 +412,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
         notes.append(sentence("notebook.grey", nothing=facts.nothing))
     if data.filled:
         notes.append(sentence("notebook.fill", fill=FILL))
-    return [*notes, *_storage_notes(data, facts, read)]
+    return [*notes, *data.notes, *_storage_notes(data, facts, read)]
 
 
 def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:

@@ -220,6 +220,6 @@ def read(name: str) -> str:
 
 
 def _module(name: str) -> str:
-    """A script as the body of a function that returns what the script exports by default."""
-    script = files.script(read(f"{name}.js"), read)
+    """A script, without its comments, as a function's body that returns its default export."""
+    script = re.sub(r"^ *//.*\n", "", files.script(read(f"{name}.js"), read), flags=re.M)
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)

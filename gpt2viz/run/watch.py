@@ -27,10 +27,13 @@ from gpt2viz.run.compat import never_written
 
 #: Scores that are made at a time.
 BLOCK = 2**24
+#: Fewer bytes are copied into blocks so large that they stay apart from all other memory.
+_FEW, _LARGE = 2**18, 2**26
 #: What else a function may be told: the last is for flash attention, others have it in the mask.
 _OPTIONS = ("scaling", "softcap", "position_bias", "s_aux", "sinks", "sliding_window")
 #: What a mask adds, of any precision, leads below this.
 _HIDDEN = -3e4
+_CHOICES: dict[str, Any] = {"part": "", "call": -1, "beams": None}
 _BEAMS = "Beams go from text to text between these steps: give beams=output.beam_indices."
 _MIXED = "Another text was read between these steps: watch one text, or one batch, at a time."
 #: The runs that are watched now.
@@ -56,7 +59,10 @@ def watch(
     """
     network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
     paths, interface = _watchable(network, type(model).__name__)
-    run = Watched(paths, layers, heads, max_bytes)
+    pairs = ("layers", layers), ("heads", heads)
+    only = {kind: tuple(numbers) for kind, numbers in pairs if numbers is not None}
+    run = Watched(paths, only, max_bytes)
+    run.notes += [f"Of the model's {kind} only {list(ns)} are kept." for kind, ns in only.items()]
     with _LOCK:
         if not _RUNS:
             interface.get_interface = _heard(interface.get_interface)
@@ -74,23 +80,21 @@ def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
     """The paths of a model's modules, and the class of the registry that they ask."""
     paths = {module: path for path, module in getattr(network, "named_modules", dict)()}
     files = {sys.modules.get(type(module).__module__) for module in paths}
-    if not any(hasattr(file, "ALL_ATTENTION_FUNCTIONS") for file in files):
+    interface = getattr(sys.modules.get("transformers.modeling_utils"), "AttentionInterface", None)
+    registered = any(hasattr(file, "ALL_ATTENTION_FUNCTIONS") for file in files)
+    if not (registered and hasattr(interface, "get_interface")):
         raise AttentionError(
-            f"{name} asks no registry of transformers for its attention, so it can't be watched: "
+            f"{name} asks no registry of transformers 5 for its attention, so it can't be watched: "
             "call it with attn_implementation='eager' and output_attentions=True, and show that."
         )
-    interface: Any = getattr(sys.modules["transformers.modeling_utils"], "AttentionInterface", None)
-    if not hasattr(interface, "get_interface"):
-        raise AttentionError("gpt2viz.watch needs transformers 5 or newer.")
     return paths, interface
 
 
 def _heard(get_interface: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(get_interface)
-    def get(registry: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+    def get(registry: Any, name: str, default: Any) -> Callable[..., Any]:
         return partial(_attend, get_interface(registry, name, default), name or "")
 
-    return get
+    return wraps(get_interface)(get)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch gives it no types
@@ -145,10 +149,8 @@ class _Step(NamedTuple):
         key = torch.arange(self.n_keys, device=texts.device)
         query = torch.arange(rows.start, rows.stop, device=texts.device)[:, None]
         if self.mask is not None and not isinstance(self.mask, Tensor):  # flex attention's own
-            of_pair = self.mask.mask_mod(
-                texts[:, None, None, None], heads[:, None, None], query, key
-            )
-            return torch.as_tensor(of_pair)
+            pair = texts[:, None, None, None], heads[:, None, None], query, key
+            return torch.as_tensor(self.mask.mask_mod(*pair))
         far = query + (self.n_keys - self.query.shape[2]) - key
         visible = far >= 0 if self.causal else torch.ones_like(far, dtype=torch.bool)
         if window := self.options.get("sliding_window"):
@@ -179,12 +181,6 @@ class _Call:
     size: int = 0
     last: Tensor | None = None
     nbytes: int = 0
-
-    def add(self, step: _Step, size: int, nbytes: int) -> None:
-        """Add a step, which was given so many keys."""
-        self.steps.append(step)
-        self.size, self.nbytes = size, self.nbytes + nbytes
-        self.last = self.last if step.keys is None else step.keys[:, :, -1:]
 
     def follows(self, T: int, key: Tensor) -> tuple[int, int] | None:
         """Of T further queries: their first key, and where the new ones begin among those given.
@@ -244,10 +240,7 @@ class _Call:
         if beams is not None:
             given = torch.as_tensor(beams, device=batch.device)
             if given.dim() != 2 or given.shape[1] > len(ways) or int(given.max()) >= len(batch):
-                raise AttentionError(
-                    f"These beams don't fit {pluralize(len(ways), 'steps')} of {len(batch)} "
-                    "texts: give the beam_indices of this generate()."
-                )
+                raise AttentionError("These beam_indices are of another generate().")
             ways = list(given.T)
         last, of_last = batch[:, :, :0], ways[0]
         for step, way in zip(self.steps, ways, strict=False):
@@ -261,30 +254,26 @@ class _Call:
         return ways
 
 
+@dataclass(eq=False, repr=False)
 class Watched:
     """The arguments of a watched model's attention functions, and weights made of them.
 
     A model has one part or several, such as encoder, decoder and what leads from one to the other.
     The layers of each are counted from 0, in the order in which they first attend. ``notes`` are
-    sentences on what was left out.
+    sentences on what was left out. It takes ``nbytes``, and is ``full`` where those of another step
+    would have been more than ``max_bytes``.
     """
 
-    def __init__(
-        self,
-        paths: dict[nn.Module, str],
-        layers: Iterable[int] | None,
-        heads: Iterable[int] | None,
-        max_bytes: int,
-    ) -> None:
-        self._paths, self._most = paths, max_bytes
-        self._layers = None if layers is None else tuple(layers)
-        self._heads = None if heads is None else tuple(heads)
-        self._parts: dict[str, dict[nn.Module, int]] = {}
-        self._calls: dict[nn.Module, list[_Call]] = {}
-        self._masks = WeakTensorKeyDictionary()  # layers share them
-        self._full = False
-        self.nbytes = 0
-        self.notes: list[str] = []
+    _paths: dict[nn.Module, str]
+    _only: dict[str, tuple[int, ...]]
+    max_bytes: int
+    nbytes: int = 0
+    full: bool = False
+    notes: list[str] = field(default_factory=list)
+    _parts: dict[str, dict[nn.Module, int]] = field(default_factory=dict)
+    _calls: dict[nn.Module, list[_Call]] = field(default_factory=dict)
+    _block: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.uint8))
+    _masks: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -316,16 +305,10 @@ class Watched:
         """The keys that each head was given: (B, nh, S, hs), or (B, S, hs) of one."""
         return self._made("k", layer, head, **choice)
 
-    def _made(
-        self,
-        stage: str,
-        layer: int,
-        head: int | None,
-        *,
-        part: str = "",
-        call: int = -1,
-        beams: Any = None,
-    ) -> Array:
+    def _made(self, stage: str, layer: int, head: int | None, **choice: Any) -> Array:
+        part, call, beams = (choice.pop(name, default) for name, default in _CHOICES.items())
+        if choice:
+            raise AttentionError(f"{next(iter(choice))}= is no choice: {', '.join(_CHOICES)} are.")
         every = self._calls_of(part)
         if layer not in every:
             sentence = f"Layer {layer!r:.20} isn't there, but {sorted(every)}."
@@ -348,13 +331,16 @@ class Watched:
     def _calls_of(self, part: str) -> dict[int, list[_Call]]:
         """The calls of a part's layers."""
         names = [part] if part in self._parts else [name for name in self._parts if part in name]
-        if not self._parts:
+        if not names and not self._parts:
             raise AttentionError("No attention of this model ran in the block, unless compiled.")
         if len(names) != 1:
             choices = " or ".join(f"part={name!r}" for name in names or self._parts)
             raise AttentionError(f"Choose a part of this model: {choices}.")
         layers = self._parts[names[0]].items()
-        return {n: self._calls[module] for module, n in layers if self._calls.get(module)}
+        calls = {n: self._calls[module] for module, n in layers if self._calls.get(module)}
+        if not calls:
+            raise AttentionError(" ".join(["No layer of this part is kept.", *self.notes]))
+        return calls
 
     def _keep(self, name: str, *arguments: Any, **options: Any) -> None:
         """Keep what the attention function of this ``name`` was given, if its module is ours."""
@@ -366,7 +352,7 @@ class Watched:
             return
         layers = self._parts.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "N", path), {})
         n = layers.setdefault(module, len(layers))
-        if self._full or (self._layers is not None and n not in self._layers):
+        if self.full or n not in self._only.get("layers", (n,)):
             return
         calls = self._calls.setdefault(module, [])
         step, follows = self._step(name, options, calls)
@@ -375,51 +361,64 @@ class Watched:
             if isinstance(shared, Tensor) and shared not in self._masks:
                 self._masks[shared] = True
                 nbytes += shared.untyped_storage().nbytes()
-        note = f"max_bytes={self._most:,} is reached"
-        while self.nbytes + nbytes > self._most and len(calls) > follows:
+        note = f"max_bytes={self.max_bytes:,} is reached"
+        while self.nbytes + nbytes > self.max_bytes and len(calls) > follows:
             self.nbytes -= calls.pop(0).nbytes
-            self.notes = [f"{note}, so earlier calls are let go."]
-        if self.nbytes + nbytes > self._most:
-            self._full = True
+            earlier = f"{note}, so earlier calls are let go."
+            self.notes += [] if earlier in self.notes else [earlier]
+        if self.nbytes + nbytes > self.max_bytes:
+            self.full = True
+            for others in self._calls.values() if follows else ():  # all end at the same token
+                del others[-1].steps[len(calls[-1].steps) :]
             rest = "so the rest is left out: choose layers=, heads= or a larger one."
-            self.notes = [f"{note} in layer {n}, {rest}"]
+            self.notes.append(f"{note} in layer {n}, {rest}")
             return
         calls += [] if follows else [_Call()]
-        calls[-1].add(step, options["key"].shape[2], nbytes)
-        self.nbytes += nbytes
+        call, self.nbytes = calls[-1], self.nbytes + nbytes
+        call.steps.append(step)
+        call.size, call.nbytes = options["key"].shape[2], call.nbytes + nbytes
+        call.last = call.last if step.keys is None else step.keys[:, :, -1:]
+
+    def _own(self, values: Tensor) -> Tensor:
+        """The values, copied where they are a part of more, or were written into; few of them into
+        one large block: among the keys of a cache that grows they would leave memory in pieces."""
+        nbytes, values = values.nbytes, values.detach()
+        if nbytes >= _FEW or not values.is_cpu:
+            tight = values.untyped_storage().nbytes() <= nbytes
+            return values if tight and never_written(values) else values.clone()
+        if len(self._block) < nbytes:
+            self._block = torch.empty(_LARGE, dtype=torch.uint8)
+        part, self._block = self._block[:nbytes], self._block[-(-nbytes // 64) * 64 :]
+        return part.view(values.dtype).view(values.shape).copy_(values)
 
     def _step(self, name: str, options: dict[str, Any], calls: list[_Call]) -> tuple[_Step, bool]:
         """A step of what a function was given, and whether it follows the last one of the calls."""
         query, key, mask = options["query"], options["key"], options.get("attention_mask")
         heads = list(range(query.shape[1]))
-        if self._heads is not None:
-            heads = [head for head in self._heads if head in heads]
+        if "heads" in self._only:
+            heads = [head for head in self._only["heads"] if head in heads]
             key = key[:, [head * key.shape[1] // query.shape[1] for head in heads]]
             query = query[:, heads]
-        causal = _causal(name, mask, options)
+        given, own = options.get("is_causal"), getattr(options["module"], "is_causal", True)
+        inside = name not in ("eager", "flex_attention") and (mask is None or mask.dim() == 2)
+        causal = inside and bool(own if given is None else given)  # by the function, not by a mask
         T, size, follows = query.shape[2], key.shape[2], None
         if T < size and (T > 1 or not calls) and _fills(mask, causal, T):
             key = key[:, :, :T]  # the rest of a cache of fixed size is empty
         elif calls:
             follows = calls[-1].follows(T, key)
         first, new = follows or (0, 0)
-        made = None if new == size else _own(key[:, :, max(0, new - 1) : new + T] if new else key)
+        made = (
+            None if new == size else self._own(key[:, :, max(0, new - 1) : new + T] if new else key)
+        )
         keys, before = (
             (made[:, :, 1:], made[:, :, :1]) if new and made is not None else (made, None)
         )
         n_keys = min(new + T, size) if new else key.shape[2]
         read = _OPTIONS if "flash" in name else _OPTIONS[:-1]
         rest = {part: options[part] for part in read if options.get(part) is not None}
-        step = _Step(heads, _own(query), keys, before, first, n_keys, mask, causal, rest)
+        step = _Step(heads, self._own(query), keys, before, first, n_keys, mask, causal, rest)
         return step, follows is not None
-
-
-def _causal(name: str, mask: Any, options: dict[str, Any]) -> bool:
-    """True where the attention function of this ``name`` itself hides what comes later."""
-    if name in ("eager", "flex_attention") or not (mask is None or mask.dim() == 2):
-        return False
-    given = options.get("is_causal")
-    return bool(getattr(options["module"], "is_causal", True) if given is None else given)
 
 
 def _fills(mask: Any, causal: bool, T: int) -> bool:
@@ -433,14 +432,7 @@ def _fills(mask: Any, causal: bool, T: int) -> bool:
     return not bool(visible[:, T:].any()) and (T == 1 or not bool(visible[0, T - 1]))
 
 
-def _own(values: Tensor) -> Tensor:
-    """The values, copied where they are a part of more, or where they have been written into."""
-    tight = values.untyped_storage().nbytes() <= values.nbytes
-    return values.detach() if tight and never_written(values) else values.detach().clone()
-
-
 def _same(values: Tensor, others: Tensor) -> bool:
     """True if each text's values are those of some text among the others."""
-    flat, rest = values.flatten(1), others.flatten(1)
-    equal = torch.isclose(flat[:, None], rest, rtol=0, atol=0, equal_nan=True)
-    return bool(equal.all(-1).any(1).all())
+    equal = values[:, None] == others[None]
+    return bool(equal.flatten(2).all(-1).any(1).all())

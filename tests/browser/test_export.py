@@ -393,6 +393,53 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     assert offline.locator("img").count() == 0
 
 
+_PIXELS = """
+c => {
+  const { width, height } = c
+  const copy = new OffscreenCanvas(width, height).getContext("2d")  // reading one twice is slow
+  copy.drawImage(c, 0, 0)
+  return [...copy.getImageData(0, 0, width, height).data]
+}
+"""
+
+
+def over(picture: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """A picture with colours of the shares that 4 × 4 patches have of the largest, mixed in."""
+    size = [side // 4 for side in picture.shape[:2]]
+    share = np.kron((row / row.max()).reshape(4, 4), np.ones(size))[..., None]
+    part = 0.15 + 0.6 * share
+    return (1 - part) * picture + part * shades(share[..., 0])
+
+
+def test_a_row_is_seen_over_the_picture_that_was_read(offline: Page, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    given = rng.random((2, 3, 17, 17), np.float32) ** 4
+    given /= given.sum(axis=-1, keepdims=True)
+    image = rng.integers(0, 256, (48, 64, 3), np.uint8)
+    open_file(offline, gpt2viz.show(given, image=image, head=(1, 2)), tmp_path / "attention.html")
+    canvases = offline.locator(".over canvas")
+    large, note = canvases.first, offline.locator("[data-part=patch]")
+    assert canvases.count() == 7
+    for query in (0, 1 + 4 * 2 + 3):
+        if query:  # a click on the patch in the third row and the last column
+            large.hover(position={"x": 360, "y": 180})
+            assert f" {query}: {given[1, 2, 0, query]:#.3g}" in note.inner_text()
+            large.click(position={"x": 360, "y": 180})
+        offline.wait_for_function(
+            f"document.querySelector('.over canvas').title.endsWith('{query}')"
+        )
+        for n in range(7):
+            layer, head = divmod(n - 1, 3) if n else (1, 2)
+            wanted = over(image, given[layer, head, query, 1:])
+            painted = np.reshape(canvases.nth(n).evaluate(_PIXELS), (48, 64, 4))[..., :3]
+            np.testing.assert_allclose(painted, wanted, atol=3)
+    canvases.nth(2).click()
+    offline.wait_for_function(_LARGE, arg=_head(1))
+    assert "Layer 0 · Head 1, from 12" in note.inner_text()
+    with pytest.raises(gpt2viz.AttentionError, match=r"17 keys aren't 5 × 5 patches: .* grid="):
+        gpt2viz.show(given, image=image, grid=(5, 5))
+
+
 _LINES = """
 all => all.map(({ dataset: { query, key }, attributes }) =>
   [query, key, attributes["stroke-opacity"].value].map(Number))

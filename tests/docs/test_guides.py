@@ -10,7 +10,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
+import transformers
 from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 import gpt2viz
 from gpt2viz import settings
@@ -24,6 +28,7 @@ from tests.docs import lessons, numbers, single_pictures
 from tests.docs.gallery import entries, first_screens
 from tests.docs.reading_level import grade, sentences, syllables
 from tests.docs.tables import TABLES
+from tests.run import test_watch
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -88,9 +93,21 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     guide = read("coming_from.md")
-    beginning = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0]
+    words = WordLevel({word: n for n, word in enumerate(["?", "A", "crane", "ate", "fish"])}, "?")
+    cut = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(words), model_input_names=["input_ids"]
+    )
+    cut.backend_tokenizer.pre_tokenizer = Whitespace()
+    pixels = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    small = {"Tokenizer": cut, "ImageProcessor": pixels}
+    for kind, family in {"": "ViT", "ForCausalLM": "Llama", "ForSeq2SeqLM": "T5"}.items():
+        small[f"Model{kind}"] = test_watch.made(family)
+    for name, instead in small.items():  # of what a person downloads
+        monkeypatch.setattr(f"transformers.Auto{name}.from_pretrained", lambda _, x=instead: x)
+    Image.new("RGB", (40, 30)).save("crane.png")
     space: dict[str, object] = {}
-    exec(beginning, space)  # noqa: S102 (our own guide)
+    for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(block, space)  # noqa: S102 (our own guide)
     rows = re.findall(r"^\| (.*) \| `(.*)` \|$", guide, re.M)
     lines = [ours for theirs, ours in rows if ours not in ("stage", *gpt2viz.STAGE)]
     for line in lines:
