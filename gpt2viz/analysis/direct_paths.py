@@ -116,7 +116,7 @@ def patch_path(
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
     written = _written(runs, first)[writer : writer + 1]  # (1, T, C)
     (value,) = _patched(_Receiver(runs, second, reader), into, written)
-    return PatchedPath(float(value), *_alone(runs))
+    return PatchedPath(float(value), *runs.alone)
 
 
 def patch_paths(
@@ -163,12 +163,7 @@ class _Receiver(NamedTuple):
 
 def _sweep(to: _Receiver, values: Numbers) -> PathSweep:
     runs = to.runs
-    return PathSweep(to[1:], runs.answer, runs.direction, runs.metric, values, *_alone(runs))
-
-
-def _alone(runs: PairedRuns) -> tuple[float, float]:
-    """The metric of the clean and of the corrupted run."""
-    return runs.read(runs.clean.logits_at(-1)), runs.read(runs.corrupted.logits_at(-1))
+    return PathSweep(to[1:], runs.answer, runs.direction, runs.metric, values, *runs.alone)
 
 
 def _written(runs: PairedRuns, layer: int) -> Tensor:

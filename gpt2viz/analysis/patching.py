@@ -84,6 +84,11 @@ class PairedRuns(NamedTuple):
         """The run that it is put into."""
         return self.corrupted if self.direction == "denoise" else self.clean
 
+    @property
+    def alone(self) -> tuple[float, float]:
+        """The metric of the clean and of the corrupted run, as they are."""
+        return self.read(self.clean.logits_at(-1)), self.read(self.corrupted.logits_at(-1))
+
     def read(self, logits: NDArray[np.floating]) -> float:
         """The metric of logits (n_vocab,) after the last token."""
         return measured(logits, self.clean, self.answer, self.metric)
@@ -336,9 +341,8 @@ def patch_estimate(
 
 def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
     """The sweep with those values, beside both runs alone."""
-    clean, corrupted = (runs.read(run.logits_at(-1)) for run in (runs.clean, runs.corrupted))
     measure = runs.direction, runs.metric
-    return PatchSweep(stage, runs.answer, *measure, values, clean, corrupted, estimate)
+    return PatchSweep(stage, runs.answer, *measure, values, *runs.alone, estimate)
 
 
 def _check(stage: str) -> None:

@@ -257,15 +257,13 @@ def sweep_of(search: Search) -> Sweep:
     return Sweep(search)
 
 
-def begin_sweeps(searches: Sequence[Search], model: Model, wait: float) -> list[Sweep]:
+def begin_sweeps(sweeps: Sequence[Sweep], model: Model, wait: float) -> None:
     """Start sweeps, and wait some seconds for their end: most small ones are done by then."""
-    sweeps = [sweep_of(search) for search in searches]
     until = time.monotonic() + wait
     for sweep in sweeps:
         sweep.go_on(model)
     for sweep in sweeps:
         sweep.wait(until)
-    return sweeps
 
 
 @st.cache_data(max_entries=64, hash_funcs=_BY_SEARCH, show_spinner="Estimating …")

@@ -107,11 +107,21 @@ def _page_paths() -> list[str]:
     return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
 
 
+#: For a lecture room: labels of 18 px and more, and no controls. In ``theme.css`` this would be a
+#: rule for the whole body, for which browsers look through all that a page draws again and again.
+_PRESENTING = """<style>
+:is(.st-key-reads, .st-key-tokens, .st-key-choices) { display: none; }
+.st-key-page { zoom: 1.5; }
+</style>"""
+
+
 def present_button() -> None:
     """Draw the button that enlarges the page and folds its controls, or ends that."""
     address.switch(parameters.PRESENT)
     on = address.get(parameters.PRESENT)
-    with st.container(key="presenting" if on else "present", width="content"):
+    if on:
+        st.html(_PRESENTING)
+    with st.container(key="present", width="content"):
         st.button(
             "End" if on else "Present",
             icon=":material/present_to_all:",

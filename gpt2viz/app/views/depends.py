@@ -582,7 +582,7 @@ def _sweep(
     started = [jobs.sweep_of(search) for search in searches]
     pressed = f"_{key}_{hash(tuple(searches[:1]))}"
     if cost <= AT_ONCE or st.session_state.get(pressed) or any(job.share for job in started):
-        jobs.begin_sweeps(searches, runs.clean.model, WAIT)
+        jobs.begin_sweeps(started, runs.clean.model, WAIT)
         jobs.bar(started, doing, offer, key)
         return started
     with st.container(horizontal=True, vertical_alignment="center"):

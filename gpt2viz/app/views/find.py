@@ -66,8 +66,8 @@ TEXTS = {
 }
 #: What a query takes from keys: how much of its attention, and the vector that comes of it.
 WEIGHT, GIVEN = "attention weight", "size of contribution"
-#: Value in the address -> what heads are ranked by.
-RANKS = {name: name for name in (WEIGHT, GIVEN)}
+#: What heads are ranked by, as the address has it.
+RANKS = (WEIGHT, GIVEN)
 #: What a person picks, what the number beside it is called, and the one it begins with.
 _PATTERNS: dict[Kind, tuple[str, str, int]] = {
     "back": ("A fixed number of tokens back", "Tokens back", 1),
@@ -433,7 +433,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
 
 def _pick_measure() -> str:
     """Pick what heads are ranked by: ``WEIGHT`` or ``GIVEN``."""
-    chosen = controls.pick(
+    return controls.pick(
         "Rank the heads by",
         parameters.RANK,
         RANKS,
@@ -441,7 +441,6 @@ def _pick_measure() -> str:
         "contribution**: the length of what they add to the stream, their weighted values put "
         "through the head's part of W_O (Kobayashi et al. 2020).",
     )
-    return RANKS[chosen]
 
 
 def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
