@@ -111,6 +111,7 @@ def test_weights_of_a_text_are_eagers(name: str, padding: str) -> None:
     with gpt2viz.watch(model) as run:
         output = eager(model, **inputs)
     check(run, output.attentions)  # what padding looks at too
+    assert np.isneginf(run.scores(1)[0, :, 0, 1:]).all()
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static", None])
@@ -181,6 +182,7 @@ def test_beams_are_followed_by_their_indices() -> None:
         written = model.generate(**inputs, max_new_tokens=9, output_scores=True, **options)
     beams = written.beam_indices
     assert (beams[:, :-1] != beams[:, 1:]).any()
+    beams[0, 7:] = -1  # as of a text that has ended
     twice = {key: values.repeat_interleave(2, 0) for key, values in inputs.items()}
     output = eager(model, **twice, decoder_input_ids=written.sequences[:, :-1])
     for part, kinds in ((SELF, output.decoder_attentions), (CROSS, output.cross_attentions)):
