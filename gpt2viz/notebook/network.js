@@ -10,21 +10,26 @@
 /** x Wᵀ + b: (T, K) -> (T, N), where W is (N, K). */
 export function linear(x, W, b, K) {
   const T = x.length / K, N = W.length / K, y = new Float32Array(T * N)
-  for (let n = 0; n < N; n += 4) { // four rows of W at once, so that x is read once for them
-    const rows = [0, 1, 2, 3].map((more) => Math.min(n + more, N - 1) * K)
-    const [first, second, third, fourth] = rows
+  for (let step = 0; step < N; step += 4) {
+    const n = Math.max(0, Math.min(step, N - 4)) // four rows of W at once, so that x is read once
+    const w = n * K, [second, third, fourth] = [1, 2, 3].map((m) => Math.min(n + m, N - 1) * K)
     for (let t = 0; t < T; t++) {
       let s0 = 0, s1 = 0, s2 = 0, s3 = 0
       for (let k = 0, at = t * K; k < K; k++, at++) {
-        s0 += x[at] * W[first + k]
-        s1 += x[at] * W[second + k]
-        s2 += x[at] * W[third + k]
-        s3 += x[at] * W[fourth + k]
+        const number = x[at]
+        s0 += number * W[w + k]
+        s1 += number * W[second + k]
+        s2 += number * W[third + k]
+        s3 += number * W[fourth + k]
       }
-      const sums = [s0, s1, s2, s3]
-      for (let m = n; m < Math.min(n + 4, N); m++) y[t * N + m] = sums[m - n] + (b ? b[m] : 0)
+      const to = t * N + n
+      y[to] = s0
+      if (N > 1) y[to + 1] = s1
+      if (N > 2) y[to + 2] = s2
+      if (N > 3) y[to + 3] = s3
     }
   }
+  if (b) for (let n = 0; n < y.length; n++) y[n] += b[n % N]
   return y
 }
 

@@ -2,19 +2,11 @@
 // for each text and mask, with the ids, every number inside its heads, and what comes next.
 import { readFileSync, writeFileSync } from "node:fs"
 
-import { inflate } from "../../gpt2viz/app/scripts/message.js"
 import { continuation, forward, likeliest, predict } from "../../gpt2viz/notebook/network.js"
-import { bytesOf, readWeights } from "../../gpt2viz/notebook/packed.js"
-import { tokenizer } from "../../gpt2viz/notebook/tokenizer.js"
+import { modelOf } from "./live_model.js"
 
-const [page, texts, out] = process.argv.slice(2), html = readFileSync(page, "utf16le")
-const part = (name) => html.match(new RegExp(`data-part="${name}">([^<]*)<`))[1]
-const about = JSON.parse(part("about").replaceAll("\\u003c", "<")), { config } = about
-const bytes = await inflate(bytesOf(part("merges"), about.lengths.merges))
-const merges = Array.from({ length: bytes.length / 12 }, (_, n) =>
-  [...new Int32Array(bytes.buffer, 12 * n, 3)])
-const model = { config, weights: await readWeights(about, part) }
-const { encode, decode } = tokenizer({ letters: about.letters, merges })
+const [page, texts, out] = process.argv.slice(2)
+const { about, model, encode, decode } = await modelOf(page)
 
 // So many of the texts are written on, which takes as long as ten of them.
 const CONTINUED = 4
