@@ -10,7 +10,6 @@ import click
 import gpt2viz
 from gpt2viz import CheckpointError, settings
 from gpt2viz.cli import options
-from gpt2viz.cli.files import kind_of
 from gpt2viz.errors import HubError
 from gpt2viz.labels import escape_controls
 from gpt2viz.model import convert as conversion
@@ -196,7 +195,6 @@ def page(text: str | None, model: str, out: Path, quiet: bool) -> None:
         gpt2viz page --out attention.html
         gpt2viz page "The cat sat on the mat" --model ~/models/mine
     """
-    kind_of(out, ("html",))
     name, folder = model_registry.find(model)
     gpt2viz.write_page(gpt2viz.load_model(folder, name), out, *([text] if text else []))
     options.note(quiet, f"Wrote {out}, {out.stat().st_size / 1e6:.1f} MB")

@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
@@ -240,7 +240,7 @@ def _copy(values: Array) -> Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-@cache
+@lru_cache(maxsize=8)
 def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
     """Each gap's case in a small random model, for two texts of another length than T.
 

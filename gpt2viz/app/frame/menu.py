@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -107,12 +108,9 @@ def _page_paths() -> list[str]:
     return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
 
 
-#: For a lecture room: labels of 18 px and more, and no controls. In ``theme.css`` this would be a
-#: rule for the whole body, for which browsers look through all that a page draws again and again.
-_PRESENTING = """<style>
-:is(.st-key-reads, .st-key-tokens, .st-key-choices) { display: none; }
-.st-key-page { zoom: 1.5; }
-</style>"""
+#: In ``theme.css`` this would be a rule for the whole body, for which browsers look through all
+#: that a page draws again and again.
+_PRESENTING = Path(__file__).parents[1] / "presenting.css"
 
 
 def present_button() -> None:
