@@ -8,6 +8,9 @@ import { dropPending, pending, sendPending } from "./state.js"
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
+// What is open and says itself what it is, under the pointer.
+const TELLS = ".st-key-menu a[aria-current]:hover, button[aria-expanded='true']:hover"
+
 const WIDE = ".katex-display, div:has(> table)"
 
 const reachable = (body) =>
@@ -120,14 +123,28 @@ function landmarks() {
   document.querySelector("header[data-testid='stHeader']")?.setAttribute("role", "none")
 }
 
+// For theme.css, which would need `:has` on the whole body.
+function noteTips() {
+  document.body.classList.toggle("tells", document.querySelector(TELLS) !== null)
+}
+
+function noteBody(body) {
+  const key = [...body.querySelector("[class*='st-key-'][class*='_body']")?.classList ?? []]
+    .find((name) => /^st-key-(table|words_panel|numbers|save|share)_body$/.test(name))
+  if (key) body.dataset.holds = key.slice("st-key-".length, -"_body".length)
+}
+
 function watchKeyboard() {
   const seen = new WeakSet()
   const look = () => {
-    for (const body of document.querySelectorAll("[data-testid='stPopoverBody']"))
+    for (const body of document.querySelectorAll("[data-testid='stPopoverBody']")) {
+      noteBody(body)
       if (!seen.has(body)) {
         seen.add(body)
         enter(body)
       }
+    }
+    noteTips()
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
     landmarks()
     // A formula, or what has a table, that is wider than its column scrolls: Tab has to reach it.
@@ -137,6 +154,7 @@ function watchKeyboard() {
   }
   look()
   addEventListener("resize", look)
+  addEventListener("pointerover", noteTips)
   for (const kind of ["click", "auxclick"]) document.addEventListener(kind, follow, true)
   for (const kind of ["pointerdown", "focusin"]) document.addEventListener(kind, ask, true)
   addEventListener("popstate", back)
@@ -145,6 +163,7 @@ function watchKeyboard() {
   return () => {
     observer.disconnect()
     removeEventListener("resize", look)
+    removeEventListener("pointerover", noteTips)
     removeEventListener("popstate", back)
     for (const kind of ["click", "auxclick"]) document.removeEventListener(kind, follow, true)
     for (const kind of ["pointerdown", "focusin"]) document.removeEventListener(kind, ask, true)
