@@ -18,8 +18,8 @@ from tests.browser.conftest import Visitor, act, address, go, look_alike, seen_b
 from tests.servers import answers, free_ports
 
 #: Every page and mode, and the first one's other picture; the first page has no name.
-LINES = "?picture=lines&more=1,3"
-PATHS = [view.removeprefix(pages.ATTENTION.name) for view in (*VIEWS, LINES)]
+LINES, CHAPTER = "?picture=lines&more=1,3", "textbook?chapter=tokens"
+PATHS = [view.removeprefix(pages.ATTENTION.name) for view in (*VIEWS, LINES, CHAPTER)]
 
 #: Of a light page, and of a dark one.
 BACKGROUNDS = "rgb(255, 255, 255)", "rgb(18, 20, 28)"
@@ -179,9 +179,10 @@ def opened(page: Page, path: str) -> None:
     if path not in (
         "shapes",
         "models",
+        "textbook",
         "predict?predict=generate",
         "side_by_side?differs=model",
-    ):  # tables; nothing before the first new token
+    ):  # tables, a map of links; nothing before the first token
         assert page.locator(".tiles canvas").count() > 0
 
 
