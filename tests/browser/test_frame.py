@@ -243,8 +243,7 @@ def test_the_box_shows_a_text_of_several_lines(walk: Callable[..., Page]) -> Non
     assert box.input_value().splitlines() == ["a", "b", "c"]
     assert r"\n" in page.locator(".st-key-token_chips [role=radiogroup]").inner_text()
     box.fill("a b")
-    box.press("Control+Enter")
-    settle(page)
+    act(page, lambda: box.press("Control+Enter"))
     assert page.locator("input[aria-label=Sentence]").input_value() == "a b"
     assert r"\n" not in page.locator(".st-key-token_chips [role=radiogroup]").inner_text()
 

@@ -99,12 +99,13 @@ def test_where_it_looks(person: Person) -> None:
     query, animal = tokens.index(" it"), tokens.index(" animal")
     it = weights(PRONOUN)[:, :, query]
     layer, head = np.unravel_index(it[:, :, animal].argmax(), it.shape[:2])
-    said = person.page.get_by_text(f"Layer {layer} · Head {head} takes more of “animal”")
-    in_sight(said)
+    note = f"Look at head {layer}.{head} from ·it ({query}): it takes more of “animal”"
+    in_sight(person.page.get_by_text(note))
     in_sight(picture(person.page, "head_large"))
     (large,) = drawn(person.page, "head_large")
     assert_allclose(large["z"][query], it[layer, head], atol=1e-5)
-    expect(said).to_contain_text(f"·animal ({it[layer, head, animal]:.2f})")
+    attends = f"·animal ({it[layer, head, animal]:.2f})"
+    in_sight(person.page.get_by_text(attends).filter(visible=True).first)
 
 
 def test_mask_off_and_what_changed(person: Person) -> None:

@@ -225,14 +225,14 @@ def at_first(trace: Trace) -> Seen | None:
 
 
 def says(trace: Trace) -> str:
-    """The note on the example whose sentence is open, Markdown, on pages of a head; else "".
+    """The note on the example whose sentence is open, Markdown, on the first page; else "".
 
     Nothing of the ``FIRST``: a newcomer's screen says it in the words beside its head.
     """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    page = pages.called(output.shown().page)
-    seen = example and example is not FIRST and page in sentence.OF_A_HEAD and find(example, trace)
+    here = pages.called(output.shown().page) is pages.ATTENTION
+    seen = example and here and example is not FIRST and find(example, trace)
     if not (example and seen):
         return ""
     at = f"{seen.layer}.{seen.head}"
