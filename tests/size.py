@@ -24,7 +24,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (60_270, 44_000),
     "of them app/": (24_102, 17_500),
-    "lines of tests and benchmarks": (53_828, 37_000),
+    "lines of tests and benchmarks": (53_829, 37_000),
     "modules": (303, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -24,6 +24,9 @@ PLACES = [
     "?picture=lines",
 ]
 
+#: So many looks in a row see the same: a busy browser may take long over a curve between two.
+RESTING = 4
+
 # By component: what each canvas shows, every curve, every word. Streamlit's own tables are left
 # out, which keep the widths of their columns.
 _PAINTED = """
@@ -58,13 +61,11 @@ _PAINTED = """
 def painted(page: Page) -> dict[str, str]:
     """What a page shows at rest, while nothing is pointed at."""
     page.mouse.move(0, 0)
-    before: dict[str, str] = {}
-    while True:
+    looks: list[dict[str, str]] = []
+    while len(looks) < RESTING or any(shown != looks[-1] for shown in looks[-RESTING:]):
         page.wait_for_timeout(100)
-        shown: dict[str, str] = page.evaluate(_PAINTED)
-        if shown == before:
-            return shown
-        before = shown
+        looks.append(page.evaluate(_PAINTED))
+    return looks[-1]
 
 
 def type_sentence(page: Page, text: str) -> None:
