@@ -40,11 +40,11 @@ const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
 // The layer's bytes; of what was looked at lately two layers are kept.
 function layerOf(view, layer) {
-  const { kept } = view, found = kept.get(layer) ?? view.bytesOf(layer)
+  const { kept } = view, bytes = kept.get(layer) ?? view.bytesOf(layer)
   kept.delete(layer)
-  kept.set(layer, found)
+  kept.set(layer, bytes)
   if (kept.size > 2) kept.delete(kept.keys().next().value)
-  return found
+  return bytes
 }
 
 function drawMap(view) {
@@ -67,11 +67,11 @@ async function drawHead(view) {
   const kept = view.layers[layer], { queries, keys, part } = view
   const down = side(queries.length, kept.rows, part[0])
   const across = side(keys.length, kept.columns, part[1])
-  const found = pooled(numbers(bytes, kept, map.heads, head), hiddenIn(view, kept), kept.columns,
+  const blocked = pooled(numbers(bytes, kept, map.heads, head), hiddenIn(view, kept), kept.columns,
     down.cells, across.cells)
   Object.assign(view, { down, across })
   const blocks = [down, across].some(({ tokens }) => tokens.length - 1 < tokens.at(-1) - tokens[0])
-  const drawn = { layer, head, blocks, ...found }
+  const drawn = { layer, head, blocks, ...blocked }
   offer(view, blocks)
   tell(view, kept, blocks)
   if (view.lined && !blocks) drawLines(view, drawn)

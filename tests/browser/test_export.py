@@ -430,9 +430,9 @@ def test_a_row_is_seen_over_the_picture_that_was_read(offline: Page, tmp_path: P
         )
         for n in range(7):
             layer, head = divmod(n - 1, 3) if n else (1, 2)
-            wanted = over(image, given[layer, head, query, 1:])
+            mixed = over(image, given[layer, head, query, 1:])
             painted = np.reshape(canvases.nth(n).evaluate(_PIXELS), (48, 64, 4))[..., :3]
-            np.testing.assert_allclose(painted, wanted, atol=3)
+            np.testing.assert_allclose(painted, mixed, atol=3)
     canvases.nth(2).click()
     offline.wait_for_function(_LARGE, arg=_head(1))
     assert "Layer 0 · Head 1, from 12" in note.inner_text()

@@ -21,8 +21,8 @@ test("softmax gives nothing to −∞ and the rest sums to 1", () => {
 })
 
 test("a norm has mean 0 and variance 1, then its weight and bias", () => {
-  const found = layerNorm(Float32Array.of(1, 3), Float32Array.of(1, 2), Float32Array.of(0, 5), 0)
-  assert.deepEqual([...found], [-1, 7])
+  const normed = layerNorm(Float32Array.of(1, 3), Float32Array.of(1, 2), Float32Array.of(0, 5), 0)
+  assert.deepEqual([...normed], [-1, 7])
 })
 
 test("with keys that were there before, a query is the last one but so many", () => {

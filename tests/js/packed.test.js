@@ -30,7 +30,7 @@ test("a number is its step times four of the upper bits and the two lowest", asy
     [name, length]))
   /** @type {[string, number, number][]} */
   const sizes = [["W", 2, 3], ["b", 3, 0]]
-  const found = await readWeights({ sizes, lengths }, (name) => written(parts[name]))
-  assert.deepEqual([...found.W], [2.5, -.5, -254, 1016, 0, 6])
-  assert.deepEqual([...found.b], [7, 8, 9])
+  const weights = await readWeights({ sizes, lengths }, (name) => written(parts[name]))
+  assert.deepEqual([...weights.W], [2.5, -.5, -254, 1016, 0, 6])
+  assert.deepEqual([...weights.b], [7, 8, 9])
 })

@@ -91,8 +91,8 @@ def test_a_page_computes_what_numpy_does_with_its_weights(which: str, tmp_path: 
         ends = np.cumsum([np.prod(shape[2:]) for shape in shapes])
         of_heads = np.fromfile(file, "<f4").reshape(*pairs[:2], ends[-1])
         for key, shape, part in zip(stages, shapes, np.split(of_heads, ends[:-1], -1), strict=True):
-            wanted = np.stack(expected[key])
-            assert_allclose(part.reshape(shape), wanted, rtol=1e-5, atol=1e-4, err_msg=text)
+            exact = np.stack(expected[key])
+            assert_allclose(part.reshape(shape), exact, rtol=1e-5, atol=1e-4, err_msg=text)
         after = softmax(expected["logits"][-1])
         assert_allclose(answer["probabilities"], after, atol=1e-4)
         assert [entry["id"] for entry in answer["likeliest"]] == likeliest(answer["probabilities"])

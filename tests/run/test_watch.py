@@ -91,11 +91,11 @@ def check(run: Any, expected: Any, mask: torch.Tensor | None = None, part: str =
     """All layers' weights, of the queries that a mask leaves: padding looks at what it likes."""
     assert run.layers(part) == list(range(len(expected)))
     for n, layer in enumerate(expected):
-        weights, wanted = run.weights(n, part=part), layer.detach().float().numpy()
+        weights, attentions = run.weights(n, part=part), layer.detach().float().numpy()
         assert weights.dtype == np.float32
-        assert weights.shape == wanted.shape
+        assert weights.shape == attentions.shape
         rows = np.ones(weights.shape[:1] + weights.shape[2:3], bool) if mask is None else mask == 1
-        assert np.abs(weights - wanted).max(axis=(1, 3))[np.asarray(rows)].max() < 1e-5
+        assert np.abs(weights - attentions).max(axis=(1, 3))[np.asarray(rows)].max() < 1e-5
         np.testing.assert_allclose(run.weights(n, 2, part=part), weights[:, 2], atol=1e-6)
 
 
@@ -192,9 +192,9 @@ def test_beams_are_followed_by_their_indices() -> None:
             weights = run.weights(n, part=part, beams=beams)
             for text, way in enumerate(beams):
                 T = int((way >= 0).sum())
-                wanted = layer[text, :, :T, : T if part == SELF else None].numpy()
+                attentions = layer[text, :, :T, : T if part == SELF else None].numpy()
                 np.testing.assert_allclose(
-                    weights[text, :, :T, : wanted.shape[-1]], wanted, atol=1e-5
+                    weights[text, :, :T, : attentions.shape[-1]], attentions, atol=1e-5
                 )
                 assert not weights[text, :, T:].any()
     with pytest.raises(gpt2viz.AttentionError, match="are of another generate"):

@@ -182,9 +182,9 @@ def test_the_readers_model_as_a_file_writes_the_same(n: int, tmp_path: Path) -> 
     forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
     file.write_text(Draft(forms).file(model(), ids), encoding="utf-8")
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 90
-    told = subprocess.check_output([sys.executable, file, BUNDLED], text=True, cwd=tmp_path)
+    output = subprocess.check_output([sys.executable, file, BUNDLED], text=True, cwd=tmp_path)
     expected = model().tokenizer.decode([*ids, *(x.token for x in generate(model(), ids, NEW))])
-    assert told == f"{expected}\n"
+    assert output == f"{expected}\n"
 
 
 def python(source: str) -> Callable[..., Any]:
