@@ -365,6 +365,9 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases", on=_BOOK),
     TINY_BACK := ListParam("tiny_back", "Its MLP's way back", on=_BOOK),
     MASK_SCORES := ListParam("mask_scores", "Scaled scores", on=_BOOK),
+    MERGE_STEP := SelectParam(
+        "merge_step", "The step of a word's merges", 0, on=_BOOK, of=(MODEL,)
+    ),
     MASK_STEP := SelectParam("mask_step", "The step of the mask as it closes", 0, on=_BOOK),
     MASK_ON := Switch("mask_on", "The causal mask", True, on=_BOOK),
     ORDER_WORDS := ListParam("order_words", "Word vectors", on=_BOOK),

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpt2viz.labels import shorten, signed
+from gpt2viz.labels import label, shorten, signed
 from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
@@ -190,6 +191,39 @@ def _cells(
 def written(value: float) -> str:
     """A number in a block: two decimals, or three digits where it is large."""
     return signed(value, ".2f" if abs(value) < 10 else ".3g")
+
+
+def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -> Frames:
+    """A word's pieces after each merge, a frame a state: a block a piece, as long as its bytes.
+
+    The piece that has just been made has another colour. The first state has the smallest pieces.
+    """
+    n_bytes = sum(map(len, states[0]))
+    drawn, before = [], set(_at_bytes(states[0]))
+    for pieces, caption in zip(states, captions, strict=True):
+        at_bytes = list(_at_bytes(pieces))
+        marks = [
+            Mark(
+                f"byte {start}",
+                start / n_bytes,
+                0.3,
+                (len(piece) - 0.1) / n_bytes,
+                _CELL,
+                "unit" if (start, piece) in before else "accent",
+                0.15,
+                label(piece),
+            )
+            for start, piece in at_bytes
+        ]
+        drawn.append(Frame(caption, tuple(marks)))
+        before = set(at_bytes)
+    word = label(b"".join(states[0]))
+    return Frames(f"The merges of {word}", 1 + _CELL, tuple(drawn))
+
+
+def _at_bytes(pieces: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each piece with the byte of the word that it begins at."""
+    return zip(accumulate(map(len, pieces), initial=0), pieces, strict=False)
 
 
 def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str]) -> Frames:

@@ -168,11 +168,12 @@ def seen_in(seen_from: Plane, vectors: Tensor) -> Tensor:
     return (vectors - seen_from.mean) @ seen_from.directions.T
 
 
-def cosines(table: Tensor, vectors: Tensor) -> Tensor:
+def cosines(table: ArrayLike, vectors: ArrayLike) -> Tensor:
     """Cosines between vectors (n, C) and each row of a table (n_vocab, C): (n, n_vocab).
 
     1 is the same way, 0 at right angles; also of a row of zeros, which points nowhere.
     """
+    table, vectors = rows(table), rows(vectors)
     lengths = vectors.norm(dim=1)[:, None] * table.norm(dim=1)  # (n, n_vocab)
     return vectors @ table.T / lengths.clamp(min=1e-12)  # type: ignore[no-any-return]
 

@@ -264,7 +264,8 @@ def run_blocks(x: ArrayLike, seed: int) -> dict[str, BlockRun]:
 
 
 class Neurons(NamedTuple):
-    """The F numbers in the middle of an MLP, ``widened`` and then ``bent`` by the curve: (F,) each.
+    """The F numbers in the middle of an MLP, ``widened`` and then ``bent`` by the curve: (F,) each,
+    or (T, F) for T tokens.
 
     ``back`` (C, F) and ``bias`` (C,) make what the MLP adds of them: ``back @ bent + bias``.
     """
@@ -280,7 +281,8 @@ class Neurons(NamedTuple):
 
 
 def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
-    """A layer's neurons for a token whose ``stream`` (C,) is that after the layer's attention.
+    """A layer's neurons for a token whose ``stream`` (C,) is that after the layer's attention; for
+    all tokens with a stream (T, C).
 
     With the layer's weights, and without its modules: what hooks them is another run.
     """
@@ -291,10 +293,10 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
         return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
     with torch.inference_mode():
-        x = torch.tensor(stream)  # (C,)
-        normed = F.layer_norm(x, x.shape, *of("ln_2"), block.ln_2.eps)  # (C,)
-        widened = F.linear(normed, *of("mlp.c_fc"))  # (F,)
-        bent = type(block.mlp.act)()(widened)  # (F,)
+        x = torch.tensor(stream)  # (…, C)
+        normed = F.layer_norm(x, x.shape[-1:], *of("ln_2"), block.ln_2.eps)  # (…, C)
+        widened = F.linear(normed, *of("mlp.c_fc"))  # (…, F)
+        bent = type(block.mlp.act)()(widened)  # (…, F)
     return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in of("mlp.c_proj")))
 
 

@@ -348,6 +348,7 @@ AXES = {
     ("layer", "head"): "sink_heads",
     ("", "key"): "real_scaled",
     ("", "neuron"): "real_neurons",
+    ("", "token"): "real_fires",
 }
 #: All that can be a token in the chapters: words of the examples, or a place of one.
 WORDS = {

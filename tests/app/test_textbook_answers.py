@@ -63,6 +63,7 @@ DONE = {
     "learn_rise": {"learn_rate": "100.0"},
     "learn_floor": {"learn_logits": "0,0,9,0,9,0,0,0,0.7,-9,-9,0,0,0,0,0"},
     "why_own": {"text": "The cat sat on the mat and the cat"},
+    "bpe_long": {"text": "There was something"},
     "rms_same": {"rms_x": "3,-1,-1,-1"},
     "gate_shut": {"gate_w": "2,0,-1,2,0,3"},
     "sink_rest": {"sink_scores": "4,-1,-2,0"},

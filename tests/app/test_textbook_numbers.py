@@ -279,6 +279,24 @@ def kept(at: Any, name: str) -> Still:
     return still
 
 
+def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
+    text, tokenizer = "An unbelievable crane", bundled_model().tokenizer
+    names = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(text)]
+    at = visit("bpe", text=text, query="3")
+    assert names[3] in "unbelievable"
+    data = sent(at, "merge_step_player")
+    pieces = [[mark["text"] for mark in frame["marks"]] for frame in data["frames"]]
+    assert pieces[0] == list("·unbelievable")
+    assert ["".join(one) for one in pieces] == ["·unbelievable"] * len(pieces)
+    assert [len(one) for one in pieces] == list(range(len(pieces[0]), len(pieces[-1]) - 1, -1))
+    known = [name.replace(" ", "·") for name in names]
+    assert "|".join(pieces[-1]) in "|".join(known)
+    for one, frame in zip(pieces[1:], data["frames"][1:], strict=True):
+        left, right = re.split(r" \+ |: ", frame["caption"])[:2]
+        assert left + right in one
+    assert f"**{len(tokenizer.merges):,}** merges and **{tokenizer.n_vocab:,}** tokens" in said(at)
+
+
 def test_a_step_that_is_not_there_is_told() -> None:
     at = visit("mask", mask_step="9")
     assert any("mask_step: 9 can't be shown here" in warning.value for warning in at.warning)

@@ -270,6 +270,14 @@ def check_neurons(at: AppTest, found: dict[str, Any], n: int) -> None:
     columns = figure(at, "real_neurons")["data"][0]["x"]
     assert columns == [f"{place} {neuron}" for place, neuron in enumerate(best)]
     assert_allclose(matrix(at, "real_neurons"), [widened[best], bent[best]], atol=1e-4)
+    (fires,) = matrix(at, "real_fires")
+    highest = bent.argmax()
+    assert fires[n] == pytest.approx(bent[highest], abs=1e-4)
+    value, table = checkpoint.w["h.2.mlp.c_proj.weight"][highest], checkpoint.w["wte.weight"]
+    alike = table @ value / np.linalg.norm(table, axis=1)
+    nearest = bundled_model().tokenizer.token_bytes(int(alike.argmax())).decode()
+    names = f"neuron **{highest}** highest", f"token vectors of “{nearest.replace(' ', '·')}”"
+    assert all(text in told(at) for text in names)
     assert f"has 1,024 neurons; {(widened > 0).sum()} are positive before" in told(at)
     added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * bent
     strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
@@ -316,7 +324,13 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     hardest = found["weights"][1][4][2].argmax()
     id = bundled_model().tokenizer.encode(CRANE)[2]
     number = read(BUNDLED)[1]["wte.weight"][id, 0]
+    tables = read(BUNDLED).w["wte.weight"], read(BUNDLED).w["wpe.weight"]
+    ids = bundled_model().tokenizer.encode(CRANE)
+    token, place = (
+        x / np.linalg.norm(x, axis=1)[:, None] for x in (tables[0][ids], tables[1][: len(ids)])
+    )
     for name, expected in {
+        "order": f"the cosine is {abs(token @ place.T).mean():.2f} on average",
         "crane": f"is the score, **{found['scores'][1][4][2, hardest]:.3f}**",
         "heads": f"those of head 4 begin with {found['head_output'][1][4, 2, 0]:.3f}.",
         "tokens": f"has the id **{id:,}**. So its vector is row {id:,} of the table, which begins "

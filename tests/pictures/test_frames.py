@@ -87,6 +87,23 @@ def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
     assert (second.role, second.text) == ("masked", "0")
 
 
+def test_pieces_merge_where_they_stand_and_only_the_new_one_stands_out() -> None:
+    states = [(b" ", b"l", b"o", b"l", b"o"), (b" ", b"lo", b"l", b"o"), (b" ", b"lo", b"lo")]
+    drawn = frames.merging_pieces(states, list("abc"))
+    assert drawn.what == "The merges of ·lolo"
+    for frame, pieces in zip(drawn.frames, states, strict=True):
+        found = list(marks(frame).values())
+        assert [one.text for one in found] == [
+            "·" * (p == b" ") + p.decode().strip() for p in pieces
+        ]
+        wide = [5 * one.wide + 0.1 for one in found]
+        np.testing.assert_allclose(wide, list(map(len, pieces)))
+        starts = [5 * one.x for one in found]
+        np.testing.assert_allclose(starts, np.cumsum([0, *map(len, pieces[:-1])]))
+    new = [[one.key for one in frame.marks if one.role == "accent"] for frame in drawn.frames]
+    assert new == [[], ["byte 1"], ["byte 3"]]
+
+
 def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int]] = [(4, 12), (3, 24), (1, 1), (4, 4), (1, 6), (4, 1), (2, 2)]
     for T, nh in cases:

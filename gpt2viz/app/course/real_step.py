@@ -26,6 +26,7 @@ from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.run.stages import StageName
 from gpt2viz.textbook.after_gpt2 import cache_bytes
+from gpt2viz.textbook.embeddings import cosines, nearest, table_of
 from gpt2viz.textbook.mlp import gated_at, neurons_at
 
 #: What the chips above do.
@@ -128,7 +129,11 @@ def order(book: Book, text: str) -> dict[str, str]:
     book.write(text, followed=_written(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
     _first(book, "real_order", "the stream's start", rows)
-    return {"sum": _sum([token[0], position[0]], total[0])}
+    tokens = np.array(
+        view.trace.stage("token_embedding")[0]
+    )  # PyTorch takes none that is read-only
+    alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
+    return {"sum": _sum([token[0], position[0]], total[0]), "alike": f"{alike:.2f}"}
 
 
 def crane(book: Book, text: str) -> None:
@@ -210,7 +215,7 @@ def mlp(book: Book, text: str) -> None:
 
 
 def neurons(book: Book, text: str) -> dict[str, str]:
-    """The neurons furthest from 0,"""
+    """The neurons furthest from 0, and what they add to a channel."""
     view, layer = book.view, book.values["layer"]
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     inside = neurons_at(view.model, layer, stream)
@@ -230,6 +235,20 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     strong = float(parts[best].sum(dtype=float))
     rest = float(parts.sum(dtype=float)) - strong
     return {"sum": _sum([strong, rest, float(inside.bias[0])], float(adds[0]))}
+
+
+def stored(book: Book, text: str) -> None:
+    """The neuron that the token drives highest: on which tokens it fires, and what it writes."""
+    view, layer = book.view, book.values["layer"]
+    inside = neurons_at(view.model, layer, view.trace.stage("residual_mid", layer)[0])
+    neuron = int(np.nan_to_num(inside.bent[_followed(view)]).argmax())
+    (alike,) = cosines(table_of(view.model), inside.back[:, [neuron]].T)
+    near = nearest(alike, _TOP)
+    names = run_cache.vocabulary(view.model.name)
+    book.write(text, neuron=neuron, writes=", ".join(f"“{literal(names[n.id])}”" for n in near))
+    fires = inside.bent[:, neuron]
+    panel = vectors("where it fires", [fires], (f"neuron {neuron}",), view.labels, ("", "token"))
+    picture(book, "real_fires", [panel], height=120 if view.n_tokens <= _FEW else 200)
 
 
 def residual(book: Book, text: str) -> dict[str, str]:

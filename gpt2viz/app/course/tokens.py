@@ -9,14 +9,17 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
+from gpt2viz.anatomy import merges
 from gpt2viz.app import address, output, parameters, prose, run_cache
-from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, largest_gap, picture, vectors
+from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, largest_gap, picture, play, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import equals, given
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
-from gpt2viz.labels import pluralize, shorten
+from gpt2viz.errors import GPT2VizError
+from gpt2viz.labels import label, pluralize, shorten
+from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import Points
 from gpt2viz.textbook import embeddings
 from gpt2viz.textbook.embeddings import Near
@@ -223,3 +226,39 @@ def _written(terms: _Words) -> str:
 def _listed(book: Book, near: Sequence[Near]) -> str:
     names = run_cache.vocabulary(book.view.model.name)
     return ", ".join(f"{names[token.id]} {token.cosine:.2f}" for token in near)
+
+
+#: Letters of a word that is long.
+_LONG = 9
+
+
+def merging(book: Book) -> dict[str, Any]:
+    """The merges of the word whose token is followed, one by one, where they can be followed."""
+    view, tokenizer = book.view, book.view.model.tokenizer
+    last = view.n_tokens - 1 if view.query is None else view.query
+    ids = view.trace.token_ids
+    try:
+        words = merges.follow(tokenizer, tokenizer.text_of(ids))
+    except GPT2VizError as error:
+        prose.markdown(literal(str(error)))
+        return {"followed": False, "bpe_long": Check()}
+    n = last - tokenizer.own(ids).start
+    ends = np.cumsum([len(word.ids) for word in words])
+    word = words[min(int(np.searchsorted(ends, max(n, 0), side="right")), len(words) - 1)]
+    captions = [f"At the start: {pluralize(len(word.start), 'pieces')}."]
+    for merge in word.merges:
+        pair = " + ".join(map(label, merge.pair))
+        captions.append(
+            f"{pair}: number {merge.rank + 1:,} of the list"
+            + (", before each other pair that stands here." if merge.others else ".")
+        )
+    states = [word.start, *(merge.pieces for merge in word.merges)]
+    play(book, frames.merging_pieces(states, captions), parameters.MERGE_STEP, of_run=True)
+    whole = [word.pieces[0].strip() for word in words if len(word.pieces) == 1]
+    long = any(len(piece) >= _LONG and piece.isalpha() for piece in whole)
+    return {
+        "followed": True,
+        "n_merges": f"{len(tokenizer.merges):,}",
+        "n_vocab": f"{tokenizer.n_vocab:,}",
+        "bpe_long": Check(long),
+    }
