@@ -23,9 +23,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_368, 44_000),
+    "product lines": (60_387, 44_000),
     "of them app/": (24_160, 17_500),
-    "lines of tests and benchmarks": (53_881, 37_000),
+    "lines of tests and benchmarks": (53_907, 37_000),
     "modules": (303, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

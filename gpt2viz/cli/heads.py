@@ -158,7 +158,9 @@ def _last_with_emergence(scores: pd.DataFrame, top: int) -> pd.DataFrame:
     """The last checkpoint's heads with the highest means, and the step by which each was born."""
     means = scores.pivot(index="step", columns=["score", "layer", "head"], values="mean")
     best = _highest(scores[scores["step"] == means.index[-1]], top).drop(columns="step")
-    best["born"] = [_emergence(means[row.score, row.layer, row.head]) for row in best.itertuples()]
+    # Equal checkpoints stand under a wrong number, all but one of them: see ``Steps.dated``.
+    dated = means[~means.duplicated(keep=False) | (means.index == means.index[-1])]
+    best["born"] = [_emergence(dated[row.score, row.layer, row.head]) for row in best.itertuples()]
     return best
 
 

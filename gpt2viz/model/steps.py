@@ -92,6 +92,16 @@ class Steps(Mapping[int, Model]):
             return ()
 
     @property
+    def dated(self) -> tuple[int, ...]:
+        """The steps by which it can be told when something came: the last, and no ``duplicates``
+        but that."""
+        return tuple(
+            step
+            for step in self
+            if step == max(self) or not any(step in same for same in self.duplicates)
+        )
+
+    @property
     def doubts(self) -> tuple[str, ...]:
         """A warning about each group of ``duplicates``, in some sentences."""
         return tuple(

@@ -36,9 +36,10 @@ def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
 
 
 def axis_table(trace: Trace) -> list[tuple[str, str]]:
-    """Every axis: its letter, and its size in this run, such as "4 tokens"."""
+    """Every axis of a run's tensors: its letter, and its size, such as "4 tokens"."""
     sizes = axis_sizes(trace.config, len(trace.tokens))
-    return [(axis, pluralize(sizes[axis], meaning)) for axis, meaning in AXES.items()]
+    used = {axis for record in trace.tensors for axis in record.axes}
+    return [(axis, pluralize(sizes[axis], AXES[axis])) for axis in AXES if axis in used]
 
 
 def panel_table(panel: Panel) -> pd.DataFrame:

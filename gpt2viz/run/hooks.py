@@ -103,11 +103,18 @@ def _taps(network: Transformer) -> dict[nn.Module, Tap]:
                 stage,
                 layer,
                 operation(modules[name], formula(stage, config, layer)),
-                tuple((id(p), p.numel()) for p in modules[name].parameters(recurse=False)),
+                tuple((id(p), p.numel()) for p in _maker(modules, name, stage).parameters(False)),
             )
             for name, stage, layer in module_names(config.n_layer, graph_of(modules))
         }
     return _known[network]
+
+
+def _maker(modules: Mapping[str, nn.Module], name: str, stage: Stage) -> nn.Module:
+    """The module that makes a stage: its own, or the projection that is split into heads there."""
+    if stage.role and stage.reads == ("ln_1",):
+        return modules[f"{name.rpartition('.')[0]}.{stage.role[0]}_proj"]
+    return modules[name]
 
 
 def network_graph(network: Transformer) -> Mapping[str, Stage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -12,7 +13,7 @@ from markdown_it import MarkdownIt
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
-from gpt2viz.app import pages, parameters, prose
+from gpt2viz.app import pages, parameters, prose, run_cache
 from gpt2viz.app.frame.examples import EXAMPLES, FIRST, Example, offered
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
@@ -22,6 +23,7 @@ from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
 from tests.bundled import N_LAYER, bundled_model
 from tests.docs.examples import keeps, row_of
+from tests.llama_checkpoints import write_llama
 from tests.numpy_gpt2 import reference
 
 
@@ -88,6 +90,18 @@ def test_who_leaves_the_tour_has_what_they_had_before() -> None:
     buttons(at)["Take the tour"].click().run()
     buttons(at)["Leave the tour"].click().run()
     assert at.session_state["text"] == long
+
+
+def test_the_tour_is_of_the_bundled_model_whichever_was_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(write_llama(tmp_path / "mine")))
+    at = open_page("attention", text="the cat")
+    assert at.selectbox(key="model").value == "mine", "the owner's comes first"
+    buttons(at)["Take the tour"].click().run()
+    assert at.selectbox(key="model").value == BUNDLED.name
+    buttons(at)["Leave the tour"].click().run()
+    assert at.selectbox(key="model").value == "mine"
 
 
 def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -219,18 +220,21 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
 
 
 def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: Path) -> None:
+    """None at step 600, whose weights are those of 1,300."""
     for step in (5, 20, 1300):
         write_checkpoint(folder := tmp_path / "grown" / f"step-{step}", seed=step, n_layer=1)
         weights = load_file(folder / "model.safetensors")
         weights["transformer.h.0.attn.c_attn.weight"] *= 1 + step / 300  # sharper and sharper
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    shutil.copytree(folder, folder.with_name("step-600"))
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish. A crane", encoding="utf-8")
     given = "--corpus corpus.txt --workers 1 --tokens 12 --quiet --steps --out found"
     common = ("heads", "--model", str(tmp_path / "grown"), *given.split())
-    rows = json.loads(run(*common, "--json").stdout)
+    with pytest.warns(UserWarning, match="steps 600, 1,300 have the same weights"):
+        table, best = (run(*common, *more).stdout for more in (["--json"], ["--top", "4"]))
+    rows, lines = json.loads(table), best.splitlines()
     means = {(r["step"], r["score"], r["layer"], r["head"]): r["mean"] for r in rows}
-    assert len(means) == 3 * len(SCORES) * 4
-    lines = run(*common, "--top", "4").stdout.splitlines()
+    assert len(means) == 4 * len(SCORES) * 4
     assert lines[0].split()[-2:] == ["documents", "born"]
     assert len(lines) == 1 + len(SCORES) * 4
     told = set()

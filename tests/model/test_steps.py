@@ -269,6 +269,7 @@ def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path, family: str
     with pytest.warns(UserWarning, match="steps 10, 11, 40 have the same weights"):
         steps = gpt2viz.load_steps(tmp_path / "run")
     assert steps.duplicates == ((10, 11, 40),)
+    assert steps.dated == (2, 300)
     shutil.rmtree(tmp_path / "run" / "step-11")
     shutil.rmtree(tmp_path / "run" / "step-40")
     weights = dict(gpt2viz.load_steps(tmp_path / "run")[2].network.named_parameters())
@@ -279,4 +280,5 @@ def test_checkpoints_with_the_same_weights_are_named(tmp_path: Path, family: str
 
 
 def test_no_two_checkpoints_of_the_bundled_model_are_the_same() -> None:
-    assert gpt2viz.load_steps().duplicates == ()
+    steps = gpt2viz.load_steps()
+    assert (steps.duplicates, steps.dated) == ((), tuple(steps))

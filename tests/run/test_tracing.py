@@ -17,10 +17,12 @@ import gpt2viz
 from gpt2viz.analysis.attribution import difference_from_run, value_weighted
 from gpt2viz.model import network as model_source
 from gpt2viz.model import tuning
+from gpt2viz.pictures.tables import axis_table
 from gpt2viz.run.derived import Last
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.stages import STAGE, STAGES, axis_sizes, graph_of
 from tests.bundled import bundled_model
+from tests.oracles import FAMILIES, written
 
 
 def n_hooks(model: gpt2viz.Model) -> int:
@@ -277,15 +279,19 @@ def test_who_reads_what_a_model_lacks_reads_what_that_would_have_read(tiny: gpt2
     assert reads == [("token_embedding",), ("q", "k")]
 
 
-def test_the_shape_table_is_what_ran(tiny: gpt2viz.Model) -> None:
-    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5])
-    sizes = axis_sizes(tiny.config, 5)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_shape_table_is_what_ran(tmp_path: Path, family: str) -> None:
+    model = gpt2viz.load_model(written(tmp_path, family))
+    trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
+    sizes = axis_sizes(model.config, 5)
     for record in trace.tensors:
         assert record.shape == tuple(sizes[axis] for axis in record.axes), record.name
         assert record.nbytes == 4 * np.prod(record.shape)
         assert record.dtype == "float32"
-    total = sum(weight.numel() for weight in tiny.network.parameters())
+    total = sum(weight.numel() for weight in model.network.parameters())
     assert sum(record.n_parameters for record in trace.tensors) == total
+    used = {axis for record in trace.tensors for axis in record.axes}
+    assert {axis for axis, _ in axis_table(trace)} == used - {"1"}
     order = [record.key for record in trace.tensors if record.layer == 1]
     assert [key for key in order if key in gpt2viz.HEAD_STAGES] == list(gpt2viz.HEAD_STAGES)
 

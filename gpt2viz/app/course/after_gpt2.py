@@ -26,7 +26,6 @@ from gpt2viz.app.course.parts import (
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import enough, equals
-from gpt2viz.app.frame import sentence
 from gpt2viz.app.views import find
 from gpt2viz.labels import difference, pluralize, signed
 from gpt2viz.pictures.find import head_map
@@ -308,7 +307,6 @@ def sink(book: Book) -> dict[str, Any]:
         "output": equals(last.output),
         "length": f"{last.length:.2f}",
         "on_a": f"{float(last.weights[0]):.2f}",
-        "end_of_text": sentence.EOT_TEXT,
         "sink_rest": Check(rests and bool(unchanged) and not forget, note),
     }
 

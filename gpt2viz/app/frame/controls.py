@@ -156,14 +156,12 @@ def key_token(view: View, default: int) -> int:
 
 
 def several_layers(view: View, layer: int) -> list[int]:
-    """Pick two to four layers to see side by side; by default the first and the chosen ``layer``.
-
-    Where that is the first, it and the last.
-    """
+    """Pick two to four layers: by default the first and the chosen ``layer``, or else the last."""
     layers = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
         "Layers",
         selection_mode="multi",
+        wrap=True,
         help=prose.tip("Choose two to four; the first is compared with each of the others."),
         **address.several(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),
     )

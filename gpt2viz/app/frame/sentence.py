@@ -81,10 +81,6 @@ def too_long(
     st.stop()
 
 
-#: The token as Markdown.
-EOT_TEXT = literal(END_OF_TEXT.decode())
-
-
 def encode(model: Model, text: str) -> tuple[int, ...]:
     """The tokens that the model reads of a text, by the switch for the first one, which must have
     been drawn. Raises ``TextError``.
@@ -104,10 +100,9 @@ def bos_switch(model: Model, offered: bool = True) -> None:
     if not bos or not (offered or address.get(parameters.BOS) != own):
         return
     name = shown = token_markdown(tokenizer, bos)
-    why = "It stands between two texts."
+    why = "Models are trained with it between texts; the bundled one was not."
     if tokenizer.token_bytes(bos[0]) == END_OF_TEXT:
         name = END_OF_TEXT.decode()  # a screen reader hears a label as it is written here
-        why = "GPT-2 was trained with it between texts; the bundled model was not."
     if own:
         why = "This model's own tokenizer does so for every text."
     st.toggle(

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from gpt2viz import BUNDLED
 from gpt2viz.app import address, pages, parameters, prose
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import DIFFERS, EDITS, HEAD, KEY, LAYER, PREDICT, QUERY, Parameter
@@ -151,6 +152,7 @@ def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None)
 
 
 def _address(n: int) -> dict[str, str]:
-    """The parameters of a step in its address."""
-    of_step = {parameter.name: str(value) for parameter, value in STEPS[n - 1].parameters.items()}
-    return {parameters.TOUR.name: str(n), parameters.TEXT.name: TEXT, **of_step}
+    """The parameters of a step in its address, with the model whose heads it tells of."""
+    everywhere = {parameters.TOUR: n, parameters.MODEL: BUNDLED.name, parameters.TEXT: TEXT}
+    of_step = everywhere | STEPS[n - 1].parameters
+    return {parameter.name: str(value) for parameter, value in of_step.items()}

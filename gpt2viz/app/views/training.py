@@ -35,6 +35,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.labels import label, sentence
 from gpt2viz.model.network import Attend
+from gpt2viz.model.steps import Steps
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Bars, Curves, Heatmaps, Lens
 from gpt2viz.pictures.pooling import THUMBNAIL
@@ -171,9 +172,9 @@ def _checkpoints(view: View) -> bool:
         "Click a head to follow it, or a curve to go there."
     )
     pictures = st.container()
-    beside = _births(view, steps, habits, chosen)
+    beside = _births(view, training.dated, habits, chosen)
     with pictures:
-        _slider(view, steps, at, seen, _curves(seen, habits, chosen, beside), chosen, habits)
+        _slider(view, training, at, seen, _curves(seen, habits, chosen, beside), chosen, habits)
     with st.expander("How this is measured"):
         _notes(view)
     return True
@@ -246,16 +247,17 @@ def _kind(habit: str) -> str:
     return "copying (induction)" if habit == "induction" else habit
 
 
-def _formed(view: View, steps: Sequence[int], habits: Mapping[int, Measured]) -> list[str]:
+def _formed(view: View, training: Steps, habits: Mapping[int, Measured]) -> list[str]:
     """The heads that formed at each of the steps, the clearest first; "" while some are unread."""
-    formed: dict[int, list[tuple[float, str]]] = {}
-    config = view.model.config
-    for head in product(range(config.n_layer), range(config.n_head)) if len(habits) > 1 else ():
-        habit, born = _birth(steps, habits, head)
+    if len(habits) < len(training):
+        return [""] * len(training)
+    formed: dict[int, list[tuple[float, str]]] = {step: [] for step in training}
+    config, dated = view.model.config, training.dated
+    for head in product(range(config.n_layer), range(config.n_head)):
+        habit, born = _birth(dated, habits, head)
         if born.point:
-            listed = formed.setdefault(born.point, [])
-            listed.append((-born.last, f"{_named(head)} {_kind(habit)}"))
-    return [_in_words([name for _, name in sorted(formed.get(n, []))]) for n in range(len(steps))]
+            formed[dated[born.point]].append((-born.last, f"{_named(head)} {_kind(habit)}"))
+    return [_in_words([name for _, name in sorted(heads)]) for heads in formed.values()]
 
 
 def _in_words(heads: list[str]) -> str:
@@ -291,7 +293,7 @@ def _curves(
 
 def _slider(
     view: View,
-    steps: Sequence[int],
+    training: Steps,
     at: int,
     seen: Mapping[int, CheckpointRun],
     curves: Mapping[str, Curves],
@@ -308,14 +310,14 @@ def _slider(
         *of_run[:2],
         [
             f"step {step:,}" + (f" · {short(read[step])} tokens read" if step in read else "")
-            for step in steps
+            for step in training
         ],
-        steps,
+        list(training),
         {step: _seen(view, run) for step, run in seen.items()},
         _seen(view, final),
         curves,
         TITLES | {"score": f"Scores of head {head} on random tokens, repeated"},
-        _formed(view, steps, habits) if len(habits) == len(steps) else [""] * len(steps),
+        _formed(view, training, habits),
         at=at,
         alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",

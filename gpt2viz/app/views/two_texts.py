@@ -220,7 +220,7 @@ def verdict(
     for column, (name, value) in zip(numbers, largest.items(), strict=True):
         column.metric(
             f"Difference, {name}",
-            "exactly 0" if value == 0 else f"{value:.3g}",
+            "exactly 0" if value == 0 else f"{float(f'{value:.3g}'):,g}",
             help=prose.tip(
                 "The largest difference between the token's two vectors in any number of any "
                 "layer: in the stream, and in what attention and MLP add to it."
