@@ -109,8 +109,14 @@ def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Cu
     """The held-out loss of some models, in nats a letter, by training step; none at step 0."""
     roles: tuple[Role, ...] = ("ink", "query", "key", "value")
     curves = [
-        _at_steps(name, role, dash, {n: nats for n, nats in values.items() if n}, " nats")
-        for (name, values), role, dash in zip(losses.items(), roles, DASHES, strict=False)
+        _at_steps(
+            name,
+            roles[n % len(roles)],
+            DASHES[(n + n // len(roles)) % len(DASHES)],  # a pair of its own for each
+            {step: nats for step, nats in values.items() if step},
+            " nats",
+        )
+        for n, (name, values) in enumerate(losses.items())
     ]
     return Curves(what, curves, "training steps", "loss (nats per letter)", log=True)
 

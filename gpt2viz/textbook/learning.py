@@ -1,4 +1,4 @@
-"""Learning: a batch, its loss by hand, one step, and four small models that are trained.
+"""Learning: a batch, its loss by hand, one step, and small models that are trained.
 
 Shapes: B texts, T tokens, N lessons, V tokens or letters of the vocabulary, C channels.
 """
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from gpt2viz.settings import BUNDLED
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.mlp import FeedForward
-from gpt2viz.textbook.residual import LayerNorm, PreNorm
+from gpt2viz.textbook.residual import LayerNorm, PreNorm, Residual
 from gpt2viz.textbook.tensors import drawn, rows
 
 #: A target that doesn't count. PyTorch calls it ``ignore_index``, and this is its default.
@@ -105,7 +105,7 @@ def perplexity(loss: float) -> float:
 
 
 class Setting(NamedTuple):
-    """T letters are read at most, B stretches a step; C channels, ``nh`` heads, ``n_layer`` layers.
+    """T letters are read at most, B stretches a step; C channels, ``nh`` heads.
 
     ``steps`` of AdamW with a learning ``rate`` are taken, and the loss is measured ``points`` times
     on the way.
@@ -115,10 +115,9 @@ class Setting(NamedTuple):
     B: int = 16
     C: int = 32
     nh: int = 4
-    n_layer: int = 2
-    steps: int = 2000
+    steps: int = 1000
     rate: float = 0.005
-    points: int = 40
+    points: int = 20
 
 
 class Corpus(NamedTuple):
@@ -160,23 +159,29 @@ class Reader(nn.Module):
         return self.out(self.parts(x))  # type: ignore[no-any-return]
 
 
-def blocks(size: Setting) -> nn.Sequential:
+def blocks(size: Setting, n_layer: int) -> nn.Sequential:
     """Layers as GPT-2 has them: what attention and MLP make of a normed copy is added."""
     layers: list[nn.Module] = []
-    for _ in range(size.n_layer):
-        layers += [
-            PreNorm(size.C, MultiHeadAttention(size.C, size.nh, size.T)),
-            PreNorm(size.C, FeedForward(size.C)),
-        ]
+    for _ in range(n_layer):
+        layers += [PreNorm(size.C, attention(size)), PreNorm(size.C, FeedForward(size.C))]
     return nn.Sequential(*layers, LayerNorm(size.C))
 
 
-#: The parts of each model, by what it has that the one before hasn't; the first has none.
+def attention(size: Setting) -> MultiHeadAttention:
+    """Several heads, and the table that mixes them."""
+    return MultiHeadAttention(size.C, size.nh, size.T)
+
+
+#: The parts of each model, by the one thing that it has and the one before hasn't.
 PARTS: Mapping[str, Callable[[Setting], nn.Module] | None] = {
     "a table": None,
+    "vectors, output table": lambda _: nn.Identity(),
     "+ attention": lambda size: CausalAttention(size.C, size.C),
-    "+ heads": lambda size: MultiHeadAttention(size.C, size.nh, size.T),
-    "+ residuals, norms, MLP": blocks,
+    "+ heads": attention,
+    "+ residual": lambda size: Residual(attention(size)),
+    "+ norms": lambda size: nn.Sequential(PreNorm(size.C, attention(size)), LayerNorm(size.C)),
+    "+ MLP": lambda size: blocks(size, 1),
+    "+ second layer": lambda size: blocks(size, 2),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -91,6 +92,17 @@ class LayerNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, EPSILON)
+
+
+class Residual(nn.Module):
+    """The part reads the stream as it is, and what it makes is added."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.part(x)  # type: ignore[no-any-return]
 
 
 class PreNorm(nn.Module):
@@ -217,19 +229,26 @@ def depth_claims() -> list[Claim]:
     ]
 
 
-@lru_cache(maxsize=16)
-def lane_gradients(depth: int, residual: bool, C: int = 32, seed: int = 0) -> tuple[float, ...]:
+#: Layers by their formulas: made of x (C,), of the MLP f and of the number of layers.
+LANES: Mapping[str, Callable[[Tensor, nn.Module, int], Tensor]] = {
+    "x + f(x)": lambda x, f, _: x + f(x),
+    "f(x)": lambda x, f, _: f(x),
+    "x + f(norm(x))": lambda x, f, _: x + f(F.layer_norm(x, x.shape)),
+    "x + f(x) / √L": lambda x, f, n_layer: x + f(x) / n_layer**0.5,
+}
+
+
+@lru_cache(maxsize=32)
+def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[float, ...]:
     """The size of the gradient before and after each of ``depth`` MLPs, over that at the end.
 
-    Each layer makes f(x) of x (C,), or x + f(x) with ``residual``. Sizes are root mean squares,
-    for a random gradient (C,) at the end. The parameters of f are drawn from a seed, the same both
-    times.
+    Each layer is of the same one of ``LANES``. Sizes are root mean squares, for a random gradient
+    (C,) at the end. The parameters of f are drawn from a seed, the same for all lanes.
     """
     parts: list[nn.Module] = [drawn(FeedForward(C), seed + 1 + n) for n in range(depth)]
     stream = [normal(C, seed=seed).requires_grad_()]
     for part in parts:
-        made = part(stream[-1])
-        stream.append(stream[-1] + made if residual else made)
+        stream.append(LANES[lane](stream[-1], part, depth))
     end = normal(C, seed=seed + depth + 1)
     by_layer = torch.autograd.grad(stream[-1], stream, end)
     sizes = [float(gradient.square().mean().sqrt()) for gradient in by_layer]

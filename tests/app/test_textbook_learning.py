@@ -1,4 +1,4 @@
-"""The chapter "How it learns": what it says of a batch, a step, and four models trained there."""
+"""The chapter "How it learns": what it says of a batch, a step, and models trained there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.numpy_gpt2 import reference, softmax
 
 #: Lessons of "banana" and "bans" over the letters a, b, n and s: read, and to be said.
 LESSONS = [(1, 0), (0, 2), (2, 0), (0, 2), (2, 0), (1, 0), (0, 2), (2, 3)]
-TINY = Setting(T=6, B=4, C=8, nh=2, n_layer=1, steps=8, points=4)
+TINY = Setting(T=6, B=4, C=8, nh=2, steps=8, points=4)
 
 
 def chapter(text: str = "A crane ate fish", **chosen: str) -> AppTest:
@@ -117,7 +117,7 @@ def test_no_table_is_better_than_what_is_said() -> None:
     assert_allclose(of_rows, np.zeros((4, 4)), atol=1e-6)  # the loss is convex: no lower one
 
 
-def test_four_models_are_trained_when_asked(one_training: None) -> None:
+def test_the_models_are_trained_when_asked(one_training: None) -> None:
     at = chapter(learn_seed="3")
     assert not [t for t in at.dataframe if "it writes" in t.value]
     job = lesson.training(3)
@@ -128,6 +128,7 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
     at.run()
     (table,) = [t.value for t in at.dataframe if "it writes" in t.value]
     assert table["model"].tolist() == list(learning.PARTS)
+    names, V = list(learning.PARTS), len(learning.corpus().letters)
     last = [one.points[-1].loss for one in job.learned.values()]
     assert table["loss"].tolist() == last
     text = learning.corpus()
@@ -145,8 +146,16 @@ def test_four_models_are_trained_when_asked(one_training: None) -> None:
     for line, one in zip(figure(at, "learn_losses")["data"], job.learned.values(), strict=True):
         assert array(line["x"]).tolist() == [2, 4, 6, 8]
         assert_allclose(array(line["y"]), [point.loss for point in one.points[1:]])
-    fell = all(after < before for before, after in pairwise(last))
-    assert ("Each addition lowered the loss" in said(at)) == fell
+    counts = table["parameters"].tolist()
+    own = [sum(p.numel() for p in learning.build(n, V, TINY, 3).parameters()) for n in names]
+    assert counts == own
+    change = [after - before for before, after in pairwise(last)]
+    told = ", ".join(f"{n} {x:+.3f}" for n, x in zip(names[1:], change, strict=True))
+    assert told.replace("-", "−") in said(at)
+    assert f"The largest step down is {names[1 + int(np.argmin(change))]}." in said(at).replace(
+        "*", ""
+    )
+    assert ("Each addition lowered the loss" in said(at)) == (max(change) < 0)
     assert any("optimizer.step()" in block.value for block in at.code)
 
 
@@ -173,7 +182,7 @@ def test_a_training_is_stopped_and_begun_anew(
     job.again()
     job.go_on(model)
     job.wait(time.monotonic() + 60)
-    assert (job.share, len(job.learned)) == (1.0, 4)
+    assert (job.share, len(job.learned)) == (1.0, len(learning.PARTS))
 
 
 def test_one_training_at_a_time(one_training: None) -> None:

@@ -23,7 +23,7 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
 from gpt2viz.textbook import attention, mlp
-from gpt2viz.textbook.residual import lane_gradients
+from gpt2viz.textbook.residual import LANES, lane_gradients
 from tests.app.chapters import (
     captions,
     chapter,
@@ -409,14 +409,16 @@ def test_layer_norm_follows_line_by_line(rows: list[float]) -> None:
 @pytest.mark.parametrize("depth", [2, 48])
 def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
     at = visit("residual", lane_depth=str(depth))
-    name = "Gradient at each layer, with and without the residual, as powers of ten"
+    name = "Gradient at each layer of four stacks, as powers of ten"
     curves = {line.name: line.y for line in at.session_state["_shown"].pictures[name].curves}
-    for name, residual in (("x + f(x)", True), ("f(x)", False)):
-        sizes = np.array(lane_gradients(depth, residual))
-        assert_allclose(10 ** np.array(curves[name]), sizes, rtol=1e-4)
+    for name in LANES:
+        assert_allclose(10 ** np.array(curves[name]), lane_gradients(depth, name), rtol=1e-4)
+    sizes = lane_gradients(depth, "f(x)")
+    for words, name in (("leaves {} times", "x + f(norm(x))"), ("leave {} times", "x + f(x) / √L")):
+        assert words.format(f"{lane_gradients(depth, name)[0]:.3g}") in said(at)
     digits, exponent = f"{sizes[0]:.1e}".split("e")
     raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
-    assert f"Without it, **{digits} · 10{raised}** times" in said(at)
+    assert f"Without the residual, **{digits} · 10{raised}** times" in said(at)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, heads, mlp, residual
-from gpt2viz.textbook.residual import lane_gradients
+from gpt2viz.textbook.residual import LANES, lane_gradients
 from tests.bundled import CRANE, N_LAYER, bundled_model
 from tests.numpy_gpt2 import read, reference
 from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, softmax
@@ -87,11 +87,11 @@ def test_three_blocks_run_on_the_same_words(seed: int) -> None:
     assert {ran.n_parameters for ran in found.values()} == {2 * 3 * 12} == {3 * 3 * 8}
 
 
-@pytest.mark.parametrize("residual", [False, True])
-def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> None:
+@pytest.mark.parametrize("lane", LANES)
+def test_the_gradient_at_each_layer_by_finite_differences(lane: str) -> None:
     """The change of the end, along its gradient, for a small change of each layer's numbers."""
     depth, C = 3, 4
-    found = lane_gradients(depth, residual, C=C)
+    found = lane_gradients(depth, lane, C=C)
     layers = []
     for n in range(depth):
         generator = torch.Generator().manual_seed(1 + n)
@@ -103,8 +103,11 @@ def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> Non
 
     def run_one(x: np.ndarray, n: int) -> np.ndarray:
         widen, back = layers[n]
-        change: np.ndarray = back @ gelu_tanh(widen @ x)
-        return x + change if residual else change
+        read = (x - x.mean()) / np.sqrt(x.var() + 1e-5) if "norm" in lane else x
+        change: np.ndarray = back @ gelu_tanh(widen @ read)
+        if "√L" in lane:
+            change = change / np.sqrt(depth)
+        return x + change if lane.startswith("x") else change
 
     def run(x: np.ndarray, since: int) -> np.ndarray:
         for n in range(since, depth):
@@ -121,9 +124,11 @@ def test_the_gradient_at_each_layer_by_finite_differences(residual: bool) -> Non
 
 
 @pytest.mark.parametrize("depth", [6, 12, 24, 48])
-def test_without_the_residual_next_to_nothing_arrives(depth: int) -> None:
-    assert lane_gradients(depth, residual=True)[0] > 1
-    assert lane_gradients(depth, residual=False)[0] < 10 ** (-depth / 6)
+def test_gradients_vanish_without_the_residual_and_explode_with_it_alone(depth: int) -> None:
+    plain, none, normed, small = (lane_gradients(depth, lane)[0] for lane in LANES)
+    assert none < 10 ** (-depth / 6)
+    assert plain > 1.15**depth
+    assert max(normed, small) < 12
 
 
 RANDOM = np.random.default_rng(5)

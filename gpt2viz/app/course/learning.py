@@ -1,4 +1,4 @@
-"""Learning: a batch and its loss, one step, four small models trained, and the real one."""
+"""Learning: a batch and its loss, one step, small models trained, and the real one."""
 
 from __future__ import annotations
 
@@ -152,17 +152,16 @@ def step(book: Book) -> dict[str, Any]:
     }
 
 
-def four(book: Book, text: str) -> dict[str, Any]:
-    """Four small models, trained when asked."""
+def ablation(book: Book, text: str) -> dict[str, Any]:
+    """Small models, each with one part more, trained when asked."""
     size = Setting()
-    layers = pluralize(size.n_layer, "layers")
-    book.write(text, letters=size.T, nh=size.nh, layers=layers)
+    book.write(text, letters=size.T, nh=size.nh, count=len(learning.PARTS))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed: int = st.selectbox("Seed", width=120, **address.choice(parameters.LEARN_SEED, SEEDS))
         job, requested = training(seed), f"_train_{seed}"
         if job.share < 1 and not st.session_state.get(requested):
             st.button(
-                "Train the four models",
+                "Train the models",
                 icon=":material/play_arrow:",
                 on_click=st.session_state.__setitem__,
                 args=(requested, True),
@@ -170,27 +169,27 @@ def four(book: Book, text: str) -> dict[str, Any]:
             )
     if st.session_state.get(requested):
         job.go_on(book.view.model)
-        jobs.bar([job], "Training", "Train the four models", "training")
+        jobs.bar([job], "Training", "Train the models", "training")
     elif job.share < 1:
         return {"all_trained": False}
     done = {name: model for name, model in job.learned.items() if model.written}
     if any(len(model.points) > 1 for model in job.learned.values()):
         _draw_losses(book, job.learned, done)
-    losses = [model.points[-1].loss for model in done.values()]
-    steps = zip(list(done)[1:], pairwise(losses), strict=False)
+    losses = {name: model.points[-1].loss for name, model in done.items()}
+    won = {b: losses[a] - losses[b] for a, b in pairwise(losses)}
+    ranked = sorted(won, key=won.__getitem__)
     return {
         "all_trained": len(done) == len(learning.PARTS),
-        "changes": ", ".join(
-            f"{name} {signed(after - before, '+.4f')}" for name, (before, after) in steps
-        ),
-        "each_lowered": all(after < before for before, after in pairwise(losses)),
+        "changes": ", ".join(f"{name} {signed(-change, '+.3f')}" for name, change in won.items()),
+        "most": ranked[-1] if ranked else "",
+        "raised": " and ".join(f"*{name}*" for name in won if won[name] < 0),
     }
 
 
 def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
     """The losses that a training has measured by now, and the models that are ``done``."""
     measured = {name: dict(model.points) for name, model in models.items()}
-    drawn = losses_of_models("Held-out loss of four models, by training step", measured)
+    drawn = losses_of_models("Held-out loss of each model, by training step", measured)
     output.picture(drawn, book.colors, key="learn_losses", of_run=False)
     last = [model.points[-1].loss for model in done.values()]
     output.table(
@@ -201,7 +200,7 @@ def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, L
             "as unsure as among": [f"{learning.perplexity(loss):.1f} letters" for loss in last],
             "it writes": [model.written for model in done.values()],
         },
-        "Four models",
+        "One part more in each row",
         formats={"parameters": "localized", "loss": "%.4f"},
     )
 
@@ -252,7 +251,7 @@ class Learned(NamedTuple):
 
 @dataclass(eq=False)
 class Training(Job):
-    """Four models on their way, by name; those that come later aren't there yet."""
+    """The models on their way, by name; those that come later aren't there yet."""
 
     seed: int
     size: Setting = field(default_factory=Setting)

@@ -74,22 +74,24 @@ def _what_was_added(stop: residual.Stop, added: float, length: float) -> str:
 
 
 def lane(book: Book) -> dict[str, str]:
-    """Two stacks of the same parts, and what of the gradient arrives at each layer."""
+    """Four stacks of the same parts, and what of the gradient arrives at each layer."""
     depth = pick("Layers", parameters.LANE_DEPTH, _DEPTHS)
-    gradients = {
-        "x + f(x)": residual.lane_gradients(depth, residual=True),
-        "f(x)": residual.lane_gradients(depth, residual=False),
-    }
+    gradients = {lane: residual.lane_gradients(depth, lane) for lane in residual.LANES}
     curves(
         book,
         "lane",
-        "Gradient at each layer, with and without the residual, as powers of ten",
+        "Gradient at each layer of four stacks, as powers of ten",
         range(depth + 1),
         {name: np.log10(sizes) for name, sizes in gradients.items()},
         ("layer", "log₁₀ of the gradient over that at the end"),
     )
-    first, lost = (sizes[0] for sizes in gradients.values())
-    return {"arrives": f"{first:.3g}", "without": power_of_ten(lost)}
+    first, lost, normed, small = (sizes[0] for sizes in gradients.values())
+    return {
+        "arrives": f"{first:.3g}",
+        "without": power_of_ten(lost),
+        "normed": f"{normed:.3g}",
+        "small": f"{small:.3g}",
+    }
 
 
 def norm(_book: Book) -> dict[str, Any]:
