@@ -148,14 +148,15 @@ def checkout(root: Path, model: Path | None = None) -> AbstractContextManager[st
 
 @contextmanager
 def visitors(
-    chromium: str, model: Path | None = None, roots: Sequence[Path] = (ROOT,)
+    chromium: str, model: Path | str = "", roots: Sequence[Path] = (ROOT,)
 ) -> Iterator[list[Visitor]]:
-    """A fresh app of each checkout, showing ``model`` or the bundled one, and a page on it."""
-    shown = {"model": model.name} if model else {}
+    """A fresh app of each checkout, showing ``model``, by its folder or its name in the app, or the
+    bundled one, and a page on it."""
+    shown = {"model": Path(model).name} if model else {}
     with ExitStack() as stack:
         pages = [stack.enter_context(fresh_page(chromium))]
         pages += [another_page(pages[0]) for _ in roots[1:]]
-        apps = [checkout(root, model) for root in roots]
+        apps = [checkout(root, model if isinstance(model, Path) else None) for root in roots]
         addresses = [stack.enter_context(app) for app in apps]
         yield [Visitor(*each, shown) for each in zip(pages, addresses, strict=True)]
 
@@ -172,12 +173,12 @@ def layer_changes(
         return [list(one) for one in zip(*found, strict=True)]
 
 
-def maps(model: Path, chromium: str, n_tokens: int, rounds: int) -> list[Drawn]:
-    """Open the map of every head on a text that another page has run already."""
+def maps(model: Path | str, chromium: str, texts: Sequence[str]) -> list[Drawn]:
+    """Open the map of every head on texts that another page has run already."""
     found = []
     with visitors(chromium, model) as (person,):
-        for n in range(rounds):
-            person.open("shapes", text="x " * (n_tokens // 2 - 1) + f"{n} ")
+        for text in texts:
+            person.open("shapes", text=text)
             found.append(person.follow("Attention"))
     return found
 

@@ -4,7 +4,8 @@
 
 Processor seconds on one thread, which wait for nobody on a busy machine, by turns; GPT-2 small's
 sizes unless a model is named, and a text as long as it reads unless ``tokens`` are. The ratios are
-of rounds, the median and the range. First comes what loading takes, and a GGUF file is only loaded.
+of rounds, the median and the range. First comes what loading takes: of the peak, what is the
+process's own is without the files of libraries, which processes share.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import time
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
+from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from statistics import median
 from typing import Any
 
+import psutil
 import torch
 
 import gpt2viz
 from benchmarks.peers import FOLDER
-from benchmarks.tables import spread
 from gpt2viz.files import is_gguf
+from gpt2viz.model.checkpoint import config_values
 from gpt2viz.model.model_registry import find
 
 #: Rounds of a text as long as the model reads.
@@ -37,22 +40,33 @@ def main() -> None:
     gpt2viz.tune_process()
     torch.set_num_threads(1)
     name, *tokens = sys.argv[1:] or [str(FOLDER)]
-    print(f"loaded in {_seconds(lambda: gpt2viz.load_model(name)):.2f} s", end="; ")
-    print(f"peak of the process: {getrusage(RUSAGE_SELF).ru_maxrss * 1024 / 1e6:.0f} MB")
-    if is_gguf(folder := find(name)[1]):
-        return
-    from transformers import AutoModelForCausalLM  # its memory isn't ours
-
-    model = gpt2viz.load_model(folder)
-    theirs: Any = AutoModelForCausalLM.from_pretrained(
-        folder, attn_implementation="sdpa", dtype=torch.float32
-    ).eval()
+    start, used = time.perf_counter(), time.process_time()
+    model = gpt2viz.load_model(name)
+    wall, used = time.perf_counter() - start, time.process_time() - used
+    print(f"loaded in {wall:.2f} s, {used:.2f} of the processor", end="; ")
+    own = psutil.Process().memory_full_info().uss
+    peak = getrusage(RUSAGE_SELF).ru_maxrss * 1024
+    print(f"peak of the process: {peak / 1e6:.0f} MB; its own then: {own / 1e6:.0f} MB")
+    theirs = _of_transformers(find(name)[1], model)
     T = int(tokens[0]) if tokens else model.config.n_positions
     print(f"\n| the last of {T:,} tokens changed | s | of a full trace |\n|---|---|---|")
     _print([_changed(model, theirs, T, n) for n in range(ROUNDS)])
     for T, rounds in WRITTEN_AFTER.items():
         print(f"\n| a token written after {T} | s | of transformers' step |\n|---|---|---|")
         _print(list(_written(model, theirs, T, rounds)))
+
+
+def _of_transformers(folder: Path, model: gpt2viz.Model) -> Any:
+    """The same model in transformers, which reads no GGUF file without more packages."""
+    from transformers import AutoConfig, AutoModelForCausalLM  # its memory isn't ours
+
+    made: Any = {"attn_implementation": "sdpa", "dtype": torch.float32}
+    if not is_gguf(folder):
+        return AutoModelForCausalLM.from_pretrained(folder, **made).eval()
+    config = AutoConfig.for_model(**config_values(folder))
+    theirs = AutoModelForCausalLM.from_config(config, **made).eval()
+    theirs.model.load_state_dict(model.network.state_dict(), strict=False)
+    return theirs
 
 
 def _changed(model: gpt2viz.Model, theirs: Any, T: int, n: int) -> dict[str, float]:
@@ -98,6 +112,8 @@ def _seconds(run: Callable[[], Any]) -> float:
 
 def _print(rounds: list[dict[str, float]]) -> None:
     """A row for each name: the median of its seconds, and of its ratios to the first one's."""
+    from benchmarks.tables import spread  # and a browser, whose memory isn't ours
+
     first = next(iter(rounds[0]))
     for name in rounds[0]:
         ratios = [one[name] / one[first] for one in rounds]

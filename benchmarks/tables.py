@@ -12,6 +12,7 @@ import gpt2viz
 from benchmarks import browser
 from benchmarks.peer_browser import LIMIT, PeerPages
 from benchmarks.peers import FOLDER
+from gpt2viz import settings
 from tests.browser.conftest import running_app
 
 OURS = "gpt2viz, Attention page, every head and a large one"
@@ -29,15 +30,20 @@ def layers(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence[P
 
 
 def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
-    """Print how long the map of every head takes once the text was run, and what is sent."""
-    print(f"\n| T | the map of 144 heads | {_DRAWN}\n|---|---|---|---|---|---|")
+    """Print how long the map of every head takes once the text was run, and what is sent: of
+    texts of some lengths, and of sentences in the models of other packages."""
+    print(f"\n| T | the map of every head | {_DRAWN}\n|---|---|---|---|---|---|")
     for n in lengths:
-        found = browser.maps(FOLDER, chromium, n, rounds)
-        _drawn(n, "after the trace", found, found)
+        texts = ["x " * (n // 2 - 1) + f"{number} " for number in range(rounds)]
+        found = browser.maps(FOLDER, chromium, texts)
+        _drawn(n, "144 heads, after the trace", found, found)
+    for name in settings.packaged():
+        found = browser.maps(name, chromium, browser.SENTENCES[:rounds])
+        _drawn("a sentence", f"{name}, after the trace", found, found)
 
 
 def _drawn(
-    n: int, name: str, times: Sequence[browser.Drawn], beside: Sequence[browser.Drawn]
+    n: int | str, name: str, times: Sequence[browser.Drawn], beside: Sequence[browser.Drawn]
 ) -> None:
     """A row: the clock's time, its ratio to that ``beside`` in the same round, and what it took."""
     ratio = median(a.seconds / b.seconds for a, b in zip(times, beside, strict=True))

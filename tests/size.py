@@ -24,9 +24,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_418, 44_000),
+    "product lines": (60_426, 44_000),
     "of them app/": (24_160, 17_500),
-    "lines of tests and benchmarks": (53_925, 37_000),
+    "lines of tests and benchmarks": (53_957, 37_000),
     "modules": (303, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

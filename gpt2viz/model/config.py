@@ -350,6 +350,13 @@ class LlamaConfig:
 #: The config of a model of any family.
 ModelConfig = GPT2Config | LlamaConfig
 
+
+def sharing(config: ModelConfig, head: int) -> list[int]:
+    """The other heads of a layer that have the keys and values of this one."""
+    group = config.group_of(head)
+    return [n for n in range(config.n_head) if n != head and config.group_of(n) == group]
+
+
 _FAMILIES = ("gpt2", "llama", "mistral", "qwen2", "qwen3")
 
 

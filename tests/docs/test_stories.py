@@ -6,13 +6,15 @@ import re
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.lens import contributions, logit_lens
 from gpt2viz.analysis.scores import first_token, induction, previous_token, weight_on
 from gpt2viz.app.frame.examples import EXAMPLES, offered
-from tests.app.pages import open_page, page_text
+from tests.app.pages import ROOT, of_head, page_text
+from tests.bundled import CATS
 from tests.docs.test_guides import read
 
 NAMES = "When Mary and John went to the store, John gave a drink to"
@@ -129,7 +131,14 @@ def test_every_example_of_the_first_screen_is_offered(
 ) -> None:
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
     assert all(offered(example, model.name) for example in EXAMPLES)
-    at = open_page("attention", model=model.name)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.query_params["model"] = model.name
+    at.run()
+    run = gpt2viz.trace(model, CATS)
+    copies = weight_on(run.stage("weights", 17)[0], induction(run.token_ids))
+    assert copies[3] < 0.5 < copies[4] < copies[5]
+    words = "We start with head 17.5: here it copies more than any other. Copying too, with the "
+    assert f"{words}same keys and values: 17.4. Click any square." in of_head(at)
     at.session_state["examples"] = True
     at.run().button(key="example_Fact").click().run()
     percent = 100 * gpt2viz.trace(model, FACT).next_tokens(1)[0].probability

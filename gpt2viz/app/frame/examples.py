@@ -20,6 +20,7 @@ from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import sentence as words
 from gpt2viz.labels import shorten
+from gpt2viz.model.config import sharing
 from gpt2viz.run.key import RunKey
 
 
@@ -222,6 +223,13 @@ def at_first(trace: Trace) -> Seen | None:
     if not address.is_default(parameters.TEXT) or not trace.text.endswith(FIRST.text):
         return None
     return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
+
+
+def copy_too(trace: Trace, seen: Seen) -> str:
+    """The heads that share keys and values with the one of a first visit, and copy as well."""
+    scores = run_cache.head_scores(replace(trace.key, causal=True))[FIRST.habit][seen.layer]
+    also = [n for n in sharing(trace.config, seen.head) if scores[n] >= FIRST.least]
+    return ", ".join(f"{seen.layer}.{n}" for n in also)
 
 
 def says(trace: Trace) -> str:

@@ -49,12 +49,7 @@ STEPS = (
     ),
     Step(
         pages.HEAD,
-        {
-            LAYER: COPY[0],
-            HEAD: COPY[1],
-            QUERY: LAST,
-            KEY: AFTER,
-        },
+        {LAYER: COPY[0], HEAD: COPY[1], QUERY: LAST, KEY: AFTER},
         "The same head, step by step: **Q**, **K** and **V**, the scores, the mask, the weights, "
         "the output. Beside them stands the sum behind one cell, “sat” to “on”. Click any other "
         "cell to see its sum.",
@@ -73,12 +68,7 @@ STEPS = (
     ),
     Step(
         pages.WHAT_IF,
-        {
-            LAYER: COPY[0],
-            HEAD: COPY[1],
-            QUERY: LAST,
-            EDITS: f"off:{BACK[0]}.{BACK[1]}",
-        },
+        {LAYER: COPY[0], HEAD: COPY[1], QUERY: LAST, EDITS: f"off:{BACK[0]}.{BACK[1]}"},
         "Here the head of the first step is switched **off**. The copying head no longer finds "
         "“on”, and the prediction changes: the two heads work together. Now switch off others, or "
         "type a sentence of your own.",

@@ -262,10 +262,12 @@ def _opened(view: View, chosen: _Chosen) -> str:
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
     if not opened or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
         return ""
-    copies = examples.at_first(view.trace)
-    best = copies and copies[:2] == (chosen.layer, chosen.head)
-    why = "head.copies" if best else "head.opened"
-    return sentence(why, head=f"{chosen.layer}.{chosen.head}")
+    copies, head = examples.at_first(view.trace), f"{chosen.layer}.{chosen.head}"
+    if not copies or copies[:2] != (chosen.layer, chosen.head):
+        return sentence("head.opened", head=head)
+    if others := examples.copy_too(view.trace, copies):
+        return sentence("head.copies_in_group", head=head, others=others)
+    return sentence("head.copies", head=head)
 
 
 def _with_mask(view: View) -> RunKey:

@@ -38,6 +38,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
 from gpt2viz.labels import difference, pluralize, shorten, signed
+from gpt2viz.model.config import sharing
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.circuits import FARTHEST, distance_curve
 from gpt2viz.pictures.from_trace import stage_panel, who_sees_whom
@@ -285,10 +286,10 @@ def _sharing(trace: Trace, stage: Stage, head: int) -> str:
     config, used = trace.config, {*trace.graph["scores"].reads, *trace.graph["head_output"].reads}
     if not stage.of_group or stage.key not in used:
         return ""
-    group = [n for n in range(config.n_head) if config.group_of(n) == config.group_of(head)]
-    others = ", ".join(str(n) for n in group if n != head)
-    heads = "heads" if len(group) > 2 else "head"
-    return f"  \n:small[:gray[shared with {heads} {others}]]" if others else ""
+    others = sharing(config, head)
+    heads = "heads" if len(others) > 1 else "head"
+    named = ", ".join(map(str, others))
+    return f"  \n:small[:gray[shared with {heads} {named}]]" if others else ""
 
 
 def _stage_facts(view: View, panel: Panel, layer: int) -> str:
