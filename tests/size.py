@@ -6,8 +6,8 @@ with what the next word comes from, one of 600, with the tests that hold them. A
 transformers really runs has one of 620, and 520 lines of tests and benchmarks. The Textbook's one
 thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many. The page
 that runs a model has 920 product lines, and 390 of tests. The Textbook's merges of the reader's own
-word, the neurons that fire on it, and a model trained part by part have 140 product lines, 60 of
-them in app/, and 80 of tests.
+word, the neurons that fire on it, and a model trained part by part have 150 product lines, 65 of
+them in app/, and 105 of tests.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (60_426, 44_000),
-    "of them app/": (24_160, 17_500),
-    "lines of tests and benchmarks": (53_957, 37_000),
+    "product lines": (60_431, 44_000),
+    "of them app/": (24_166, 17_500),
+    "lines of tests and benchmarks": (53_967, 37_000),
     "modules": (303, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -258,7 +258,7 @@ def test_the_lessons_sheets_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("streamlit.download_button", button)
     open_page("textbook", chapter="mask")
-    for file in ("sheet.html", "sheet-answers.html"):
+    for file in ("sheet.html", "sheet-answers.html", "90-minutes.md", "week.md"):
         assert given[f"gpt2viz-{file}"] == (ROOT / "docs" / "lessons" / file).read_bytes()
     assert b"<td>(B, nh, T, T)</td><td>(1, 12, 4, 4)</td>" in given["gpt2viz-shapes.html"]
     given.clear()
@@ -336,7 +336,7 @@ AXES = {
     ("", "channel"): "walk stream_picture rms_rows gate_inside tiny_stream real_order real_qk "
     "real_outputs real_mlp real_stream",
     ("", "next word"): "logits chances real_logits",
-    ("token", "next word"): "tiny_logits tiny_chances",
+    ("token", "next word"): "tiny_logits tiny_chances tiny_project",
     ("token", "channel"): "apart",
     ("vector", "dimension"): "crane_vectors",
     ("scores", "weight, by size"): "sharpness",

@@ -56,6 +56,7 @@ TINY = {
         "tiny_logits": {"all logits": "logits"},
         "tiny_chances": {"all probabilities": "probabilities"},
     },
+    "project": {"tiny_project": {"all probabilities": "probabilities"}},
 }
 
 
@@ -63,9 +64,9 @@ def told(at: AppTest) -> str:
     return said(at).replace("\\", "")
 
 
-def test_it_is_told_from_the_first_chapter_to_the_next_word() -> None:
+def test_it_is_told_from_the_first_chapter_to_the_project() -> None:
     assert tuple(name for name in CHAPTERS if name in story.CHAPTERS) == story.CHAPTERS
-    assert (story.CHAPTERS[0], story.CHAPTERS[-1]) == ("tokens", "next-word")
+    assert (story.CHAPTERS[0], story.CHAPTERS[-1]) == ("tokens", "project")
 
 
 def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None:

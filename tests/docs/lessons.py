@@ -38,8 +38,10 @@ td .blank { border: 0; }
   print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 .answer, blockquote { color: #00579c; }
 blockquote { margin: .4em 0; padding-left: .8em; border-left: 3px solid; }
-@page { size: A4; margin: 16mm; }
-@media print { body { margin: 0; padding: 0; max-width: none; } }
+@page { size: A4; margin: 11mm 14mm; }
+@media print { body { margin: 0; padding: 0; max-width: none; font-size: 9.5pt; line-height: 1.3; }
+  h2 { margin: .7em 0 .2em; } p, table { margin: .35em 0; } th, td { padding: .1em .7em; }
+  .lines { height: 3.6em; } }
 """
 
 

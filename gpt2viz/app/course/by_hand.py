@@ -10,7 +10,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import ArrayLike
 
-from gpt2viz.app import address, output, parameters
+from gpt2viz.app import address, parameters
 from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import (
     SAME,
@@ -109,7 +109,6 @@ def head(book: Book) -> dict[str, Any]:
         panel = vectors("output", steps.output, SENTENCE, rows, TOKENS)
         picture(book, "hand_output", [panel], height=300)
     st.latex(rf"\text{{output of crane}} {equals(steps.output[1])}")
-    output.table(_shapes(steps), "Shapes")
     changed = {
         "x": not np.allclose(x, SENTENCE_X),
         "$W_Q$": not np.allclose(weights[0], drawn[0]),
@@ -118,28 +117,13 @@ def head(book: Book) -> dict[str, Any]:
     touched = [name for name in changed if changed[name]]
     gap = largest_gap(steps.output, steps.output[0])
     note = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
-    return {
+    stages = ("q", "scores", "scaled_scores", "weights", "output")
+    return {f"{stage}_shape": (1, *getattr(steps, stage).shape) for stage in stages} | {
         "x": x,
         "tables": weights,
         "random": not named,
         "gap": f"{gap:.4f}",
         "hand_value": Check(gap < SAME and not touched, note if touched and gap < SAME else ""),
-    }
-
-
-def _shapes(steps: attention.Steps) -> dict[str, list[str]]:
-    names = ("Q = x · W_Qᵀ; likewise K, V", "Q · Kᵀ", "/ √hs", "softmax", "weights · V")
-    tensors = (steps.q, steps.scores, steps.scaled_scores, steps.weights, steps.output)
-    return {
-        "step": list(names),
-        "shape (B, …)": [str((1, *tensor.shape)) for tensor in tensors],
-        "meaning": [
-            "one row per word: what it asks for, is found by, hands over",
-            "one row per query, one column per key",
-            "each score divided by √2",
-            "shares: each row sums to 1",
-            "one row per word: what it has gathered",
-        ],
     }
 
 
@@ -150,7 +134,7 @@ def stacked(book: Book, text: str) -> None:
     book.write(text, difference=difference(max(largest_gap(*pair) for pair in both)))
 
 
-def values(book: Book, text: str) -> None:
+def values(book: Book, text: str) -> dict[str, Any]:
     """Three words with five numbers: two to be found by, three to hand over."""
     telling = (*VALUE_KINDS, *VALUE_TOLD)
     left, right = st.columns(2, gap="large")
@@ -167,18 +151,14 @@ def values(book: Book, text: str) -> None:
         panel = vectors("V = x: output", itself.output, VALUE_WORDS, telling, TOKENS)
         picture(book, "values_itself", [panel], height=240)
     with columns[2]:
-        panel = vectors("V = x W_Vᵀ: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS)
+        panel = vectors(
+            "V by its own table: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS
+        )
         picture(book, "values_chosen", [panel], height=240)
     book.write(text, difference=difference(largest_gap(itself.weights, chosen.weights)))
-    output.table(
-        {
-            "table": ["Q = x W_Qᵀ", "K = x W_Kᵀ", "V = x W_Vᵀ", "output"],
-            "shape": [str(tuple(t.shape)) for t in (chosen.q, chosen.k, chosen.v, chosen.output)],
-            "last axis": ["d_k, how a query asks", "d_k too, since it meets queries",
-                          "d_v, free to choose", "d_v"],
-        },
-        "Sizes of keys and values",
-    )  # fmt: skip
+    return {
+        f"{name}_shape": tuple(getattr(chosen, name).shape) for name in ("q", "k", "v", "output")
+    }
 
 
 def scale(book: Book, text: str) -> dict[str, Check]:

@@ -75,11 +75,11 @@ def written() -> str:
 def bar(known: Answered, summary: str) -> None:
     """Draw the count of ``known`` questions that are answered, and a menu to save or load it.
 
-    ``summary`` says in Markdown which they are.
+    No count is drawn before one is known to be. ``summary`` says in Markdown which they are.
     """
     count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
     begun = count or guesses()
-    prose.caption(f"{count} of {total} questions answered.")
+    prose.caption(f"{count} of {total} questions answered." if count else f"{total} questions.")
     with st.popover("Progress", icon=":material/checklist:"):
         if summary:
             st.markdown(summary)

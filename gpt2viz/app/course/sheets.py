@@ -11,7 +11,12 @@ from gpt2viz.textbook import sizes
 #: Where the sheets stand, beside the app.
 FOLDER = settings.APP / "docs" / "lessons"
 #: What a sheet is called -> its file.
-SHEETS = {"Sheet for students": "sheet.html", "The same with answers": "sheet-answers.html"}
+SHEETS = {
+    "Sheet for students": "sheet.html",
+    "The same with answers": "sheet-answers.html",
+    "Plan of 90 minutes": "90-minutes.md",
+    "Plan of a week": "week.md",
+}
 #: The model and the tokens of the sheet of shapes.
 _NAME, _T = "GPT-2 small", 4
 
@@ -22,14 +27,15 @@ def offer() -> None:
         return
     with st.popover("For teachers", icon=":material/print:"):
         prose.caption(
-            "A sheet of eight tasks, for lessons with this app. Open it in a browser and print it."
+            "A sheet of eight tasks, on two pages: open it in a browser and print it. The plans "
+            "say how to use it in 90 minutes, or in five lessons."
         )
         for label, file in SHEETS.items():
             st.download_button(
                 label,
                 (FOLDER / file).read_bytes(),
                 file_name=f"gpt2viz-{file}",
-                mime="text/html",
+                mime="text/html" if file.endswith("html") else "text/markdown",
                 icon=":material/download:",
                 on_click="ignore",
             )

@@ -17,6 +17,7 @@ from gpt2viz.analysis.sampling import softmax
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.course import tables
 from gpt2viz.app.course.parts import TOKENS, Book, pairs, picture, vectors
+from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.written import (
     bracketed,
     brief,
@@ -85,13 +86,14 @@ _EDITABLE: Mapping[str, _Table] = {
 
 #: The chapters that tell it, in order, and the tables that their steps show.
 _BEFORE_THE_MASK = ("tokens", "order", "crane", "by-hand")
-CHAPTERS = (*_BEFORE_THE_MASK, "mask", "heads", "mlp", "residual", "whole", "next-word")
+CHAPTERS = (*_BEFORE_THE_MASK, "mask", "heads", "mlp", "residual", "whole", "next-word", "project")
 _SHOWN_IN: Mapping[str, tuple[str, ...]] = {
     "tokens": ("tokens",),
     "order": ("positions",),
     "by-hand": ("q0", "k0", "v0"),
     "heads": ("q1", "k1", "v1", "merge"),
     "mlp": ("widen", "back"),
+    "project": tuple(_EDITABLE),
 }
 
 
@@ -109,7 +111,7 @@ class Mine(NamedTuple):
 def _read(book: Book) -> tuple[Reading, Mine]:
     """The tiny crane's run with the tables that the address asks for.
 
-    Says which of them were changed in other chapters, with a way back.
+    Says which of those that other chapters show were changed, with a way back.
     """
     now = {
         name: tables.numbers(editable.parameter, editable.made, LARGEST)
@@ -136,7 +138,7 @@ def _read(book: Book) -> tuple[Reading, Mine]:
     if elsewhere and not book.values.get("way_back"):
         book.values["way_back"] = True  # a chapter may read it twice
         titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
-        prose.caption(f"Worked out from numbers that you changed in other chapters: {titles}.")
+        prose.caption(f"Worked out from numbers that you changed: {titles}.")
         st.button(
             "Back to the tiny crane's own numbers",
             key="tiny_reset",
@@ -420,6 +422,25 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
         "one": len(best[_FISH]) == 1,
         "chance": f"{chances[_FISH].max():.1%}",
     }
+
+
+def project(book: Book, text: str) -> dict[str, Check]:
+    """All tables, what comes after each word, and whether it begins again after "fish"."""
+    crane, _ = _read(book)
+    now, made = (
+        [VOCABULARY[n] for n in reading.probabilities.argmax(dim=-1)]
+        for reading in (crane, tiny_crane.read())
+    )
+    pairs = zip(SENTENCE, made, strict=True)
+    book.write(text, guesses=", ".join(f"“{next}” after “{word}”" for word, next in pairs))
+    panel = vectors(
+        "all probabilities", crane.probabilities, SENTENCE, VOCABULARY, ("token", "next word")
+    )
+    picture(book, "tiny_project", [panel], "unit", height=230)
+    _fields(book.chapter)
+    again, others = now[_FISH] == SENTENCE[0], now[:_FISH] == made[:_FISH]
+    note = "It begins again, but another guess has changed." if again and not others else ""
+    return {"project_again": Check(again and others, note)}
 
 
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
