@@ -71,11 +71,13 @@ if TYPE_CHECKING:
     from gpt2viz.run.saved import load_trace
     from gpt2viz.run.tracer import mean_reference, trace, trace_many
     from gpt2viz.run.watch import Watched, watch
+    from gpt2viz.survey.changes import Changes, compare_models
 
 # What needs torch, which takes two seconds to load, and the module that it comes from when it is
 # first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
 _LATER = {
     "AttentionView": "notebook.view",
+    "Changes": "survey.changes",
     "Choice": "analysis.generation",
     "Composition": "analysis.composition",
     "Contributions": "analysis.lens",
@@ -94,6 +96,7 @@ _LATER = {
     "Steps": "model.steps",
     "VirtualHead": "analysis.composition",
     "Watched": "run.watch",
+    "compare_models": "survey.changes",
     "composition": "analysis.composition",
     "contributions": "analysis.lens",
     "explain_row": "analysis.explanation",
@@ -134,6 +137,7 @@ __all__ = [
     "ArgumentError",
     "AttentionError",
     "AttentionView",
+    "Changes",
     "CheckpointError",
     "Choice",
     "Composition",
@@ -179,6 +183,7 @@ __all__ = [
     "Tuning",
     "VirtualHead",
     "Watched",
+    "compare_models",
     "composition",
     "contributions",
     "divergence",

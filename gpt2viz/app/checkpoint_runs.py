@@ -105,7 +105,7 @@ def run_at(key: RunKey, step: int) -> CheckpointRun:
     """
 
     def make() -> CheckpointRun:
-        end, model = _final_lens(key), _model(key.model, step)
+        end, model = _final_lens(key), model_at(key.model, step)
         trace = gpt2viz.trace(model, key.token_ids, causal=key.causal)
         return _summary(trace, logit_lens(model, trace, end.positions, end.answer.tolist()))
 
@@ -139,7 +139,7 @@ def habits(model_name: str, nearest: int) -> dict[int, Measured]:
     for step in (max(order), *order):
         if step in (done := _habits(model_name)) or not by_step or monotonic() < end:
             if step not in done:
-                done[step] = measured(_model(model_name, step))
+                done[step] = measured(model_at(model_name, step))
             if (here := done[step]) is not None:
                 by_step[step] = here
     return by_step
@@ -150,7 +150,8 @@ def _habits(model_name: str) -> dict[int, Measured | None]:
     return {}
 
 
-def _model(model_name: str, step: int) -> gpt2viz.Model:
+def model_at(model_name: str, step: int) -> gpt2viz.Model:
+    """The checkpoint of a model after so many steps. Raises ``CheckpointError``."""
     folder = run_cache.model_folders()[model_name]
     if (shared := preload.find(model_name, folder, step)) is not None:
         return shared

@@ -248,6 +248,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     STEP := SelectParam(
         "step", "The point of a training, by its steps, of the model's own checkpoints", on=_GROWTH
     ),
+    SINCE := SelectParam("since", "The step that the chosen one is compared with", on=_GROWTH),
     AGAINST := SelectParam("against", "The head whose birth stands beside: `1.7`", on=_GROWTH),
     PREDICT := SelectParam("predict", "The `next` token, or `generate` more", "next", on=_PREDICT),
     TEMPERATURE := SelectParam("temperature", "Temperature", 1.0, on=_PREDICT),
@@ -288,6 +289,9 @@ _OF_PAGES: tuple[Parameter, ...] = (
     LAYER2 := SelectParam("layer2", "The layer of B", on=_SIDES),
     HEAD2 := SelectParam("head2", "The head of B", 0, on=_SIDES),
     MODEL2 := SelectParam("model2", "The model of B", on=_SIDES),
+    OVER := SelectParam(
+        "over", "Models: over this `sentence`, or over many `texts`", "sentence", on=_SIDES
+    ),
     DIRECTION := SelectParam(
         "direction",
         "Patching: `denoise` puts a piece of the first run into the second, `noise` one of the "

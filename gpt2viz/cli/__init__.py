@@ -21,6 +21,7 @@ COMMANDS = {
     "generate": "Continue TEXT, token by token.",
     "shapes": "List every tensor of the run on TEXT.",
     "heads": "Score every head on every passage of a corpus.",
+    "changes": "Find the heads that do something else in AFTER than in BEFORE.",
     "models": "List the models: bundled, configured, and in the Hugging Face cache.",
     "fetch": "Fetch the model NAME from the Hugging Face hub, after saying its size.",
     "page": "Write one HTML file that runs the model in any browser, without a server.",
@@ -29,7 +30,7 @@ COMMANDS = {
 
 #: Commands that share a module.
 MODULES = dict.fromkeys(("surprise", "lens", "contributions", "route", "generate"), "predictions")
-MODULES |= dict.fromkeys(("fetch", "page", "convert"), "models")
+MODULES |= {"changes": "heads"} | dict.fromkeys(("fetch", "page", "convert"), "models")
 
 
 @click.group(

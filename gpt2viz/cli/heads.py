@@ -1,24 +1,29 @@
-"""``gpt2viz heads``: what every head does over many texts, by ``gpt2viz.survey``."""
+"""``gpt2viz heads`` and ``changes``: every head over many texts, of one model and of two."""
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpt2viz.analysis.batch_scores import HABITS, emergence
+from gpt2viz.analysis.model_changes import MEASURES
+from gpt2viz.analysis.restored import Restored
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
 from gpt2viz.extras import needed
+from gpt2viz.labels import escape_controls, sentence
 from gpt2viz.model import model_registry
+from gpt2viz.survey.changes import Changes, change_rows, compare_models
 from gpt2viz.survey.documents import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
 from gpt2viz.survey.run import survey, survey_steps
@@ -28,16 +33,49 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def over_texts(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of commands that read many texts: the corpus, and where the work is done."""
+    for option in reversed(
+        [
+            click.option(
+                "-c",
+                "--corpus",
+                required=True,
+                type=click.Path(exists=True, allow_dash=True, path_type=Path),
+                help="Texts: .txt with one document per line, .jsonl, .parquet, a folder of these, "
+                "or - for stdin.",
+            ),
+            click.option(
+                "--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]"
+            ),
+            click.option(
+                "--tokens", type=int, default=64, show_default=True, help="Tokens in a passage."
+            ),
+            click.option(
+                "--workers",
+                type=click.IntRange(1),
+                default=os.cpu_count() or 1,
+                show_default=True,
+            ),
+            options.device,
+            click.option(
+                "--engine",
+                type=click.Choice(["local", "ray"]),
+                default="local",
+                show_default=True,
+            ),
+            click.option(
+                "--address", help="A Ray cluster's address; without it Ray starts a local one."
+            ),
+            options.as_json,
+            options.quiet,
+        ]
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.option(
-    "-c",
-    "--corpus",
-    required=True,
-    type=click.Path(exists=True, allow_dash=True, path_type=Path),
-    help="Texts: .txt with one document per line, .jsonl, .parquet, a folder of these, or - for "
-    "stdin.",
-)
-@click.option("--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]")
 @options.model
 @click.option(
     "-o",
@@ -54,16 +92,10 @@ if TYPE_CHECKING:
     help="Score every checkpoint of the model's training into steps.csv. Prints the last one's "
     "heads, and the first step at which each had half of its final mean (born).",
 )
-@click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage.")
-@click.option("--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
-@options.device
-@click.option("--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True)
-@click.option("--address", help="A Ray cluster's address; without it Ray starts a local one.")
 @click.option(
     "--about", default="", help="A description of the texts, for readers of the results in the app."
 )
-@options.as_json
-@options.quiet
+@over_texts
 def heads(
     corpus: Path,
     field: str | None,
@@ -100,23 +132,143 @@ def heads(
     """
     where = _engine(engine, workers, address)  # says what is missing before any work is done
     score = survey_steps if steps else survey
+    with _reading(corpus, field, out, quiet, "Scoring") as (texts, folder, tell):
+        checkpoint = model_registry.find(model)[1]
+        score(texts, checkpoint, folder, tokens, device, where, about, tell)
+        _print(folder / f"{STEPS if steps else HEADS}.csv", top, as_json)
+    options.note(quiet or not out, f"Tables in {out}")
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep tables and progress here.",
+)
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Heads to list.")
+@click.option(
+    "--restore",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Put heads and MLPs of BEFORE back until this share of the change in the answers is "
+    "undone, such as 0.95.",
+)
+@over_texts
+def changes(
+    before: str,
+    after: str,
+    corpus: Path,
+    field: str | None,
+    out: Path | None,
+    top: int,
+    restore: float | None,
+    tokens: int,
+    workers: int,
+    device: str,
+    engine: str,
+    address: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Find the heads that do something else in AFTER than in BEFORE.
+
+    Both are checkpoints of one model, such as before and after fine-tuning:
+    names, folders, or NAME@STEP for a checkpoint of a training. Says first what
+    is bit for bit the same. Then lists the heads by how far their own output
+    moved, with a 95 % confidence interval over documents and what rounding
+    alone would give; of those that are marked as changed, at most 5 % are
+    expected to be so by chance.
+
+    With --out, a stopped run continues when the command is repeated.
+
+    \b
+        gpt2viz changes gpt2 my-gpt2 --corpus books.txt
+        gpt2viz changes gpt2 my-gpt2 --corpus books.txt --restore 0.95
+        gpt2viz changes stories@1500 stories --corpus books.txt --json
+    """
+    where = _engine(engine, workers, address)
+    from gpt2viz.survey.tables import write_changes  # needs PyArrow
+
+    with _reading(corpus, field, out, quiet, "Comparing") as (texts, folder, tell):
+        pair = [_checkpoint(name) for name in (before, after)]
+        result = compare_models(
+            pair[0], pair[1], texts,
+            n_tokens=tokens, device=device, out=folder, engine=where, progress=tell,
+        )  # fmt: skip
+        write_changes(result, folder)
+    undone = None if restore is None else _restored(result, restore, quiet)
+    if as_json:
+        options.print_json(_document(result, undone))
+    else:
+        _print_changes(result, undone, top)
+    options.note(quiet or not out, f"Tables in {out}")
+
+
+def _restored(result: Changes, share: float, quiet: bool) -> Restored:
+    with options.bar(quiet, "Putting pieces back", 100) as draw:
+        return result.restore(share, lambda _, done: draw(int(100 * done)))
+
+
+def _document(result: Changes, undone: Restored | None) -> dict[str, Any]:
+    """The comparison for JSON: its tables, and what was put back."""
+    document = {"words": result.words(), "loss": result.loss, **change_rows(result)}
+    if undone is not None:
+        document["restored"] = {"pieces": undone.names, "undone": undone.undone.tolist()}
+    return document
+
+
+def _checkpoint(name: str) -> tuple[Path, int | None]:
+    """A model's folder, and the step of its training where the name ends in @STEP."""
+    model, _, step = name.rpartition("@")
+    at = (model, int(step)) if model and step.isdecimal() else (name, None)
+    return model_registry.find(at[0])[1], at[1]
+
+
+def _print_changes(result: Changes, undone: Restored | None, top: int) -> None:
+    click.echo(escape_controls(result.words()))
+    (before, _), (after, _) = result.loss.values()
+    click.echo(sentence("changes.losses", before=before, after=after))
+    names = ("head", "changed", *MEASURES, "95 %", "rounding")
+    rows: list[tuple[str, ...]] = [names]
+    for head in result.heads[:top]:
+        own = head.moved["own output"]
+        distances = (f"{head.moved[name].mean:.4f}" for name in MEASURES)
+        interval = "-" if math.isnan(own.low) else f"{own.low:.4f} to {own.high:.4f}"
+        mark = "yes" if head.changed else ""
+        rows.append((head.name, mark, *distances, interval, f"{own.rounding:.4f}"))
+    click.echo(f"\n{options.aligned(rows)}")
+    for text in result.texts_of(*result.heads[0][:2])[:1]:
+        name, token = result.heads[0].name, text.tokens[text.query]
+        words = sentence("changes.text", head=name, text=text.text, token=token)
+        click.echo(f"\n{escape_controls(words)}")
+    if undone is not None:
+        click.echo(f"\n{undone.words()}")
+
+
+@contextmanager
+def _reading(
+    corpus: Path, field: str | None, out: Path | None, quiet: bool, doing: str
+) -> Iterator[tuple[Corpus, Path, Callable[[int, int], None]]]:
+    """The corpus, the folder for the results, and what hears of the progress.
+
+    Ends in one line where the folder can't be written, such as for a full disk.
+    """
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or temporary
         texts = Corpus(_spooled(temporary, field) if str(corpus) == "-" else corpus, field)
         try:
-            checkpoint = model_registry.find(model)[1]
-            with _Progress(quiet) as tell:
-                score(texts, checkpoint, folder, tokens, device, where, about, tell)
-        except OSError as error:  # a full disk, a folder that may not be written
+            yield texts, folder, stack.enter_context(_Progress(quiet, doing))
+        except OSError as error:
             raise click.ClickException(f"{folder}: can't be written ({error})") from None
-        _print(folder / f"{STEPS if steps else HEADS}.csv", top, as_json)
-    options.note(quiet or not out, f"Tables in {out}")
 
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
     where = on_ray(workers, address) if name == "ray" else local(workers)
-    with needed("gpt2viz heads", "survey"):
+    with needed("A survey", "survey"):
         import_module("pandas")
     return where
 
@@ -135,14 +287,14 @@ def _print(table: Path, top: int, as_json: bool) -> None:
 class _Progress(ExitStack):
     """A bar that begins when it is first told how much there is."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, doing: str) -> None:
         super().__init__()
-        self.quiet = quiet
+        self.quiet, self.doing = quiet, doing
         self.tell: Callable[[int], None] | None = None
 
     def __call__(self, done: int, of: int) -> None:
         if self.tell is None:
-            self.tell = self.enter_context(options.bar(self.quiet, "Scoring", of, done))
+            self.tell = self.enter_context(options.bar(self.quiet, self.doing, of, done))
         self.tell(done)
 
 

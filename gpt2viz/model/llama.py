@@ -158,6 +158,10 @@ class Block(transformer.Block):
     def attention_norm(self) -> nn.RMSNorm:
         return self.input_layernorm
 
+    @property
+    def mlp_norm(self) -> nn.RMSNorm:
+        return self.post_attention_layernorm
+
 
 class Llama(transformer.Transformer):
     """Token ids (B, T) -> logits (B, T, n_vocab), or (B, 1, n_vocab) for the last token only."""

@@ -219,6 +219,10 @@ class Block(transformer.Block):
     def attention_norm(self) -> nn.LayerNorm:
         return self.ln_1
 
+    @property
+    def mlp_norm(self) -> nn.LayerNorm:
+        return self.ln_2
+
 
 def empty_embedding(n: int, C: int) -> nn.Embedding:
     """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its

@@ -91,6 +91,8 @@ class Attention(nn.Module, ABC):
 class Block(nn.Module, ABC):
     """One layer: attention, then MLP, each behind a norm and added to the stream (B, T, C)."""
 
+    mlp: nn.Module
+
     @property
     @abstractmethod
     def attention(self) -> Attention:
@@ -100,6 +102,11 @@ class Block(nn.Module, ABC):
     @abstractmethod
     def attention_norm(self) -> nn.Module:
         """The norm before attention."""
+
+    @property
+    @abstractmethod
+    def mlp_norm(self) -> nn.Module:
+        """The norm before the MLP."""
 
 
 class Norm(NamedTuple):

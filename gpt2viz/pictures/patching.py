@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.direct_paths import PathSweep
     from gpt2viz.analysis.fewest_heads import FewestHeads
     from gpt2viz.analysis.patching import PatchSweep
+    from gpt2viz.analysis.restored import Restored
 
 #: What of a head reads the stream.
 READS: Mapping[str, str] = {"q": "queries", "k": "keys", "v": "values"}
@@ -146,6 +147,19 @@ def path_maps(what: str, restored: NDArray[np.float64], *, height: int) -> Heatm
         what, panels, scale="signed", n_columns=len(panels), height=height, numbers=6, bar=QUANTITY,
         legend=False,
     )  # fmt: skip
+
+
+def undone_curve(what: str, result: Restored) -> Curves:
+    """The share of a change that is undone, over the number of pieces that are put back."""
+    back = ["nothing put back", *(f"{name} put back" for name in result.names)]
+    hover = [
+        f"{signed(100 * share, '.1f')} %\n{last}"
+        for share, last in zip(result.undone, back, strict=True)
+    ]
+    put = list(range(len(back)))
+    curve = Curve("", put, result.undone.tolist(), "accent", hover, point="circle")
+    lowest = 0 if result.undone.min() >= 0 else None
+    return Curves(what, [curve], "pieces put back", "share undone", height=240, lowest=lowest)
 
 
 def faithfulness_curve(what: str, result: FewestHeads) -> Curves:

@@ -181,3 +181,16 @@ def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> It
             )
             hooks.callback(handle.remove)
         yield
+
+
+@contextmanager
+def listening(network: Transformer, module_names: Iterable[str]) -> Iterator[dict[str, Tensor]]:
+    """The last outputs of some modules, by their names; for whoever has ``TURN``."""
+    made: dict[str, Tensor] = {}
+    with ExitStack() as hooks:
+        for name in module_names:
+            handle = network.get_submodule(name).register_forward_hook(
+                lambda _module, _inputs, output, name=name: made.__setitem__(name, output)
+            )
+            hooks.callback(handle.remove)
+        yield made

@@ -15,7 +15,7 @@ from itertools import islice
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -55,8 +55,8 @@ def score(
     """
     requested = [_known(name) for name in (SCORES if names is None else names)]
     config, network = model.config, model.network.to(devices.find(device))
-    batches = [_nothing(len(requested), config.n_layer, config.n_head)]
-    for passages in _batches(model, shard, n_tokens):
+    batches = [nothing(len(requested), config.n_layer, config.n_head)]
+    for passages in passages_of(model, shard, n_tokens):
         ids = [ids for _, ids in passages]
         layers = attention_weights(network, torch.tensor(ids, device=device))
         scores = np.stack(
@@ -79,7 +79,9 @@ def _known(name: str) -> Score:
     return SCORES[name]
 
 
-def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[Where, list[int]]]]:
+def passages_of(
+    model: Model, shard: Shard, n_tokens: int, batch: int = BATCH
+) -> Iterator[list[tuple[Where, list[int]]]]:
     """Passages of one length at a time, whole ones first, then the ends of documents."""
     by_length: dict[int, list[tuple[Where, list[int]]]] = {}
     first, last = model.tokenizer.first, model.tokenizer.last
@@ -93,11 +95,12 @@ def _batches(model: Model, shard: Shard, n_tokens: int) -> Iterator[list[tuple[W
                 by_length.setdefault(len(part), []).append((position, part))
     for length in sorted(by_length, reverse=True):
         some = by_length[length]
-        yield from (some[n : n + BATCH] for n in range(0, len(some), BATCH))
+        yield from (some[n : n + batch] for n in range(0, len(some), batch))
 
 
-def _nothing(n_scores: int, n_layer: int, n_head: int) -> Sums:
-    none: Numbers = np.empty((0, n_scores, n_layer, n_head))
+def nothing(*sizes: int) -> Sums:
+    """The sums of no passages, for so many scores, layers and heads."""
+    none: Numbers = np.empty((0, *sizes))
     return of_passages(none, [], [])
 
 
@@ -105,16 +108,32 @@ def _nothing(n_scores: int, n_layer: int, n_head: int) -> Sums:
 ANSWER = 5
 
 
-class Task(NamedTuple):
-    """All that a worker needs to know: ``step`` is a checkpoint of the model's training, if any,
-    and ``scores`` are the names of the scores, in their order."""
+class Task(Protocol):
+    """All that a worker needs to know, so that it can be sent to another process or machine."""
+
+    @property
+    def shard(self) -> Shard:
+        """The texts."""
+
+    def sums(self) -> Sums:
+        """Do the work on these texts."""
+
+
+class Scoring(NamedTuple):
+    """Score every head: ``step`` is a checkpoint of the model's training, if any, and ``scores``
+    are the names of the scores, in their order."""
 
     model: Path
     step: int | None
     n_tokens: int
     device: str
-    shard: Shard
     scores: tuple[str, ...]
+    shard: Shard
+
+    def sums(self) -> Sums:
+        """The scores of the shard's passages."""
+        model = cached_model(self.model, self.step)
+        return score(model, self.shard, self.n_tokens, self.device, self.scores)
 
 
 #: Takes tasks, one by one as workers become free, and gives shard numbers with their sums.
@@ -133,16 +152,16 @@ def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
         return gpt2viz.load_steps(folder)[step]
 
 
-_kept = lru_cache(maxsize=1)(model_at)
+#: ``model_at``, which stays with its worker; two of them, as two are compared.
+cached_model = lru_cache(maxsize=2)(model_at)
 
 
 def work(task: Task) -> tuple[int, Sums]:
-    """Score one shard, on one thread so that every engine adds up in the same order."""
+    """Do a task, on one thread so that every engine adds up in the same order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        model = _kept(task.model, task.step)
-        sums = score(model, task.shard, task.n_tokens, task.device, task.scores)
+        sums = task.sums()
     finally:
         torch.set_num_threads(before)  # with one worker the process is the caller's
     return task.shard.number, sums

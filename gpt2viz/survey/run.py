@@ -15,10 +15,10 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
 from gpt2viz.extras import needed
 from gpt2viz.files import read_json, whole
-from gpt2viz.survey.documents import SHARD, Corpus, shards
-from gpt2viz.survey.engines import Engine, Task, model_at
+from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
+from gpt2viz.survey.engines import Engine, Scoring, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
-from gpt2viz.survey.sums import load, merged, save
+from gpt2viz.survey.sums import Sums, load, merged, save
 
 #: Called with the number of documents that are done, and of all.
 Progress = Callable[[int, int], None]
@@ -46,33 +46,47 @@ def survey(
     """
     tables = _tables()  # before any work is done
     read = model_at(model, step)
-    _check_length(read, n_tokens)
+    check_length(read, n_tokens)
+    names = tuple(SCORES)
+    made_from = {
+        "model": read.weights.sha256 if read.weights else "",
+        "tokens": n_tokens,
+        "intervals": INTERVALS,
+        "scores": list(names),  # what each shard holds, in this order
+    }
+    task = partial(Scoring, model, step, n_tokens, device, names)
     corpus = texts if isinstance(texts, Corpus) else Corpus(texts)
+    tables.write(collect(corpus, out, RECORD, made_from, about, task, engine, progress), out)
+
+
+def collect(
+    corpus: Corpus,
+    out: Path,
+    record: str,
+    made_from: dict[str, Any],
+    about: str,
+    task: Callable[[Shard], Task],
+    engine: Engine,
+    progress: Progress,
+) -> Sums:
+    """Do the tasks of a corpus's shards that aren't done yet, kept in ``out``; the sums of all.
+
+    ``record`` names the file there that says what it is all ``made_from``, beside the corpus.
+    Raises as ``survey`` does.
+    """
     ended = [shard.ended for shard in shards(corpus)]  # documents, by shard
     if not ended:
         raise SurveyError(f"{corpus.path}: holds no text")
-    made_from = {
-        **corpus.record,
-        "model": read.weights.sha256 if read.weights else "",
-        "tokens": n_tokens,
-        "shard": SHARD,
-        "intervals": INTERVALS,
-        "scores": list(SCORES),  # what each shard holds, in this order
-    }
-    _check_same_survey(out / RECORD, made_from, about)
+    _check_same_survey(out / record, {**corpus.record, "shard": SHARD, **made_from}, about)
     files = [out / f"shard-{number:06}.npz" for number in range(len(ended))]
 
-    missing = (
-        Task(model, step, n_tokens, device, shard, tuple(SCORES))
-        for shard in shards(corpus)
-        if not files[shard.number].is_file()
-    )
+    missing = (task(shard) for shard in shards(corpus) if not files[shard.number].is_file())
     n_done = sum(n for n, file in zip(ended, files, strict=True) if file.is_file())
     progress(n_done, of := sum(ended))
     for number, sums in engine(missing):
         save(sums, files[number])
         progress(n_done := n_done + ended[number], of)
-    tables.write(merged(map(load, files)), out)
+    return merged(map(load, files))
 
 
 def survey_steps(
@@ -112,7 +126,8 @@ def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -
     progress(before * of + done, n_steps * of)
 
 
-def _check_length(model: gpt2viz.Model, n_tokens: int) -> None:
+def check_length(model: gpt2viz.Model, n_tokens: int) -> None:
+    """Raise ``SurveyError`` for passages of a length that the model can't read."""
     fewest = 2 + len(model.tokenizer.first) + len(model.tokenizer.last)
     most = model.config.n_positions
     if not fewest <= n_tokens <= most:

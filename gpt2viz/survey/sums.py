@@ -85,13 +85,19 @@ class Sums:
         """
         from scipy.special import stdtrit
 
+        freedom, error = self.spread()
+        margin: Numbers = stdtrit(freedom, 0.975) * error
+        return margin
+
+    def spread(self) -> tuple[Numbers, Numbers]:
+        """The mean's degrees of freedom and its standard error, (S, L, nh): see ``margin``."""
         number, n2, n3, nt, t2 = self.closed().documents
         with np.errstate(invalid="ignore", divide="ignore"):
             mean, n = self.mean, np.where(number < FEWEST, np.nan, self.count)
             residuals = np.maximum(t2 - 2 * mean * nt + mean**2 * n2, 0)  # Σ (t − mean·n)²
-            error = np.sqrt(residuals / (1 - 2 * n3 / n2 / n + n2 / n**2)) / n
-            margin: Numbers = stdtrit(n**2 / n2 - 1, 0.975) * error
-        return margin
+            error: Numbers = np.sqrt(residuals / (1 - 2 * n3 / n2 / n + n2 / n**2)) / n
+            freedom: Numbers = n**2 / n2 - 1
+        return freedom, error
 
     def closed(self, but: Collection[int] = ()) -> Sums:
         """The same with every open document taken as whole, ``but`` those of these numbers."""

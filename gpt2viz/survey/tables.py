@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.files import whole
+from gpt2viz.survey.changes import Changes, change_rows
 from gpt2viz.survey.stored import HEADS, PASSAGES, STEPS
 from gpt2viz.survey.sums import Sums, Where
 
@@ -66,6 +67,15 @@ def write(sums: Sums, folder: Path) -> list[Path]:
     for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
         written += _write(pa.Table.from_pylist(rows), folder, name)
     return written
+
+
+def write_changes(changes: Changes, folder: Path) -> list[Path]:
+    """Write the tables of a comparison of two checkpoints into a folder; their paths."""
+    return [
+        path
+        for name, rows in change_rows(changes).items()
+        for path in _write(pa.Table.from_pylist(rows), folder, name)
+    ]
 
 
 def write_steps(folder: Path, steps: Iterable[int]) -> list[Path]:

@@ -7,6 +7,7 @@ import html
 import json
 import re
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import count
@@ -96,6 +97,17 @@ def button(at: AppTest, label: str) -> Any:
     """The only button that says this."""
     (found,) = (one for one in at.button if one.label == label)
     return found
+
+
+def finish(at: AppTest, offer: str) -> None:
+    """Press the button with an offer, and wait for the end of the work that it begins."""
+    button(at, offer).click().run()
+    for _ in range(200):
+        if not any(one.label == "Cancel" for one in at.button):
+            return
+        time.sleep(0.1)
+        at.run()
+    raise AssertionError(f"{offer}: no end")
 
 
 def chips(at: AppTest) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz.analysis.model_changes import MEASURES as MOVED
 from gpt2viz.app import run_cache
 from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
@@ -23,8 +24,10 @@ from tests.app.pages import (
     button_groups,
     canvas,
     figure,
+    finish,
     heatmaps,
     open_page,
+    page_text,
     pictures,
     plain,
     unpacked,
@@ -279,6 +282,47 @@ def test_two_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = probabilities(at)
     assert_allclose(table["A (%)"], 100 * softmax(first["logits"][-1])[table.index], atol=1e-3)
     assert_allclose(table["B (%)"], 100 * softmax(second["logits"][-1])[table.index], atol=1e-3)
+
+
+def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seed in (("old", 1), ("new", 2)):
+        write_checkpoint(tmp_path / name, seed=seed)
+    models(monkeypatch, tmp_path / "old", tmp_path / "new")
+    page = {"differs": "model", "model": "old", "model2": "new", "layer": "1", "head": "2"}
+    at = open_page("side_by_side", **page, over="texts")
+    assert not [b for b in at.button if b.label.startswith("Compare over")]  # without any text
+    texts = [FIRST, VERB, AFTER, "A crane sat on the steel", "The fish was lifted by a crane"]
+    at.text_area("changes_texts").set_value("\n".join(texts)).run()
+    finish(at, "Compare over 5 texts")
+    old, new = (gpt2viz.load_model(tmp_path / name) for name in ("old", "new"))
+    changes = gpt2viz.compare_models(old, new, texts, n_tokens=24)
+    assert changes.words() in page_text(at)
+    for measure in MOVED:
+        at.selectbox("changes_measure").set_value(measure).run()
+        assert_allclose(array(figure(at, "changes_map")["data"][0]["z"]), changes.mean[measure],
+                        rtol=1e-3, err_msg=measure)  # fmt: skip
+    (table,) = (t.value for t in at.dataframe if "Own output" in t.value)
+    assert list(table["Head"]) == [head.name for head in changes.heads]
+    assert_allclose(table["Own output"], [h.moved["own output"].mean for h in changes.heads])
+    text = changes.texts_of(1, 2)[0]
+    assert text.text in page_text(at)
+    assert "over=texts" not in link_of(at, "See both heads on this text")
+    at.toggle("changes_back").set_value(True).run()
+    bars = {bar["name"]: array(bar["x"]) for bar in figure(at, "changes_next")["data"]}
+    ids = old.tokenizer.encode(text.text)
+    for case, folder in (("old", "old"), ("new", "new")):
+        p = 100 * softmax(reference(tmp_path / folder, ids, causal=True)["logits"][-1])
+        assert set(np.round(bars[case], 3)) <= set(np.round(p, 3))
+    assert not np.allclose(bars["new"], bars["new with the old head"])
+    finish(at, "Put old heads and MLPs back, one by one")
+    restored = changes.restore(0.9)
+    assert_allclose(array(figure(at, "undone")["data"][0]["y"]), restored.undone, atol=1e-4)
+    assert restored.words() in page_text(at)
+
+
+def link_of(at: AppTest, label: str) -> str:
+    (link,) = (link.proto for link in at.get("page_link") if link.proto.label == label)
+    return str(link.query_string)
 
 
 def test_models_of_two_sizes_share_some_heads(

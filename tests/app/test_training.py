@@ -23,7 +23,7 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import array, figure, open_page, page_text, pictures, plain
+from tests.app.pages import array, figure, finish, open_page, page_text, pictures, plain
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 from tests.oracles import Oracle, oracle, written
@@ -169,6 +169,20 @@ def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(grown: Path
     became = r"Head 2\.1 became a [a-z ()]+ head between steps 1 and 300\."
     assert re.search(became, page_text(at).replace("**", ""))
     assert [bool(heads) for heads in sent(at)["formed"]] == [False, False, True]
+
+
+def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> None:
+    steps = list(gpt2viz.load_steps(grown))
+    at = open_page("training", step=str(steps[1]), since=str(steps[0]))
+    texts = [f"{start} crane ate fish by the river" for start in ("A", "The", "One", "No", "My")]
+    at.text_area("changes_texts").set_value("\n".join(texts)).run()
+    finish(at, "Compare over 5 texts")
+    early, late = (gpt2viz.load_steps(grown)[step] for step in steps[:2])
+    changes = gpt2viz.compare_models(early, late, texts, n_tokens=early.config.n_positions)
+    assert changes.words() in page_text(at)
+    assert_allclose(
+        array(figure(at, "changes_map")["data"][0]["z"]), changes.mean["own output"], rtol=1e-3
+    )
 
 
 def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:

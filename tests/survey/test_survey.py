@@ -28,7 +28,7 @@ from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import main
 from gpt2viz.errors import SurveyError
 from gpt2viz.survey.documents import Corpus, Shard, documents, shards
-from gpt2viz.survey.engines import SHORTEST, Engine, Task, local, on_ray, score, work
+from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, local, on_ray, score, work
 from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
@@ -448,6 +448,7 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
         for task in tasks:
             if len(done) == most:
                 raise KeyboardInterrupt
+            assert isinstance(task, Scoring)
             done.append((task.step, task.shard.number))
             yield work(task)
 

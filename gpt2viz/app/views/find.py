@@ -283,14 +283,15 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
 def survey(view: View) -> Survey | None:
     """The model's scores across many texts, if it has them; one message where they are broken."""
     try:
-        return _read_survey(view.model.name)
+        return read_survey_of(view.model.name)
     except CheckpointError as error:
         st.warning(literal(str(error)), icon=":material/error:")
         return None
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
-def _read_survey(name: str) -> Survey | None:
+def read_survey_of(name: str) -> Survey | None:
+    """The survey beside a model, if it has one. Raises ``CheckpointError`` for a broken one."""
     model = run_cache.load(name)
     if model.weights is None:
         return None

@@ -10,8 +10,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from gpt2viz import GPT2VizError, Model, TooLargeError
+from gpt2viz import ArgumentError, GPT2VizError, Model, TooLargeError
 from gpt2viz.analysis.comparison import Path, largest_differences
+from gpt2viz.analysis.model_changes import check_comparable
 from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
@@ -19,9 +20,10 @@ from gpt2viz.app.components import lines
 from gpt2viz.app.components.lines import Lined, on_every_page
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line, Made
 from gpt2viz.app.view import View, Window, whole_text
-from gpt2viz.app.views import find, measures, two_runs, two_texts, zoom
+from gpt2viz.app.views import changes, find, measures, two_runs, two_texts, zoom
 from gpt2viz.app.views.two_runs import (
     HEIGHT,
     Head,
@@ -40,6 +42,7 @@ from gpt2viz.pictures.from_trace import difference, difference_in_words, who_see
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
+from gpt2viz.survey.changes import TextChange
 
 #: What to keep in mind with both sides.
 _NOTES = {
@@ -82,6 +85,8 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
     """Draw the mode ``what``, a key of the page's modes, with what is picked among ``choices``."""
     pictures = st.container(key="sides", gap="xsmall")  # they stand above what they come of
     both = _pick_sides(view, what, choices)
+    if what == "model" and _over_many_texts(both, choices):
+        return
     for letter, side in zip("AB", both.both, strict=True):
         if side.trace is not view.trace:
             output.run(letter, side.trace)
@@ -194,6 +199,34 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
     return of_one_text(
         (f"A: {name}", f"B: {chosen}"), view, replace(view, model=model, trace=trace)
     )
+
+
+#: What two models are compared over.
+_OVER = {"sentence": "This sentence", "texts": "Over many texts"}
+
+
+def _over_many_texts(both: Sides, choices: DeltaGenerator) -> bool:
+    """Compare both models over many texts where that is chosen among the ``choices``."""
+    models = [side.view.model for side in both.both]
+    try:
+        check_comparable(*models)
+    except ArgumentError:
+        return False
+    with choices:
+        if controls.pick("Compare over", parameters.OVER, _OVER, hidden=True) != "texts":
+            return False
+        controls.layer_and_head(both.a.view)
+
+    def link(text: TextChange) -> dict[Parameter, object]:
+        return {
+            parameters.TEXT: text.text,
+            parameters.QUERY: text.query,
+            parameters.OVER: "sentence",
+        }
+
+    loading = {model.name: partial(run_cache.load, model.name) for model in models}
+    changes.draw(models[0].name, loading, pages.SIDE_BY_SIDE, link)
+    return True
 
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")

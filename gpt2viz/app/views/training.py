@@ -32,7 +32,9 @@ from gpt2viz.app.components import checkpoints as slider
 from gpt2viz.app.components.checkpoints import Seen
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.literal import literal
+from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
+from gpt2viz.app.views import changes
 from gpt2viz.labels import label, sentence
 from gpt2viz.model.network import Attend
 from gpt2viz.model.steps import Steps
@@ -47,6 +49,7 @@ from gpt2viz.pictures.training import (
     scores_at_steps,
     short,
 )
+from gpt2viz.survey.changes import TextChange
 
 #: Texts that the model read when its heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
@@ -177,7 +180,37 @@ def _checkpoints(view: View) -> bool:
         _slider(view, training, at, seen, _curves(seen, habits, chosen, beside), chosen, habits)
     with st.expander("How this is measured"):
         _notes(view)
+    _changes_between(view, steps, at)
     return True
+
+
+def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
+    """Compare the chosen step with another one over many texts."""
+    others = [step for step in steps if step != at]
+    if not others:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        title = st.container(width="content")
+        since: int = st.selectbox(
+            "The other step",
+            format_func=lambda step: f"compare step {step:,}",
+            label_visibility="collapsed",
+            width=200,
+            **address.choice(parameters.SINCE, others, others[-1]),
+        )
+    early, late = sorted((at, since))
+    prose.markdown(f"#### What changed from step {early:,} to step {late:,}?", slot=title)
+    models = {
+        f"{view.model.name}, step {step:,}": partial(
+            checkpoint_runs.model_at, view.model.name, step
+        )
+        for step in (early, late)
+    }
+
+    def link(text: TextChange) -> dict[Parameter, object]:
+        return {parameters.TEXT: text.text, parameters.QUERY: text.query}
+
+    changes.draw(view.model.name, models, pages.TRAINING, link)
 
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:

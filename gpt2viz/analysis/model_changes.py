@@ -1,0 +1,276 @@
+"""Two checkpoints of one model, beside each other: their weights, and what their heads do.
+
+A head can change in two ways: its own weights changed, so that it does something else with the
+very stream that it read before; or layers below it changed, and it reads another stream. The first
+is measured by letting each attention of ``after`` read the stream of ``before``; the second needs
+no such thing.
+
+Distances are of four kinds (``MEASURES``), a mean over a text's tokens each:
+
+- *output*: how far apart the vectors (C,) are that a head writes into the residual stream, as a
+  share of the length of the stream of ``before`` that it reads;
+- *pattern*: the total variation of the rows of a head's weights, ½ Σ |after − before|: 0 for the
+  same row, 1 for rows that share no key (Levin & Peres 2017, "Markov Chains and Mixing Times",
+  section 4.1). Rows count alike; the first token's, which has one key only, isn't one of them;
+- either with the head's *own* change alone, on the stream of ``before``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from gpt2viz.errors import ArgumentError
+from gpt2viz.labels import sentence
+from gpt2viz.model import devices
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.network import Mask
+from gpt2viz.model.transformer import Block, Transformer
+from gpt2viz.run.forward import TURN, listening
+from gpt2viz.run.hooks import network_graph
+from gpt2viz.run.stages import module_of
+
+Numbers = NDArray[np.float64]
+
+#: The distances of a head, in the order in which they are kept.
+MEASURES = ("own output", "own pattern", "output", "pattern")
+#: Both models' mean losses, in nats.
+LOSSES = ("before", "after")
+
+
+def check_comparable(before: Model, after: Model) -> None:
+    """Raise ``ArgumentError`` unless both have the same sizes and cut texts alike."""
+    sizes = [(type(m.config), list(m.config.tensors())) for m in (before, after)]
+    if sizes[0] != sizes[1]:
+        raise ArgumentError(sentence("changes.sizes", before=before.name, after=after.name))
+    if not before.tokenizer.cuts_like(after.tokenizer):
+        raise ArgumentError(sentence("changes.tokenizers", before=before.name, after=after.name))
+
+
+class WeightChange(NamedTuple):
+    """The change of one tensor of weights: |after − before| as a share of |before|, and its rank:
+    the fewest directions that hold 99 % of the squared change; None for a vector.
+    """
+
+    name: str
+    size: tuple[int, ...]
+    relative: float
+    rank: int | None
+
+
+class _Layer(NamedTuple):
+    """A layer's attention on texts: its input and what it makes.
+
+    The ``stream`` (B, T, C) before it, its ``weights`` (B, nh, T, T), and its heads' ``outputs``
+    before they are merged (B, nh, T, hs).
+    """
+
+    stream: Tensor
+    weights: Tensor
+    outputs: Tensor
+
+
+class Pair(NamedTuple):
+    """Two networks, and what is the same for all texts.
+
+    ``equal`` are the layers whose heads are all equal. ``writing`` are factors R (nh, 2 · hs, ·) of
+    each layer's [W_O after; W_O after − W_O before]: the length of what a head writes otherwise,
+    z' W' − z W = (z' − z) W' + z (W' − W), is that of [z' − z, z] R, which has fewer channels.
+    """
+
+    before: Transformer
+    after: Transformer
+    equal: frozenset[int]
+    writing: list[Tensor]
+
+    @classmethod
+    def of(cls, before: Model, after: Model) -> Pair:
+        """The networks of two models."""
+        equal = np.flatnonzero(equal_heads(before, after).all(axis=1))
+        writing = []
+        for layer in range(before.config.n_layer):
+            W, old = after.merging(layer)[0], before.merging(layer)[0]  # (nh, hs, C)
+            stacked = torch.cat([W, W - old], dim=1)  # (nh, 2 · hs, C)
+            writing.append(torch.linalg.qr(stacked.mT.detach(), mode="r").R.mT.contiguous())
+        return cls(before.network, after.network, frozenset(equal.tolist()), writing)
+
+    def distances(self, ids: Tensor) -> Numbers:
+        """``MEASURES`` and ``LOSSES`` of token ids (B, T), one row of numbers each."""
+        base, logits = _run(self.before, ids)
+        changed, other_logits = _run(self.after, ids)
+        with torch.inference_mode():
+            moved = [self._moved(base, layers) for layers in (self._own(base), changed)]
+            losses = [_loss(made, ids) for made in (logits, other_logits)]
+            numbers = torch.cat([*(part.flatten(1) for part in moved), *losses], dim=1)
+        return devices.double(numbers)
+
+    def moved_rows(self, ids: Sequence[int], layer: int, head: int) -> Numbers:
+        """The total variation of each row of a head on one text, by its own weights: (T,)."""
+        base, _ = _run(self.before, torch.tensor([[*ids]], device=self.before.device))
+        own = self._own(base)
+        with torch.inference_mode():
+            rows = total_variation(base[layer].weights, own[layer].weights)[0, head]
+        return devices.double(rows)
+
+    def _own(self, base: Sequence[_Layer]) -> list[_Layer]:
+        """Let each attention of ``after`` read the streams of ``before``."""
+        T = base[0].stream.shape[1]
+        mask = Mask.of(T, torch.arange(T, device=base[0].stream.device), explicit=True)
+        own = list(base)
+        for n in {*range(len(base))} - self.equal:
+            block, stream = self.after.blocks[n], base[n].stream
+            names = _heads_of(self.after, n)
+            with TURN, torch.inference_mode(), listening(self.after, names) as made:
+                block.attention(block.attention_norm(stream), mask)
+            own[n] = _Layer(stream, *(made[name] for name in names))
+        return own
+
+    def _moved(self, base: Sequence[_Layer], other: Sequence[_Layer]) -> Tensor:
+        """The outputs' and the patterns' distances: (B, 2, L, nh)."""
+        outputs, patterns = [], []
+        for a, b, R in zip(base, other, self.writing, strict=True):
+            apart = torch.cat([b.outputs - a.outputs, a.outputs], dim=-1) @ R  # (B, nh, T, ·)
+            outputs.append((apart.norm(dim=-1) / a.stream.norm(dim=-1)[:, None]).mean(-1))
+            patterns.append(total_variation(a.weights, b.weights)[..., 1:].mean(-1))  # (B, nh)
+        return torch.stack([torch.stack(outputs, 1), torch.stack(patterns, 1)], 1)
+
+
+def _heads_of(network: Transformer, layer: int) -> list[str]:
+    """The modules that put out a layer's weights, and its heads' outputs."""
+    graph = network_graph(network)
+    return [module_of(graph, name, layer) for name in ("weights", "head_output")]
+
+
+def _run(network: Transformer, ids: Tensor) -> tuple[list[_Layer], Tensor]:
+    """Run a network on ids (B, T): its layers, and the logits (B, T, n_vocab)."""
+    graph = network_graph(network)
+    names = [
+        [module_of(graph, "residual_in", layer), *_heads_of(network, layer)]
+        for layer in range(network.config.n_layer)
+    ]
+    with TURN, torch.inference_mode(), listening(network, chain(*names)) as made:
+        logits = network(ids, explicit=True)
+    return [_Layer(*(made[name] for name in of_layer)) for of_layer in names], logits
+
+
+def total_variation(a: Tensor, b: Tensor) -> Tensor:
+    """The total variation of rows of weights, (…, T, T) twice -> (…, T): 0 to 1."""
+    return (a - b).abs().sum(-1) / 2
+
+
+def _loss(logits: Tensor, ids: Tensor) -> Tensor:
+    """Each passage's mean loss in nats, (B, 1), from logits (B, T, n_vocab)."""
+    predicted, came = logits[:, :-1].flatten(0, 1), ids[:, 1:]  # (B · (T − 1), n_vocab)
+    losses = F.cross_entropy(predicted.float(), came.flatten(), reduction="none")
+    return losses.view_as(came).mean(1, keepdim=True)
+
+
+def weight_changes(before: Model, after: Model) -> tuple[WeightChange, ...]:
+    """The change of every tensor of weights, in the network's order; a tied matrix once."""
+    pairs = zip(before.network.named_parameters(), after.network.named_parameters(), strict=True)
+    return tuple(_weight_change(name, a, b) for (name, a), (_, b) in pairs)
+
+
+def _weight_change(name: str, a: Tensor, b: Tensor) -> WeightChange:
+    if torch.equal(a, b):
+        return WeightChange(name, tuple(a.shape), 0.0, None if a.ndim < 2 else 0)
+    with torch.no_grad():
+        change = b.double() - a.double()
+        relative = float(change.norm() / a.double().norm())
+        if a.ndim < 2:
+            return WeightChange(name, tuple(a.shape), relative, None)
+        change = change if change.shape[0] >= change.shape[1] else change.t()
+        squares = torch.linalg.eigvalsh(change.t() @ change).flip(0).clamp(min=0)
+        held = squares.cumsum(0) / squares.sum()
+    return WeightChange(name, tuple(a.shape), relative, int((held < 0.99).sum()) + 1)
+
+
+def equal_heads(before: Model, after: Model) -> NDArray[np.bool_]:
+    """True for every head whose weights, with the norm before them, are bit for bit the same:
+    (n_layer, n_head)."""
+    equal = np.zeros((before.config.n_layer, before.config.n_head), dtype=bool)
+    for layer, (a, b) in enumerate(zip(before.network.blocks, after.network.blocks, strict=True)):
+        norms = [(x.attention_norm, *map(x.attention.head_norm, "qk")) for x in (a, b)]
+        if not all(x is y or same(x, y) for x, y in zip(*norms, strict=True) if x and y):
+            continue
+        writing = zip(before.merging(layer)[0], after.merging(layer)[0], strict=True)
+        for head, pair in enumerate(writing):
+            reading = [
+                [part for into in "qkv" for part in x.attention.reading(into, head)] for x in (a, b)
+            ]
+            equal[layer, head] = torch.equal(*pair) and all(map(torch.equal, *reading))
+    return equal
+
+
+def same_mlp(a: Block, b: Block) -> bool:
+    """True if two layers' MLPs, with the norm before them, are bit for bit the same."""
+    return same(a.mlp_norm, b.mlp_norm) and same(a.mlp, b.mlp)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    """True if all their weights are bit for bit the same."""
+    return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def equal_words(before: Model, after: Model) -> str:
+    """Say which layers and heads are bit for bit the same; "" where none is."""
+    if same(before.network, after.network):
+        return sentence("changes.equal", before=before.name, after=after.name)
+    pairs = zip(before.network.blocks, after.network.blocks, strict=True)
+    layers = [n for n, pair in enumerate(pairs) if same(*pair)]
+    equal = np.argwhere(equal_heads(before, after)).tolist()
+    heads = [f"{layer}.{head}" for layer, head in equal if layer not in layers]
+    words = [sentence("changes.equal_layers", layers=_ranges(layers))] if layers else []
+    if heads:
+        key = "changes.equal_heads" if len(heads) <= 8 else "changes.equal_many"
+        words.append(sentence(key, heads=", ".join(heads), n=len(heads)))
+    return " ".join(words)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Rising numbers in words, such as "0 to 11, 13"."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and runs[-1][-1] == n - 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
+
+
+def rounding(before: Model, after: Model, sample: Sequence[Sequence[int]]) -> Numbers:
+    """Each distance as rounding alone gives it, as in a row of ``Pair.distances``.
+
+    ``before`` beside itself with each weight off by a random error, as large as storing it in 16
+    bits makes: bfloat16 where either model's weights are of that format, else float16. The mean
+    over a ``sample`` of passages, ids each.
+    """
+    coarse = any(_is_bfloat16(model.network) for model in (before, after))
+    rounded = replace(before, network=deepcopy(before.network))
+    network, seed = rounded.network, torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in network.parameters():
+            power = torch.frexp(weight).exponent
+            power = power - 8 if coarse else (power - 11).clamp(min=-24)
+            error = torch.rand(weight.shape, generator=seed).to(weight.device) - 0.5
+            weight.add_((error * torch.exp2(power.double()) * (weight != 0)).to(weight.dtype))
+    compare = Pair.of(before, rounded)
+    rows = [compare.distances(torch.tensor([[*ids]], device=network.device))[0] for ids in sample]
+    floor: Numbers = np.mean(rows, axis=0)
+    return floor
+
+
+def _is_bfloat16(network: Transformer) -> bool:
+    weight = network.embedding.weight
+    return bool(torch.equal(weight, weight.bfloat16().float()))

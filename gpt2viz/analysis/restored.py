@@ -1,0 +1,193 @@
+"""The fewest heads and MLPs that undo what a fine-tune changed, put back one after the other.
+
+A piece that is put back computes with the weights of ``before``, the norm before them too, on the
+stream as it comes there in ``after``: a head writes into the stream what that head of ``before``
+would have written, an MLP likewise. Embeddings, the last norm and the unembedding stay those of
+``after``, so that even all pieces together need not undo everything. It is activation patching
+(Wang et al. 2022, "Interpretability in the Wild") with pieces of another model; see also Prakash et
+al. 2024, "Fine-Tuning Enhances Existing Mechanisms", who put activations of one into the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpt2viz.arrays import Array
+from gpt2viz.errors import ArgumentError
+from gpt2viz.labels import sentence
+from gpt2viz.model.checkpoint import Model
+from gpt2viz.model.devices import read_only
+from gpt2viz.model.network import Mask
+from gpt2viz.model.transformer import Transformer
+from gpt2viz.run.forward import TURN, listening
+from gpt2viz.run.hooks import network_graph
+from gpt2viz.run.stages import module_of
+
+Numbers = NDArray[np.float64]
+#: A head as (layer, head), or a layer's MLP as (layer, None).
+Piece = tuple[int, int | None]
+#: Of the pieces that are left, one of so many goes back before all others are tried again.
+_SHARE = 32
+#: Tokens that go through both models at once.
+_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Restored:
+    """Pieces in the order in which they were put back, and what each undid.
+
+    ``undone`` (len(pieces) + 1,) is the share of the change in the answers that is undone with the
+    first n of them back, 0 at first: 1 − KL(before ‖ restored) / KL(before ‖ after), the mean over
+    all tokens. ``all_back`` is that share with every head and MLP back.
+    """
+
+    pieces: tuple[Piece, ...]
+    undone: Numbers
+    all_back: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The pieces' names, such as "1.3" and "MLP 1"."""
+        return tuple(f"MLP {n}" if head is None else f"{n}.{head}" for n, head in self.pieces)
+
+    def words(self) -> str:
+        """Say how much of the change the pieces undo, and which they are."""
+        return sentence(
+            "changes.restored_one" if len(self.pieces) == 1 else "changes.restored",
+            n=len(self.pieces),
+            pieces=", ".join(self.names[:8]) + " …" * (len(self.pieces) > 8),
+            share=100 * self.undone[-1],
+        )
+
+
+def restored(
+    before: Model,
+    after: Model,
+    sample: Sequence[Sequence[int]],
+    pieces: Sequence[Piece],
+    share: float = 0.95,
+    progress: Callable[[Restored, float], object] | None = None,
+) -> Restored:
+    """Put ``pieces`` of ``before`` back into ``after`` until a ``share`` of the change is undone.
+
+    Each time the piece that undoes most, measured on a ``sample`` of passages, ids each; while more
+    than 63 are left, a thirty-second part of them goes back before the others are tried again.
+    ``progress`` is called after every batch with the result so far and the share of the way that is
+    done. Raises ``ArgumentError`` where both models answer alike.
+    """
+    search = _Search(before.network, after.network, [torch.tensor([[*row]]) for row in sample])
+    nobody = torch.zeros(before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
+    apart = float(search.divergence(nobody[None])[0])
+    if not apart > 0:
+        raise ArgumentError(sentence("changes.same_answers"))
+    chosen, undone, back = list[Piece](), [0.0], nobody
+    all_back = 1 - float(search.divergence(~nobody[None])[0]) / apart
+    left = list(pieces)
+
+    def result() -> Restored:
+        return Restored(tuple(chosen), np.array(undone), all_back)
+
+    def tell(done: float) -> None:
+        if progress is not None:
+            progress(result(), min(1.0, (max(undone[-1], 0.0) + 0.1 * done) / share))
+
+    while left and undone[-1] < share:
+        alone = search.divergence(_each(back, left), tell)
+        best = np.argsort(alone, kind="stable")[: max(1, len(left) // _SHARE)].tolist()
+        together = back | _each(nobody, [left[n] for n in best]).cumsum(0).bool()
+        shares = 1 - search.divergence(together) / apart
+        chosen += [left[n] for n in best]
+        undone += shares.tolist()
+        back = together[-1]
+        left = [piece for n, piece in enumerate(left) if n not in best]
+    return result()
+
+
+def next_logits(
+    before: Model, after: Model, ids: Sequence[int], pieces: Sequence[Piece] | None
+) -> Array:
+    """The logits (n_vocab,) after a text of ``after`` with ``pieces`` of ``before`` put back; of
+    ``before`` itself for None."""
+    text = torch.tensor([[*ids]])
+    search = _Search(before.network, after.network, [text])
+    if pieces is None:
+        return read_only(search.predicted[0][0, -1])
+    nobody = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
+    back = _each(nobody[0], pieces).any(0, keepdim=True) if pieces else nobody
+    with TURN, torch.inference_mode():
+        return read_only(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
+
+
+def _each(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
+    """Masks (B, n_layer, nh + 1) like ``back``, with one of the pieces more in each."""
+    masks = back.repeat(len(pieces), 1, 1)
+    for mask, (layer, head) in zip(masks, pieces, strict=True):
+        mask[layer, -1 if head is None else head] = True
+    return masks
+
+
+class _Search:
+    """Both networks on a sample of texts (1, T), with the predictions of ``before``."""
+
+    def __init__(self, before: Transformer, after: Transformer, sample: Sequence[Tensor]) -> None:
+        self.before, self.after = before, after
+        self.sample = [ids.to(after.device) for ids in sample]
+        with TURN, torch.inference_mode():
+            self.predicted = [F.log_softmax(before(ids), dim=-1) for ids in self.sample]
+
+    def divergence(self, back: Tensor, tell: Callable[[float], None] = lambda _: None) -> Numbers:
+        """KL(before ‖ restored) in bits, the mean over all tokens, with the pieces of each mask of
+        (B, n_layer, nh + 1) back: (B,)."""
+        total = np.zeros(len(back))
+        n_tokens = sum(ids.shape[1] for ids in self.sample)
+        for n, (ids, predicted) in enumerate(zip(self.sample, self.predicted, strict=True)):
+            step = max(1, _AT_ONCE // ids.shape[1])
+            for start in range(0, len(back), step):
+                rows = slice(start, start + step)
+                with TURN, torch.inference_mode():
+                    logits = self.logits(ids, back[rows].to(ids.device))
+                    apart = divergence(predicted, F.log_softmax(logits.float(), dim=-1))
+                total[rows] += apart.sum(-1).double().cpu().numpy()
+            tell((n + 1) / len(self.sample))
+        return total / n_tokens
+
+    def logits(self, ids: Tensor, back: Tensor) -> Tensor:
+        """Logits (B, T, n_vocab) of ``after`` with the pieces of each mask back."""
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        mask = Mask.of(len(positions), positions)
+        x = self.after.embed(ids, positions).expand(len(back), -1, -1)  # (B, T, C)
+        for n, (old, new) in enumerate(zip(self.before.blocks, self.after.blocks, strict=True)):
+            x = x + _attention(self, n, x, mask, back[:, n, :-1])
+            made = new.mlp(new.mlp_norm(x))  # (B, T, C)
+            if (here := back[:, n, -1]).any():
+                made = torch.where(here[:, None, None], old.mlp(old.mlp_norm(x)), made)
+            x = x + made
+        logits: Tensor = self.after.lm_head(self.after.final_norm(x))
+        return logits
+
+
+def _attention(pair: _Search, layer: int, x: Tensor, mask: Mask, back: Tensor) -> Tensor:
+    """The output of attention (B, T, C) with some heads (B, nh) put back."""
+    made, parts = x, []
+    for network in (pair.before, pair.after) if back.any() else (pair.after,):
+        block = network.blocks[layer]
+        name = module_of(network_graph(network), "head_output", layer)
+        with listening(network, [name]) as outputs:
+            made = block.attention(block.attention_norm(x), mask)  # of ``after`` in the end
+        chosen = outputs[name] * back[:, :, None, None]  # (B, nh, T, hs)
+        parts.append(torch.einsum("bhtd,hdc->btc", chosen, block.attention.merging()[0]))
+    return made if len(parts) == 1 else made + parts[0] - parts[1]
+
+
+def divergence(first: Tensor, second: Tensor) -> Tensor:
+    """KL(first ‖ second) in bits of log-probabilities (…, n_vocab): (…,)."""
+    nats: Tensor = (first.exp() * (first - second)).sum(-1)
+    return nats / math.log(2)

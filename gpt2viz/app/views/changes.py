@@ -1,0 +1,275 @@
+"""Two checkpoints over many texts: which heads changed, where it shows, and what undoes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from gpt2viz import CheckpointError, Model, sampling_distribution
+from gpt2viz.analysis.model_changes import MEASURES, Pair
+from gpt2viz.analysis.restored import Restored, next_logits
+from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
+from gpt2viz.app.clicks import choose_map_head
+from gpt2viz.app.jobs import Job
+from gpt2viz.app.literal import literal
+from gpt2viz.app.pages import Page
+from gpt2viz.app.parameters import Parameter
+from gpt2viz.app.views import find, measures
+from gpt2viz.arrays import largest
+from gpt2viz.labels import pluralize, sentence
+from gpt2viz.pictures.patching import undone_curve
+from gpt2viz.pictures.prediction import probability_bars
+from gpt2viz.survey.changes import Changes, TextChange, compare_models
+
+#: The parameters of a link to a text, on which both heads are seen.
+Link = Callable[[TextChange], Mapping[Parameter, object]]
+#: Next tokens that are shown.
+_BEST = 8
+#: Tokens of a passage.
+_TOKENS = 64
+#: The share of the change that is undone.
+_SHARE = 0.9
+_TITLES = {
+    "own output": "Output, by its own weights",
+    "own pattern": "Pattern, by its own weights",
+    "output": "Output in the whole model",
+    "pattern": "Pattern in the whole model",
+}
+
+
+@dataclass(eq=False)
+class _Comparison(Job):
+    """A comparison over ``texts`` on its way: of a model with what ``load_after`` gives."""
+
+    texts: tuple[str, ...]
+    load_after: Callable[[], Model]
+    result: Changes | None = None
+
+    def work(self, model: Model) -> None:
+        """Compare them."""
+        self.result = compare_models(
+            model,
+            self.load_after(),
+            self.texts,
+            n_tokens=min(_TOKENS, model.config.n_positions),
+            progress=lambda done, of: self.tell(done / of),
+        )
+
+
+@dataclass(eq=False)
+class _Restoring(Job):
+    """A search on its way for the pieces that undo a change."""
+
+    changes: Changes
+    result: Restored | None = None
+
+    def work(self, model: Model) -> None:
+        """Put one piece back after the other."""
+        self.result = self.changes.restore(_SHARE, self._came)
+
+    def _came(self, result: Restored, share: float) -> None:
+        self.result = result
+        self.tell(share)
+
+
+# Both hold two models each, so only the last ones stay.
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _comparison(
+    names: tuple[str, str], texts: tuple[str, ...], _load_after: Callable[[], Model]
+) -> _Comparison:
+    return _Comparison(texts, _load_after)
+
+
+@st.cache_resource(max_entries=2, show_spinner=False)
+def _restoring(names: tuple[str, str], texts: tuple[str, ...], _changes: Changes) -> _Restoring:
+    return _Restoring(_changes)
+
+
+def draw(
+    source: str,
+    models: Mapping[str, Callable[[], Model]],
+    page: Page,
+    link: Link,
+) -> None:
+    """Ask for texts, compare two models over them, and draw what changed.
+
+    ``models`` are named functions that load them, the earlier one first; ``source`` is the name of
+    the model whose vocabulary and survey they share. A passage links to ``page`` with the
+    parameters of ``link``.
+    """
+    texts = _texts(source)
+    if not texts:
+        prose.caption("Put in some texts, one on each line: five or more give intervals.")
+        return
+    (before, after), names = models.values(), (*models,)
+    job = _comparison((names[0], names[1]), texts, after)
+    offer = f"Compare over {pluralize(len(texts), 'texts')}"
+    if not _begun(job, before, "Comparing", offer, "changes"):
+        return
+    if (changes := job.result) is not None:
+        _heads(changes)
+        _passage(changes, source, page, link)
+        _undo(changes, (names[0], names[1]), texts)
+
+
+def _begun(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
+    """True once a button has started the job, which is then drawn as far as it is."""
+    if not (job.share or job.running):
+        if not st.button(offer, icon=":material/play_arrow:", key=f"{key}_offer"):
+            return False
+        job.go_on(load())
+        job.wait(job.began + jobs.WAIT_FOR_WEIGHTS)
+    jobs.bar([job], doing, offer, key)
+    return True
+
+
+def _texts(model_name: str) -> tuple[str, ...]:
+    """The visitor's own texts, or the passages of the survey beside the model, by document."""
+    with st.expander("Texts"):
+        typed: str = st.text_area(
+            "One text on each line",
+            key="changes_texts",
+            placeholder="Without any: the passages of the survey beside this model",
+        )
+    if own := tuple(line.strip() for line in typed.splitlines() if line.strip()):
+        return own
+    try:
+        survey = find.read_survey_of(model_name)
+    except CheckpointError:
+        survey = None
+    by_document: dict[int, set[str]] = {}
+    for passage in survey.best if survey else ():
+        by_document.setdefault(passage.document, set()).add(passage.text)
+    return tuple("\n".join(sorted(passages)) for _, passages in sorted(by_document.items()))
+
+
+def _heads(changes: Changes) -> None:
+    """All heads by how far they moved: a map, and a list."""
+    prose.markdown(literal(changes.words()))
+    (before, _), (after, _) = changes.loss.values()
+    prose.caption(sentence("changes.losses", before=before, after=after))
+    chosen = address.get(parameters.LAYER), address.get(parameters.HEAD)
+    left, right = st.columns([1, 1], gap="medium")
+    with left:
+        measure: str = st.selectbox(
+            "How far did each head move?",
+            MEASURES,
+            format_func=_TITLES.__getitem__,
+            key="changes_measure",
+        )
+        measures.draw_head_map(
+            changes.mean[measure],
+            measure,
+            chosen,
+            f"How far each head moved: {_TITLES[measure]}",
+            key="changes_map",
+            made_by=(Pair,),
+            choose=choose_map_head(),
+            scale="unit" if "pattern" in measure else "amount",
+            numbers=16,
+        )
+    rows = [
+        {"Head": head.name, "Changed": head.changed}
+        | {name.capitalize(): head.moved[name].mean for name in MEASURES}
+        | {"95 % from": head.moved["own output"].low, "to": head.moved["own output"].high}
+        | {"Rounding": head.moved["own output"].rounding}
+        for head in changes.heads
+    ]
+    numbers = dict.fromkeys(list(rows[0])[2:], "%.3f")
+    with right:
+        output.table(
+            pd.DataFrame(rows), "Heads by how far they moved", key="changes_heads",
+            formats=numbers, tallest=360, choose=_choose([h[:2] for h in changes.heads]),
+        )  # fmt: skip
+    with st.expander("How this is measured"):
+        prose.markdown(
+            "**Output**: how far apart the vectors are that a head writes, as a share of the "
+            "residual stream that it reads. **Pattern**: the part of each row of weights that "
+            "moved to other tokens, from 0 to 1. **By its own weights**: the new head reads the "
+            "stream of the old model, so that changes below it don't count. A head is marked as "
+            "changed if its own output moved more than twice as far as rounding to 16 bits would "
+            "move it; of those marked, at most 5 % are expected to be there by chance "
+            "(Benjamini & Hochberg 1995)."
+        )
+
+
+def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
+    """A ticked row chooses its head, (layer, head)."""
+
+    def choose(row: int) -> None:
+        for parameter, n in zip((parameters.LAYER, parameters.HEAD), heads[row], strict=True):
+            address.put(parameter, n)
+
+    return choose
+
+
+def _passage(
+    changes: Changes,
+    source: str,
+    page: Page,
+    link: Callable[[TextChange], Mapping[Parameter, object]],
+) -> None:
+    """The text on which the chosen head moved most, and its next tokens with the head put back."""
+    layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
+    texts = changes.texts_of(layer, head)
+    prose.markdown(f"#### Head {layer}.{head}")
+    if not texts:
+        prose.caption("This head did not move on these texts.")
+        return
+    text = texts[0]
+    token = text.tokens[text.query].strip()
+    prose.markdown(
+        sentence("changes.text", head=f"{layer}.{head}", text=literal(text.text),
+                 token=literal(token))
+    )  # fmt: skip
+    st.page_link(
+        page.path,
+        label="See both heads on this text",
+        icon=":material/compare:",
+        query_params=address.parameters(dict(link(text))),
+    )
+    if st.toggle(f"Put the old head {layer}.{head} back", key="changes_back"):
+        _put_back(changes, source, text)
+
+
+def _put_back(changes: Changes, source: str, text: TextChange) -> None:
+    """The next tokens of both models, and of the new one with the old head in it."""
+    ids = changes.before.tokenizer.encode(text.text)
+    pieces = {"old": None, "new": (), "new with the old head": ((text.layer, text.head),)}
+    cases = {
+        name: sampling_distribution(next_logits(changes.before, changes.after, ids, piece))
+        for name, piece in pieces.items()
+    }
+    shown = largest(np.max([*cases.values()], axis=0), _BEST)
+    names = run_cache.vocabulary(source)
+    output.picture(
+        probability_bars(
+            "The most probable next tokens of both models, and with the old head put back",
+            [names[n] for n in shown],
+            {name: (100 * p[shown]).tolist() for name, p in cases.items()},
+        ),
+        key="changes_next",
+        made_by=(next_logits,),
+    )
+
+
+def _undo(changes: Changes, names: tuple[str, str], texts: tuple[str, ...]) -> None:
+    """The fewest old heads and MLPs that undo the change, and how much each gives back."""
+    prose.markdown("#### What undoes the change?")
+    job = _restoring(names, texts, changes)
+    offer = "Put old heads and MLPs back, one by one"
+    if not _begun(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
+        prose.caption("Each time the one that undoes most of the change in the predictions.")
+        return
+    if (result := job.result) is None or not result.pieces:
+        return
+    prose.markdown(result.words())
+    output.picture(
+        undone_curve("Share of the change that is undone, piece by piece", result),
+        key="undone",
+        made_by=(Changes.restore,),
+    )

@@ -1,0 +1,342 @@
+"""Two checkpoints compared over many texts, against NumPy and a plain loop over all."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+import gpt2viz
+from gpt2viz import ArgumentError, Model
+from gpt2viz.analysis.model_changes import LOSSES, MEASURES, Pair, equal_words, rounding
+from gpt2viz.cli import main
+from gpt2viz.survey.changes import FALSE_DISCOVERIES, Changes, compare_models, smallest_rates
+from gpt2viz.survey.documents import shards
+from gpt2viz.survey.engines import local, on_ray
+from tests.numpy_gpt2 import softmax
+from tests.oracles import FAMILIES, Oracle, oracle, written
+
+TEXTS = [
+    "A crane ate fish. A crane lifted steel. A crane ate fish, and then it slept.",
+    "The animal didn't cross the street because it was too tired; it was too tired.",
+    "she'll say it's 42 degrees, they've said, and nobody believed what they had said",
+    "Once upon a time a girl lived with her brother in a small house by the river.",
+    "東京, مرحبا, 🦩🦩! A crane ate fish, and the street was too tired to cross.",
+    "Every morning they went to the garden, looked for birds, and told their mother.",
+]
+IDS = [3, 17, 250, 17, 5, 99, 3, 17]
+
+
+def with_noise(model: Model, size: float, seed: int = 1, only: str = "") -> Model:
+    """The model with a normal error added to its weights whose name has ``only`` in it."""
+    network, generator = copy.deepcopy(model.network), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if only in name:
+                weight.add_(size * torch.randn(weight.shape, generator=generator))
+    return replace(model, name="after", network=network, weights=None)
+
+
+def expected(before: Oracle, after: Oracle, ids: list[int]) -> np.ndarray:
+    """``MEASURES`` (4, L, nh) in NumPy: heads as they write, rows as they are."""
+    base, whole = before.run(ids, True), after.run(ids, True)
+    streams = [base["embedding"], *base["residual_out"][:-1]]
+    own = after.run(
+        ids,
+        True,
+        becomes=lambda name, made: (
+            streams[int(name.split(".")[1])] if name.startswith("residual_in.") else made
+        ),
+    )
+    distances = []
+    for run in (own, whole):
+        outputs, patterns = [], []
+        for n, stream in enumerate(streams):
+            written_by = [
+                np.einsum("htd,hdc->htc", r["head_output"][n], of.merging(n)[0])
+                for r, of in ((base, before), (run, after))
+            ]
+            apart = np.linalg.norm(written_by[1] - written_by[0], axis=-1)
+            outputs.append((apart / np.linalg.norm(stream, axis=-1)).mean(axis=-1))
+            rows = np.abs(run["weights"][n] - base["weights"][n]).sum(axis=-1) / 2
+            patterns.append(rows[:, 1:].mean(axis=-1))
+        distances += [outputs, patterns]
+    return np.array(distances)
+
+
+def expected_loss(of: Oracle, ids: list[int]) -> float:
+    predicted = softmax(of.run(ids, True)["logits"][:-1])
+    return float(-np.log(predicted[range(len(ids) - 1), ids[1:]]).mean())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_distances_are_those_of_numpy(family: str, tmp_path: Path) -> None:
+    folders = [written(tmp_path / str(seed), family, seed=seed) for seed in (0, 1)]
+    before, after = (gpt2viz.load_model(folder) for folder in folders)
+    config = before.config
+    row = Pair.of(before, after).distances(torch.tensor([IDS, IDS[::-1]]))
+    for numbers, ids in zip(row, (IDS, IDS[::-1]), strict=True):
+        of = oracle(folders[0]), oracle(folders[1])
+        distances = numbers[: -len(LOSSES)].reshape(len(MEASURES), config.n_layer, config.n_head)
+        assert_allclose(distances, expected(of[0], of[1], ids), rtol=1e-4, atol=1e-5)
+        assert_allclose(numbers[-len(LOSSES) :], [expected_loss(o, ids) for o in of], rtol=1e-5)
+
+
+def compared(before: Model, after: Model, **options: object) -> Changes:
+    return compare_models(before, after, TEXTS, n_tokens=12, **options)  # type: ignore[arg-type]
+
+
+def test_the_mean_over_passages_and_its_interval_are_those_of_one_plain_loop(tiny: Model) -> None:
+    after = with_noise(tiny, 0.02)
+    changes = compared(tiny, after)
+    pair, by_document = Pair.of(tiny, after), []
+    for text in TEXTS:
+        ids = tiny.tokenizer.encode(text)
+        parts = [ids[n : n + 12] for n in range(0, len(ids), 12)]
+        rows = [pair.distances(torch.tensor([part]))[0] for part in parts if len(part) >= 8]
+        by_document.append(np.array(rows))
+    every = np.concatenate(by_document)
+    assert (changes.n_passages, changes.n_documents) == (len(every), len(TEXTS))
+    sizes = (len(MEASURES), tiny.config.n_layer, tiny.config.n_head)
+    mean = every.mean(axis=0)
+    for name, numbers in zip(MEASURES, mean[: -len(LOSSES)].reshape(sizes), strict=True):
+        assert_allclose(changes.mean[name], numbers, rtol=1e-5)
+        for head in changes.heads:
+            low, high = head.moved[name].low, head.moved[name].high
+            assert low < numbers[head.layer, head.head] < high
+    assert_allclose([mean for mean, _ in changes.loss.values()], mean[-len(LOSSES) :], rtol=1e-5)
+    own = [head.moved["own output"].mean for head in changes.heads]
+    assert own == sorted(own, reverse=True)
+    assert len(own) == sizes[1] * sizes[2]
+
+
+def test_the_weights_that_changed_are_named_with_their_rank(tiny: Model) -> None:
+    network = copy.deepcopy(tiny.network)
+    weight = network.get_parameter("h.1.mlp.c_fc.weight")
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(n, 4, generator=generator) for n in weight.shape)
+    with torch.no_grad():
+        weight.add_(0.05 * left @ right.T)
+    after = replace(tiny, name="low rank", network=network)
+    changed = [weight for weight in compared(tiny, after).weights if weight.relative]
+    before = dict(tiny.network.named_parameters())["h.1.mlp.c_fc.weight"].detach().numpy()
+    relative = np.linalg.norm(weight.detach().numpy() - before) / np.linalg.norm(before)
+    assert [(w.name, w.rank) for w in changed] == [("h.1.mlp.c_fc.weight", 4)]
+    assert changed[0].relative == pytest.approx(float(relative), rel=1e-4)
+
+
+def test_what_is_equal_is_named_first(tiny: Model) -> None:
+    same = replace(tiny, name="same", network=copy.deepcopy(tiny.network))
+    assert compared(tiny, same).words() == f"{tiny.name} and same are bit for bit the same."
+    after = with_noise(tiny, 0.05, only="h.1.mlp")
+    changes = compared(tiny, after)
+    others = [n for n in range(tiny.config.n_layer) if n != 1]
+    assert changes.words().startswith(f"Layers {', '.join(map(str, others))} are bit for bit the")
+    assert all(head.equal and not head.changed for head in changes.heads)
+    assert not any(head.moved["own output"].mean for head in changes.heads)
+    later = [h for h in changes.heads if h.layer > 1]
+    assert later
+    assert all(h.moved["output"].mean > 0 for h in later)
+    with_one_head = equal_words(tiny, planted(tiny, 1, 0, seed=0))
+    assert f"1.{tiny.config.n_head - 1}" in with_one_head
+    assert "1.0," not in with_one_head
+
+
+def planted(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> Model:
+    """The model with one head changed: at random, or trained alone on the texts for some steps."""
+    network = copy.deepcopy(model.network)
+    free = torch.zeros(model.config.n_head, dtype=torch.bool)
+    free[head] = True
+    hs = model.config.head_dim
+    generator = torch.Generator().manual_seed(seed)
+    c_attn = network.get_parameter(f"h.{layer}.attn.c_attn.weight")  # (3C, C)
+    rows = torch.zeros(len(c_attn), dtype=torch.bool)
+    for part in range(3):
+        start = part * model.config.n_embd + head * hs
+        rows[start : start + hs] = True
+    with torch.no_grad():
+        c_attn[rows] += 0.02 * torch.randn(c_attn[rows].shape, generator=generator)
+    ids = [model.tokenizer.encode(text)[:48] for text in TEXTS[: len(TEXTS) - seed % 2]]
+    c_attn.requires_grad_(bool(steps))
+    for _ in range(steps):
+        loss = sum(
+            F.cross_entropy(network(torch.tensor([row[:-1]]))[0], torch.tensor(row[1:]))
+            for row in ids
+        )
+        (slope,) = torch.autograd.grad(loss, c_attn)  # type: ignore[arg-type]
+        with torch.no_grad():
+            c_attn[rows] -= 0.05 * slope[rows]
+    c_attn.requires_grad_(False)
+    return replace(model, name="after", network=network, weights=None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_head_that_was_trained_is_first_and_putting_it_back_undoes_the_change(
+    model: Model, seed: int
+) -> None:
+    layer, head = divmod(7 * seed + 3, model.config.n_head)
+    changes = compare_models(model, planted(model, layer % 4, head, seed, steps=4), TEXTS)
+    first = changes.heads[0]
+    assert (first.layer, first.head) == (layer % 4, head)
+    assert [head.changed for head in changes.heads] == [True] + [False] * 31
+    restored = changes.restore()
+    assert restored.pieces == ((layer % 4, head),)
+    assert restored.undone[-1] >= 0.95
+    text = changes.texts_of(layer % 4, head)[0]
+    assert changes.texts[0] == text
+    assert text.distance > 0
+    assert text.text in TEXTS
+
+
+def test_rounding_alone_changes_no_head(tiny: Model) -> None:
+    """200 times, by another rounding than the one that is measured: that of float16 itself."""
+    listed = 0
+    for seed in range(200):
+        before = with_noise(tiny, 0.02, seed=seed)
+        network = copy.deepcopy(before.network)
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.copy_(weight.half().float())
+        after = replace(before, name="rounded", network=network)
+        changes = compared(before, after) if not seed else again(before, after)
+        listed += any(head.changed for head in changes.heads)
+        assert all(head.moved["own output"].mean > 0 for head in changes.heads)
+    assert listed <= 10
+
+
+def again(before: Model, after: Model) -> Changes:
+    """A comparison of fewer passages, for many runs."""
+    return compare_models(before, after, TEXTS, n_tokens=8)
+
+
+def test_the_list_holds_the_rate_of_false_discoveries() -> None:
+    """Benjamini and Hochberg's step-up as they wrote it: the largest k with p(k) ≤ k q / m."""
+    p = np.random.default_rng(0).uniform(size=(4, 10)) ** 3
+    p[0, :3] = 1e-5
+    ordered = np.sort(p.ravel())
+    k = max(n for n in range(41) if n == 0 or ordered[n - 1] <= n * FALSE_DISCOVERIES / 40)
+    listed = smallest_rates(p) <= FALSE_DISCOVERIES
+    assert 3 <= k < 40
+    assert listed.sum() == k
+    assert set(p[listed]) == set(ordered[:k])
+    p[1, 1] = np.nan
+    assert np.isnan(smallest_rates(p)[1, 1])
+
+
+def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None:
+    """Where norms are alike it is the same to copy the weights themselves."""
+    after = with_noise(with_noise(tiny, 0.2, only="c_attn"), 0.2, seed=2, only="mlp.c_")
+    restored = compared(tiny, after).restore(share=2.0)  # more than there is: all go back
+    assert len(restored.pieces) == tiny.config.n_layer * (tiny.config.n_head + 1)
+    assert restored.undone[-1] == restored.all_back == pytest.approx(1, abs=1e-4)
+    network, hs, C = copy.deepcopy(after.network), tiny.config.head_dim, tiny.config.n_embd
+    sample = [tiny.tokenizer.encode(text)[:12] for text in TEXTS]
+    shares = []
+    for piece in (None, *restored.pieces):
+        if piece is not None:
+            layer, head = piece
+            new, old = (net.blocks[layer] for net in (network, tiny.network))
+            with torch.no_grad():
+                if head is None:
+                    new.mlp.load_state_dict(old.mlp.state_dict())
+                else:
+                    for part in range(3):
+                        rows = slice(part * C + head * hs, part * C + (head + 1) * hs)
+                        for name in ("weight", "bias"):
+                            of = [x.attention.get_submodule("c_attn") for x in (new, old)]
+                            getattr(of[0], name)[rows] = getattr(of[1], name)[rows]
+        shares.append(apart(tiny, network, sample))
+    assert_allclose(restored.undone, 1 - np.array(shares) / shares[0], atol=1e-4)
+    assert all(np.diff(restored.undone[:2]) > 0)
+
+
+def apart(before: Model, network: torch.nn.Module, sample: list[list[int]]) -> float:
+    """KL(before ‖ network) over all tokens of a sample, in bits, by NumPy."""
+    total = []
+    for ids in sample:
+        with torch.inference_mode():
+            logits = [net(torch.tensor([ids]))[0].numpy() for net in (before.network, network)]
+        p, q = (softmax(row.astype(np.float64)) for row in logits)
+        total += list((p * np.log2(p / q)).sum(axis=-1))
+    return float(np.mean(total))
+
+
+def test_models_that_cannot_be_compared_are_refused(tiny: Model, model: Model) -> None:
+    with pytest.raises(ArgumentError, match="different sizes"):
+        compare_models(tiny, model, TEXTS)
+    with pytest.raises(ArgumentError, match="nothing to undo"):
+        compared(tiny, replace(tiny, name="same")).restore()
+
+
+def test_few_documents_list_no_head(tiny: Model) -> None:
+    changes = compare_models(tiny, with_noise(tiny, 0.1), TEXTS[:4], n_tokens=12)
+    assert "Fewer than five documents" in changes.words()
+    assert not any(head.changed for head in changes.heads)
+    assert all(np.isnan(head.moved["output"].low) for head in changes.heads)
+
+
+def test_rounding_is_as_coarse_as_the_weights(tiny: Model) -> None:
+    """bfloat16 keeps 8 bits of a number where float16 keeps 11: errors are eight times as large."""
+    network = copy.deepcopy(tiny.network).bfloat16().float()
+    coarse = replace(tiny, network=network)
+    sample = [tuple(tiny.tokenizer.encode(text)[:20]) for text in TEXTS]
+    fine, by_bfloat16 = (rounding(*pair, sample) for pair in ((tiny, tiny), (coarse, tiny)))
+    own = slice(0, tiny.config.n_layer * tiny.config.n_head)
+    assert 4 < np.median(by_bfloat16[own] / fine[own]) < 16
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Two checkpoints, and a corpus of a file for each document."""
+    root = tmp_path_factory.mktemp("changes")
+    corpus = root / "corpus"
+    corpus.mkdir()
+    for n, text in enumerate(TEXTS):
+        (corpus / f"{n}.txt").write_text(text, encoding="utf-8")
+    return written(root / "a", "gpt2", seed=0), written(root / "b", "gpt2", seed=1), corpus
+
+
+def test_the_command_goes_on_where_it_stopped(
+    folders: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after, corpus = folders
+    monkeypatch.setattr("gpt2viz.survey.run.shards", lambda path: shards(path, size=100))
+    given = ["changes", str(before), str(after), "-c", str(corpus), "--tokens", "12"]
+    given += ["--workers", "1", "--out", str(tmp_path / "out")]
+    whole = CliRunner().invoke(main, [*given, "--json"])
+    assert whole.exit_code == 0, whole.output
+    first = json.loads(whole.stdout)
+    assert {row["head"] for row in first["heads"]} == {0, 1, 2, 3}
+    written_files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    shard = [name for name in written_files if name.startswith("shard")]
+    assert len(shard) > 1
+    assert [n for n in written_files if n not in shard] == [
+        "changes.json", *(f"{n}.{kind}" for n in ("heads", "texts", "weights") for kind in
+                          ("csv", "parquet")),
+    ]  # fmt: skip
+    (tmp_path / "out" / shard[0]).unlink()
+    text = CliRunner().invoke(main, [*given, "--restore", "0.5", "--top", "3"])
+    assert text.exit_code == 0
+    assert "put back" in text.stdout
+    again = CliRunner().invoke(main, [*given, "--json", "-q"])
+    assert json.loads(again.stdout) == first
+    other = CliRunner().invoke(main, [*given[:2], str(before), *given[3:]])
+    assert other.exit_code == 1
+    assert "Choose another folder" in other.stderr
+
+
+def test_ray_gives_the_same_bytes(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    before, after, corpus = folders
+    for name, engine in (("here", local(1)), ("ray", on_ray(2, None))):
+        compare_models(before, after, corpus, n_tokens=12, out=tmp_path / name, engine=engine)
+    for path in (tmp_path / "here").iterdir():
+        assert path.read_bytes() == (tmp_path / "ray" / path.name).read_bytes()
