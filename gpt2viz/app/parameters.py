@@ -369,6 +369,7 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     TINY_WIDEN := ListParam("tiny_widen", "Its MLP's way in, with biases", on=_BOOK),
     TINY_BACK := ListParam("tiny_back", "Its MLP's way back", on=_BOOK),
     MASK_SCORES := ListParam("mask_scores", "Scaled scores", on=_BOOK),
+    MIX_STEP := SelectParam("mix_step", "The step of the crane's mixture", 0, on=_BOOK),
     MERGE_STEP := SelectParam(
         "merge_step", "The step of a word's merges", 0, on=_BOOK, of=(MODEL,)
     ),

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpt2viz.arrays import Array
 from gpt2viz.labels import label, shorten, signed
 from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
@@ -26,6 +28,8 @@ _NAMES = 0.14
 _SHADES = 255
 #: Lines that a row of a matrix takes, and a row of split vectors.
 _CELL, _ROW = 1.2, 0.8
+#: Lines that a plane takes.
+_PLANE = 11
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,54 @@ def _cells(
 def written(value: float) -> str:
     """A number in a block: two decimals, or three digits where it is large."""
     return signed(value, ".2f" if abs(value) < 10 else ".3g")
+
+
+class Mixture(NamedTuple):
+    """T words with their weights (T,) and values (T, 2), and the mixture's ``ends`` (T + 1, 2): 0,
+    and then where it stands once each word has added its share."""
+
+    words: Sequence[str]
+    weights: Array
+    values: Array
+    ends: Array
+
+
+def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> Frames:
+    """A mixture in the plane, which each word pulls on in turn; then that of other words.
+
+    A word is the darker the more weight it has; the mixture has a ``name``.
+    """
+    first, second = both
+    numbers = np.concatenate([first.values, first.ends, second.values, second.ends])
+    low, span = numbers.min(axis=0), np.ptp(numbers, axis=0).max() or 1.0
+
+    def mark(key: str, at: Array, role: str, share: float, text: str) -> Mark:
+        x, y = (at - low) / span
+        return Mark(key, 0.86 * float(x), (_PLANE - 1) * (1 - float(y)), 0.14, 1, role, share, text)
+
+    def frame(mixture: Mixture, n: int, caption: str) -> Frame:
+        words = zip(mixture.words, mixture.values, mixture.weights, strict=True)
+        marks = [
+            mark(f"word {n}", value, "unit", float(weight), word)
+            for n, (word, value, weight) in enumerate(words)
+        ]
+        marks.append(mark("mixture", mixture.ends[n], "accent", 1, name))
+        numbers = (
+            Series("weight", "bar", mixture.weights.tolist(), mixture.words),
+            Series("value", "bar", mixture.ends[n].tolist(), axes),
+        )
+        return Frame(caption, tuple(marks), series=numbers)
+
+    start = f"Each word stands at its value: {axes[0]} to the right, {axes[1]} up. {name} is at 0."
+    frames = [frame(first, 0, start)]
+    for n, word in enumerate(first.words):
+        at = ", ".join(map(written, first.ends[n + 1]))
+        caption = f"“{word}” adds {written(first.weights[n])} of its value: now [{at}]."
+        frames.append(frame(first, n + 1, caption))
+    at, others = ", ".join(map(written, second.ends[-1])), " ".join(second.words[1:])
+    swapped = f"The same word with “{others}”: now [{at}]."
+    frames.append(frame(second, -1, swapped))
+    return Frames(f"{name}, mixed of the values", _PLANE, tuple(frames))
 
 
 def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -> Frames:

@@ -279,6 +279,15 @@ def kept(at: Any, name: str) -> Still:
     return still
 
 
+@pytest.mark.parametrize(("sentence", "ends"), [("bird", "0.29, 0.71"), ("machine", "0.71, 0.29")])
+def test_the_crane_moves_to_its_other_meaning(sentence: str, ends: str) -> None:
+    drawn = sent(visit("crane", crane=sentence), "mix_step_player")["frames"]
+    captions = [frame["caption"] for frame in drawn]
+    assert len(captions) == 5
+    assert f"now [{', '.join(ends.split(', ')[::-1])}]" in captions[3]
+    assert f"now [{ends}]" in captions[4]
+
+
 def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     text, tokenizer = "An unbelievable crane", bundled_model().tokenizer
     names = [tokenizer.token_bytes(n).decode() for n in tokenizer.encode(text)]

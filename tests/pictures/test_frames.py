@@ -87,6 +87,34 @@ def test_a_hidden_weight_is_drawn_as_masked_in_its_own_frame_only() -> None:
     assert (second.role, second.text) == ("masked", "0")
 
 
+def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> None:
+    bird = np.array([[0.5, 0.5], [0.7, 0.3], [0.9, -0.1]]), np.array([0.4, 0.3, 0.3])
+    machine = bird[0][:, ::-1], bird[1]
+    both = []
+    for words, (values, weights) in zip(("abc", "axy"), (bird, machine), strict=True):
+        ends = np.vstack([[0, 0], np.cumsum(weights[:, None] * values, axis=0)])
+        both.append(frames.Mixture(words, weights, values, ends))
+    drawn = frames.mixing((both[0], both[1]), "new", ("animal", "machine"))
+    points = np.vstack([one.ends for one in both] + [one.values for one in both])
+    wide, tall = (0.86, drawn.lines - 1) / np.ptp(points, axis=0).max()
+    origin = marks(drawn.frames[0])["mixture"]
+    for n, frame in enumerate(drawn.frames):
+        mixture = both[n == 4]
+        found = marks(frame)
+        at = mixture.ends[min(n, 3)]
+        new = found.pop("mixture")
+        moved = (new.x - origin.x) / wide, (origin.y - new.y) / tall
+        np.testing.assert_allclose(moved, at, atol=1e-9)
+        assert [one.text for one in found.values()] == list(mixture.words)
+        assert [one.share for one in found.values()] == mixture.weights.tolist()
+        for value, one in zip(mixture.values, found.values(), strict=True):
+            placed = (one.x - origin.x) / wide, (origin.y - one.y) / tall
+            np.testing.assert_allclose(placed, value, atol=1e-9)
+        assert all(0 <= one.y <= drawn.lines - one.tall for one in found.values())
+    assert [frame.caption.split()[0] for frame in drawn.frames[1:4]] == ["“a”", "“b”", "“c”"]
+    assert drawn.frames[4].caption == "The same word with “x y”: now [0.26, 0.68]."
+
+
 def test_pieces_merge_where_they_stand_and_only_the_new_one_stands_out() -> None:
     states = [(b" ", b"l", b"o", b"l", b"o"), (b" ", b"lo", b"l", b"o"), (b" ", b"lo", b"lo")]
     drawn = frames.merging_pieces(states, list("abc"))

@@ -11,10 +11,12 @@ import streamlit as st
 from gpt2viz.app import address, parameters, prose
 from gpt2viz.app.components.book import Arrows, draw_arrows
 from gpt2viz.app.course import guess
-from gpt2viz.app.course.parts import Book, fill, pairs, pick, picture, vectors
+from gpt2viz.app.course.parts import Book, fill, pairs, pick, picture, play, vectors
 from gpt2viz.app.course.questions import Check
-from gpt2viz.app.course.tables import LARGEST, table, write
+from gpt2viz.app.course.tables import LARGEST, numbers, table, write
 from gpt2viz.app.course.written import mixture, product
+from gpt2viz.pictures import frames
+from gpt2viz.pictures.frames import Mixture
 from gpt2viz.textbook import attention
 
 _PLANE = ("animal", "machine")
@@ -65,8 +67,8 @@ def _draw(
         "weights": r"\text{softmax}" + ("" if heat == 1 else f"(s / {heat:g})"),
         "output": r"\text{new vector} = \text{weights}\cdot V",
     }
-    for name, numbers in mixture(steps, 0, heat):
-        st.latex(f"{step[name]} {numbers}")
+    for name, formula in mixture(steps, 0, heat):
+        st.latex(f"{step[name]} {formula}")
     prose.caption(fill(text, book.values))
     after = np.vstack([steps.v, steps.output[:1]])
     rows, names = [*labels, "new crane"], ("vector", "dimension")
@@ -117,6 +119,23 @@ def _moved(sentence: str, query: list[float], keys: list[float], values: list[fl
     write(parameters.CRANE_Q, attention.CRANE_QUERY, query)
     write(_KEYS[sentence], attention.CRANE_KEYS[sentence], keys)
     write(_VALUES[sentence], attention.CRANE_VALUES[sentence], values)
+
+
+def mixing(book: Book) -> None:
+    """The mixture in the plane, word by word, and then that of the other sentence."""
+    query, chosen = book.values["steps"].q[:1], book.values["sentence"]
+
+    def mixture_of(sentence: str) -> Mixture:
+        keys = numbers(_KEYS[sentence], attention.CRANE_KEYS[sentence], LARGEST)
+        values = numbers(_VALUES[sentence], attention.CRANE_VALUES[sentence], LARGEST)
+        steps = attention.attend(query, keys, values, scaled=False, temperature=_temperature())
+        ends = attention.tip_to_tail(steps.weights[0], values)
+        words = attention.CRANE_WORDS[sentence]
+        return Mixture(words, np.asarray(steps.weights[0]), values, np.asarray(ends))
+
+    (other,) = set(attention.CRANE_WORDS) - {chosen}
+    both = mixture_of(chosen), mixture_of(other)
+    play(book, frames.mixing(both, "new crane", _PLANE), parameters.MIX_STEP)
 
 
 def temperature(book: Book) -> None:
