@@ -9,7 +9,8 @@ that runs a model has 920 product lines, and 390 of tests. The Textbook's merges
 word, the neurons that fire on it, a model trained part by part and a mixture that moves have 220
 product lines, 85 of them in app/, and 145 of tests. The comparison of two checkpoints over many
 texts, with its command and its pages, has 1,230 product lines, 350 of them in app/, and 410 of
-tests.
+tests. What was left
+of Llama's family took 57 product lines and 50 of tests and benchmarks.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_964, 44_000),
+    "product lines": (61_994, 44_000),
     "of them app/": (24_532, 17_500),
-    "lines of tests and benchmarks": (54_419, 37_000),
+    "lines of tests and benchmarks": (54_420, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

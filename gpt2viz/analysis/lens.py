@@ -258,33 +258,63 @@ def route(
 
     Raises what ``contributions`` raises.
     """
+    return routes(model, trace, [token], query, versus)[0]
+
+
+def routes(
+    model: Model,
+    trace: Trace,
+    tokens: Sequence[int | str],
+    query: int | None = None,
+    versus: int | str | None = None,
+) -> list[Route]:
+    """As ``route``, of several tokens, for which each layer's W_O is read once."""
     check_run(trace, model)
     check_decomposable(trace.edits)
-    token = token_id(model, token)
+    ids = [token_id(model, token) for token in tokens]
     versus = None if versus is None else token_id(model, versus)
+    query = _index(-1 if query is None else query, len(trace.token_ids))
+    norm = Norm.of(model.network.final_norm)
+    sigma = norm.sigma(_at(trace, query, "residual_out", model.config.n_layer - 1))
+    rows = [_unembedding(model, token, versus) for token in ids]
+    # To centre the direction is the same as taking the mean off every part.
+    directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
+    merging = (double(model.merging(n)[0]) for n in range(model.config.n_layer))  # (nh, hs, C)
+    toward = np.array([[W_O @ direction for direction in directions] for W_O in merging])
+    return [
+        _route(model, trace, query, token, versus, u, direction, toward[:, n])
+        for n, (token, u, direction) in enumerate(zip(ids, rows, directions, strict=True))
+    ]
+
+
+def _route(
+    model: Model,
+    trace: Trace,
+    query: int,
+    token: int,
+    versus: int | None,
+    u: Numbers,
+    direction: Numbers,
+    toward: Numbers,
+) -> Route:
+    """The route of one token: its row ``u`` of the unembedding (C,), the ``direction`` in the
+    stream that its logit measures, and that by way of each head, ``toward`` (n_layer, nh, hs)."""
     config, T = model.config, len(trace.token_ids)
-    query = _index(-1 if query is None else query, T)
-    u = _unembedding(model, token, versus)
     stage = partial(_at, trace, query)
     norm = Norm.of(model.network.final_norm)
-    end = stage("residual_out", config.n_layer - 1)  # (C,)
-    # To centre the direction is the same as taking the mean off every part.
-    direction = norm.centre(norm.gain * u / norm.sigma(end))  # (C,)
     heads, shares = np.zeros((2, config.n_layer, config.n_head, T))
-    toward = np.zeros((config.n_layer, config.n_head, config.head_dim))
     rest = {Part("token"): float(stage("token_embedding") @ direction)}
     if "position_embedding" in trace.graph:
         rest[Part("position")] = float(trace.stage("position_embedding")[query] @ direction)
     for n in range(config.n_layer):
-        W_O, b_O = map(double, model.merging(n))
-        toward[n], on = W_O @ direction, not attention_is_off(trace.edits, n)
+        on = not attention_is_off(trace.edits, n)
         if on:
             shares[n], heads[n] = _by_source(trace, n, query, toward[n])
             for head in np.flatnonzero(~shares[n].any(axis=1)).tolist():
                 if (output := trace.stage("head_output", n, head)[query]).any():
                     rest[Part("head", n, head)] = float(output @ toward[n, head])
         if config.attention_bias:
-            rest[Part("bias", n)] = float(on * (b_O @ direction))
+            rest[Part("bias", n)] = float(on * (double(model.merging(n)[1]) @ direction))
         rest[Part("mlp", n)] = float(stage("mlp_output", n) @ direction)
     if norm.centred:
         rest[Part("constant")] = float(norm.bias @ u)

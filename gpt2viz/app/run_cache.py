@@ -21,6 +21,7 @@ import gpt2viz
 from gpt2viz import plugins, settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
+from gpt2viz.analysis.lens import routes as routes_to
 from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
@@ -330,10 +331,9 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
     largest of its ``heads`` (layer, head, nats). With the ``others``, the ``mlps`` and all ``rest``
     they sum to ``logit``.
     """
-    model, trace, made = load(key.model), run(key), []
+    trace, made = run(key), []
     names = list(map(bidi_isolate, describe.token_names(trace)))
-    for token in next_tokens:
-        route = gpt2viz.route(model, trace, token)
+    for route in routes_to(load(key.model), trace, next_tokens):
         by_word = route.heads.sum(axis=(0, 1))
         words = [
             {
