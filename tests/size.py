@@ -5,12 +5,12 @@ as many away. Llama's family had an allowance of 3,000 product lines, and the se
 with what the next word comes from, one of 600, with the tests that hold them. Attention of what
 transformers really runs has one of 620, and 520 lines of tests and benchmarks. The Textbook's one
 thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many. The page
-that runs a model has 920 product lines, and 390 of tests. The Textbook's merges of the reader's own
-word, the neurons that fire on it, a model trained part by part and a mixture that moves have 220
-product lines, 85 of them in app/, and 145 of tests. The comparison of two checkpoints over many
-texts, with its command and its pages, has 1,230 product lines, 350 of them in app/, and 410 of
-tests. What was left
-of Llama's family took 57 product lines and 50 of tests and benchmarks.
+that runs a model has 950 product lines, and 520 of tests, which give it 200 sentences. The
+Textbook's merges of the reader's own word, the neurons that fire on it, a model trained part by
+part and a mixture that moves have 220 product lines, 85 of them in app/, and 145 of tests. The
+comparison of two checkpoints over many texts, with its command and its pages, has 1,230 product
+lines, 350 of them in app/, and 410 of tests. What was left of Llama's family took 57 product lines
+and 50 of tests and benchmarks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_994, 44_000),
+    "product lines": (62_018, 44_000),
     "of them app/": (24_532, 17_500),
-    "lines of tests and benchmarks": (54_420, 37_000),
+    "lines of tests and benchmarks": (54_539, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

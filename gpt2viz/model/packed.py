@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -39,13 +39,18 @@ from gpt2viz.model.weights import (
 
 if TYPE_CHECKING:  # which reads checkpoints of steps, and these what is packed
     from gpt2viz.model.checkpoint import Model
+    from gpt2viz.model.transformer import Transformer
 
 #: Of 4.56 million numbers a file of 3.0 MB.
 BITS = 5
 _STEP = ".step"
 _MOST = 127
-# Steps in a standard deviation where a number has nine bits, of which so many are kept as such.
-_FINE, _LOW = 120.0, 2
+# For a page: steps in a standard deviation, and how many of a number's 9.4 bits are kept as such.
+_FINE, _LOW = 153.0, 4
+# The random texts that say how fine a matrix has to be, and their tokens.
+_TEXTS = (8, 16)
+# Octaves between the steps of two matrices, at most: one that those texts don't need has its own.
+_APART = 8
 # Raw deflate, as zlib's documentation counts windows.
 _WINDOW = -15
 
@@ -60,7 +65,9 @@ def write_packed(weights: Mapping[str, Tensor], file: Path, bits: int = BITS) ->
         if weight.ndim == 1:
             tensors[name] = weight
             continue
-        steps, rounded = _rounded(weight, 2.0 ** (bits - 2), _MOST)
+        fine = weight.std(dim=1, unbiased=False) / 2.0 ** (bits - 2)
+        steps = torch.maximum(fine, weight.abs().amax(dim=1) / _MOST)  # (rows,)
+        rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-_MOST, _MOST)
         coded = _coded(rounded.to(torch.int8).numpy().tobytes(), _WINDOW)
         tensors[name] = torch.frombuffer(bytearray(coded), dtype=torch.uint8)
         tensors[name + _STEP] = steps
@@ -73,25 +80,18 @@ def _coded(content: bytes, window: int) -> bytes:
     return coder.compress(content) + coder.flush()
 
 
-def _rounded(weight: Tensor, fine: float, most: int) -> tuple[Tensor, Tensor]:
-    """The step of each row (rows,), ``fine`` of them in a standard deviation, and each number as a
-    multiple of it, up to ``most``: int16 (rows, columns)."""
-    steps = torch.maximum(weight.std(dim=1, unbiased=False) / fine, weight.abs().amax(dim=1) / most)
-    rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-most, most)
-    return steps, rounded.to(torch.int16)
-
-
 @dataclass(frozen=True, eq=False)
 class PackedWeights:
-    """A model's weights in nine bits a number, for a page that runs it.
+    """A model's weights in 9.4 bits a number, for a page that runs it.
 
-    ``sizes`` are name, rows and columns, 0 of a vector. ``parts`` are the bytes that
-    ``notebook/packed.js`` reads: "high" the numbers' upper bits, deflated, "low" the two lowest,
-    four numbers a byte, and "plain" the steps of rows and the vectors in float32. ``model`` has
-    the weights as they are read there, and ``error`` is how far off the farthest one is.
+    ``sizes`` are name, rows, columns and step, the last two 0 for a vector. ``parts`` are the bytes
+    that ``notebook/packed.js`` reads: "high" the numbers' upper bits, deflated, "low" the four
+    lowest, two numbers a byte, "rest" eight more of some tokens' rows, and "plain" the vectors in
+    float32. ``model`` has the weights as they are read there, and ``error`` is how far off the
+    farthest one is.
     """
 
-    sizes: tuple[tuple[str, int, int], ...]
+    sizes: tuple[tuple[str, int, int, float], ...]
     parts: Mapping[str, bytes]
     model: Model
     error: float
@@ -99,34 +99,64 @@ class PackedWeights:
 
 def packed_bytes(config: ModelConfig) -> int:
     """About as many bytes as the parts of ``pack`` take together."""
-    return sum(math.prod(size) for _, size in weight_sizes(config)) * 9 // 8
+    return sum(math.prod(size) for _, size in weight_sizes(config)) * 19 // 16
 
 
-def pack(model: Model) -> PackedWeights:
-    """The weights of a model, rounded as those of ``write_packed`` are, but to finer steps."""
+def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
+    """The weights of a model, each matrix rounded to whole multiples of a step of its own.
+
+    Rows of the tokens ``finer`` have eight bits more: those of single bytes, of which a training
+    reads few, are what rounding spoils most.
+    """
     network = copy.deepcopy(model.network).to("cpu", torch.float32)
-    weights = network.state_dict()
-    sizes, high, low, plain, error = [], [], [], [], 0.0
+    weights, steps = network.state_dict(), _steps(network)
+    sizes, high, low, plain, parts, error = [], [], [], [], dict[str, bytes](), 0.0
     for name, size in weight_sizes(model.config):
         weight = weights[name]
-        sizes.append((name, size[0], size[1] if len(size) > 1 else 0))
         if weight.ndim == 1:
+            sizes.append((name, size[0], 0, 0.0))
             plain.append(weight.numpy())
             continue
-        steps, codes = _rounded(weight, _FINE, _MOST << _LOW)
-        plain.append(steps.numpy())
+        step = steps[name].maximum(weight.abs().max() / (_MOST << _LOW))
+        sizes.append((name, size[0], size[1], step.item()))
+        codes = (weight / step).round().to(torch.int16)
         high.append((codes >> _LOW).to(torch.int8).numpy().tobytes())
-        low.append((codes & 3).to(torch.uint8).numpy().ravel())
-        rounded = codes * steps[:, None]
+        low.append((codes & 15).to(torch.uint8).numpy().ravel())
+        rounded = codes * step
+        if name == "wte.weight":
+            rest = ((weight - rounded)[finer] / step * 256).round().clamp(-_MOST, _MOST)
+            rounded[finer] += rest * (step / 256)
+            parts["rest"] = rest.to(torch.int8).numpy().tobytes()
         error = max(error, float((rounded - weight).abs().max()))
         weight.copy_(rounded)
-    fours = np.pad(lowest := np.concatenate(low), (0, -len(lowest) % 4)).reshape(-1, 4)
-    parts = {
+    pairs = np.pad(lowest := np.concatenate(low), (0, len(lowest) % 2)).reshape(-1, 2)
+    parts |= {
         "high": _coded(b"".join(high), zlib.MAX_WBITS),
-        "low": np.bitwise_or.reduce(fours << np.array([0, 2, 4, 6], np.uint8), axis=1).tobytes(),
+        "low": (pairs[:, 0] | pairs[:, 1] << _LOW).tobytes(),
         "plain": np.concatenate(plain).astype("<f4").tobytes(),
     }
     return PackedWeights(tuple(sizes), parts, replace(model, network=network), error)
+
+
+def _steps(network: Transformer) -> dict[str, Tensor]:
+    """The step of each matrix: all move the probabilities of a next token alike, on average.
+
+    The gradients of some random texts say how far a matrix moves them. Steps are rounded, so that
+    another machine makes the same of almost the same gradients.
+    """
+    network, draw = copy.deepcopy(network).requires_grad_(), torch.Generator().manual_seed(0)
+    ids = torch.randint(network.config.vocab_size, _TEXTS, generator=draw)
+    for causal in (True, False):
+        chances = network(ids[:, : network.config.n_positions], causal=causal).softmax(-1)
+        (chances * torch.randn(chances.shape, generator=draw)).sum().backward()
+    matrices = {name: part for name, part in network.named_parameters() if part.ndim > 1}
+    grads = [torch.zeros(1) if part.grad is None else part.grad for part in matrices.values()]
+    moves = torch.stack([grad.square().mean().log2() / 2 for grad in grads])
+    moves = moves.clamp(min=moves.max() - _APART)
+    spread = torch.stack([part.detach().std().log2() for part in matrices.values()])
+    numbers = torch.tensor([part.numel() for part in matrices.values()])
+    mean = ((spread.clamp(min=-60) + moves) * numbers).sum() / numbers.sum() - math.log2(_FINE)
+    return dict(zip(matrices, torch.exp2(((mean - moves) * 4).round() / 4), strict=True))
 
 
 def read_packed(file: Path, config: ModelConfig) -> dict[str, Tensor]:

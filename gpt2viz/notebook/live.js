@@ -1,6 +1,6 @@
 // The page that runs the model itself: a sentence in, and what each head makes of it.
 
-import { make } from "../app/scripts/make.js"
+import { fixed, make } from "../app/scripts/make.js"
 import { shade } from "../app/scripts/matrix.js"
 import { decimalsOf } from "../app/scripts/matrices.js"
 import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
@@ -16,8 +16,7 @@ const LOOKS = 5, NEXT = 5, MORE = 10
 const PAUSE = 250
 
 const percent = (share) => `${(100 * share).toFixed(share < .1 ? 1 : 0)} %`
-const signed = (value) =>
-  value === -Infinity ? "−∞" : value.toFixed(4).replace(/^-(?=.*[1-9])/, "−").replace("-", "")
+const signed = (value) => value === -Infinity ? "−∞" : fixed(value, 4)
 
 /** The masked cells of a matrix (T, T): of each query, the keys after it. */
 export const hiddenIn = (T, causal) => (n) => causal && n % T > Math.floor(n / T)

@@ -4,7 +4,7 @@ The page is that of ``gpt2viz.show`` with a sentence that can be typed. Its scri
 painters, and ``network.js`` and ``tokenizer.js``, which do what this package's PyTorch does.
 
 The weights are rounded (``model/packed.py``) and stand in the page as text: the file is in UTF-16,
-where a character holds fifteen bits.
+where most characters hold sixteen bits.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import trace
 
-#: The first of 32,768 characters, none of which is a control or half of a pair.
-FIRST = 0x3400
 #: Bytes of packed weights: more make no page that can be mailed.
 LARGEST = 60_000_000
 #: The activations that ``network.js`` has, by the names of config.json.
@@ -62,11 +60,10 @@ _STAGES = [key for row in ROWS.values() for key in row]
 
 
 def written(content: bytes) -> str:
-    """Bytes as characters of 15 bits each."""
-    bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
-    groups = np.pad(bits, (0, -len(bits) % 15)).reshape(-1, 15)
-    codes = groups @ (1 << np.arange(15)) + FIRST
-    return codes.astype("<u2").tobytes().decode("utf-16-le")
+    """Bytes as characters, two of them each; as one of the next plane where HTML reads it so."""
+    pairs = np.frombuffer(content + b"\0" * (len(content) % 2), "<u2").astype("<u4")
+    plain = (pairs >= 0xA0) & (pairs < 0xFFFE) & (pairs >> 11 != 0xD800 >> 11)
+    return np.where(plain, pairs, pairs + 0x10000).tobytes().decode("utf-32-le")
 
 
 def write_page(model: Model, path: str | Path, text: str = EXAMPLES[0]) -> Path:
@@ -98,7 +95,7 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
     """The file of ``write_page``. Raises the same ``CheckpointError``."""
     check(model)
     config, spelled = _config(model), _spelled(model)
-    packed = pack(model)
+    packed = pack(model, spelled["letters"])
     parts = dict(packed.parts) | spelled.pop("parts")
     run = trace(model, text)
     attention = show.show(run, head=_copying(run)).about
@@ -231,13 +228,11 @@ def _difference(model: Model, packed: PackedWeights) -> float:
 
 
 def _notes(model: Model, packed: PackedWeights) -> list[str]:
-    """Notes on the model, on how near it is to the one that was packed, and on the whole app."""
+    """Notes on the model, and on how near it is to the one that was packed."""
     size = sum(map(len, packed.parts.values())) / 1e6
     return [
         f"{model.name}: its weights are in this file, {size:.1f} MB, each number within "
         f"{packed.error:.1g} of the model's own. Over the examples this moves the probability of a "
         f"next token by at most {_difference(model, packed):.1g}.",
         "The model runs in this page, in float32. Close it, and nothing is left.",
-        "The whole app, gpt2viz, also explains why a head looks where it does, patches and edits "
-        "runs, follows a training and has a textbook: pip install gpt2viz.",
     ]

@@ -2,45 +2,43 @@
 
 import { inflate } from "../app/scripts/message.js"
 
-// The first of the characters that stand for 15 bits each.
-const FIRST = 0x3400
-
-/** The bytes that a text of such characters stands for, so many of them. */
+/** The bytes, so many, that the characters of a text stand for: the lowest 16 bits of each. */
 export function bytesOf(text, length) {
-  const bytes = new Uint8Array(length)
-  let held = 0, count = 0, at = 0
-  for (let n = 0; at < length; n++) {
-    held |= text.charCodeAt(n) - FIRST << count
-    for (count += 15; count >= 8 && at < length; count -= 8) {
-      bytes[at++] = held & 255
-      held >>>= 8
-    }
+  const pairs = new Uint16Array(Math.ceil(length / 2))
+  for (let n = 0, at = 0; n < pairs.length; n++) {
+    const code = text.codePointAt(at)
+    pairs[n] = code
+    at += code > 0xffff ? 2 : 1
   }
-  return bytes
+  return new Uint8Array(pairs.buffer, 0, length)
 }
 
-/** The weights by their names, in float32. A matrix is kept as whole multiples of a step for each
- * row: `high` has their upper bits, deflated, and `low` the two lowest, four numbers a byte. Steps
- * and vectors are in `plain`.
+/** The weights by their names, in float32. A matrix is kept as whole multiples of a step: `high`
+ * has their upper bits, deflated, and `low` the four lowest, two numbers a byte. `rest` has
+ * eight bits more for the rows of the tokens that are `letters`, and `plain` the vectors.
  *
- * @param {{sizes: [string, number, number][], lengths: Record<string, number>}} about
+ * @param {{sizes: [string, number, number, number][], letters: number[],
+ *   lengths: Record<string, number>}} about
  * @param {(part: string) => string} text */
-export async function readWeights({ sizes, lengths }, text) {
+export async function readWeights({ sizes, letters, lengths }, text) {
   const part = (name) => bytesOf(text(name), lengths[name])
   const high = new Int8Array((await inflate(part("high"))).buffer)
-  const low = part("low"), plain = new Float32Array(part("plain").buffer), weights = {}
+  const rest = new Int8Array(part("rest").buffer), low = part("low")
+  const plain = new Float32Array(part("plain").buffer), weights = {}
   let at = 0, next = 0
-  for (const [name, rows, columns] of sizes) {
-    const steps = plain.subarray(next, next += rows)
+  for (const [name, rows, columns, step] of sizes) {
     if (!columns) { // a vector
-      weights[name] = steps
+      weights[name] = plain.subarray(next, next += rows)
       continue
     }
     const numbers = weights[name] = new Float32Array(rows * columns)
-    for (let n = 0; n < numbers.length; n++, at++) {
-      const lowest = low[at >> 2] >> 2 * (at & 3) & 3
-      numbers[n] = steps[Math.floor(n / columns)] * (4 * high[at] + lowest)
-    }
+    for (let n = 0; n < numbers.length; n++, at++)
+      numbers[n] = step * (16 * high[at] + (low[at >> 1] >> 4 * (at & 1) & 15))
+    if (name === "wte.weight")
+      letters.forEach((id, row) => {
+        for (let c = 0; c < columns; c++)
+          numbers[id * columns + c] += step / 256 * rest[row * columns + c]
+      })
   }
   return weights
 }

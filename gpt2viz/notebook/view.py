@@ -31,6 +31,8 @@ _FOLDERS = ("app/scripts", "notebook")
 PAINTERS = {"map": "model_map", "tiles": "tiles", "lines": "lines", "attention": "attention"}
 #: The elements that such a script draws in.
 _ELEMENTS = re.compile(r"^export const html = [`'](.*?)[`']$", re.MULTILINE | re.DOTALL)
+#: Of a script, alone on its lines.
+_COMMENT = re.compile(r"^ *(//.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 #: Pixels in a notebook.
 _HEIGHT = 760
 
@@ -221,5 +223,5 @@ def read(name: str) -> str:
 
 def _module(name: str) -> str:
     """A script, without its comments, as a function's body that returns its default export."""
-    script = re.sub(r"^ *//.*\n", "", files.script(read(f"{name}.js"), read), flags=re.M)
+    script = _COMMENT.sub("", files.script(read(f"{name}.js"), read))
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)

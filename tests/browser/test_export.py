@@ -25,14 +25,26 @@ import gpt2viz
 from gpt2viz import export
 from gpt2viz.cli.tensor import choose
 from gpt2viz.labels import label
+from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
 from tests.browser.conftest import seen_by_axe
 from tests.bundled import CATS, bundled_model, ids_of
+from tests.checkpoints import write_checkpoint
+from tests.live_page import SENTENCES, LivePage
 from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
 
+#: Of a small model, all that the bundled one hasn't.
+OTHER: dict[str, Any] = {
+    "activation_function": "relu",
+    "scale_attn_by_inverse_layer_idx": True,
+    "tie_word_embeddings": False,
+    "n_inner": 13,
+}
+#: The tokens of most sentences that a page is given, and how many of those are written on.
+SHORT, CONTINUED = 36, 3
 TEXT = "<script>window.hacked=1</script> & $x$ ate fish"
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -657,6 +669,25 @@ def live_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return gpt2viz.write_page(bundled_model(), tmp_path_factory.mktemp("live") / "attention.html")
 
 
+@pytest.mark.parametrize("which", ["stories", "small"])
+def test_a_page_computes_what_numpy_does_with_its_weights(
+    offline: Page, tmp_path: Path, which: str
+) -> None:
+    """Some sentences; ``python -m tests.live_page`` has them all, and ten tokens after each."""
+    offline.context.set_offline(True)
+    if which == "small":  # with all that the bundled model hasn't
+        live = LivePage(offline, write_checkpoint(tmp_path / "small", **OTHER), tmp_path)
+        sentences = ["A crane ate fish", "ate"]
+    else:
+        live = LivePage(offline, BUNDLED, tmp_path)
+        sentences = [text for text in SENTENCES[::3] if len(ids_of(text)) < SHORT]
+        assert live.check(SENTENCES[-1], causal=True, tokens=0) < 0.01
+    for n, text in enumerate(sentences):
+        for causal in (True, False):
+            moved = live.check(text, causal=causal, tokens=10 if n < CONTINUED else 0)
+            assert moved < 0.01
+
+
 def open_live(page: Page, file: Path, width: int = 1440, dark: bool = False) -> Page:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if dark else "light")
@@ -674,7 +705,10 @@ def type_sentence(page: Page, text: str) -> None:
 def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Path) -> None:
     page = open_live(offline, live_page)
     coming, tiles = page.locator("[data-part=next] li"), page.locator("[data-row=weights] .tiles")
-    expect(coming.first).to_have_text("·on 58 %")
+    likely, percent, _ = coming.first.inner_text().split()
+    (best,) = gpt2viz.trace(bundled_model(), CATS).next_tokens(1)
+    assert likely == label(best.text.encode())
+    assert_allclose(int(percent), 100 * best.probability, atol=1.5)
     for text in ("A crane ate fish", "</script><img src=x onerror=alert(1)> 🙂 ate"):
         type_sentence(page, text)
         for causal in (True, False):
@@ -719,3 +753,5 @@ def test_a_page_that_runs_the_model_is_accessible(
     page = open_live(offline, live_page, width, dark)
     assert seen_by_axe(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_text("What the full app has more").click()
+    expect(page.get_by_text("make run")).to_be_visible()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import gpt2viz
 from tests.browser.conftest import act, settle
@@ -53,6 +54,24 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(bundled_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
+
+
+def test_the_model_itself_comes_down_and_runs(
+    walk: Callable[..., Page], browser: Browser, tmp_path: Path
+) -> None:
+    page = walk(text="Dog bites man")
+    open_save(page, "Page")
+    name, path = saved(page, "HTML with the model")
+    assert name == "attention.html"
+    shutil.copy(path, tmp_path / name)
+    context = browser.new_context(offline=True)
+    opened = context.new_page()
+    opened.goto((tmp_path / name).as_uri())
+    opened.wait_for_selector("html[data-ready]")
+    expect(opened.get_by_label("Sentence")).to_have_value("Dog bites man")
+    expect(opened.locator("[data-part=next] li")).to_have_count(5)
+    assert opened.locator(".map").evaluate("map => map.p.tokens.length") == 3
+    context.close()
 
 
 def test_what_stands_open_shows_the_page_as_it_is_drawn_anew(walk: Callable[..., Page]) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { make, makeSvg } from "../../gpt2viz/app/scripts/make.js"
+import { fixed, make, makeSvg } from "../../gpt2viz/app/scripts/make.js"
 
 test("an element stands at the end of another, with text and name where they are given", () => {
   globalThis.document = { createElement: (tag) => ({ tag }) }
@@ -18,4 +18,9 @@ test("an element of a drawing has its attributes", () => {
   globalThis.document = page
   assert.deepEqual({ ...makeSvg("path", { d: "M0 0" }), setAttribute: 0 },
     { space: "http://www.w3.org/2000/svg", tag: "path", d: "M0 0", setAttribute: 0 })
+})
+
+test("a number that rounds to 0 has no sign", () => {
+  assert.deepEqual([-.004, -.006, 1.25, -12].map((x) => fixed(x, 2)),
+    ["0.00", "−0.01", "1.25", "−12.00"])
 })

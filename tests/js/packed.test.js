@@ -4,33 +4,31 @@ import { deflateSync } from "node:zlib"
 
 import { bytesOf, readWeights } from "../../gpt2viz/notebook/packed.js"
 
-// Bytes as characters of 15 bits, written in another way than the page's: bit by bit.
-function written(bytes) {
-  const bits = [...bytes].flatMap((byte) => Array.from({ length: 8 }, (_, n) => byte >> n & 1))
-  const text = []
-  for (let n = 0; n < bits.length; n += 15)
-    text.push(0x3400 + bits.slice(n, n + 15).reduce((sum, bit, at) => sum + (bit << at), 0))
-  return String.fromCharCode(...text)
-}
+// Bytes as characters of 16 bits, those of HTML and of every second pair in the next plane.
+const written = (bytes) => Array.from({ length: Math.ceil(bytes.length / 2) }, (_, n) => {
+  const code = bytes[2 * n] + 256 * (bytes[2 * n + 1] ?? 0)
+  return String.fromCodePoint(code < 128 || code >> 11 === 27 || n % 2 ? code + 0x10000 : code)
+}).join("")
 
 test("bytes of any number come back", () => {
-  for (const length of [0, 1, 2, 14, 15, 16, 31]) {
+  for (const length of [0, 1, 2, 15, 16, 255]) {
     const bytes = Uint8Array.from({ length }, (_, n) => 255 - 7 * n)
     assert.deepEqual(bytesOf(written(bytes), length), bytes)
   }
 })
 
-test("a number is its step times four of the upper bits and the two lowest", async () => {
-  const codes = [5, -1, -508, 508, 0, 3], plain = Float32Array.of(.5, 2, 7, 8, 9)
-  const low = new Uint8Array(2)
-  codes.forEach((code, n) => { low[n >> 2] |= (code & 3) << 2 * (n & 3) })
-  const parts = { low, plain: new Uint8Array(plain.buffer),
-    high: deflateSync(Int8Array.from(codes, (code) => code >> 2)) }
+test("a number is its step times 16 upper bits and 4 lowest, and letters have a rest", async () => {
+  const codes = [5, -1, -2048, 2047, 0, 19], plain = Float32Array.of(7, 8, 9)
+  const low = new Uint8Array(3)
+  codes.forEach((code, n) => { low[n >> 1] |= (code & 15) << 4 * (n & 1) })
+  const parts = { low, rest: Uint8Array.of(128, 0, 64), plain: new Uint8Array(plain.buffer),
+    high: deflateSync(Int8Array.from(codes, (code) => code >> 4)) }
   const lengths = Object.fromEntries(Object.entries(parts).map(([name, { length }]) =>
     [name, length]))
-  /** @type {[string, number, number][]} */
-  const sizes = [["W", 2, 3], ["b", 3, 0]]
-  const weights = await readWeights({ sizes, lengths }, (name) => written(parts[name]))
-  assert.deepEqual([...weights.W], [2.5, -.5, -254, 1016, 0, 6])
+  /** @type {[string, number, number, number][]} */
+  const sizes = [["wte.weight", 2, 3, .5], ["b", 3, 0, 0]]
+  const about = { sizes, letters: [1], lengths }
+  const weights = await readWeights(about, (name) => written(parts[name]))
+  assert.deepEqual([...weights["wte.weight"]], [2.5, -.5, -1024, 1023.25, 0, 9.625])
   assert.deepEqual([...weights.b], [7, 8, 9])
 })

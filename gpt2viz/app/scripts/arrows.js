@@ -2,7 +2,7 @@
 // points can be moved, and what follows from them moves along. `data.arrows` are the query, then
 // the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
 
-import { make, makeSvg } from "./make.js"
+import { fixed, make, makeSvg } from "./make.js"
 
 export const html = '<div class="arrows" role="group"></div>'
 
@@ -89,9 +89,6 @@ export function ticks({ low, high }) {
 
 const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−"))
 
-// With two decimals, and no −0.00.
-const fixed = (x) => (Number(x.toFixed(2)) + 0).toFixed(2).replace("-", "−")
-
 // The query is point 0, then come the keys, then the values.
 const points = ({ arrows, values }) => [...arrows, ...values]
 
@@ -105,10 +102,10 @@ const coordinates = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
 // What a move led to, in words.
 export function told(data, n) {
   const { axes, scores, weights, ends } = data, kind = role(data, n)
-  const all = data.words.map((word, m) => `${word} ${fixed(weights[m])}`).join(", ")
+  const all = data.words.map((word, m) => `${word} ${fixed(weights[m], 2)}`).join(", ")
   const led = kind === "query" ? `Weights: ${all}`
-    : kind === "key" ? `Score ${fixed(scores[n - 1])}, weight ${fixed(weights[n - 1])}`
-      : `New ${data.words[0]}: ${coordinates(axes, ends[ends.length - 1].map(fixed))}`
+    : kind === "key" ? `Score ${fixed(scores[n - 1], 2)}, weight ${fixed(weights[n - 1], 2)}`
+      : `New ${data.words[0]}: ${coordinates(axes, ends[ends.length - 1].map((x) => fixed(x, 2)))}`
   return `${named(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${led}.`
 }
 
@@ -206,8 +203,8 @@ function rows(view, { scores, weights }) {
   data.words.forEach((word, n) => {
     const line = make("tr", view.body), weight = weights[n]
     make("th", line, word).scope = "row"
-    make("td", line, fixed(scores[n]))
-    make("td", line, fixed(weight))
+    make("td", line, fixed(scores[n], 2))
+    make("td", line, fixed(weight, 2))
     const bar = make("span", make("td", line, "", "share"), "", "bar")
     Object.assign(bar.style, { width: `${100 * weight}%`, background: data.colors.query })
   })

@@ -15,3 +15,6 @@ export function makeSvg(tag, attributes, into = null) {
   into?.append(made)
   return made
 }
+
+/** A number with n decimals, and no −0. */
+export const fixed = (x, n) => (Number(x.toFixed(n)) + 0).toFixed(n).replace("-", "−")
