@@ -226,6 +226,8 @@ def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> F
             mark(f"word {n}", value, "unit", float(weight), word)
             for n, (word, value, weight) in enumerate(words)
         ]
+        for key, x, text in (("up", 0, f"{axes[1]} ↑"), ("right", 0.8, f"{axes[0]} →")):
+            marks.append(Mark(key, x, _PLANE, 0.2, text=text))
         marks.append(mark("mixture", mixture.ends[n], "accent", 1, name))
         numbers = (
             Series("weight", "bar", mixture.weights.tolist(), mixture.words),
@@ -233,7 +235,7 @@ def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> F
         )
         return Frame(caption, tuple(marks), series=numbers)
 
-    start = f"Each word stands at its value: {axes[0]} to the right, {axes[1]} up. {name} is at 0."
+    start = f"Each word stands at its value; {name} starts at 0."
     frames = [frame(first, 0, start)]
     for n, word in enumerate(first.words):
         at = ", ".join(map(written, first.ends[n + 1]))
@@ -242,7 +244,7 @@ def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> F
     at, others = ", ".join(map(written, second.ends[-1])), " ".join(second.words[1:])
     swapped = f"The same word with “{others}”: now [{at}]."
     frames.append(frame(second, -1, swapped))
-    return Frames(f"{name}, mixed of the values", _PLANE, tuple(frames))
+    return Frames(f"{name}, mixed of the values", _PLANE + 1, tuple(frames))
 
 
 def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -> Frames:

@@ -39,6 +39,7 @@ class Pair(NamedTuple):
         return sorted(map(_line_of, self.beside))
 
 
+@lru_cache(maxsize=128)
 def _line_of(part: str) -> int:
     """The number of the line of ``network.py`` that has a part, such as "Attend.forward: hs ="."""
     owner, _, text = part.partition(": ")

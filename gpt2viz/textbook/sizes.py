@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from html import escape
 
 import torch
@@ -55,6 +56,7 @@ def parts(config: GPT2Config) -> dict[str, int]:
     }
 
 
+@lru_cache(maxsize=16)
 def counted(config: GPT2Config) -> int:
     """The same total, counted in a model of that size; nothing is stored for it."""
     with torch.device("meta"):

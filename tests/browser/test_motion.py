@@ -136,7 +136,7 @@ def test_frames_are_walked_through_by_keyboard_and_the_address_follows(walk: Vis
 
 
 def test_frames_play_to_their_end_and_the_address_follows(walk: Visit) -> None:
-    page = walk("textbook", dark=True, chapter="heads", way_step="2")
+    page = walk("textbook", dark=True, example="E21", way_step="2")
     player = page.locator(".st-key-way_step_player")
     player.get_by_role("button", name="Play").click()
     expect(player.get_by_role("button", name="Pause")).to_be_visible()
@@ -163,7 +163,7 @@ async player => {
 
 
 def test_blocks_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
-    page = walk("textbook", chapter="heads", way_step="1")
+    page = walk("textbook", example="E21", way_step="1")
     player = page.locator(".st-key-way_step_player")
     expect(player.locator(".play")).to_be_visible()
     assert not player.evaluate(_JUMPS)

@@ -96,13 +96,14 @@ def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> Non
         both.append(frames.Mixture(words, weights, values, ends))
     drawn = frames.mixing((both[0], both[1]), "new", ("animal", "machine"))
     points = np.vstack([one.ends for one in both] + [one.values for one in both])
-    wide, tall = (0.86, drawn.lines - 1) / np.ptp(points, axis=0).max()
+    wide, tall = (0.86, drawn.lines - 2) / np.ptp(points, axis=0).max()
     origin = marks(drawn.frames[0])["mixture"]
     for n, frame in enumerate(drawn.frames):
         mixture = both[n == 4]
         found = marks(frame)
         at = mixture.ends[min(n, 3)]
         new = found.pop("mixture")
+        assert [found.pop(key).text for key in ("up", "right")] == ["machine ↑", "animal →"]
         moved = (new.x - origin.x) / wide, (origin.y - new.y) / tall
         np.testing.assert_allclose(moved, at, atol=1e-9)
         assert [one.text for one in found.values()] == list(mixture.words)
@@ -110,7 +111,7 @@ def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> Non
         for value, one in zip(mixture.values, found.values(), strict=True):
             placed = (one.x - origin.x) / wide, (origin.y - one.y) / tall
             np.testing.assert_allclose(placed, value, atol=1e-9)
-        assert all(0 <= one.y <= drawn.lines - one.tall for one in found.values())
+        assert all(0 <= one.y <= drawn.lines - 1 - one.tall for one in found.values())
     assert [frame.caption.split()[0] for frame in drawn.frames[1:4]] == ["“a”", "“b”", "“c”"]
     assert drawn.frames[4].caption == "The same word with “x y”: now [0.26, 0.68]."
 
