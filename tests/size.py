@@ -8,8 +8,8 @@ thread has one of 150 lines in app/ and 100 of tests, and product lines fell by 
 that runs a model has 950 product lines, and 520 of tests, which give it 200 sentences. The
 Textbook's merges of the reader's own word, the neurons that fire on it, a model trained part by
 part and a mixture that moves have 220 product lines, 85 of them in app/, and 145 of tests. The
-comparison of two checkpoints over many texts, with its command and its pages, has 1,230 product
-lines, 350 of them in app/, and 410 of tests. What was left of Llama's family took 57 product lines
+comparison of two checkpoints over many texts, with its command and its pages, has 1,270 product
+lines, 390 of them in app/, and 530 of tests. What was left of Llama's family took 57 product lines
 and 50 of tests and benchmarks.
 """
 
@@ -27,9 +27,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_023, 44_000),
-    "of them app/": (24_532, 17_500),
-    "lines of tests and benchmarks": (54_540, 37_000),
+    "product lines": (62_038, 44_000),
+    "of them app/": (24_546, 17_500),
+    "lines of tests and benchmarks": (54_649, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

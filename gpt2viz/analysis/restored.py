@@ -59,12 +59,13 @@ class Restored:
         return tuple(f"MLP {n}" if head is None else f"{n}.{head}" for n, head in self.pieces)
 
     def words(self) -> str:
-        """Say how much of the change the pieces undo, and which they are."""
+        """Name the first pieces that together undo most, and say how much that is."""
+        n = int(self.undone.argmax())
         return sentence(
-            "changes.restored_one" if len(self.pieces) == 1 else "changes.restored",
-            n=len(self.pieces),
-            pieces=", ".join(self.names[:8]) + " …" * (len(self.pieces) > 8),
-            share=100 * self.undone[-1],
+            ("changes.restored_none", "changes.restored_one", "changes.restored")[min(n, 2)],
+            n=n,
+            pieces=", ".join(self.names[:n][:8]) + " …" * (n > 8),
+            share=100 * self.undone[n],
         )
 
 

@@ -305,7 +305,8 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(table["Head"]) == [head.name for head in changes.heads]
     assert_allclose(table["Own output"], [h.moved["own output"].mean for h in changes.heads])
     text = changes.texts_of(1, 2)[0]
-    assert text.text in page_text(at)
+    assert " ".join(text.text.split()) in page_text(at)
+    assert "Old: old. New: new." in page_text(at)
     assert "over=texts" not in link_of(at, "See both heads on this text")
     at.toggle("changes_back").set_value(True).run()
     bars = {bar["name"]: array(bar["x"]) for bar in figure(at, "changes_next")["data"]}

@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz import ArgumentError, Model
 from gpt2viz.analysis.model_changes import LOSSES, MEASURES, Pair, equal_words, rounding
+from gpt2viz.analysis.restored import Restored
 from gpt2viz.cli import main
 from gpt2viz.survey.changes import FALSE_DISCOVERIES, Changes, compare_models, smallest_rates
 from gpt2viz.survey.documents import shards
@@ -151,30 +152,29 @@ def test_what_is_equal_is_named_first(tiny: Model) -> None:
 
 
 def planted(model: Model, layer: int, head: int, seed: int, steps: int = 0) -> Model:
-    """The model with one head changed: at random, or trained alone on the texts for some steps."""
+    """The model with one head changed: its queries at random, and what it writes trained alone on
+    the texts for some steps."""
     network = copy.deepcopy(model.network)
-    free = torch.zeros(model.config.n_head, dtype=torch.bool)
-    free[head] = True
-    hs = model.config.head_dim
-    generator = torch.Generator().manual_seed(seed)
-    c_attn = network.get_parameter(f"h.{layer}.attn.c_attn.weight")  # (3C, C)
-    rows = torch.zeros(len(c_attn), dtype=torch.bool)
-    for part in range(3):
-        start = part * model.config.n_embd + head * hs
-        rows[start : start + hs] = True
+    generator, hs = torch.Generator().manual_seed(seed), model.config.head_dim
     with torch.no_grad():
-        c_attn[rows] += 0.02 * torch.randn(c_attn[rows].shape, generator=generator)
-    ids = [model.tokenizer.encode(text)[:48] for text in TEXTS[: len(TEXTS) - seed % 2]]
-    c_attn.requires_grad_(bool(steps))
+        W_Q, _ = network.blocks[layer].attention.reading("q", head)  # a view
+        W_Q += 0.02 * torch.randn(W_Q.shape, generator=generator)
+    (writing,) = (
+        weight
+        for name, weight in network.blocks[layer].attention.named_parameters()
+        if name in ("c_proj.weight", "o_proj.weight")
+    )  # (C, nh · hs)
+    own = (slice(None), slice(head * hs, (head + 1) * hs))
+    writing.requires_grad_(bool(steps))
     for _ in range(steps):
-        loss = sum(
-            F.cross_entropy(network(torch.tensor([row[:-1]]))[0], torch.tensor(row[1:]))
-            for row in ids
-        )
-        (slope,) = torch.autograd.grad(loss, c_attn)  # type: ignore[arg-type]
+        losses = []
+        for text in TEXTS:
+            ids = torch.tensor([model.tokenizer.encode(text)[:48]])
+            losses.append(F.cross_entropy(network(ids[:, :-1])[0], ids[0, 1:]))
+        (slope,) = torch.autograd.grad(torch.stack(losses).sum(), writing)
         with torch.no_grad():
-            c_attn[rows] -= 0.05 * slope[rows]
-    c_attn.requires_grad_(False)
+            writing[own] -= 0.05 * slope[own]
+    writing.requires_grad_(False)
     return replace(model, name="after", network=network, weights=None)
 
 
@@ -256,6 +256,19 @@ def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None
         shares.append(apart(tiny, network, sample))
     assert_allclose(restored.undone, 1 - np.array(shares) / shares[0], atol=1e-4)
     assert all(np.diff(restored.undone[:2]) > 0)
+
+
+def test_the_words_name_the_pieces_that_undo_most() -> None:
+    pieces: tuple[tuple[int, int | None], ...] = ((0, 1), (2, None), (1, 0))
+    some, none, first = (
+        Restored(pieces, np.array(undone), 0.5)
+        for undone in ([0, 0.2, 0.6, 0.1], [0, -0.2, -0.6, -0.1], [0, 0.9, 0.6, 0.1])
+    )
+    assert some.words() == (
+        "2 heads and MLPs, put back, undo 60 % of the change in the answers: 0.1, MLP 2."
+    )
+    assert none.words().startswith("No head or MLP")
+    assert first.words() == "0.1 alone, put back, undoes 90 % of the change in the answers."
 
 
 def apart(before: Model, network: torch.nn.Module, sample: list[list[int]]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ from gpt2viz.arrays import largest
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.patching import undone_curve
 from gpt2viz.pictures.prediction import probability_bars
-from gpt2viz.survey.changes import Changes, TextChange, compare_models
+from gpt2viz.survey.changes import Changes, Moved, TextChange, compare_models
+from gpt2viz.survey.stored import Passage
 
 #: The parameters of a link to a text, on which both heads are seen.
 Link = Callable[[TextChange], Mapping[Parameter, object]]
@@ -90,18 +91,18 @@ def _restoring(names: tuple[str, str], texts: tuple[str, ...], _changes: Changes
 
 
 def draw(
-    source: str,
+    sources: Sequence[str],
     models: Mapping[str, Callable[[], Model]],
     page: Page,
     link: Link,
 ) -> None:
     """Ask for texts, compare two models over them, and draw what changed.
 
-    ``models`` are named functions that load them, the earlier one first; ``source`` is the name of
-    the model whose vocabulary and survey they share. A passage links to ``page`` with the
-    parameters of ``link``.
+    ``models`` are named functions that load them, the earlier one first; ``sources`` name the
+    models here that have their vocabulary, and a survey to take texts from. A passage links to
+    ``page`` with the parameters of ``link``.
     """
-    texts = _texts(source)
+    texts = _texts(sources)
     if not texts:
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
         return
@@ -111,40 +112,49 @@ def draw(
     if not _begun(job, before, "Comparing", offer, "changes"):
         return
     if (changes := job.result) is not None:
+        prose.caption(sentence("changes.models", before=names[0], after=names[1]))
         _heads(changes)
-        _passage(changes, source, page, link)
+        _passage(changes, sources[0], page, link)
         _undo(changes, (names[0], names[1]), texts)
 
 
 def _begun(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
     """True once a button has started the job, which is then drawn as far as it is."""
     if not (job.share or job.running):
-        if not st.button(offer, icon=":material/play_arrow:", key=f"{key}_offer"):
+        slot = st.empty()
+        if not slot.button(offer, icon=":material/play_arrow:", key=f"{key}_offer"):
             return False
+        slot.empty()
         job.go_on(load())
         job.wait(job.began + jobs.WAIT_FOR_WEIGHTS)
     jobs.bar([job], doing, offer, key)
     return True
 
 
-def _texts(model_name: str) -> tuple[str, ...]:
-    """The visitor's own texts, or the passages of the survey beside the model, by document."""
-    with st.expander("Texts"):
+def _texts(sources: Sequence[str]) -> tuple[str, ...]:
+    """The visitor's own texts, or the passages of a survey beside a model, by document."""
+    passages: dict[int, set[str]] = {}
+    for passage in _surveyed(sources):
+        passages.setdefault(passage.document, set()).add(passage.text)
+    with st.expander("Texts", expanded=not passages):
         typed: str = st.text_area(
             "One text on each line",
             key="changes_texts",
-            placeholder="Without any: the passages of the survey beside this model",
+            placeholder="If there are none: the passages of the model's survey" if passages else "",
         )
-    if own := tuple(line.strip() for line in typed.splitlines() if line.strip()):
-        return own
-    try:
-        survey = find.read_survey_of(model_name)
-    except CheckpointError:
-        survey = None
-    by_document: dict[int, set[str]] = {}
-    for passage in survey.best if survey else ():
-        by_document.setdefault(passage.document, set()).add(passage.text)
-    return tuple("\n".join(sorted(passages)) for _, passages in sorted(by_document.items()))
+    own = tuple(line.strip() for line in typed.splitlines() if line.strip())
+    return own or tuple("\n".join(sorted(texts)) for _, texts in sorted(passages.items()))
+
+
+def _surveyed(sources: Sequence[str]) -> Sequence[Passage]:
+    """The passages of the first survey that is beside one of the models."""
+    for name in sources:
+        try:
+            if (survey := find.read_survey_of(name)) is not None:
+                return survey.best
+        except CheckpointError:
+            continue
+    return ()
 
 
 def _heads(changes: Changes) -> None:
@@ -175,11 +185,11 @@ def _heads(changes: Changes) -> None:
     rows = [
         {"Head": head.name, "Changed": head.changed}
         | {name.capitalize(): head.moved[name].mean for name in MEASURES}
-        | {"95 % from": head.moved["own output"].low, "to": head.moved["own output"].high}
+        | {"95 %": _interval(head.moved["own output"])}
         | {"Rounding": head.moved["own output"].rounding}
         for head in changes.heads
     ]
-    numbers = dict.fromkeys(list(rows[0])[2:], "%.3f")
+    numbers = dict.fromkeys([*map(str.capitalize, MEASURES), "Rounding"], "%.3f")
     with right:
         output.table(
             pd.DataFrame(rows), "Heads by how far they moved", key="changes_heads",
@@ -197,6 +207,10 @@ def _heads(changes: Changes) -> None:
         )
 
 
+def _interval(moved: Moved) -> str:
+    return "" if np.isnan(moved.low) else f"{moved.low:.3f} to {moved.high:.3f}"
+
+
 def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
     """A ticked row chooses its head, (layer, head)."""
 
@@ -211,7 +225,7 @@ def _passage(
     changes: Changes,
     source: str,
     page: Page,
-    link: Callable[[TextChange], Mapping[Parameter, object]],
+    link: Link,
 ) -> None:
     """The text on which the chosen head moved most, and its next tokens with the head put back."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
@@ -223,7 +237,7 @@ def _passage(
     text = texts[0]
     token = text.tokens[text.query].strip()
     prose.markdown(
-        sentence("changes.text", head=f"{layer}.{head}", text=literal(text.text),
+        sentence("changes.text", head=f"{layer}.{head}", text=literal(" ".join(text.text.split())),
                  token=literal(token))
     )  # fmt: skip
     st.page_link(

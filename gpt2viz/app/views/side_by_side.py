@@ -225,7 +225,7 @@ def _over_many_texts(both: Sides, choices: DeltaGenerator) -> bool:
         }
 
     loading = {model.name: partial(run_cache.load, model.name) for model in models}
-    changes.draw(models[0].name, loading, pages.SIDE_BY_SIDE, link)
+    changes.draw([*loading], loading, pages.SIDE_BY_SIDE, link)
     return True
 
 

@@ -210,7 +210,7 @@ def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
     def link(text: TextChange) -> dict[Parameter, object]:
         return {parameters.TEXT: text.text, parameters.QUERY: text.query}
 
-    changes.draw(view.model.name, models, pages.TRAINING, link)
+    changes.draw([view.model.name], models, pages.TRAINING, link)
 
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
