@@ -152,7 +152,8 @@ def nnsight(folder: Path) -> Run:
     model = AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()
-    watched = NNsight(model)
+    watched, gpt2 = NNsight(model), hasattr(model, "transformer")
+    qkv = ("c_attn",) if gpt2 else ("q_proj", "k_proj", "v_proj")
 
     def run(ids: list[int]) -> Any:
         kept = []
@@ -160,11 +161,11 @@ def nnsight(folder: Path) -> Run:
             torch.inference_mode(),
             watched.trace(torch.tensor([ids]), output_attentions=True, use_cache=False),
         ):
-            for layer in watched.transformer.h:
-                kept.append(layer.attn.c_attn.output.save())
-                kept.append(layer.attn.output.save())
-                kept.append(layer.mlp.output.save())
-                kept.append(layer.output.save())
+            for layer in watched.transformer.h if gpt2 else watched.model.layers:
+                attention = layer.attn if gpt2 else layer.self_attn
+                inputs = (getattr(attention, name) for name in qkv)
+                for part in (*inputs, attention, layer.mlp, layer):
+                    kept.append(part.output.save())
             kept.append(watched.lm_head.output.save())
         return kept
 

@@ -28,7 +28,7 @@ from gpt2viz.run.compat import never_written
 #: Scores that are made at a time.
 BLOCK = 2**24
 #: Fewer bytes are copied into blocks so large that they stay apart from all other memory.
-_FEW, _LARGE = 2**18, 2**26
+_LARGE = 2**26
 #: What else a function may be told: the last is for flash attention, others have it in the mask.
 _OPTIONS = ("scaling", "softcap", "position_bias", "s_aux", "sinks", "sliding_window")
 #: What a mask adds, of any precision, leads below this.
@@ -380,10 +380,10 @@ class Watched:
         call.last = call.last if step.keys is None else step.keys[:, :, -1:]
 
     def _own(self, values: Tensor) -> Tensor:
-        """The values, copied where they are a part of more, or were written into; few of them into
-        one large block: among the keys of a cache that grows they would leave memory in pieces."""
+        """The values, copied into one large block: among what a run lets go they would leave memory
+        in pieces. Larger ones only where they are a part of more, or were written into."""
         nbytes, values = values.nbytes, values.detach()
-        if nbytes >= _FEW or not values.is_cpu:
+        if nbytes >= _LARGE or not values.is_cpu:
             tight = values.untyped_storage().nbytes() <= nbytes
             return values if tight and never_written(values) else values.clone()
         if len(self._block) < nbytes:
