@@ -13,6 +13,8 @@ Distances are of four kinds (``MEASURES``), a mean over a text's tokens each:
   same row, 1 for rows that share no key (Levin & Peres 2017, "Markov Chains and Mixing Times",
   section 4.1). Rows count alike; the first token's, which has one key only, isn't one of them;
 - either with the head's *own* change alone, on the stream of ``before``.
+
+A text's loss is that of the tokens in its second half, which have the first half to go by.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ Numbers = NDArray[np.float64]
 
 #: The distances of a head, in the order in which they are kept.
 MEASURES = ("own output", "own pattern", "output", "pattern")
-#: Both models' mean losses, in nats.
+#: Both models' mean losses, in nats, each on the second half of a text.
 LOSSES = ("before", "after")
 
 
@@ -105,11 +107,11 @@ class Pair(NamedTuple):
 
     def distances(self, ids: Tensor) -> Numbers:
         """``MEASURES`` and ``LOSSES`` of token ids (B, T), one row of numbers each."""
-        base, logits = _run(self.before, ids)
-        changed, other_logits = _run(self.after, ids)
+        base, *losses = _run(self.before, ids)
+        changed, loss = _run(self.after, ids)
         with torch.inference_mode():
             moved = [self._moved(base, layers) for layers in (self._own(base), changed)]
-            losses = [_loss(made, ids) for made in (logits, other_logits)]
+            losses.append(loss)
             numbers = torch.cat([*(part.flatten(1) for part in moved), *losses], dim=1)
         return devices.double(numbers)
 
@@ -151,27 +153,25 @@ def _heads_of(network: Transformer, layer: int) -> list[str]:
 
 
 def _run(network: Transformer, ids: Tensor) -> tuple[list[_Layer], Tensor]:
-    """Run a network on ids (B, T): its layers, and the logits (B, T, n_vocab)."""
-    graph = network_graph(network)
+    """Run a network on ids (B, T): its layers, and each text's mean loss in nats (B, 1)."""
+    graph, half = network_graph(network), ids.shape[1] // 2
+    end = module_of(graph, "final_norm", None)
     names = [
         [module_of(graph, "residual_in", layer), *_heads_of(network, layer)]
         for layer in range(network.config.n_layer)
     ]
-    with TURN, torch.inference_mode(), listening(network, chain(*names)) as made:
-        logits = network(ids, explicit=True)
-    return [_Layer(*(made[name] for name in of_layer)) for of_layer in names], logits
+    with TURN, torch.inference_mode(), listening(network, [*chain(*names), end]) as made:
+        network(ids, explicit=True, last_only=True)
+        predicted = network.lm_head(made[end][:, max(0, half - 1) : -1]).flatten(0, 1)
+        came = ids[:, max(1, half) :]
+        losses = F.cross_entropy(predicted.float(), came.flatten(), reduction="none")
+    layers = [_Layer(*(made[name] for name in of_layer)) for of_layer in names]
+    return layers, losses.view_as(came).mean(1, keepdim=True)
 
 
 def total_variation(a: Tensor, b: Tensor) -> Tensor:
     """The total variation of rows of weights, (…, T, T) twice -> (…, T): 0 to 1."""
     return (a - b).abs().sum(-1) / 2
-
-
-def _loss(logits: Tensor, ids: Tensor) -> Tensor:
-    """Each passage's mean loss in nats, (B, 1), from logits (B, T, n_vocab)."""
-    predicted, came = logits[:, :-1].flatten(0, 1), ids[:, 1:]  # (B · (T − 1), n_vocab)
-    losses = F.cross_entropy(predicted.float(), came.flatten(), reduction="none")
-    return losses.view_as(came).mean(1, keepdim=True)
 
 
 def weight_changes(before: Model, after: Model) -> tuple[WeightChange, ...]:

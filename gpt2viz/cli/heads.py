@@ -26,7 +26,7 @@ from gpt2viz.model import model_registry
 from gpt2viz.survey.changes import Changes, change_rows, compare_models
 from gpt2viz.survey.documents import FIELD, Corpus
 from gpt2viz.survey.engines import Engine, local, on_ray
-from gpt2viz.survey.run import survey, survey_steps
+from gpt2viz.survey.run import survey, survey_steps, table_writer
 from gpt2viz.survey.stored import HEADS, STEPS
 
 if TYPE_CHECKING:
@@ -190,15 +190,14 @@ def changes(
         gpt2viz changes stories@1500 stories --corpus books.txt --json
     """
     where = _engine(engine, workers, address)
-    from gpt2viz.survey.tables import write_changes  # needs PyArrow
-
+    tables = table_writer()
     with _reading(corpus, field, out, quiet, "Comparing") as (texts, folder, tell):
         pair = [_checkpoint(name) for name in (before, after)]
         result = compare_models(
             pair[0], pair[1], texts,
             n_tokens=tokens, device=device, out=folder, engine=where, progress=tell,
         )  # fmt: skip
-        write_changes(result, folder)
+        tables.write_changes(result, folder)
     undone = None if restore is None else _restored(result, restore, quiet)
     if as_json:
         options.print_json(_document(result, undone))

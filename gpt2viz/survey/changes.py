@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -36,7 +35,6 @@ from gpt2viz.analysis.model_changes import (
     weight_changes,
 )
 from gpt2viz.analysis.restored import Restored, restored
-from gpt2viz.extras import needed
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices, model_registry
 from gpt2viz.model.checkpoint import Model
@@ -49,7 +47,7 @@ from gpt2viz.survey.engines import (
     nothing,
     passages_of,
 )
-from gpt2viz.survey.run import Progress, check_length, collect
+from gpt2viz.survey.run import Progress, check_length, collect, table_writer
 from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
 
 #: In a folder: what its numbers were made from.
@@ -121,7 +119,8 @@ class Changes:
 
     ``heads`` are all heads, the one whose own output moved most first; ``mean`` has the mean
     distances by ``MEASURES``, (n_layer, n_head) each. ``loss`` has mean and margin of both models'
-    losses. ``weights`` are all tensors of weights, in the network's order.
+    losses on the second half of each passage. ``weights`` are all tensors of weights, in the
+    network's order.
     """
 
     before: Model = field(repr=False)
@@ -218,8 +217,7 @@ def compare_models(
     there are none, or ``out`` holds another comparison, ``MissingExtraError`` without the extra
     ``survey``, and what ``load_model`` raises.
     """
-    with needed("A comparison over many texts", "survey"):
-        import_module("scipy.special")
+    table_writer()  # what is missing is named before any work is done
     pair = [
         (model_registry.find(given)[1], None) if isinstance(given, str | Path) else given
         for given in (before, after)

@@ -44,7 +44,7 @@ def survey(
     longer than the model's context; ``DeviceError`` where a machine has no such ``device``;
     ``MissingExtraError`` without PyArrow and SciPy; and what ``load_model`` raises.
     """
-    tables = _tables()  # before any work is done
+    tables = table_writer()  # before any work is done
     read = model_at(model, step)
     check_length(read, n_tokens)
     names = tuple(SCORES)
@@ -112,11 +112,14 @@ def survey_steps(
         survey(
             texts, model, out / f"step-{step}", n_tokens, device, engine, about, report, step=step
         )
-    _tables().write_steps(out, steps)
+    table_writer().write_steps(out, steps)
 
 
-def _tables() -> ModuleType:
-    """The module that writes tables, where all that a survey needs is installed."""
+def table_writer() -> ModuleType:
+    """The module ``tables``, where all that a survey needs is installed.
+
+    Raises ``MissingExtraError`` where it isn't.
+    """
     with needed("A survey", "survey"):
         import_module("scipy.special")
         return import_module("gpt2viz.survey.tables")

@@ -74,7 +74,10 @@ COMMANDS = {
         "why 'A crane ate' --out parts.parquet -m tiny",
         "shapes 'A crane' --out shapes.parquet -m tiny",
     ),
-    "survey": ("heads --corpus texts.txt --tokens 8 --workers 1 -m tiny",),
+    "survey": (
+        "heads --corpus texts.txt --tokens 8 --workers 1 -m tiny",
+        "changes tiny tiny --corpus texts.txt --tokens 8 --workers 1",
+    ),
     "ray": ("heads --corpus texts.txt --engine ray --address 127.0.0.1:1 -m tiny",),
     # Nobody can listen on that address, which is for documents (RFC 5737).
     "app": ("app --host 192.0.2.1", "serve --host 192.0.2.1"),
@@ -166,6 +169,7 @@ PYTHON = {
     "widget": ("gpt2viz.show(trace).selected", "gpt2viz.show(trace).clicks"),
     "survey": (
         "run.survey(Path('texts.txt'), Path('tiny'), Path('out'), 8, 'cpu', engines.local(1))",
+        "gpt2viz.compare_models('tiny', 'tiny', Path('texts.txt'), n_tokens=8)",
     ),
     "ray": ("engines.on_ray(1, None)",),
 }
