@@ -33,44 +33,33 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_OVER_TEXTS = (
+    click.option(
+        "-c",
+        "--corpus",
+        required=True,
+        type=click.Path(exists=True, allow_dash=True, path_type=Path),
+        help="Texts: .txt with one document per line, .jsonl, .parquet, a folder of these, "
+        "or - for stdin.",
+    ),
+    click.option("--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]"),
+    click.option("--tokens", type=int, default=64, show_default=True, help="Tokens in a passage."),
+    click.option(
+        "--workers", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True
+    ),
+    options.device,
+    click.option(
+        "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True
+    ),
+    click.option("--address", help="A Ray cluster's address; without it Ray starts a local one."),
+    options.as_json,
+    options.quiet,
+)
+
+
 def over_texts(command: Callable[..., None]) -> Callable[..., None]:
     """The options of commands that read many texts: the corpus, and where the work is done."""
-    for option in reversed(
-        [
-            click.option(
-                "-c",
-                "--corpus",
-                required=True,
-                type=click.Path(exists=True, allow_dash=True, path_type=Path),
-                help="Texts: .txt with one document per line, .jsonl, .parquet, a folder of these, "
-                "or - for stdin.",
-            ),
-            click.option(
-                "--field", help=f"The text's field in .jsonl and .parquet.  [default: {FIELD}]"
-            ),
-            click.option(
-                "--tokens", type=int, default=64, show_default=True, help="Tokens in a passage."
-            ),
-            click.option(
-                "--workers",
-                type=click.IntRange(1),
-                default=os.cpu_count() or 1,
-                show_default=True,
-            ),
-            options.device,
-            click.option(
-                "--engine",
-                type=click.Choice(["local", "ray"]),
-                default="local",
-                show_default=True,
-            ),
-            click.option(
-                "--address", help="A Ray cluster's address; without it Ray starts a local one."
-            ),
-            options.as_json,
-            options.quiet,
-        ]
-    ):
+    for option in reversed(_OVER_TEXTS):
         command = option(command)
     return command
 

@@ -35,12 +35,14 @@ from gpt2viz.analysis.model_changes import (
     weight_changes,
 )
 from gpt2viz.analysis.restored import Restored, restored
+from gpt2viz.errors import SurveyError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices, model_registry
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.survey.documents import FIELD, Corpus, Shard, documents
 from gpt2viz.survey.engines import (
     BATCH,
+    SHORTEST,
     Engine,
     cached_model,
     local,
@@ -236,6 +238,8 @@ def compare_models(
         folder = out or Path(temporary) / "changes"
         corpus = _corpus(texts, Path(temporary))
         sums = collect(corpus, folder, RECORD, made_from, "", task, engine or local(1), progress)
+        if not sums.count.any():
+            raise SurveyError(sentence("changes.too_short", tokens=min(SHORTEST, n_tokens)))
         return _changes(first, second, sample_of(first, corpus, n_tokens), n_tokens, sums)
 
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz import ArgumentError, Model
+from gpt2viz import ArgumentError, Model, SurveyError
 from gpt2viz.analysis.model_changes import LOSSES, MEASURES, Pair, equal_words, rounding
 from gpt2viz.analysis.restored import Restored
 from gpt2viz.cli import main
@@ -289,6 +289,8 @@ def test_models_that_cannot_be_compared_are_refused(tiny: Model, model: Model) -
         compare_models(tiny, model, TEXTS)
     with pytest.raises(ArgumentError, match="nothing to undo"):
         compared(tiny, replace(tiny, name="same")).restore()
+    with pytest.raises(SurveyError, match="None of the texts has 8 tokens"):
+        compare_models(tiny, with_noise(tiny, 0.1), ["A", "A crane"], n_tokens=12)
 
 
 def test_few_documents_list_no_head(tiny: Model) -> None:
