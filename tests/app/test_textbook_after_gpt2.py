@@ -231,6 +231,7 @@ def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
 
 #: Every table of these pages: what it doesn't take.
 JUNK = {
+    "bpe": {"merge_step": "-1"},
     "kv-cache": {"cache_x": "1,2,3"},
     "rmsnorm": {"rms_x": "nan,0,0,0", "rms_shift": "x"},
     "swiglu": {"gate_x": "1e9,0", "gate_w": "", "gate_up": "a", "gate_down": "inf", "gate_C": "7"},

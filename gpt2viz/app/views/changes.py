@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -44,10 +44,11 @@ _TITLES = {
 
 @dataclass(eq=False)
 class _Comparison(Job):
-    """A comparison over ``texts`` on its way: of a model with what ``load_after`` gives."""
+    """A comparison over ``texts`` on its way: of a model with what ``load_after`` gives, which
+    the page sets."""
 
     texts: tuple[str, ...]
-    load_after: Callable[[], Model]
+    load_after: Callable[[], Model] = field(init=False)
     result: Changes | None = None
 
     def work(self, model: Model) -> None:
@@ -63,9 +64,9 @@ class _Comparison(Job):
 
 @dataclass(eq=False)
 class _Restoring(Job):
-    """A search on its way for the pieces that undo a change."""
+    """A search on its way for the pieces that undo ``changes``, which the page sets."""
 
-    changes: Changes
+    changes: Changes = field(init=False)
     result: Restored | None = None
 
     def work(self, model: Model) -> None:
@@ -79,15 +80,13 @@ class _Restoring(Job):
 
 # Both hold two models each, so only the last ones stay.
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _comparison(
-    names: tuple[str, str], texts: tuple[str, ...], _load_after: Callable[[], Model]
-) -> _Comparison:
-    return _Comparison(texts, _load_after)
+def _comparison(names: tuple[str, str], texts: tuple[str, ...]) -> _Comparison:
+    return _Comparison(texts)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False)
-def _restoring(names: tuple[str, str], texts: tuple[str, ...], _changes: Changes) -> _Restoring:
-    return _Restoring(_changes)
+def _restoring(names: tuple[str, str], texts: tuple[str, ...]) -> _Restoring:
+    return _Restoring()
 
 
 def draw(
@@ -107,7 +106,8 @@ def draw(
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
         return
     (before, after), names = models.values(), (*models,)
-    job = _comparison((names[0], names[1]), texts, after)
+    job = _comparison((names[0], names[1]), texts)
+    job.load_after = after
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
     if not _begun(job, before, "Comparing", offer, "changes"):
         return
@@ -274,7 +274,8 @@ def _put_back(changes: Changes, source: str, text: TextChange) -> None:
 def _undo(changes: Changes, names: tuple[str, str], texts: tuple[str, ...]) -> None:
     """The fewest old heads and MLPs that undo the change, and how much each gives back."""
     prose.markdown("#### What undoes the change?")
-    job = _restoring(names, texts, changes)
+    job = _restoring(names, texts)
+    job.changes = changes
     offer = "Put old heads and MLPs back, one by one"
     if not _begun(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
         prose.caption("Each time the one that undoes most of the change in the predictions.")
