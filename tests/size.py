@@ -7,8 +7,8 @@ transformers really runs has one of 620, and 520 lines of tests and benchmarks. 
 thread has one of 150 lines in app/ and 100 of tests, and product lines fell by as many. The page
 that runs a model has 950 product lines, and 520 of tests, which give it 200 sentences. The
 Textbook's merges of the reader's own word, the neurons that fire on it, a model trained part by
-part and a mixture that moves have 254 product lines, 90 of them in app/, and 155 of tests. The
-comparison of two checkpoints over many texts, with its command and its pages, has 1,270 product
+part and a mixture that moves have 215 product lines, 90 of them in app/, and 155 of tests. The
+comparison of two checkpoints over many texts, with its command and its pages, has 1,470 product
 lines, 390 of them in app/, and 530 of tests. What was left of Llama's family took 57 product lines
 and 50 of tests and benchmarks.
 """
