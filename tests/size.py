@@ -29,7 +29,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (62_032, 44_000),
     "of them app/": (24_547, 17_500),
-    "lines of tests and benchmarks": (54_659, 37_000),
+    "lines of tests and benchmarks": (54_679, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
