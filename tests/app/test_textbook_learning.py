@@ -150,8 +150,8 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     own = [sum(p.numel() for p in learning.build(n, V, TINY, 3).parameters()) for n in names]
     assert counts == own
     change = [after - before for before, after in pairwise(last)]
-    told = ", ".join(f"{n} {x:+.3f}" for n, x in zip(names[1:], change, strict=True))
-    assert told.replace("-", "−") in said(at)
+    listed = ", ".join(f"{n} {x:+.3f}" for n, x in zip(names[1:], change, strict=True))
+    assert listed.replace("-", "−") in said(at)
     assert f"The largest step down is {names[1 + int(np.argmin(change))]}." in said(at).replace(
         "*", ""
     )

@@ -88,9 +88,9 @@ def type_sentence(page: Page, text: str) -> None:
     act(page, lambda: box.press("Enter"))
 
 
-def typed_at(walk: Visit, place: str) -> list[tuple[str, dict[str, str]]]:
+def typed_at(walk: Visit, address: str) -> list[tuple[str, dict[str, str]]]:
     """The address of a page and what it paints, with each of the sentences after the other."""
-    page, seen = walk(place, text=FIRST, query=30), []
+    page, seen = walk(address, text=FIRST, query=30), []
     for text, token in SENTENCES.items():
         type_sentence(page, text)
         if (chip := chips(page).nth(token)).is_enabled():

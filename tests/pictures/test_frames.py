@@ -100,18 +100,18 @@ def test_a_mixture_moves_by_each_words_share_and_then_to_that_of_others() -> Non
     origin = marks(drawn.frames[0])["mixture"]
     for n, frame in enumerate(drawn.frames):
         mixture = both[n == 4]
-        found = marks(frame)
+        shown = marks(frame)
         at = mixture.ends[min(n, 3)]
-        new = found.pop("mixture")
-        assert [found.pop(key).text for key in ("up", "right")] == ["machine ↑", "animal →"]
+        new = shown.pop("mixture")
+        assert [shown.pop(key).text for key in ("up", "right")] == ["machine ↑", "animal →"]
         moved = (new.x - origin.x) / wide, (origin.y - new.y) / tall
         np.testing.assert_allclose(moved, at, atol=1e-9)
-        assert [one.text for one in found.values()] == list(mixture.words)
-        assert [one.share for one in found.values()] == mixture.weights.tolist()
-        for value, one in zip(mixture.values, found.values(), strict=True):
-            placed = (one.x - origin.x) / wide, (origin.y - one.y) / tall
+        assert [mark.text for mark in shown.values()] == list(mixture.words)
+        assert [mark.share for mark in shown.values()] == mixture.weights.tolist()
+        for value, mark in zip(mixture.values, shown.values(), strict=True):
+            placed = (mark.x - origin.x) / wide, (origin.y - mark.y) / tall
             np.testing.assert_allclose(placed, value, atol=1e-9)
-        assert all(0 <= one.y <= drawn.lines - 1 - one.tall for one in found.values())
+        assert all(0 <= mark.y <= drawn.lines - 1 - mark.tall for mark in shown.values())
     assert [frame.caption.split()[0] for frame in drawn.frames[1:4]] == ["“a”", "“b”", "“c”"]
     assert drawn.frames[4].caption == "The same word with “x y”: now [0.26, 0.68]."
 
@@ -121,15 +121,15 @@ def test_pieces_merge_where_they_stand_and_only_the_new_one_stands_out() -> None
     drawn = frames.merging_pieces(states, list("abc"))
     assert drawn.what == "The merges of ·lolo"
     for frame, pieces in zip(drawn.frames, states, strict=True):
-        found = list(marks(frame).values())
-        assert [one.text for one in found] == [
+        shown = list(marks(frame).values())
+        assert [mark.text for mark in shown] == [
             "·" * (p == b" ") + p.decode().strip() for p in pieces
         ]
-        wide = [5 * one.wide + 0.1 for one in found]
+        wide = [5 * mark.wide + 0.1 for mark in shown]
         np.testing.assert_allclose(wide, list(map(len, pieces)))
-        starts = [5 * one.x for one in found]
+        starts = [5 * mark.x for mark in shown]
         np.testing.assert_allclose(starts, np.cumsum([0, *map(len, pieces[:-1])]))
-    new = [[one.key for one in frame.marks if one.role == "accent"] for frame in drawn.frames]
+    new = [[mark.key for mark in frame.marks if mark.role == "accent"] for frame in drawn.frames]
     assert new == [[], ["byte 1"], ["byte 3"]]
 
 

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz import ArgumentError, Model, SurveyError
 from gpt2viz.analysis.model_changes import LOSSES, MEASURES, Pair, equal_words, rounding
-from gpt2viz.analysis.restored import Restored
+from gpt2viz.analysis.restored import Restored, next_logits
 from gpt2viz.cli import main
 from gpt2viz.survey.changes import FALSE_DISCOVERIES, Changes, compare_models, smallest_rates
 from gpt2viz.survey.documents import shards
@@ -256,6 +256,10 @@ def test_pieces_put_back_compute_with_the_weights_of_before(tiny: Model) -> None
                             of = [x.attention.get_submodule("c_attn") for x in (new, old)]
                             getattr(of[0], name)[rows] = getattr(of[1], name)[rows]
         shares.append(apart(tiny, network, sample))
+        back = restored.pieces[: len(shares) - 1]
+        with torch.inference_mode():
+            logits = network(torch.tensor([sample[0]]))[0, -1].numpy()
+        assert_allclose(next_logits(tiny, after, sample[0], back), logits, atol=1e-4)
     assert_allclose(restored.undone, 1 - np.array(shares) / shares[0], atol=1e-4)
     assert all(np.diff(restored.undone[:2]) > 0)
 

@@ -91,7 +91,7 @@ def test_three_blocks_run_on_the_same_words(seed: int) -> None:
 def test_the_gradient_at_each_layer_by_finite_differences(lane: str) -> None:
     """The change of the end, along its gradient, for a small change of each layer's numbers."""
     depth, C = 3, 4
-    found = lane_gradients(depth, lane, C=C)
+    gradients = lane_gradients(depth, lane, C=C)
     layers = []
     for n in range(depth):
         generator = torch.Generator().manual_seed(1 + n)
@@ -118,7 +118,7 @@ def test_the_gradient_at_each_layer_by_finite_differences(lane: str) -> None:
     for n in range(depth + 1):
         ways = [(run(stream + d, n) - run(stream - d, n)) @ end for d in step * np.eye(C)]
         size = np.sqrt(np.mean((np.array(ways) / (2 * step)) ** 2))
-        assert found[n] == pytest.approx(size / np.sqrt(np.mean(end**2)), rel=1e-3)
+        assert gradients[n] == pytest.approx(size / np.sqrt(np.mean(end**2)), rel=1e-3)
         if n < depth:
             stream = run_one(stream, n)
 

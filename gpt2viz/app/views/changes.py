@@ -101,6 +101,7 @@ def draw(
     models here that have their vocabulary, and a survey to take texts from. A passage links to
     ``page`` with the parameters of ``link``.
     """
+    results = st.container()  # they stand above what they come of
     texts = _texts(sources)
     if not texts:
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
@@ -109,13 +110,12 @@ def draw(
     job = _comparison((names[0], names[1]), texts)
     job.load_after = after
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
-    if not _begun(job, before, "Comparing", offer, "changes"):
-        return
-    if (changes := job.result) is not None:
-        prose.caption(sentence("changes.models", before=names[0], after=names[1]))
-        _heads(changes)
-        _passage(changes, sources[0], page, link)
-        _undo(changes, (names[0], names[1]), texts)
+    with results:
+        begun = _begun(job, before, "Comparing", offer, "changes")
+        if begun and (changes := job.result) is not None:
+            _heads(changes, (names[0], names[1]))
+            _passage(changes, sources[0], page, link)
+            _undo(changes, (names[0], names[1]), texts)
 
 
 def _begun(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
@@ -157,11 +157,8 @@ def _surveyed(sources: Sequence[str]) -> Sequence[Passage]:
     return ()
 
 
-def _heads(changes: Changes) -> None:
-    """All heads by how far they moved: a map, and a list."""
-    prose.markdown(literal(changes.words()))
-    (before, _), (after, _) = changes.loss.values()
-    prose.caption(sentence("changes.losses", before=before, after=after))
+def _heads(changes: Changes, names: tuple[str, str]) -> None:
+    """All heads by how far they moved: a map, and what it shows with a list."""
     chosen = address.get(parameters.LAYER), address.get(parameters.HEAD)
     left, right = st.columns([1, 1], gap="medium")
     with left:
@@ -170,6 +167,7 @@ def _heads(changes: Changes) -> None:
             MEASURES,
             format_func=_TITLES.__getitem__,
             key="changes_measure",
+            label_visibility="collapsed",
         )
         measures.draw_head_map(
             changes.mean[measure],
@@ -182,19 +180,8 @@ def _heads(changes: Changes) -> None:
             scale="unit" if "pattern" in measure else "amount",
             numbers=16,
         )
-    rows = [
-        {"Head": head.name, "Changed": head.changed}
-        | {name.capitalize(): head.moved[name].mean for name in MEASURES}
-        | {"95 %": _interval(head.moved["own output"])}
-        | {"Rounding": head.moved["own output"].rounding}
-        for head in changes.heads
-    ]
-    numbers = dict.fromkeys([*map(str.capitalize, MEASURES), "Rounding"], "%.3f")
     with right:
-        output.table(
-            pd.DataFrame(rows), "Heads by how far they moved", key="changes_heads",
-            formats=numbers, tallest=360, choose=_choose([h[:2] for h in changes.heads]),
-        )  # fmt: skip
+        _list(changes, names)
     with st.expander("How this is measured"):
         prose.markdown(
             "**Output**: how far apart the vectors are that a head writes, as a share of the "
@@ -205,6 +192,27 @@ def _heads(changes: Changes) -> None:
             "move it; of those marked, at most 5 % are expected to be there by chance "
             "(Benjamini & Hochberg 1995)."
         )
+
+
+def _list(changes: Changes, names: tuple[str, str]) -> None:
+    """The change in words, and all heads by how far they moved."""
+    prose.markdown(literal(changes.words()))
+    (before, _), (after, _) = changes.loss.values()
+    models = sentence("changes.models", before=names[0], after=names[1])
+    losses = sentence("changes.losses", before=before, after=after)
+    prose.caption(f"{literal(models)} {losses}")
+    rows = [
+        {"Head": head.name, "Changed": head.changed}
+        | {name.capitalize(): head.moved[name].mean for name in MEASURES}
+        | {"95 %": _interval(head.moved["own output"])}
+        | {"Rounding": head.moved["own output"].rounding}
+        for head in changes.heads
+    ]
+    numbers = dict.fromkeys([*map(str.capitalize, MEASURES), "Rounding"], "%.3f")
+    output.table(
+        pd.DataFrame(rows), "Heads by how far they moved", key="changes_heads",
+        formats=numbers, tallest=280, choose=_choose([h[:2] for h in changes.heads]),
+    )  # fmt: skip
 
 
 def _interval(moved: Moved) -> str:
@@ -221,12 +229,7 @@ def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
     return choose
 
 
-def _passage(
-    changes: Changes,
-    source: str,
-    page: Page,
-    link: Link,
-) -> None:
+def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
     """The text on which the chosen head moved most, and its next tokens with the head put back."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     texts = changes.texts_of(layer, head)
