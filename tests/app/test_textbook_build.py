@@ -23,6 +23,7 @@ from gpt2viz.model import network
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
+from gpt2viz.textbook.gaps import FILLED, Draft
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
 from tests.app.chapters import answered, said
 from tests.app.pages import open_page, plain, sent
@@ -56,10 +57,9 @@ def begins(text: str) -> str:
     """The first two tokens that a GPT-2 in NumPy writes on, as the page writes them."""
     tokenizer = bundled_model().tokenizer
     ids = list(tokenizer.encode(text))[:32]
-    read = len(ids)
     for _ in range(2):
         ids.append(int(reference(BUNDLED, ids, True)["logits"][-1].argmax()))
-    return plain(literal(tokenizer.decode(ids[read:])))
+    return plain(literal(tokenizer.decode(ids[-2:])))
 
 
 def test_the_finished_model_writes_on() -> None:
@@ -77,6 +77,8 @@ def test_the_finished_model_writes_on() -> None:
 
 def test_an_expression_is_judged_as_it_is_typed() -> None:
     at = build()
+    solution = Draft(FILLED).file(bundled_model(), bundled_model().tokenizer.encode(CRANE))
+    assert solution.strip() in [block.value for block in at.code]
     assert "At hand: `q` (1, 8, 4, 32) · `k` (1, 8, 4, 32)" in said(at)
     for typed, judged in {
         "q @ k": "not yet] `q @ k`: (1, 8, 4, 32) times (1, 8, 4, 32) doesn't fit",
@@ -130,8 +132,7 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
     """A tiny GPT-2 and one that differs in its scale are listed by the owner."""
     write_checkpoint(tmp_path / "tiny")
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
-    folders = (str(tmp_path / "tiny"), str(tmp_path / "scaled"))
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(folders))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, tmp_path.iterdir())))
     st.cache_resource.clear()
     for text, told in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
         at = build(**BUILT, model="tiny", text=text)
@@ -144,6 +145,7 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
     ):
         at = build(**BUILT, **more)
         assert why in said(at)
+        assert ("There is none for the model" in said(at)) == ("model" in more)
         assert right(at) == 0
         assert answered(at) == []
     st.cache_resource.clear()

@@ -24,7 +24,7 @@ from gpt2viz.analysis.generation import generate
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import eighty_lines, gaps
 from gpt2viz.textbook.expressions import ExpressionError
-from gpt2viz.textbook.gaps import BLANK, GAPS, NEW, Case, Draft, Verdict
+from gpt2viz.textbook.gaps import BLANK, FILLED, GAPS, NEW, Case, Draft, Verdict
 from gpt2viz.textbook.operations import MOST_BYTES, joint
 from tests.bundled import bundled_model as model
 from tests.numpy_gpt2 import reference
@@ -165,8 +165,7 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     """And so does what is shown, run as the Python that it is."""
     ids, end = list(run().token_ids), model().tokenizer.end_of_text
     expected = [choice.token for choice in generate(model(), ids, 10)]
-    n_forms = max(map(len, RIGHT.values()))
-    for n in range(n_forms):
+    for n in range(max(map(len, RIGHT.values()))):
         forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
         assert Draft(forms).read_by(model()).write(ids, 3, end) == expected[:3]
     first = {name: texts[0] for name, texts in RIGHT.items()}
@@ -176,10 +175,10 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     assert shown.write(ids, 10, end) == expected
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
+@pytest.mark.parametrize("n", [-1, 0, 1, 2])
 def test_the_readers_model_as_a_file_writes_the_same(n: int, tmp_path: Path) -> None:
     file, ids = tmp_path / "my_gpt2.py", run().token_ids
-    forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
+    forms = FILLED if n < 0 else {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
     file.write_text(Draft(forms).file(model(), ids), encoding="utf-8")
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 90
     output = subprocess.check_output([sys.executable, file, BUNDLED], text=True, cwd=tmp_path)
@@ -221,13 +220,12 @@ def test_a_wrong_model_writes_something_else_and_a_broken_one_says_so() -> None:
 
 
 def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
-    first = {name: texts[0] for name, texts in RIGHT.items()}
     full = list(range(tiny.config.n_positions))
     for ids, n_new in ((full, 0), (full[:-2], 2)):
         expected = [choice.token for choice in generate(tiny, ids, 5)]
         assert len(expected) == n_new
-        assert Draft(first).read_by(tiny).write(ids, 5, None) == expected
-    assert Draft(first).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
+        assert Draft(FILLED).read_by(tiny).write(ids, 5, None) == expected
+    assert Draft(FILLED).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
 
 
 #: Gap -> how many tokens the text has, of what is at hand there.
@@ -252,9 +250,8 @@ def growing(name: str, growth: list[int]) -> str:
 @cache
 def right_bytes() -> int:
     """What the lines take at once where each gap has what belongs there, after one more token."""
-    right = {name: texts[0] for name, texts in RIGHT.items()}
     ids = list(run().token_ids)
-    return peak_bytes(lambda: Draft(right).read_by(model()).write([*ids, 0], 1, None))
+    return peak_bytes(lambda: Draft(FILLED).read_by(model()).write([*ids, 0], 1, None))
 
 
 @pytest.mark.slow

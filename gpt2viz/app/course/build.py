@@ -19,7 +19,7 @@ from gpt2viz.app.view import View
 from gpt2viz.labels import pluralize
 from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
-from gpt2viz.textbook.gaps import GAPS, NEW, Case, Draft, Gap, Verdict
+from gpt2viz.textbook.gaps import FILLED, GAPS, NEW, Case, Draft, Gap, Verdict
 
 #: What the address calls the expression in each gap.
 _WRITTEN: Mapping[str, Text] = {
@@ -114,6 +114,11 @@ def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
         elif verdict.remark:
             prose.markdown(f":orange-badge[not yet] {verdict.remark}")
     return given, verdict
+
+
+def solution(book: Book) -> None:
+    """The file with what belongs in each gap."""
+    st.code(Draft(FILLED).file(book.view.model, book.view.trace.token_ids), wrap_lines=True)
 
 
 def write_on(book: Book) -> dict[str, Any]:

@@ -119,6 +119,7 @@ def head(book: Book) -> dict[str, Any]:
     note = f"They are the same, but {' and '.join(touched)} should be left alone. Undo that."
     stages = ("q", "scores", "scaled_scores", "weights", "output")
     return {f"{stage}_shape": (1, *getattr(steps, stage).shape) for stage in stages} | {
+        "turned_shape": (1, *steps.k.mT.shape),
         "x": x,
         "tables": weights,
         "random": not named,

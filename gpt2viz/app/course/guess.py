@@ -12,6 +12,7 @@ from gpt2viz.app import prose
 from gpt2viz.app.components.book import ask_guess, compare_guess
 from gpt2viz.app.course import progress
 from gpt2viz.app.course.written import equals, given
+from gpt2viz.labels import sentence
 from gpt2viz.textbook import guesses
 
 #: Decimals of scores, which float32 may miss in the seventh.
@@ -57,10 +58,7 @@ def shown(id: str, as_in_text: bool = True) -> bool:
 
 def _ask(id: str) -> None:
     row, words = guesses.ROWS[id], _PREDICTIONS[id]
-    prose.markdown(
-        f"**Predict first.** {words.text} Drag the bars, or use the keyboard's arrows. They "
-        "always sum to 1."
-    )
+    prose.markdown(sentence("guess.ask", text=words.text))
     st.latex(rf"\text{{{words.scores}}} = {given(np.round(row.scores, _EXACT))}")
     ask_guess(
         words.title,
@@ -102,7 +100,4 @@ def describe(verdict: guesses.Verdict) -> str:
     """A verdict in words: the guess's distance, and the mistake that it looks like."""
     off = f"**{verdict.off:.2f}**" if verdict.off >= 0.005 else "less than **0.01**"
     close = "Close! " if verdict.off <= guesses.CLOSE and not verdict.mistake else ""
-    return (
-        f"{close}Your guess is off by {off}, half of all differences added up: that share stands "
-        f"in the wrong place. {verdict.mistake}"
-    ).strip()
+    return sentence("guess.off", close=close, off=off, mistake=verdict.mistake).strip()

@@ -17,7 +17,7 @@ from gpt2viz.app.course.written import equals
 from gpt2viz.app.frame import controls
 from gpt2viz.app.view import whole_text
 from gpt2viz.app.views.measures import draw_weights
-from gpt2viz.labels import difference
+from gpt2viz.labels import difference, sentence
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import attention, heads
@@ -61,14 +61,8 @@ def splitting(book: Book, text: str) -> None:
     """Vectors of C channels into nh heads and back, which divide them."""
     B, T, C, nh = (book.values[size] for size in ("B", "T", "C", "nh"))
     drawn, hs = min(T, _ROWS), C // nh
-    captions = [
-        f"({B}, {T}, {C}): a row for each token. A stretch of one colour is a head of {hs}.",
-        f"view: ({B}, {T}, {nh}, {hs}). Each row is cut into {nh} pieces. Nothing has moved.",
-        f"transpose: ({B}, {nh}, {T}, {hs}). Heads are counted first, so they are drawn apart; in "
-        "memory nothing has moved. Now each head works on its own rows.",
-        f"transpose: ({B}, {T}, {nh}, {hs}). The heads' outputs are counted by token again.",
-        f"reshape: ({B}, {T}, {C}). Now they are moved, and stand side by side in one row.",
-    ]
+    names = ("split.x", "split.cut", "split.heads", "split.back", "split.merged")
+    captions = [sentence(name, B=B, T=T, C=C, nh=nh, hs=hs) for name in names]
     book.write(text, cut=drawn < T, drawn=drawn)
     states = heads.split_and_merge(drawn, C, nh)
     play(book, frames.splitting_heads(states, nh, captions), parameters.WAY_STEP)

@@ -21,7 +21,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import said_twice
 from gpt2viz.app.views.measures import draw_weights
-from gpt2viz.labels import pluralize
+from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.explanation import reason_map
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.run.trace import Trace
@@ -116,10 +116,7 @@ def take_apart(book: Book) -> dict[str, Any]:
     read, look = book.values["read"], book.values["look"]
     case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
     own, weight = not read.twice, f"{case.weight:.2f}"
-    small = (
-        f"The largest such weight is {weight} here. Try a longer sentence, or one with a rarer "
-        "token twice."
-    )
+    small = sentence("why.small", weight=case.weight)
     hard = case.weight > _HALF
     values: dict[str, Any] = {
         "weight": weight,
