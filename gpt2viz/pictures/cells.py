@@ -33,7 +33,7 @@ def decimals(high: float) -> int:
 class Special(NamedTuple):
     """Cells whose colour is not on the scale, and what legend and pointer say of them.
 
-    The ``other`` colour takes turns with the first, which the legend shows. The sign stands in
+    The ``other`` colour takes turns with the first. The sign stands in
     the cell where others have their number, so that colour isn't all there is.
     """
 

@@ -287,7 +287,7 @@ def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
     titles = [_titles(sheet, picture, n, each, over) for n in range(len(panels))]
     rows = [range(n, min(n + n_columns, len(panels))) for n in range(0, len(panels), n_columns)]
     kinds = [special for p in panels for special in specials(p, colors) if special.cells.any()]
-    legend = {special.name: special.color for special in kinds} if picture.legend else {}
+    legend = {s.name: (s.color, s.other) for s in kinds} if picture.legend else {}
     top = _FREE + LINE * size * bool(legend)
     tops = [max(len(titles[n]) for n in row) * LINE * over + 4 for row in rows]
     bottoms = [_names_height(picture, row, each, size) for row in rows]
@@ -517,14 +517,16 @@ def _bar(
     )
 
 
-def _legend(sheet: Sheet, legend: dict[str, str], size: float) -> None:
+def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> None:
     """The colours that are not on the scale, from the right."""
     x = sheet.width - _FREE
-    for name, color in reversed(legend.items()):
+    for name, (color, other) in reversed(legend.items()):
         x -= across(name, size)
         sheet.text(x, _FREE + size, name, size)
         x -= size + 5
         sheet.rect(x, _FREE + size * 0.1, size, size, fill=color)
+        for at in (0, size / 2):  # a chessboard, as in the cells
+            sheet.rect(x + at, _FREE + size * 0.6 - at, size / 2, size / 2, fill=other)
         x -= _APART
 
 

@@ -66,7 +66,7 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
     expect(best).to_contain_text("on")
     best.hover()
     line = words(page).locator(".route")
-    expect(line).to_contain_text("What raises or lowers on")
+    expect(line).to_contain_text("What raises or lowers “on”")
     best.click()  # it stays
     word = line.locator("button").first
     assert word.inner_text().split(" +")[0] == "on", "the word that is copied"

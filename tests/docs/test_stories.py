@@ -138,7 +138,7 @@ def test_every_example_of_the_first_screen_is_offered(
     copies = weight_on(run.stage("weights", 17)[0], induction(run.token_ids))
     assert copies[3] < 0.5 < copies[4] < copies[5]
     words = "We start with head 17.5: here it copies more than any other. Copying too, with the "
-    assert f"{words}same keys and values: 17.4. Click any square." in of_head(at)
+    assert f"{words}same keys and values: 17.4." in of_head(at)
     at.session_state["examples"] = True
     at.run().button(key="example_Fact").click().run()
     percent = 100 * gpt2viz.trace(model, FACT).next_tokens(1)[0].probability

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { cornersOf } from "../../gpt2viz/app/scripts/lens.js"
+import { beyond, cornersOf } from "../../gpt2viz/app/scripts/lens.js"
 
 const SQUARE = { x: 60, y: 20, w: 40, h: 40 }, MATRIX = { x: 50, y: 30, w: 200, h: 200 }
 
@@ -16,4 +16,8 @@ test("the lens goes from the square's right side to the whole height of the matr
 test("there is none where the matrix stands below", () => {
   const below = { left: 100, top: 900 }
   assert.deepEqual(cornersOf({ left: 100, right: 500, top: 300 }, SQUARE, below, MATRIX), [])
+})
+
+test("its lines begin at the edge of the map, on the way from the square", () => {
+  assert.equal(beyond(400, [100, 20], [500, -20]), "M400 -10L500 -20")
 })

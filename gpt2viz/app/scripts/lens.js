@@ -31,4 +31,11 @@ function drawLens() {
   const [here, there] = [square, matrix].map(({ view }) => view.getBoundingClientRect())
   const corners = cornersOf(here, square.box, there, matrix.box, zoomOf(svg))
   makeSvg("polygon", { points: corners.join(" ") }, svg)
+  if (!corners.length) return
+  const [a, b, c, d] = corners, edge = here.width / zoomOf(svg)
+  makeSvg("path", { d: beyond(edge, a, b) + beyond(edge, d, c) }, svg)
 }
+
+/** The part of a line that lies to the right of `edge`, so that none runs across other heads. */
+export const beyond = (edge, [x1, y1], [x2, y2]) =>
+  `M${edge} ${y1 + (edge - x1) / (x2 - x1) * (y2 - y1)}L${x2} ${y2}`

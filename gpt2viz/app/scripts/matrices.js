@@ -143,7 +143,7 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
       seen[2] ||= !hidden[n] && Math.abs(values[n]) === Infinity
     }
     seen.forEach((there, kind) =>
-      there && names.set(kind ? special[kind].name : name, special[kind].color))
+      there && names.set(kind ? special[kind].name : name, [special[kind].color, special[kind].other]))
   })
   return [...names]
 }

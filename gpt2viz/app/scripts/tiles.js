@@ -248,12 +248,14 @@ function legend(pen, p, { boxes, across, height }) {
   pen.textAlign = "right"
   pen.textBaseline = "middle"
   let right = Math.max(end, all)
-  for (const [name, color] of p.legend) {
+  for (const [name, [color, other]] of p.legend) {
     pen.fillText(name, right, y + ROW / 2)
     right -= pen.measureText(name).width + 17
     const text = pen.fillStyle
     pen.fillStyle = color
     pen.fillRect(right, y, 12, 12)
+    pen.fillStyle = other
+    for (const at of [0, 6]) pen.fillRect(right + at, y + 6 - at, 6, 6)
     pen.fillStyle = text
     right -= 16
   }

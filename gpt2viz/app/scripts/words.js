@@ -116,7 +116,7 @@ function draw(view, moves = false) {
 
 const LOGIT = "A logit is a word's score before softmax: one more makes the word 2.7 times as " +
   "likely against any other. It is the sum of what each word brings through the heads, of the " +
-  "MLPs, and of all else: embeddings and biases."
+  "MLPs, which work on each word alone, and of all else: embeddings and biases."
 
 // The sum of what raises or lowers a next token, of the likeliest if none is shown; or of one word
 // of that sum, the heads that it goes through.
@@ -135,11 +135,11 @@ function route(view, next = 0) {
     return toggle
   })
   if (opened) return line.replaceChildren(...buttons, ...through(view, opened))
-  const tip = button(`logit ${signed(logit)}`)
+  const tip = button(`MLPs ${signed(mlps)}, all else ${signed(rest)}: logit ${signed(logit)}`)
   make("span", tip, LOGIT, "tip")
   const more = p.n_tokens > words.length ? `other words ${signed(others)}, ` : ""
-  line.replaceChildren("What raises or lowers ", make("b", null, bare(label)), ": ", ...buttons,
-    `${more}MLPs ${signed(mlps)}, all else ${signed(rest)}: `, tip)
+  line.replaceChildren("What raises or lowers ", make("b", null, `“${bare(label)}”`), ": ",
+    ...buttons, more, tip)
 }
 
 // The heads that a word goes through, each a button that opens that cell, and all others.
