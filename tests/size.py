@@ -27,9 +27,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_035, 44_000),
-    "of them app/": (24_550, 17_500),
-    "lines of tests and benchmarks": (54_683, 37_000),
+    "product lines": (62_072, 44_000),
+    "of them app/": (24_585, 17_500),
+    "lines of tests and benchmarks": (54_724, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

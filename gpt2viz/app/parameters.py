@@ -292,6 +292,18 @@ _OF_PAGES: tuple[Parameter, ...] = (
     OVER := SelectParam(
         "over", "Models: over this `sentence`, or over many `texts`", "sentence", on=_SIDES
     ),
+    TEXTS := Text(
+        "texts",
+        "The texts that two models are compared over, one on each line",
+        "",
+        on=(*_SIDES, *_GROWTH),
+    ),
+    MOVED := SelectParam(
+        "moved",
+        "By what heads moved: `output` or `pattern`, of the whole model or their `own`",
+        "own output",
+        on=(*_SIDES, *_GROWTH),
+    ),
     DIRECTION := SelectParam(
         "direction",
         "Patching: `denoise` puts a piece of the first run into the second, `noise` one of the "

@@ -95,13 +95,13 @@ def test_who_leaves_the_tour_has_what_they_had_before() -> None:
 def test_the_tour_is_of_the_bundled_model_whichever_was_chosen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(write_llama(tmp_path / "mine")))
+    monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(write_llama(tmp_path / "of_the_owner")))
     at = open_page("attention", text="the cat")
-    assert at.selectbox(key="model").value == "mine", "the owner's comes first"
+    assert at.selectbox(key="model").value == "of_the_owner", "the owner's comes first"
     buttons(at)["Take the tour"].click().run()
     assert at.selectbox(key="model").value == BUNDLED.name
     buttons(at)["Leave the tour"].click().run()
-    assert at.selectbox(key="model").value == "mine"
+    assert at.selectbox(key="model").value == "of_the_owner"
 
 
 def test_the_tour_is_offered_off_the_tour_and_has_six_steps_at_most() -> None:

@@ -292,15 +292,18 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     at = open_page("side_by_side", **page, over="texts")
     assert not [b for b in at.button if b.label.startswith("Compare over")]  # without any text
     texts = [FIRST, VERB, AFTER, "A crane sat on the steel", "The fish was lifted by a crane"]
-    at.text_area("changes_texts").set_value("\n".join(texts)).run()
+    at.text_area("texts").set_value("\n".join(texts)).run()
     finish(at, "Compare over 5 texts")
     old, new = (gpt2viz.load_model(tmp_path / name) for name in ("old", "new"))
     changes = gpt2viz.compare_models(old, new, texts, n_tokens=24)
     assert changes.words() in page_text(at)
     for measure in MOVED:
-        at.selectbox("changes_measure").set_value(measure).run()
+        at.selectbox("moved").set_value(measure).run()
         assert_allclose(array(figure(at, "changes_map")["data"][0]["z"]), changes.mean[measure],
                         rtol=1e-3, err_msg=measure)  # fmt: skip
+    again = open_page("side_by_side", **dict(at.query_params))
+    assert again.text_area("texts").value == "\n".join(texts)
+    assert again.selectbox("moved").value == MOVED[-1]
     (table,) = (t.value for t in at.dataframe if "Own output" in t.value)
     assert list(table["Head"]) == [head.name for head in changes.heads]
     assert_allclose(table["Own output"], [h.moved["own output"].mean for h in changes.heads])

@@ -175,7 +175,7 @@ def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> 
     steps = list(gpt2viz.load_steps(grown))
     at = open_page("training", step=str(steps[1]), since=str(steps[0]))
     texts = [f"{start} crane ate fish by the river" for start in ("A", "The", "One", "No", "My")]
-    at.text_area("changes_texts").set_value("\n".join(texts)).run()
+    at.text_area("texts").set_value("\n".join(texts)).run()
     finish(at, "Compare over 5 texts")
     early, late = (gpt2viz.load_steps(grown)[step] for step in steps[:2])
     changes = gpt2viz.compare_models(early, late, texts, n_tokens=early.config.n_positions)

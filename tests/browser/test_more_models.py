@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from numpy.testing import assert_allclose
@@ -20,7 +20,7 @@ import gpt2viz
 from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import Visitor, act, go, look_alike, running_app, seen_by_axe, settle
-from tests.browser.test_browser import drawn, picture
+from tests.browser.test_browser import click_cell, drawn, picture
 from tests.browser.test_guard import answer
 from tests.browser.test_save import open_save
 from tests.browser.test_zoom import drag, window
@@ -244,6 +244,30 @@ def test_the_trainings_slider_follows_the_hand_and_the_address_the_slider(visito
     view.locator("[data-part=play]").click()
     expect(view.locator("[data-part=play]")).to_have_text("▶ Play")  # it stops at the end
     page.wait_for_url("**step=300**")
+
+
+def test_two_models_over_many_texts_lead_to_both_heads_on_one_of_them(
+    visitor: Visitor, folders: dict[str, Path]
+) -> None:
+    texts = [TEXTS[0], "A crane sat", "The cat sat on the mat", "A fish ate", "The old steel crane"]
+    models = {"model": "mine", "model2": "grown"}
+    over: dict[str, Any] = {"over": "texts", "texts": "\n".join(texts)} | models
+    page = opened(visitor, "side_by_side", differs="model", **over)
+    act(page, page.get_by_role("button", name="Compare over 5 texts").click)
+    expect(picture(page, "changes_map")).to_be_visible()
+    settle(page)
+    click_cell(page, "changes_map", 1, 2)
+    expect(page.get_by_role("heading", name="Head 1.2")).to_be_visible()
+    act(page, page.get_by_text("Put the old head 1.2 back").click)
+    expect(page.locator(".st-key-changes_next .js-plotly-plot")).to_be_visible()
+    page.get_by_role("link", name="See both heads on this text").click()
+    expect(picture(page, "both_sides")).to_be_visible()
+    settle(page)
+    chosen = dict(parse_qsl(urlsplit(page.url).query))
+    assert chosen["text"] in texts
+    for panel, name in zip(drawn(page, "both_sides"), models.values(), strict=True):
+        expected = gpt2viz.trace(gpt2viz.load_model(folders[name]), chosen["text"])
+        assert_allclose(panel["z"], expected.stage("weights", 1)[0, 2], atol=1e-6)
 
 
 #: What a browser's print window is shown, kept in place of it.

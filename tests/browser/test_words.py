@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlparse
 
+import numpy as np
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import act, wait_until
@@ -58,6 +59,16 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(visit: Vi
     act(page, page.locator(".looks button").first.click)
     layer, head = (int(n) for n in page.locator(".looks button b").first.inner_text().split("."))
     assert arcs(page) == expected(layer, head, QUERY), "another head is chosen"
+    act(page, words(page).locator(".chips button").nth(QUERY).click)
+    page.mouse.move(5, 5)
+    links = weights(TEXT, layer)[head].copy()
+    links[:, 0] = 0
+    np.fill_diagonal(links, 0)
+    query = int(links.max(axis=1).argmax())
+    assert arcs(page) == expected(layer, head, query), "no token is chosen: the strongest link's"
+    expect(page.locator(".st-key-head_large .does")).to_contain_text(
+        expected(layer, head, query)[0][0]
+    )
 
 
 def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit) -> None:

@@ -69,6 +69,15 @@ export function forLines(p, state) {
 // A weight below this isn't told, unless it is the largest.
 const LEAST = Math.fround(.05)
 
+/** The query of a head's strongest link to another token that isn't the first, null for none;
+ * `links` are a query's keys with their weights. */
+export function strongestQuery(size, links) {
+  const strongest = Array.from({ length: size }, (_, query) =>
+    Math.max(0, ...[...links(query)].map(([key, weight]) => key && key !== query ? weight : 0)))
+  const most = Math.max(...strongest)
+  return most ? strongest.indexOf(most) : null
+}
+
 /** What a head attends to from the chosen token, or from that of its strongest link to another
  * token that isn't the first: `describe_head` in app/describe.py says the same. */
 export function does({ names, n_head: n, sentences }, weights, { layer, head, query }) {
@@ -79,10 +88,8 @@ export function does({ names, n_head: n, sentences }, weights, { layer, head, qu
     .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
   const from = (at) => filled(sentences.attends, { query: names[at], keys: looks(at) })
   if (query !== null) return from(query)
-  const hardest = names.map((_, at) => row(at).reduce((most, weight, key) =>
-    key && key !== at ? Math.max(most, weight) : most, 0))
-  const most = Math.max(...hardest), at = hardest.indexOf(most)
-  if (most) return from(at)
+  const at = strongestQuery(size, (of) => row(of).entries())
+  if (at !== null) return from(at)
   return filled(size > 1 ? sentences.first : sentences.itself, { noun: "token" })
 }
 

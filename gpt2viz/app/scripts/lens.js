@@ -36,6 +36,8 @@ function drawLens() {
   makeSvg("path", { d: beyond(edge, a, b) + beyond(edge, d, c) }, svg)
 }
 
-/** The part of a line that lies to the right of `edge`, so that none runs across other heads. */
+/** The part of a line that lies to the right of `edge`, so that none runs across other heads.
+ *
+ * @param {number} edge @param {number[]} from @param {number[]} to */
 export const beyond = (edge, [x1, y1], [x2, y2]) =>
   `M${edge} ${y1 + (edge - x1) / (x2 - x1) * (y2 - y1)}L${x2} ${y2}`

@@ -142,8 +142,8 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
       seen[1] ||= Number.isNaN(values[n])
       seen[2] ||= !hidden[n] && Math.abs(values[n]) === Infinity
     }
-    seen.forEach((there, kind) =>
-      there && names.set(kind ? special[kind].name : name, [special[kind].color, special[kind].other]))
+    special.forEach(({ name: ofAll, color, other }, kind) =>
+      seen[kind] && names.set(kind ? ofAll : name, [color, other]))
   })
   return [...names]
 }

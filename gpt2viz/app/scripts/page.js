@@ -73,7 +73,8 @@ function follow(event) {
   const drawn = link.getAttribute("href"), leadsOn = link.matches(`${MENU}, a[href*="glossary?"]`)
   const to = leadsOn ? withCurrentState(drawn, location.search)
     : mergePending(drawn, location.search, pending())
-  if (to === drawn) return
+  // Streamlit leaves the address as it was where a link leads to the page that is open.
+  if (to === drawn && !(link.matches(PAGE) && leadsTo(drawn, location.pathname))) return
   link.setAttribute("href", to)
   setTimeout(() => link.setAttribute("href", drawn))
   const aside = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey

@@ -2,7 +2,7 @@
 // end what comes next, with arcs to the words that it comes from.
 
 import { tokens } from "./choices.js"
-import { weightsOf } from "./head_picture.js"
+import { strongestQuery, weightsOf } from "./head_picture.js"
 import { make, makeSvg } from "./make.js"
 import { zoomOf } from "./matrix.js"
 import { current, point, sender, takePart } from "./state.js"
@@ -25,11 +25,15 @@ const LINE = 12
 // The height of the room above the first line, in CSS pixels: see .words in style.css.
 const ROOM = 76
 
-/** The keys that a query of the chosen head gives most weight: [key, weight], the largest first. */
-export function strongest({ arcs, n_head: n, n_tokens: size }, weights, { layer, head, query }) {
+// The keys of a query of the chosen head, with their weights.
+function linksOf({ arcs, n_head: n, n_tokens: size }, weights, { layer, head }, query) {
   const start = ((layer * n + head) * size + query) * size
-  const row = weights ? [...weights.subarray(start, start + size).entries()] : arcs[query] ?? []
-  return row.filter(([, weight]) => weight >= LEAST)
+  return weights ? [...weights.subarray(start, start + size).entries()] : arcs[query] ?? []
+}
+
+/** The keys that a query of the chosen head gives most weight: [key, weight], the largest first. */
+export function strongest(p, weights, at) {
+  return linksOf(p, weights, at, at.query).filter(([, weight]) => weight >= LEAST)
     .sort((a, b) => b[1] - a[1]).slice(0, MOST)
 }
 
@@ -58,8 +62,10 @@ function shownNow(view) {
   const { p, at, pinned } = view, next = at ? at.next : pinned
   if (next !== undefined) return { next }
   const of = (name) => Number(at?.[name] ?? current(name, p[name]))
-  const query = at?.query ?? current("query", p.chosen) ?? p.n_tokens - 1
-  return { layer: of("layer"), head: of("head"), query: Number(query) }
+  const layer = of("layer"), head = of("head")
+  const links = (query) => linksOf(p, weightsOf(p.numbers), { layer, head }, query)
+  const query = at?.query ?? current("query", p.chosen) ?? strongestQuery(p.n_tokens, links)
+  return { layer, head, query: Number(query ?? p.n_tokens - 1) }
 }
 
 /** The words that raise a next token's logit: each with its share of the one that does most. */

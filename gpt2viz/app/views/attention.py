@@ -247,9 +247,7 @@ def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict
     def panels(layer: int, head: int) -> list[Panel]:
         return [one_head(of_run, head, "", chosen.shown) for of_run in numbers[layer]]
 
-    # Without a chosen token, the arcs over the words go out from the last one too.
-    query = view.n_tokens - 1 if view.query is None else view.query
-    return {f"{n}.{h}": describe_head(*panels(n, h), query=query) for n, h in heads}
+    return {f"{n}.{h}": describe_head(*panels(n, h), query=view.query) for n, h in heads}
 
 
 def _names(view: View, chosen: _Chosen) -> list[str]:

@@ -139,8 +139,8 @@ def _texts(sources: Sequence[str]) -> tuple[str, ...]:
     with st.expander("Texts", expanded=not passages):
         typed: str = st.text_area(
             "One text on each line",
-            key="changes_texts",
             placeholder="If there are none: the passages of the model's survey" if passages else "",
+            **address.text(parameters.TEXTS, one_line=False),
         )
     own = tuple(line.strip() for line in typed.splitlines() if line.strip())
     return own or tuple("\n".join(sorted(texts)) for _, texts in sorted(passages.items()))
@@ -164,10 +164,8 @@ def _heads(changes: Changes, names: tuple[str, str]) -> None:
     with left:
         measure: str = st.selectbox(
             "How far did each head move?",
-            MEASURES,
-            format_func=_TITLES.__getitem__,
-            key="changes_measure",
             label_visibility="collapsed",
+            **address.choice(parameters.MOVED, _TITLES),
         )
         measures.draw_head_map(
             changes.mean[measure],
