@@ -10,7 +10,8 @@ Textbook's merges of the reader's own word, the neurons that fire on it, a model
 part and a mixture that moves have 215 product lines, 90 of them in app/, and 155 of tests. The
 comparison of two checkpoints over many texts, with its command and its pages, has 1,470 product
 lines, 390 of them in app/, and 530 of tests. What was left of Llama's family took 57 product lines
-and 50 of tests and benchmarks.
+and 50 of tests and benchmarks. Bars and curves without Plotly's library, which opens four pages in
+half the time, took 440 lines of app/ and 170 of tests and benchmarks.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_072, 44_000),
-    "of them app/": (24_585, 17_500),
-    "lines of tests and benchmarks": (54_724, 37_000),
+    "product lines": (62_492, 44_000),
+    "of them app/": (25_005, 17_500),
+    "lines of tests and benchmarks": (54_881, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -16,23 +16,19 @@ import streamlit as st
 from gpt2viz import Trace, export
 from gpt2viz.app import popover, run_cache, source_code
 from gpt2viz.app.clicks import Cell, Dragged
-from gpt2viz.app.components import tiles
+from gpt2viz.app.components import chart, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
 from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
-from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.key import RunKey
 
 #: What the run of the sentence in the address is called, on every page that reads one.
 OF_PAGE = "The run"
-
-#: Plotly's buttons would lie over the first row and take its clicks; Save has the picture.
-_CONFIG = {"displayModeBar": False}
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ def picture(
     then: Callable[[Cell], None] | None = None,
 ) -> None:
     """Draw a picture in the container ``slot`` if it is given: matrices on a canvas, bars and
-    curves by Plotly; in the page's colours or, if they are given, in ``colors`` of its own.
+    curves as a chart; in the page's colours or, if they are given, in ``colors`` of its own.
 
     Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
     dragged out, before the page runs again and in time to set widgets; of wiring, ``choose`` with
@@ -170,10 +166,9 @@ def picture(
         elif isinstance(drawn, Lens):
             _lens(drawn, alt_text, colors, key)
         elif isinstance(drawn, Wiring) and choose:
-            picked = partial(_picked, key, choose)
-            _chart(render(drawn, colors), key, alt_text, on_select=picked, selection_mode="points")
+            chart.draw(render(drawn, colors), alt_text, colors, key=key, choose=choose)
         else:
-            _chart(render(drawn, colors), key, alt_text)
+            chart.draw(render(drawn, colors), alt_text, colors, key=key)
     if made_by:
         code(*made_by, of=[drawn.what], slot=slot)
 
@@ -181,29 +176,12 @@ def picture(
 def _lens(drawn: Lens, alt_text: str, colors: Palette, key: str) -> None:
     """The matrix of a lens on the canvas, and its curves beside it on the same rows."""
     n_columns = drawn.panel.values.shape[1]
-    matrix, curves = st.columns([n_columns + 2, 4])  # few columns need less room
+    matrix, beside = st.columns([n_columns + 2, 4])  # few columns need less room
     with matrix:
         tiles.draw(drawn.tokens, alt_text, colors, key=key)
-    with curves:
-        _chart(draw_curves(drawn, colors), f"{key}_curves", f"{drawn.what}: {RANK}, {ENTROPY}.")
-
-
-def _chart(figure: Figure, key: str, alt_text: str, **answers: Any) -> None:
-    """Draw a figure of Plotly's, without its zoom: it would leave a part that no title names.
-
-    ``answers`` is what ``st.plotly_chart`` takes to answer a click.
-    """
-    for name in figure.layout:
-        if name.startswith(("xaxis", "yaxis")):
-            figure.layout[name].fixedrange = True
-    st.plotly_chart(figure, config=_CONFIG, key=key, alt=alt_text, **answers)
-
-
-def _picked(key: str, choose: Callable[[Cell], None]) -> None:
-    """Tell which edge was clicked in a chart. For callbacks."""
-    for point in st.session_state[key].selection.points:
-        if data := point.get("customdata"):
-            choose(Cell(str(data[0]), 0, 0))
+    with beside:
+        curves = draw_curves(drawn, colors)
+        chart.draw(curves, f"{drawn.what}: {RANK}, {ENTROPY}.", colors, key=f"{key}_curves")
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:
@@ -281,7 +259,9 @@ def _ticked(key: str, choose: Callable[[int], None]) -> None:
         choose(row)
 
 
-def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]]) -> None:
+def tables_on_demand(
+    label: str, made: Mapping[str, Callable[[], pd.DataFrame]], key: str = "table"
+) -> None:
     """A button that opens into tables, by what is in each; they can be saved without.
 
     Each is made by a function of a module, or one with some of its arguments (``partial``), once
@@ -297,7 +277,7 @@ def tables_on_demand(label: str, made: Mapping[str, Callable[[], pd.DataFrame]])
                 st.caption(name)
             st.dataframe(entries[name].table, placeholder="×")  # masked, as in the picture
 
-    popover.button(label, draw, key="table")
+    popover.button(label, draw, key=key)
 
 
 def bring_plotly() -> None:

@@ -136,10 +136,16 @@ def notices(at: AppTest) -> str:
 
 
 def figure(at: AppTest, key: str) -> Any:
-    """The Plotly figure of a chart, as the browser gets it; matrices on a canvas in that form."""
-    found = [c.proto.spec for c in at.get("plotly_chart") if c.proto.id.endswith(f"-{key}")]
+    """The figure of a chart, as the browser gets it; matrices on a canvas in that form."""
+    found = [sent["figure"] for name, sent in charts(at).items() if name.endswith(f"-{key}")]
     assert len(found) < 2, f"{key}: {len(found)} charts"
-    return json.loads(found[0]) if found else as_figure(canvas(at, key))
+    return found[0] if found else as_figure(canvas(at, key))
+
+
+def charts(at: AppTest) -> dict[str, Any]:
+    """What each chart of bars, curves or points is drawn from, by its component's name."""
+    parts = [part.proto for part in at.get("bidi_component")]
+    return {part.id: json.loads(part.json) for part in parts if script_of(part) == "chart"}
 
 
 def canvas(at: AppTest, key: str) -> bytes:
@@ -152,7 +158,7 @@ def canvas(at: AppTest, key: str) -> bytes:
 
 def pictures(at: AppTest) -> dict[str, str]:
     """The text alternative of every chart, canvas and view of lines on the page, by its key."""
-    drawn = {chart.proto.id: chart.proto.alt for chart in at.get("plotly_chart")}
+    drawn = {name: sent["alt"] for name, sent in charts(at).items()}
     for part in at.get("bidi_component"):
         if script_of(part.proto) == "lines":
             drawn[part.proto.id] = json.loads(part.proto.json)["alt"]

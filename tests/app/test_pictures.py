@@ -197,6 +197,8 @@ def check_code(at: AppTest, page: str) -> None:
     blocks = [block.value for block in at.code if block.language == "python"]
     assert blocks or not shown.pictures
     for block in blocks:
+        if block.startswith('"""GPT-2 in short classes'):  # the reader's own file, which is run
+            continue
         ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
         lines = [line for line in block.splitlines() if line.strip() != MARK]
         found = squeezed("\n".join(lines))

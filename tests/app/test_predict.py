@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from streamlit.testing.v1 import AppTest
@@ -38,11 +39,18 @@ def stages(model: gpt2viz.Model) -> Any:
     return reference(BUNDLED, model.tokenizer.encode(TEXT), causal=True)
 
 
+def table_of(at: AppTest, name: str) -> pd.DataFrame:
+    """The table that opens at a button of the page, by what its name begins with."""
+    made = at.session_state["_shown"].tables
+    (table,) = (table for title, table in made.items() if title.startswith(name))
+    return table
+
+
 @each("query", [None, 4])
 def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -> None:
     at = open_page("predict", text=TEXT, **({} if query is None else {"query": str(query)}))
     expected = 100 * softmax(stages["logits"][-1 if query is None else query])
-    table = at.dataframe[0].value
+    table = table_of(at, "Next tokens")
     best = np.argsort(-expected)[:12]
     assert list(table["id"][:12]) == list(best)
     assert_allclose(table["model (%)"][:12], expected[best], rtol=2e-3)
@@ -63,7 +71,7 @@ def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
     best = np.argsort(-p)[:5]
     shares = p[best] / p[best].sum()
     kept = best[: int((shares.cumsum() < 0.9).sum()) + 1]
-    table = at.dataframe[0].value
+    table = table_of(at, "Next tokens")
     expected = [100 * p[n] / p[kept].sum() if n in kept else 0 for n in table["id"][:12]]
     assert_allclose(table["drawn from (%)"], [*expected, 0], atol=0.05)
     assert len(figure(at, "next_tokens")["data"]) == 2
@@ -106,7 +114,7 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     names = bundled_model().tokenizer
     (one,), (other,) = names.encode(" and"), names.encode(",")
     logits = stages["logits"][-1]
-    table = at.dataframe[1].value
+    table = table_of(at, "Contributions")
     assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
     (said,) = [block.help for block in at.markdown if "all contributions" in block.help]
     written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", said)]
@@ -125,7 +133,7 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
     reloaded = open_page("predict", **at.query_params)
     assert "explain" not in at.query_params
     assert at.selectbox(key="explain").value == reloaded.selectbox(key="explain").value
-    best = at.dataframe[0].value["token"][0]
+    best = table_of(at, "Next tokens")["token"][0]
     assert at.selectbox(key="explain").value == best
     fifth = at.selectbox(key="explain").options[4]
     at.selectbox(key="explain").set_value(fifth).run()
@@ -137,7 +145,7 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
 def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
     at = open_page("predict", text=TEXT, explain="crane")
     (crane,) = ids_of(" crane")
-    total = at.dataframe[1].value["added (nats)"].sum()
+    total = table_of(at, "Contributions")["added (nats)"].sum()
     assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
 
 

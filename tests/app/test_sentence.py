@@ -97,7 +97,7 @@ def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None
 def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: Any) -> None:
     at = open_page("predict", **ON)
     p = softmax(stages["logits"])
-    table = at.dataframe[0].value
+    table = at.session_state["_shown"].tables["Next tokens after token 8"]
     assert_allclose(table["model (%)"][:12], 100 * p[-1][table["id"][:12].tolist()], rtol=2e-3)
     bits = array(figure(at, "surprise")["data"][0]["y"])
     assert bits[1] == pytest.approx(-np.log2(p[0, ids[1]]), rel=1e-3)

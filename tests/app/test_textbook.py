@@ -134,7 +134,7 @@ def inside(block: Block) -> Iterator[Any]:
 
 #: What a chapter may be made of: parts to look at, Streamlit's own, which all answer to keys, and
 #: the app's. An exercise of each of these is done by keyboard in ``tests/browser``.
-BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric", "plotly_chart"}
+BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric", "chart"}
 BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
 BY_KEYBOARD |= {

@@ -361,7 +361,9 @@ def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
     assert f"**{found.max():.1%}**" in told(at)
     asked = link(at, "predict", "predict")
     there = open_page("predict", **{name: asked[name] for name in ("predict", "query")})
-    (table,) = (frame.value for frame in there.dataframe if "model (%)" in frame.value)
+    (table,) = (
+        made for made in there.session_state["_shown"].tables.values() if "model (%)" in made
+    )
     assert table["model (%)"].iloc[0] == pytest.approx(100 * found.max(), rel=1e-3)
 
 

@@ -325,8 +325,8 @@ address => new Promise(done => {
 })
 """
 
-# Streamlit loads its chart code late and Plotly draws later still, and a component's script comes
-# after the element that it draws in; what was drawn last may have asked for another run.
+# A component's script comes after the element that it draws in; what was drawn last may have asked
+# for another run.
 _SETTLED = """
 ([asked, looks]) => {
   const drawn = document.querySelector(".stApp[data-test-script-state='notRunning']")
@@ -334,13 +334,11 @@ _SETTLED = """
     && !document.querySelector("[data-testid='stSkeleton']")
     && !document.getAnimations().some(({ effect }) =>  // what is unfolding moves what lies below
          effect.target?.closest("[data-testid='stExpander']"))
-    && [...document.querySelectorAll("[data-testid='stPlotlyChart']")]
-         .every(chart => chart.querySelector(".js-plotly-plot")?.calcdata)
     && [...document.querySelectorAll("[data-testid='stBidiComponentIsolated']")]
          .every(({ shadowRoot }) => shadowRoot?.querySelector("[data-script]")
            && !shadowRoot.querySelector(".steps")?.p?.tiles.includes("")  // of points to be read
            && !shadowRoot.querySelector("[data-script] > *")?.matches(
-             ":empty, :is(.tiles, .map):not([aria-label])"))
+             ":empty, :is(.tiles, .map):not([aria-label]), .chart:not(:has(> svg > *))"))
   if (!drawn || window.settling?.asked !== asked) window.settling = { asked, looks: 0 }
   return drawn && window.settling.looks++ >= looks
 }

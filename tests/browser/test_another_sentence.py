@@ -100,22 +100,16 @@ def typed_at(walk: Visit, address: str) -> list[tuple[str, dict[str, str]]]:
 
 
 def test_nothing_painted_is_left_of_the_sentence_before(walk: Visit) -> None:
-    """Plotly keeps the margins of a figure before, or of a font that came late, if a busy browser
-    leaves a drawing out: so what differs is typed and loaded once more, and must differ again."""
     typed = {place: typed_at(walk, place) for place in PLACES}
     page = walk(PLACES[0])
     server = page.url.partition("?")[0].rstrip("/")
     fresh, wrong = page.context.new_page(), []
     fresh.set_viewport_size({"width": 1440, "height": 900})
-
-    def differing(address: str, shown: dict[str, str]) -> list[str]:
-        go(fresh, server, address.removeprefix(server))
-        settle(fresh)
-        return differences(shown, painted(fresh))
-
     # Each page follows another, of which nothing is left: the first one's two pictures lie apart.
     for n, place in product(range(len(SENTENCES)), sorted(PLACES, key=lambda name: name[::-1])):
-        if differing(*typed[place][n]):
-            parts = differing(*typed_at(walk, place)[n])
-            wrong += [f"{place or 'attention'}, sentence {n}: {part}" for part in parts]
+        address, shown = typed[place][n]
+        go(fresh, server, address.removeprefix(server))
+        settle(fresh)
+        parts = differences(shown, painted(fresh))
+        wrong += [f"{place or 'attention'}, sentence {n}: {part}" for part in parts]
     assert not wrong, "\n".join(wrong)

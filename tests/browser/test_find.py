@@ -7,13 +7,12 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from playwright.sync_api import expect
 
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
 from tests.bundled import bundled_model, ids_of
 
-#: Plotly has looked up what a click would be on.
-HOVERED = "document.querySelector('.st-key-wiring .js-plotly-plot')?._hoverdata?.length"
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
@@ -87,11 +86,11 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
 def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     page = walk("find", text=TEXT, find="wiring", into="v")
     # The first is chosen as the page opens.
-    letter = page.locator(".st-key-wiring .textpoint text", has_text="V").nth(3).bounding_box()
+    letter = page.locator(".st-key-wiring .chart > svg text", has_text="V").nth(3).bounding_box()
     assert letter
     x, y = letter["x"] + letter["width"] / 2, letter["y"] + letter["height"] / 2
     page.mouse.move(x, y)
-    page.wait_for_function(HOVERED)
+    expect(page.locator(".st-key-wiring .chart .tip")).to_be_visible()
     page.mouse.click(x, y)
     page.wait_for_url("**edge=*")
     settle(page)

@@ -18,9 +18,9 @@ TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
 # Where each picture begins and ends, from the top of the window, in the order of the page.
 PICTURES = """
-() => [...document.querySelectorAll("[class*='st-key-'] *, .js-plotly-plot")]
-  .flatMap(part => part.matches(".js-plotly-plot") ? [part]
-    : [...part.shadowRoot?.querySelectorAll(".words, .tiles, .map, .view") ?? []])
+() => [...document.querySelectorAll("[class*='st-key-'] *")]
+  .flatMap(part => [
+    ...part.shadowRoot?.querySelectorAll(".words, .tiles, .map, .view, .chart") ?? []])
   .map(part => part.getBoundingClientRect()).filter(({ height }) => height > 30)
   .map(({ top, bottom }) => [top, bottom])
 """

@@ -259,7 +259,7 @@ def test_two_models_over_many_texts_lead_to_both_heads_on_one_of_them(
     click_cell(page, "changes_map", 1, 2)
     expect(page.get_by_role("heading", name="Head 1.2")).to_be_visible()
     act(page, page.get_by_text("Put the old head 1.2 back").click)
-    expect(page.locator(".st-key-changes_next .js-plotly-plot")).to_be_visible()
+    expect(page.locator(".st-key-changes_next .chart")).to_be_visible()
     page.get_by_role("link", name="See both heads on this text").click()
     expect(picture(page, "both_sides")).to_be_visible()
     settle(page)

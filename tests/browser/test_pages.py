@@ -62,22 +62,24 @@ PALE = """
   const contrast = (a, b) => (Math.max(a, b) + .05) / (Math.min(a, b) + .05)
   const onAnother = (text) => {
     const { left, right, top, height } = text.getBoundingClientRect()
-    const bars = [...text.closest(".js-plotly-plot").querySelectorAll(".barlayer .point path")]
-    return bars.some((bar) => {
+    return [...text.closest("svg").querySelectorAll(".bar")].some((bar) => {
       const box = bar.getBoundingClientRect()
-      return bar.parentElement !== text.parentElement && right > box.left && left + 1 < box.right
+      return bar !== text.previousElementSibling && right > box.left && left + 1 < box.right
         && top + .75 * height > box.top && top + .25 * height < box.bottom
     })
   }
-  return [...document.querySelectorAll(".js-plotly-plot svg text")].flatMap((text) => {
+  const roots = [...document.querySelectorAll("[data-testid=stBidiComponentIsolated]")]
+  const texts = roots.flatMap(({ shadowRoot }) =>
+    [...shadowRoot.querySelectorAll(".chart > svg text")])
+  return texts.flatMap((text) => {
     const { a, b, c, d } = text.getScreenCTM() ?? {}, style = getComputedStyle(text)
     const size = parseFloat(style.fontSize) * Math.sqrt(Math.abs(a * d - b * c))
     const fill = channels(style.fill), solid = (fill[3] ?? 1) * style.fillOpacity * style.opacity
     const seen = fill.slice(0, 3).map((one, n) => solid * one + (1 - solid) * page[n])
     const ratio = contrast(light(seen), light(page)), words = text.textContent.trim()
-    const covered = text.matches(".bartext") && onAnother(text)
+    const covered = text.matches(".number") && onAnother(text)
     const fine = size > 10.9 && ratio >= 4.5 && !covered
-    return !words || text.closest(".hoverlayer") || fine ? []
+    return !words || fine ? []
       : [`${words}: ${size.toFixed(1)} px, ${ratio.toFixed(1)}:1${covered ? ", on a bar" : ""}`]
   })
 }
@@ -187,7 +189,7 @@ def opened(page: Page, path: str) -> None:
 
 
 def hover(page: Page) -> None:
-    pictures = page.locator(".js-plotly-plot .nsewdrag, .tiles canvas, .rows")
+    pictures = page.locator(".chart > svg, .tiles canvas, .rows")
     for plot in pictures.filter(visible=True).all()[:2]:
         plot.hover(force=True)
 

@@ -21,7 +21,7 @@ def ends(part: Locator) -> tuple[float, float]:
 
 
 def first_chart(page: Page) -> Locator:
-    return page.get_by_test_id("stPlotlyChart").filter(visible=True).first
+    return page.locator(".chart").filter(visible=True).first
 
 
 SIZES = ((1440, 900), (1000, 800))
@@ -37,14 +37,13 @@ def test_the_page_starts_with_its_picture(walk: Visit, view: str) -> None:
 
 def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
     page = walk("predict", temperature=0.5, top_k=5)
-    table = page.get_by_test_id("stDataFrame").first
     row = page.locator(".st-key-sampling")
     assert row.get_by_role("slider").count() == 3
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         settle(page)
         assert ends(row)[1] - ends(row)[0] < 50
-        for part in (row, page.locator(".st-key-undecided"), first_chart(page), table):
+        for part in (row, page.locator(".st-key-undecided"), first_chart(page)):
             assert ends(part)[1] <= height
     drawn = page.get_by_test_id("stMetric").filter(has_text="Tokens that can be drawn")
     expect(drawn).to_contain_text("5")

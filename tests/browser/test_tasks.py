@@ -222,7 +222,7 @@ def test_ten_tokens_and_where_a_head_looked(person: Person) -> None:
     in_sight(person.page.locator(".st-key-new_tokens"))
     chart = person.page.locator(".st-key-row")
     in_sight(chart)
-    shown = chart.locator(".js-plotly-plot").evaluate("plot => [...plot._fullData[0].y]")
+    shown = chart.locator(".chart").evaluate("view => view.figure.data[0].y")
     layer, head = opening()
     expected = np.stack(reference(BUNDLED, ids[:-1], True)["weights"])[layer, head, -1]
     assert_allclose(shown, expected, atol=1e-4)

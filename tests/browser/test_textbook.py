@@ -139,7 +139,8 @@ def top_of(page: Page, chapter: str) -> float:
 
 _AT_REST = """
 () => {
-  const parts = document.querySelectorAll("[data-testid=stHeading], [data-testid=stPlotlyChart]")
+  const parts = document.querySelectorAll(
+    "[data-testid=stHeading], [data-testid=stBidiComponentIsolated]")
   const now = [...parts].map(part => Math.round(part.getBoundingClientRect().y)).join()
   if (now !== window.places) [window.places, window.since] = [now, performance.now()]
   return performance.now() - window.since > 500

@@ -51,7 +51,7 @@ def test_a_head_that_is_clicked_is_shown_on_both_sides(walk: Visit) -> None:
 
 #: How far down the points of the first curve stand.
 POINTS = """
-chart => [...chart.querySelector(".scatterlayer .trace").querySelectorAll(".point")].map(point => {
+chart => [...chart.querySelector(".trace").querySelectorAll(".point")].map(point => {
   const box = point.getBoundingClientRect()
   return box.y + box.height / 2
 })
@@ -71,15 +71,13 @@ def panels(page: Page) -> list[Any]:
 def hold_lens(page: Page, key: str) -> None:
     """The curves have the rows of the matrix beside them, and their legend stands below all."""
     curves = page.locator(f".st-key-{key}_curves")
-    places = curves.evaluate(POINTS)
+    places = curves.locator(".chart").evaluate(POINTS)
     rows = [
         page.locator(f".st-key-{key} .tiles").evaluate(PLACE, [0, row, 0])[1]
         for row in range(len(places))
     ]
     assert_allclose(places, rows, atol=1)
-    legend, numbers = (
-        curves.locator(part).last.bounding_box() for part in (".legend", ".x2tick text")
-    )
+    legend, numbers = (curves.locator(part).last.bounding_box() for part in (".legend", ".tick"))
     assert legend
     assert numbers
     assert legend["y"] > numbers["y"] + numbers["height"]

@@ -221,9 +221,3 @@ def test_nothing_lies_over_a_picture_under_the_pointer(walk: Callable[..., Page]
     for column in (0, 4, 9):  # cells of the first row of the raw scores take clicks
         click_cell(page, "stages", row=0, column=column, chart=3)
         assert f"key={column}" in page.url
-    page = walk("predict", text=SHORT)
-    plots = page.locator(".js-plotly-plot:visible").all()
-    assert plots
-    for plot in plots:
-        plot.hover(force=True)
-        assert page.locator(".modebar-btn").count() == 0

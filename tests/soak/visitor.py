@@ -45,12 +45,12 @@ class Screen:
         kind = element.WhichOneof("type")
         if kind == "exception":
             self.exceptions.append(element.exception.message)
-        elif kind == "plotly_chart":
-            key = element.plotly_chart.id.rsplit("-", 1)[-1]
-            self.figures[key] = element.plotly_chart.spec
-        elif kind == "bidi_component" and element.bidi_component.bytes:
+        elif kind == "bidi_component":
             key = element.bidi_component.id.rsplit("-", 1)[-1]
-            self.canvases[key] = element.bidi_component.bytes
+            if element.bidi_component.bytes:
+                self.canvases[key] = element.bidi_component.bytes
+            elif figure := json.loads(element.bidi_component.json).get("figure"):
+                self.figures[key] = figure
         elif kind == "text_input":
             self.inputs[element.text_input.label] = (
                 element.text_input.id,
@@ -62,7 +62,7 @@ class Screen:
         if key in self.canvases:
             return list(unpacked(self.canvases[key])[1])
         found = []
-        for trace in json.loads(self.figures[key])["data"]:
+        for trace in self.figures[key]["data"]:
             if trace["type"] == "heatmap" and trace.get("coloraxis"):
                 z = trace["z"]
                 flat = np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"]))

@@ -12,7 +12,7 @@ import streamlit as st
 
 from gpt2viz import CheckpointError, ExportError, Trace, export
 from gpt2viz.app import address, output, pages, parameters, popover, run_cache
-from gpt2viz.app.components import browser_picture
+from gpt2viz.app.components import mount
 from gpt2viz.app.describe import describe_head
 from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
@@ -99,7 +99,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     if len(numbers):
         _as_table("picture", "Its numbers, one per row", numbers, source)
     # Last: who has the picture may at once press a button above, and it must be this run's.
-    browser_picture.save(
+    _save_in_browser(
         request,
         requested_kind,
         drawn,
@@ -108,6 +108,21 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
         height=drawn.layout.height,
         scale=export.DPI / export.PLOTLY_DPI if requested_kind == "png" else 1,
     )
+
+
+def _save_in_browser(request: str, kind: str, figure: Any, **options: Any) -> None:
+    """Let the visitor's own browser save a figure, once for every new ``request``; "" for none.
+
+    ``kind`` is "svg" or "png", or "pdf" for the browser's print window, which saves what it is
+    shown as one. ``options`` are Plotly's: ``filename`` without its ending, ``width`` and
+    ``height`` in pixels, ``scale``.
+    """
+    output.bring_plotly()  # a page's own charts have none
+    data: dict[str, Any] = {"script": "browser_picture", "id": request}
+    if request:
+        options["format"] = "png" if kind == "png" else "svg"
+        data |= {"figure": figure.to_json(), "options": options, "print": kind == "pdf"}
+    mount(data, key="browser_picture")
 
 
 def _names(pictures: Mapping[str, Picture]) -> list[str]:
@@ -344,7 +359,7 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
         request = f"card-{count}"
     name = export.file_name(export.about(trace, "card", layer, head), "png")
     # Last: who has the picture may at once press a button above, and it must be this run's.
-    browser_picture.save(
+    _save_in_browser(
         request, "png", drawn, filename=name.removesuffix(".png"), width=WIDTH, height=HEIGHT
     )
 

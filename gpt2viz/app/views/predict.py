@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
@@ -96,8 +98,12 @@ def _next(view: View, settings: Any) -> None:
     with settings:
         sampled = _pick_sampling()
     position = view.n_tokens - 1 if view.query is None else view.query
-    _next_token(view, position, sampled)
-    _surprises(view)
+    left, right = st.columns([1, 1], gap="large")
+    with left, st.container(gap="xsmall"):
+        _next_token(view, position, sampled)
+    with right, st.container(gap="xsmall"):
+        _indecision(view, position, sampled)
+        _surprises(view)
     _lens(view, position)
     _contributions(view, position)
 
@@ -112,37 +118,22 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
         del table["drawn from (%)"]
     else:
         cases["after temperature, top-k and top-p"] = table["drawn from (%)"]
-    picture, numbers = st.columns([5, 4], gap="large")
-    with picture, st.container(gap="xsmall"):
-        st.markdown(f"**What comes after {view.token_name(position)}**")
-        prose.caption("The model gives **every** token of its vocabulary a probability.")
-        output.picture(
-            probability_bars(
-                f"Probability of the most probable next tokens after token {position}",
-                table["token"],
-                cases,
-                rest=True,
-            ),
-            key="next_tokens",
-            made_by=(Line(view.trace, "last_logits"), sampling_distribution, entropy),
-        )
-    with numbers, st.container(gap="xsmall"):
-        _indecision(model, drawn)
-        output.table(
-            table,
-            f"Next tokens after token {position}",
-            height="content",
-            formats={name: "%.3f" for name in table.columns if "%" in name},
-            column_config={
-                "id": None,
-                "token": st.column_config.TextColumn(width=140),
-                "drawn from (%)": "after temperature, top-k, top-p (%)",
-            },
-        )
+    st.markdown(f"**What comes after {view.token_name(position)}**")
+    prose.caption("The model gives **every** token of its vocabulary a probability.")
+    what = f"Probability of the most probable next tokens after token {position}"
+    picture = probability_bars(what, table["token"], cases, rest=True)
+    output.picture(picture, key="next_tokens")
+    with st.container(horizontal=True):
+        line = Line(view.trace, "last_logits")
+        output.code(line, sampling_distribution, entropy, of=[picture.what])
+        name = f"Next tokens after token {position}"
+        output.tables_on_demand("These numbers as a table", {name: partial(pd.DataFrame, table)})
 
 
-def _indecision(model: Distribution, drawn: Distribution) -> None:
-    """The entropy, and the number of tokens that can be drawn; (n_vocab,) each."""
+def _indecision(view: View, position: int, settings: Sampling) -> None:
+    """The entropy after ``position``, and the number of tokens that can be drawn there."""
+    logits = view.trace.logits_at(position)
+    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
     with st.container(key="undecided", horizontal=True, gap="large"):
         st.metric(
             "Entropy",
@@ -162,7 +153,7 @@ def _indecision(model: Distribution, drawn: Distribution) -> None:
 
 def _surprises(view: View) -> None:
     """The surprise of every token of the sentence."""
-    prose.markdown("#### How surprising each token of the sentence was")
+    prose.markdown("**How surprising each token of the sentence was**")
     prose.caption(
         "Nothing comes before the first token, so it can't be predicted. Write a longer sentence."
         if view.n_tokens == 1
@@ -234,7 +225,7 @@ def _contributions(view: View, position: int) -> None:
         "unembedding (Elhage et al. 2021). Effects via later layers are not included. Click a head "
         "to look inside it."
     )
-    grid, path = st.columns([5, 3], gap="medium")
+    grid, beside = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):
         output.picture(
             contribution_map(
@@ -244,13 +235,11 @@ def _contributions(view: View, position: int) -> None:
             made_by=(contributions,),
             then=lambda cell: _open_part(cell, view.model.config.n_head),
         )
-    output.table(
-        tables.contribution_table(parts),
-        f"Contributions to a logit after token {position}",
-        slot=path,
-        height=330,
-        formats={"added (nats)": "%+.4f"},
-    )
+    name = f"Contributions to a logit after token {position}"
+    table = tables.contribution_table(parts)
+    with beside:
+        made = {name: partial(pd.DataFrame, table)}
+        output.tables_on_demand("The largest first, as a table", made, key="contribution_table")
 
 
 def _open_part(cell: Cell, n_head: int) -> None:

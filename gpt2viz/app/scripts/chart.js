@@ -1,0 +1,398 @@
+// Bars, curves and points as SVG, from the figures of `pictures/plotly`, which files and notebooks
+// draw with Plotly. Its library takes a browser over a second to read: most of a page's first look.
+
+import { make, makeSvg } from "./make.js"
+import { showTip, zoomOf } from "./matrix.js"
+import { sender } from "./state.js"
+
+export const html = `
+<div class="chart"><div class="legend"></div><svg role="img"></svg><div class="tip"></div></div>`
+
+const FONT = 12, TITLE = 18, LEGEND = 26
+
+// How near the pointer comes to a point that it means, in pixels.
+const NEAR = 24
+
+const ARRAYS = { f8: Float64Array, f4: Float32Array, i1: Int8Array, i2: Int16Array,
+  i4: Int32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array }
+
+/** The values of a trace, which Plotly writes as a list, or as an array's bytes in base 64. */
+export function valuesOf(written) {
+  if (!written?.bdata) return written ?? []
+  const bytes = Uint8Array.from(atob(written.bdata), (letter) => letter.charCodeAt(0))
+  return [...new ARRAYS[written.dtype](bytes.buffer)]
+}
+
+const ENTITIES = { lt: "<", gt: ">", amp: "&", "#36": "$" }
+
+/** The lines of a text that was written for Plotly. */
+export const linesOf = (markup) => String(markup ?? "").split("<br>").map((line) =>
+  line.replace(/&(lt|gt|amp|#36);/g, (_, name) => ENTITIES[name]))
+
+const plain = (markup) => linesOf(markup).join(" ")
+
+const short = (number) => {
+  const size = Math.abs(number), unit = size >= 1e6 ? 1e6 : size >= 1e3 ? 1e3 : 1
+  return `${Number((number / unit).toPrecision(6))}${{ 1e3: "k", 1e6: "M" }[unit] ?? ""}`
+    .replace("-", "−")
+}
+
+/** Round numbers from one end of an axis to the other, some `count` of them: [number, written]. */
+export function roundNumbers([low, high], count) {
+  const exact = (high - low) / count, power = 10 ** Math.floor(Math.log10(exact))
+  const step = [1, 2, 5, 10].find((n) => n * power >= exact) * power
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), numbers = []
+  for (let n = Math.ceil(low / step - 1e-6) + 0; n * step <= high + step * 1e-6; n++)
+    numbers.push([n * step, high >= 1e4 ? short(n * step)
+      : (n * step).toFixed(digits).replace(/^-(0\.?0*)$/, "$1").replace("-", "−")])
+  return numbers
+}
+
+/** An axis of a figure: where its values stand on it, and its ends.
+ *
+ * @returns {any} */
+export function axisOf(name, { layout, data }) {
+  const way = name[0], own = layout[`${way}axis${name.slice(1)}`] ?? {}
+  const on = data.filter((trace) => (trace[`${way}axis`] ?? way) === name)
+  const values = on.flatMap((trace) => trace[way]), bars = on.some(({ type }) => type === "bar")
+  const named = own.type === "category" || values.some((value) => typeof value === "string")
+  const names = [...new Set([...own.categoryarray ?? [], ...named ? values : []])]
+  const numberOf = named ? (value) => names.indexOf(value)
+    : (value) => value === null ? NaN : own.type === "log" ? Math.log10(value) : value
+  const numbers = values.map(numberOf).filter(Number.isFinite)
+  let [low, high] = [Math.min(...numbers), Math.max(...numbers)]
+  const fromZero = own.rangemode === "tozero"
+  if (fromZero) [low, high] = [Math.min(0, low), Math.max(0, high)]
+  if (bars && own.tickvals) [low, high] = [-.5, own.tickvals.length - .5]
+  else if (named) [low, high] = [-.3, names.length - .7]
+  else if (way === "y" || on.some(({ mode }) => mode?.includes("markers"))) {
+    const free = (high - low || 1) * .055
+    low -= fromZero && low === 0 ? 0 : free
+    high += fromZero && high === 0 ? 0 : free
+  }
+  if (low === high || !Number.isFinite(high - low)) [low, high] = [(low || 0) - 1, (high || 0) + 1]
+  if (own.autorange === "reversed") [low, high] = [high, low]
+  const ends = [own.range?.[0] ?? low, own.range?.[1] ?? high]
+  return { own, numberOf, names, ends, domain: own.domain ?? [0, 1] }
+}
+
+/** The ticks of an axis that is so many pixels long: [number, written]. */
+export function ticksOf({ own, names, ends }, pixels, room) {
+  if (own.showticklabels === false && own.matches) return []
+  if (own.tickvals) return own.tickvals.map((at, n) => [at, plain(own.ticktext[n])])
+  if (names.length) return names.map((name, n) => [n, plain(name)])
+  const [low, high] = [Math.min(...ends), Math.max(...ends)]
+  if (own.type !== "log") return roundNumbers([low, high], Math.max(2, pixels / room))
+  const powers = []
+  for (let n = Math.ceil(low); n <= high; n++) powers.push([n, short(Number(`1e${n}`))])
+  return powers
+}
+
+/** What the pointer is shown of a point, by the template of its trace: lines of text. */
+export function hoverOf({ hovertemplate = "" }, point) {
+  const [shown, extra = ""] = hovertemplate.split("<extra>")
+  const words = shown.replace(/%\{(\w+)(?:\[(\d)\])?(?::([^}]*))?\}/g, (_, name, n, format) => {
+    const value = n === undefined ? point[name] : point[name]?.[n]
+    if (format === ",") return value.toLocaleString("en")
+    return format ? value.toFixed(parseInt(format.slice(1), 10)) : value ?? ""
+  })
+  return [...linesOf(words), ...linesOf(extra.replace("</extra>", ""))].filter(Boolean)
+}
+
+/** The traces that the legend names. */
+export function namedOf({ layout, data }) {
+  const some = data.filter(({ name, showlegend }) => name && showlegend !== false)
+  const all = some.length > 1 || some.some(({ showlegend }) => showlegend)
+  return layout.showlegend ?? all ? some : []
+}
+
+const DASHES = { dash: [9, 6], dot: [2, 4], dashdot: [9, 4, 2, 4], longdash: [14, 6],
+  longdashdot: [14, 5, 2, 5] }
+const dashed = ({ dash, width = 2 }) =>
+  DASHES[dash] ? { "stroke-dasharray": DASHES[dash].map((n) => n * Math.max(1, width / 2)) } : {}
+
+const SIGNS = {
+  circle: (r) => `M${-r} 0a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0Z`,
+  square: (r) => `M${-r} ${-r}H${r}V${r}H${-r}Z`,
+  diamond: (r) => `M0 ${-1.3 * r}L${1.3 * r} 0L0 ${1.3 * r}L${-1.3 * r} 0Z`,
+}
+const FILLS = { "/": "M0 6L6 0", "\\": "M0 0L6 6", x: "M0 6L6 0M0 0L6 6" }
+
+const one = (value, n) => Array.isArray(value) ? value[n] : value
+
+let measured = null
+function widthOf(words) {
+  measured ??= document.createElement("canvas").getContext("2d")
+  measured.font = `${FONT}px "Source Sans", sans-serif`
+  return measured.measureText(words).width
+}
+const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(written)))
+
+// Where everything stands, in pixels: a plot for each pair of axes that traces are drawn on.
+function layOut(figure, width, legend) {
+  const { layout, data } = figure, { margin } = layout
+  const above = legend && layout.legend?.yref !== "container"
+  const height = layout.height - (above ? LEGEND : 0), fixed = margin.autoexpand === false
+  const top = above ? Math.max(10, margin.t - LEGEND) : margin.t
+  const pairs = new Map(data.map(({ xaxis = "x", yaxis = "y" }) => [xaxis + yaxis, [xaxis, yaxis]]))
+  const plots = [...pairs.values()].map(([x, y]) =>
+    ({ x: axisOf(x, figure), y: axisOf(y, figure) }))
+  const [{ y: first }] = plots, titled = (axis) => axis.own.title?.text ? TITLE : 0
+  const names = first.own.showticklabels === false ? [] : ticksOf(first, height, 36)
+  const left = fixed ? margin.l : Math.max(margin.l, longest(names) + 10 + titled(first))
+  const room = width - left - margin.r - (fixed ? 0 : 6)
+  for (const { x } of plots) {
+    x.low = left + room * x.domain[0]
+    x.size = room * (x.domain[1] - x.domain[0])
+    x.ticks = ticksOf(x, x.size, 60)
+    const words = x.names.length || x.own.ticktext
+    x.turned = Boolean(words) && longest(x.ticks) + 8 > x.size / Math.max(1, x.ticks.length)
+  }
+  const below = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titled(x)
+  const bottom = fixed ? margin.b : Math.max(margin.b, ...plots.map(below))
+  for (const { x, y } of plots) {
+    y.low = height - bottom
+    y.size = -(height - bottom - top)
+    if (y.own.scaleanchor) fitScales(x, y)
+    y.ticks = ticksOf(y, -y.size, 36)
+    for (const axis of [x, y]) axis.at = (value) => scaled(axis, axis.numberOf(value))
+  }
+  return { plots, height, top, pairs: [...pairs.keys()] }
+}
+
+const scaled = ({ ends: [from, to], low, size }, number) =>
+  low + (number - from) / (to - from) * size
+
+// As many units a pixel across as upwards: the axis with more room has its ends farther apart.
+function fitScales(x, y) {
+  const units = ({ ends: [from, to], size }) => Math.abs((to - from) / size)
+  const [small, large] = units(x) < units(y) ? [x, y] : [y, x]
+  const more = (units(large) / units(small) - 1) / 2 * (small.ends[1] - small.ends[0])
+  small.ends = [small.ends[0] - more, small.ends[1] + more]
+}
+
+function text(svg, lines, x, y, attributes = {}) {
+  const made = makeSvg("text", { x, y, ...attributes }, svg)
+  const first = -(lines.length - 1) / 2
+  if (lines.length === 1) made.textContent = lines[0]
+  else lines.forEach((line, n) => {
+    const part = makeSvg("tspan", { x, dy: `${n ? 1.2 : 1.2 * first}em` }, made)
+    part.textContent = line
+  })
+  return made
+}
+
+function drawAxes(svg, { x, y }, top, grid) {
+  const bottom = y.low, right = x.low + x.size
+  for (const [number, written] of x.ticks) {
+    const at = scaled(x, number)
+    if (x.own.showgrid !== false && !x.own.tickvals && !x.names.length)
+      makeSvg("path", { class: "grid", d: `M${at} ${top}V${bottom}`, stroke: grid }, svg)
+    text(svg, [written], at, bottom + 15, x.turned
+      ? { class: "tick", "text-anchor": "end",
+        transform: `translate(4 -8) rotate(-90 ${at} ${bottom + 15})` }
+      : { class: "tick", "text-anchor": "middle" })
+  }
+  for (const [number, written] of y.ticks) {
+    const at = scaled(y, number)
+    if (y.own.showgrid !== false && !y.own.tickvals && !y.names.length)
+      makeSvg("path", { class: "grid", d: `M${x.low} ${at}H${right}`, stroke: grid }, svg)
+    if (y.own.showticklabels !== false)
+      text(svg, [written], x.low - 6, at + 4, { "text-anchor": "end" })
+  }
+  for (const [axis, d] of [[x, (at) => `M${at} ${top}V${bottom}`],
+    [y, (at) => `M${x.low} ${at}H${right}`]]) {
+    const at = scaled(axis, 0), within = (at - axis.low) / axis.size
+    if (axis.own.zeroline !== false && axis.own.type !== "log" && !axis.names.length
+      && !axis.own.tickvals && within >= -1e-6 && within <= 1 + 1e-6)
+      makeSvg("path", { class: "zero", d: d(at), stroke: grid }, svg)
+  }
+  const [acrossTitle, upTitle] = [x, y].map(({ own }) => plain(own.title?.text))
+  const below = x.turned ? longest(x.ticks) + 8 : 20, middle = (top + bottom) / 2
+  if (acrossTitle)
+    text(svg, [acrossTitle], x.low + x.size / 2, bottom + below + 13, { "text-anchor": "middle" })
+  if (upTitle)
+    text(svg, [upTitle], 12, middle,
+      { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` })
+}
+
+let fills = 0 // of the whole page: the ids of patterns
+
+function filled(svg, marker, n) {
+  const fill = FILLS[one(marker.pattern?.shape, n)], color = one(marker.color, n)
+  if (!fill) return color
+  const id = `fill${fills++}`
+  const pattern = makeSvg("pattern",
+    { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, svg)
+  makeSvg("path", { d: fill, stroke: color, "stroke-width": 1.5 }, pattern)
+  return `url(#${id})`
+}
+
+// The bars of a trace, the n-th of so many that share each place, and their numbers at the ends.
+function drawBars(svg, trace, { x, y }, [slot, slots], gap, found) {
+  const lying = trace.orientation === "h", [along, across] = lying ? [x, y] : [y, x]
+  const wide = (1 - gap) / slots, [places, values] = lying ? [trace.y, trace.x] : [trace.x, trace.y]
+  values.forEach((value, n) => {
+    if (!Number.isFinite(value)) return
+    const start = across.numberOf(places[n]) - (1 - gap) / 2 + slot * wide
+    const sides = [start, start + wide].map((at) => scaled(across, at)).sort((a, b) => a - b)
+    const ends = [scaled(along, 0), along.at(value)].sort((a, b) => a - b)
+    const [[left, right], [top, bottom]] = lying ? [ends, sides] : [sides, ends]
+    const box = { x: left, y: top, w: right - left, h: bottom - top }
+    makeSvg("rect", { class: "bar", x: box.x, y: box.y, width: box.w, height: box.h,
+      fill: filled(svg, trace.marker, n), stroke: one(trace.marker.color, n) }, svg)
+    found(n, { ...box, box: true })
+    const written = trace.text?.[n]
+    if (!written) return
+    const size = { "font-size": trace.textfont?.size ?? FONT }, middle = (left + right) / 2
+    if (lying) text(svg, [plain(written)], value < 0 ? left - 4 : right + 4, (top + bottom) / 2 + 4,
+      { class: "number", "text-anchor": value < 0 ? "end" : "start", ...size })
+    else if (trace.textangle) text(svg, [plain(written)], middle + 4, top - 4, { class: "number",
+      transform: `rotate(-90 ${middle + 4} ${top - 4})`, ...size })
+    else text(svg, linesOf(written), middle, value < 0 ? bottom + 13 : top - 5,
+      { class: "number", "text-anchor": "middle", ...size })
+  })
+}
+
+const BESIDE = { "middle right": [10, 4, "start"], "middle left": [-10, 4, "end"],
+  "top center": [0, -10, "middle"], "bottom center": [0, 20, "middle"] }
+
+function drawPoints(svg, trace, { x, y }, found) {
+  const points = trace.x.map((value, n) => [x.at(value), y.at(trace.y[n])])
+  const there = ([a, b]) => Number.isFinite(a) && Number.isFinite(b)
+  const { mode, line, marker, opacity = 1 } = trace
+  if (mode.includes("lines")) {
+    const d = points.map((point, n) => !there(point) ? ""
+      : `${n && there(points[n - 1]) ? "L" : "M"}${point[0].toFixed(2)} ${point[1].toFixed(2)}`)
+    makeSvg("path", { class: "curve", d: d.join(""), fill: "none", stroke: line.color, opacity,
+      "stroke-width": line.width ?? 2, "stroke-linejoin": "round", ...dashed(line) }, svg)
+  }
+  points.forEach((point, n) => {
+    if (!there(point)) return
+    const [left, top] = point
+    if (mode.includes("markers")) drawSign(svg, trace, n, point)
+    const written = one(trace.text, n)
+    const [by, down, anchor] = BESIDE[one(trace.textposition, n)] ?? [0, 4, "middle"]
+    if (mode.includes("text") && written) text(svg, linesOf(written), left + by, top + down,
+      { "text-anchor": anchor, "font-size": trace.textfont?.size ?? FONT })
+    const half = mode.includes("markers") ? (one(marker.size, n) ?? 6) / 2 : 0
+    found(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
+  })
+}
+
+function drawSign(svg, { marker, line }, n, [left, top]) {
+  const [sign, open] = (one(marker.symbol, n) ?? "circle").split("-")
+  const color = one(marker.color, n) ?? line.color, edge = marker.line ?? {}
+  makeSvg("path", { class: "point", d: SIGNS[sign]((one(marker.size, n) ?? 6) / 2),
+    transform: `translate(${left.toFixed(2)} ${top.toFixed(2)})`, fill: open ? "none" : color,
+    stroke: open ? color : one(edge.color, n) ?? color,
+    "stroke-width": open ? 2 : one(edge.width, n) ?? 0 }, svg)
+}
+
+function drawLegend(view, named) {
+  const { legend, figure: { layout } } = view, toggles = layout.legend?.itemclick !== false
+  legend.replaceChildren()
+  legend.classList.toggle("under", layout.legend?.yref === "container")
+  for (const trace of named) {
+    const entry = make(toggles ? "button" : "span", legend)
+    const sample = makeSvg("svg", { width: 26, height: 12, "aria-hidden": "true" }, entry)
+    if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
+      fill: filled(sample, trace.marker, 0), stroke: one(trace.marker.color, 0) }, sample)
+    else {
+      if (trace.mode.includes("lines")) makeSvg("path", { d: "M0 6H26", stroke: trace.line.color,
+        "stroke-width": trace.line.width ?? 2, ...dashed(trace.line) }, sample)
+      if (trace.mode.includes("markers")) drawSign(sample, trace, 0, [13, 6])
+    }
+    entry.append(plain(trace.name))
+    if (!toggles) continue
+    Object.assign(entry, { type: "button", onclick: () => {
+      view.off[view.off.delete(trace.name) ? "delete" : "add"](trace.name)
+      draw(view)
+      view.querySelectorAll(".legend button")[named.indexOf(trace)].focus()
+    } })
+    entry.setAttribute("aria-pressed", String(!view.off.has(trace.name)))
+  }
+}
+
+function draw(view) {
+  const { svg, figure, off } = view, { layout, data } = figure, named = namedOf(figure)
+  if (!view.clientWidth) return
+  drawLegend(view, named)
+  const width = view.clientWidth
+  const { plots, height, top, pairs } = layOut(figure, width, named.length > 0)
+  svg.replaceChildren()
+  svg.setAttribute("width", width)
+  svg.setAttribute("height", height)
+  plots.forEach((plot) => drawAxes(svg, plot, top, view.p.grid))
+  view.found = []
+  const bars = data.filter(({ type }) => type === "bar"), group = layout.barmode === "group"
+  for (const trace of data) {
+    if (off.has(trace.name)) continue
+    const plot = plots[pairs.indexOf((trace.xaxis ?? "x") + (trace.yaxis ?? "y"))]
+    const found = (n, place) => {
+      const point = { x: trace.x[n], y: trace.y[n], text: plain(one(trace.text, n)),
+        customdata: trace.customdata?.[n] }
+      const lines = hoverOf(trace, point)
+      if (lines.length) view.found.push({ ...place, lines, data: point.customdata })
+    }
+    const own = makeSvg("g", { class: "trace" }, svg)
+    if (trace.type !== "bar") drawPoints(own, trace, plot, found)
+    else drawBars(own, trace, plot, group ? [bars.indexOf(trace), bars.length] : [0, 1],
+      layout.bargap ?? .2, found)
+  }
+  layout.annotations?.forEach(({ text: words, x }) => {
+    const { low } = plots[0].x, last = plots.at(-1).x
+    text(svg, [plain(words)], low + x * (last.low + last.size - low), top - 6,
+      { "text-anchor": "middle", "font-size": 13 })
+  })
+}
+
+/** What the pointer means: what it is within, else the nearest within reach. */
+export function meant(found, x, y) {
+  const apart = ({ x: left, y: top, w, h }) => Math.hypot(
+    Math.max(left - x, 0, x - left - w), Math.max(top - y, 0, y - top - h))
+  const near = found.toReversed().map((point) => [apart(point), point]).filter(([far, { box }]) =>
+    far <= (box ? 6 : NEAR))
+  return near.sort(([a], [b]) => a - b)[0]?.[1]
+}
+
+function listen(view) {
+  const { svg, tip } = view
+  const under = ({ clientX, clientY }) => {
+    const { left, top } = svg.getBoundingClientRect(), zoom = zoomOf(svg)
+    return meant(view.found ?? [], (clientX - left) / zoom, (clientY - top) / zoom)
+  }
+  const hide = () => { tip.style.display = "none" }
+  svg.onpointermove = (event) => {
+    const point = under(event)
+    svg.style.cursor = view.p.chooses && Array.isArray(point?.data) ? "pointer" : ""
+    if (!point) return hide()
+    tip.textContent = point.lines.join("\n")
+    const lower = view.clientHeight - svg.clientHeight
+    showTip(tip, view, { ...point, y: point.y + lower })
+  }
+  svg.onpointerleave = hide
+  svg.onclick = (event) => {
+    const point = under(event)
+    if (view.p.chooses && Array.isArray(point?.data)) view.send("picked", point.data[0])
+  }
+  new ResizeObserver(() => draw(view)).observe(view)
+}
+
+export default function ({ data: p, parentElement, setTriggerValue }) {
+  const view = parentElement.querySelector(".chart"), known = view.p
+  const traces = p.figure.data.map((trace) =>
+    ({ mode: "lines+markers", line: {}, marker: {}, ...trace, x: valuesOf(trace.x),
+      y: valuesOf(trace.y) }))
+  Object.assign(view, { p, figure: { ...p.figure, data: traces }, off: new Set(),
+    send: sender(setTriggerValue) })
+  if (!known) {
+    for (const [name, selector] of Object.entries({ svg: ":scope > svg", legend: ".legend",
+      tip: ".tip" })) view[name] = view.querySelector(selector)
+    listen(view)
+  }
+  view.svg.setAttribute("aria-label", p.alt)
+  view.tip.style.display = "none"
+  draw(view)
+  if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
+}

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import {
+  axisOf, hoverOf, linesOf, meant, namedOf, roundNumbers, ticksOf, valuesOf,
+} from "../../gpt2viz/app/scripts/chart.js"
+
+const figureOf = (layout, ...data) => ({ layout, data })
+
+test("numbers are read as a list and as bytes", () => {
+  assert.deepEqual(valuesOf([1, "a"]), [1, "a"])
+  const bytes = Buffer.from(Float64Array.of(.5, -2).buffer).toString("base64")
+  assert.deepEqual(valuesOf({ dtype: "f8", bdata: bytes }), [.5, -2])
+  assert.deepEqual(valuesOf({ dtype: "i1", bdata: Buffer.from([1, 255]).toString("base64") }),
+    [1, -1])
+})
+
+test("a text is what it was before it was written for Plotly", () => {
+  assert.deepEqual(linesOf("&lt;b&gt; &amp;lt; &#36;x&#36;<br>two"), ["<b> &lt; $x$", "two"])
+})
+
+test("ticks are round numbers within the ends, with as many digits as tell them apart", () => {
+  assert.deepEqual(roundNumbers([0, 60], 6), [[0, "0"], [10, "10"], [20, "20"], [30, "30"],
+    [40, "40"], [50, "50"], [60, "60"]])
+  assert.deepEqual(roundNumbers([-.5, .5], 4).map(([, written]) => written),
+    ["−0.5", "0.0", "0.5"])
+  assert.deepEqual(roundNumbers([0, 40_000], 4).map(([, written]) => written),
+    ["0", "10k", "20k", "30k", "40k"])
+})
+
+test("the ends of an axis leave room, begin at 0 where asked for, and are those given", () => {
+  const curve = { mode: "lines", x: [1, 3], y: [2, 4] }
+  const ends = (layout) => axisOf("y", figureOf(layout, curve)).ends
+  assert.deepEqual(ends({}).map((end) => end.toFixed(2)), ["1.89", "4.11"])
+  assert.deepEqual(ends({ yaxis: { rangemode: "tozero" } }).map((end) => end.toFixed(2)),
+    ["0.00", "4.22"])
+  assert.deepEqual(ends({ yaxis: { range: [null, 5] } })[1], 5)
+  assert.deepEqual(axisOf("x", figureOf({}, curve)).ends, [1, 3])
+  const bars = { type: "bar", orientation: "h", x: [.5, .1], y: [0, 1] }
+  const names = { tickvals: [0, 1], ticktext: ["a", "b"], autorange: "reversed" }
+  assert.deepEqual(axisOf("y", figureOf({ yaxis: names }, bars)).ends, [1.5, -.5])
+})
+
+test("names stand in their order, and powers of ten on a logarithmic axis", () => {
+  const curve = { mode: "lines", x: ["b", "a", "b"], y: [1, 20, 3000] }
+  const figure = figureOf({ yaxis: { type: "log" } }, curve)
+  assert.deepEqual(ticksOf(axisOf("x", figure), 100, 10), [[0, "b"], [1, "a"]])
+  assert.deepEqual(axisOf("x", figure).numberOf("a"), 1)
+  assert.deepEqual(ticksOf(axisOf("y", figure), 100, 10).map(([, written]) => written),
+    ["1", "10", "100", "1k"])
+})
+
+test("axes of a plot of its own have their own curves alone", () => {
+  const figure = figureOf({ xaxis2: { domain: [.5, 1] } }, { mode: "lines", x: [1, 2], y: [0, 1] },
+    { mode: "lines", x: [7, 9], y: [0, 1], xaxis: "x2" })
+  assert.deepEqual(axisOf("x2", figure).ends, [7, 9])
+  assert.deepEqual(axisOf("x2", figure).domain, [.5, 1])
+  assert.deepEqual(axisOf("x", figure).ends, [1, 2])
+})
+
+test("the pointer is shown what the template of a trace says", () => {
+  const point = { x: 1234, y: "layer 0", customdata: ["1.2:v", "0.1 &lt; 2"] }
+  const hover = (hovertemplate) => hoverOf({ hovertemplate }, point)
+  assert.deepEqual(hover("%{y}<br>rank %{x:,}<extra>A</extra>"), ["layer 0", "rank 1,234", "A"])
+  assert.deepEqual(hover("%{customdata[1]}<extra></extra>"), ["0.1 < 2"])
+  assert.deepEqual(hover("%{x:.1f} bits<extra></extra>"), ["1234.0 bits"])
+  assert.deepEqual(hoverOf({}, point), [])
+})
+
+test("the legend names what has a name, where there is something to tell apart", () => {
+  const [a, b] = [{ name: "a" }, { name: "b", showlegend: false }]
+  assert.deepEqual(namedOf(figureOf({}, a)), [])
+  assert.deepEqual(namedOf(figureOf({ showlegend: true }, a, b)), [a])
+  assert.deepEqual(namedOf(figureOf({}, a, { name: "c" }, b)), [a, { name: "c" }])
+  assert.deepEqual(namedOf(figureOf({ showlegend: false }, a, { name: "c" })), [])
+})
+
+test("the pointer means the bar under it, or the nearest point, the last drawn", () => {
+  const bar = { x: 0, y: 0, w: 10, h: 100, box: true }, point = { x: 40, y: 50, w: 0, h: 0 }
+  const over = { x: 36, y: 46, w: 8, h: 8 }
+  assert.equal(meant([bar, point], 5, 90), bar)
+  assert.equal(meant([bar, point], 30, 50), point)
+  assert.equal(meant([bar, point], 80, 50), undefined)
+  assert.equal(meant([over, point], 40, 50), point)
+  assert.equal(meant([point, over], 40, 50), over)
+})
