@@ -280,6 +280,14 @@ def tables_on_demand(
     popover.button(label, draw, key=key)
 
 
+def file_button(
+    label: str, data: Any, name: str, mime: str, slot: Any = st, **options: Any
+) -> None:
+    """A button, into ``slot`` if it is given, that saves ``data``, or what it makes, as a file."""
+    options |= {"icon": ":material/download:", "on_click": "ignore"}
+    slot.download_button(label, data, file_name=name, mime=mime, **options)
+
+
 def bring_plotly() -> None:
     """Have Streamlit load Plotly into the page, by a chart that nobody sees."""
     with st.container(key="browser_plotly"):

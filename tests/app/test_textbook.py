@@ -137,15 +137,8 @@ def inside(block: Block) -> Iterator[Any]:
 BY_KEYBOARD = {"caption", "code", "header", "html", "latex", "markdown", "metric", "chart"}
 BY_KEYBOARD |= {"subheader", "success", "dataframe", "empty", "column", "flex_container"}
 BY_KEYBOARD |= {"button", "button_group", "download_button", "expander", "file_uploader"}
-BY_KEYBOARD |= {
-    "page_link",
-    "popover",
-    "radio",
-    "select_slider",
-    "selectbox",
-    "text_area",
-    "text_input",
-}
+BY_KEYBOARD |= {"form", "page_link", "popover", "radio", "select_slider", "selectbox"}
+BY_KEYBOARD |= {"text_area", "text_input"}
 BY_KEYBOARD |= {"toggle", "page.keyboard", "landing", "progress", "page.theme", "arrows", "diagram"}
 BY_KEYBOARD |= {"guess_bars", "listings", "number_grid", "player", "tiles", "matrix_or_lines"}
 BY_KEYBOARD |= {"choices.picture", "choices.tokens"}

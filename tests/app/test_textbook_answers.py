@@ -98,11 +98,7 @@ NOT_DONE = [
     ("whole_half", {"size_tied": "false", "size_n_layer": "1"}, "Tie them"),
     ("next_steel", {"last_rows": "0,0,9,9,0,0,0,0"}, "table was changed"),
     ("next_even", {"last_x": "0,0"}, "because of their logits"),
-    (
-        "project_again",
-        {"tiny_back": "0,1,-8,0,-1,0,0,0,0,0,0,0"},
-        "another guess has changed",
-    ),
+    ("project_again", {"tiny_back": "0,1,-8,0,-1,0,0,0,0,0,0,0"}, "another guess has changed"),
     ("tokens_twice", {"text": "man bites man"}, "two different tokens"),
     ("learn_floor", {"learn_logits": "0,0,9,0,9,0,0,0,9,0,0,0,0,0,0,0"}, "Now it is"),
     ("rms_same", {"rms_x": "0,0,0,0"}, "four zeros"),
@@ -351,22 +347,28 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     at.text_input(key="answer_mistake_25").set_value("1000").run()
     at.query_params["order_on"] = "true"
     at.radio(key="chapter").set_value("order").run()
-    here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on"]}
+    own, words = "answer_explain_order", RIGHT["explain_order"][0]
+    at.text_area(key=own).set_value(words)
+    next(button for button in at.button if button.label == "Send").click().run()
+    for chapter in ("mask", "order"):
+        at.radio(key="chapter").set_value(chapter).run()
+    assert (at.text_area(key=own).value, "Compare for yourself" in said(at)) == (words, True)
+    assert ":green[**✓**] **Explain**" not in said(at)
+    here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on", "explain_order"]}
     found = at.session_state["_progress"]
     assert {name: ids for name, ids in found.items() if ids} == here
     lessons = [name for name, chapter in CHAPTERS.items() if chapter.questions]
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
     assert ticked == [f"{len(lessons)}. {CHAPTERS['mistakes'].title} ✓"]
     more = {"crane": ["crane_half"], "mask": ["mask_row", "mask_even"]}
-    for content, count in ((b"x", 3), (json.dumps({"answered": more}).encode(), 6)):
+    for content, count in ((b"x", 4), (json.dumps({"answered": more}).encode(), 7)):
         at.file_uploader(key="open_progress").upload("x.json", content, "application/json").run()
-        assert len(at.error) == (count == 3)
+        assert len(at.error) == (count == 4)
         assert any(f"{count} of " in caption.value for caption in at.caption)
-    found = at.session_state["_progress"]
-    assert {name: ids for name, ids in found.items() if ids} == here | more
+    assert {name: ids for name, ids in at.session_state["_progress"].items() if ids} == here | more
     (again,) = (button for button in at.button if button.label == "Start again")
     again.click().run()
-    assert answered(at) == ["order_on"]  # it is still on screen
+    assert (answered(at), at.text_area(key=own).value) == (["order_on"], "")  # still on screen
 
 
 def test_a_file_that_is_no_progress_is_refused_and_only_known_questions_are_taken() -> None:

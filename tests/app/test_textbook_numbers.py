@@ -423,8 +423,8 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
     for name in LANES:
         assert_allclose(10 ** np.array(curves[name]), lane_gradients(depth, name), rtol=1e-4)
     sizes = lane_gradients(depth, "f(x)")
-    for words, name in (("leaves {} times", "x + f(norm(x))"), ("leave {} times", "x + f(x) / √L")):
-        assert words.format(f"{lane_gradients(depth, name)[0]:.3g}") in said(at)
+    for words, name in (("before each part", "x + f(norm(x))"), ("at first", "x + f(x) / √L")):
+        assert f"{words}, {lane_gradients(depth, name)[0]:.3g} times arrives" in said(at)
     digits, exponent = f"{sizes[0]:.1e}".split("e")
     raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
     assert f"Without the residual, **{digits} · 10{raised}** times" in said(at)

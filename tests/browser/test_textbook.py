@@ -253,7 +253,8 @@ def fill_a_gap(page: Page) -> None:
     page.keyboard.press("Enter")
     gap = page.locator(".st-key-gap_scores")
     expect(gap.get_by_text("Matches the run")).to_be_visible()
-    expect(page.get_by_text("scores = q @ k.mT", exact=False)).to_be_visible()
+    listing = page.locator("details", has_text="All eighty lines")
+    expect(listing.get_by_text("scores = q @ k.mT")).to_be_visible()
 
 
 def test_a_chapter_chosen_from_the_contents_shows_its_title(walk: Visit) -> None:
@@ -389,6 +390,10 @@ def walk_on_by_keyboard(page: Page) -> None:
     page.keyboard.type("six")
     page.keyboard.press("Enter")
     expect(question.get_by_text("done")).to_be_visible()
+    reach(page, page.get_by_label("In your own words"))
+    page.keyboard.type("so " * 12)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Compare for yourself.")).to_be_visible()
     settle(page)
 
 

@@ -136,14 +136,8 @@ def write_on(book: Book) -> dict[str, Any]:
     same, complete = mine == real, len(_right(verdicts)) == len(GAPS)
     st.markdown(f"“{begun}:{'green' if same else 'orange'}-background[{ends}]”")
     if same and complete:
-        st.download_button(
-            "Your GPT-2 as a file",
-            Draft(given).file(book.view.model, run.token_ids),
-            file_name="my_gpt2.py",
-            mime="text/x-python",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        file = Draft(given).file(book.view.model, run.token_ids)
+        output.file_button("Your GPT-2 as a file", file, "my_gpt2.py", "text/x-python")
     return {
         "differently": not same,
         "real_end": real_end,

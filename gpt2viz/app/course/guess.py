@@ -92,7 +92,7 @@ def _compare(id: str, guess: list[int]) -> None:
         )
         if row.hs > 1:
             divided = given(np.asarray(guesses.scaled(row)).round(_EXACT))
-            st.latex(rf"\text{{divided}} = {divided} \qquad \text{{softmax}} {equals(real)}")
+            st.latex(rf"\text{{divided}} = {divided} \\ \text{{softmax}} {equals(real)}")
         prose.markdown(describe(guesses.judge(row, guess)))
 
 

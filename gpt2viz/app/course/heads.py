@@ -98,12 +98,20 @@ def apart(book: Book) -> dict[str, str]:
     return {"difference": difference(largest_gap(fused, apart))}
 
 
-def trained(book: Book) -> dict[str, Any]:
+def trained(book: Book, text: str) -> dict[str, Any]:
     """A head of the model above, and how much each head's tokens look at themselves."""
     view = book.view
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.switched(whole_text(view.n_tokens), named=True)
+    config = view.trace.config
+    to_itself, scores, most = SCORES["same token"], {}, {}
+    for n in range(config.n_layer):
+        for m, weights in enumerate(view.trace.stage("weights", n)[0]):
+            most[n, m] = bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
+            scores[n, m] = float(np.nan_to_num(to_itself.of(weights, view.trace.token_ids)))
+    lonely = view.n_tokens == 1
+    book.write(text, lonely=lonely, here=f"{scores[layer, head]:.2f}")
     draw_weights(
         view,
         layer,
@@ -113,17 +121,8 @@ def trained(book: Book) -> dict[str, Any]:
         height=420,
         numbers=NUMBERS_FIT_LARGE,
     )
-    config = view.trace.config
-    to_itself, scores, most = SCORES["same token"], {}, {}
-    for n in range(config.n_layer):
-        for m, weights in enumerate(view.trace.stage("weights", n)[0]):
-            most[n, m] = bool((weights.argmax(axis=1) == np.arange(len(weights))).all())
-            scores[n, m] = float(np.nan_to_num(to_itself.of(weights, view.trace.token_ids)))
-    lonely = view.n_tokens == 1
     none = "" if any(most.values()) else "No head does so with this sentence. Try another sentence."
     return {
-        "lonely": lonely,
-        "here": f"{scores[layer, head]:.2f}",
         "best": f"{max(scores.values()):.2f}",
         "count": len(scores),
         "real_self": Check(not lonely and most[layer, head], none),

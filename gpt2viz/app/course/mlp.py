@@ -121,7 +121,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
 def dropout(book: Book) -> dict[str, Check]:
     """Eight numbers, before and after some are dropped."""
     columns = st.columns(3)
-    p = menu("p", parameters.DROP_P, _CHANCES, columns[0])
+    p = menu("p, the chance to be dropped", parameters.DROP_P, _CHANCES, columns[0])
     seed = menu("Seed", parameters.DROP_SEED, range(20), columns[1])
     with columns[2]:
         training = st.toggle("Training", **address.switch(parameters.DROP_ON))
@@ -140,7 +140,7 @@ def dropped_weights(book: Book) -> dict[str, str]:
     The head that is drawn of the last variant is its first.
     """
     columns = st.columns(3, vertical_alignment="bottom")
-    p = menu("p", parameters.WEIGHTS_P, _CHANCES, columns[0])
+    p = menu("p, the chance to be dropped", parameters.WEIGHTS_P, _CHANCES, columns[0])
     which = menu("Dropout seed", parameters.WEIGHTS_SEED, range(10), columns[1])
     training = columns[2].toggle("Training", **address.switch(parameters.WEIGHTS_ON))
     forms = heads.drop_weights(JOURNEY_X, _NH, _SEED, p, training, which)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from gpt2viz.app import prose
+from gpt2viz.app import output, prose
 from gpt2viz.app.components.browser import keep_progress
 from gpt2viz.textbook.guesses import ROWS, fits
 
@@ -19,8 +19,8 @@ Answered = Mapping[str, Sequence[str]]
 #: Row -> the guess in hundredths; [] where it was shown without one.
 Guesses = Mapping[str, list[int]]
 
-_PROGRESS, _GUESSES, _READ, _FORGOTTEN, _WRONG = (
-    f"_progress{part}" for part in ("", "_guesses", "_read", "_forgotten", "_wrong")
+_PROGRESS, _GUESSES, _WORDS, _READ, _FORGOTTEN, _WRONG = (
+    f"_progress{part}" for part in ("", "_guesses", "_words", "_read", "_forgotten", "_wrong")
 )
 _KEY, _FILE = "progress_kept", "open_progress"
 
@@ -35,6 +35,12 @@ def guesses() -> dict[str, list[int]]:
     """Row -> what was expected there, in hundredths; [] where it was shown without a guess."""
     by_row: dict[str, list[int]] = st.session_state.setdefault(_GUESSES, {})
     return by_row
+
+
+def explanations() -> dict[str, str]:
+    """Question -> the reader's own words, for the visit alone."""
+    by_question: dict[str, str] = st.session_state.setdefault(_WORDS, {})
+    return by_question
 
 
 def known_answers(given: object, known: Answered) -> dict[str, list[str]]:
@@ -84,15 +90,8 @@ def bar(known: Answered, summary: str) -> None:
         if summary:
             st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
-        st.download_button(
-            "Save as a file",
-            written(),
-            file_name="gpt2viz-progress.json",
-            mime="application/json",
-            icon=":material/download:",
-            on_click="ignore",
-            disabled=not begun,
-        )
+        name, mime = "gpt2viz-progress.json", "application/json"
+        output.file_button("Save as a file", written(), name, mime, disabled=not begun)
         st.file_uploader(
             "Open a progress file",
             type="json",
@@ -157,5 +156,7 @@ def _add(more: Answered, more_guesses: Guesses) -> None:
 def _forget() -> None:
     answered().clear()
     guesses().clear()
+    st.session_state.update({f"answer_{id}": "" for id in explanations()})
+    explanations().clear()
     st.session_state[_READ] = True
     st.session_state[_FORGOTTEN] = st.session_state.get(_FORGOTTEN, 0) + 1

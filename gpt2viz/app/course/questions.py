@@ -231,19 +231,38 @@ def ask(chapter: str, questions: Iterable[Question]) -> None:
 
 
 def _ask(question: Question, answered: list[str]) -> None:
-    """Draw one question; the frame lights up (``theme.css``) where it says why."""
+    """Draw one question; the frame lights up (``theme.css``) where it says why.
+
+    A reader's own words aren't judged: they stay, and what they can be compared with follows.
+    """
     with st.container(border=True, key=f"question_{question.id}"):
-        before = question.id in answered
+        before, explained = question.id in answered, question.answer == EXPLAINED
         words, hint = st.columns([8, 1], vertical_alignment="top")
-        prose.markdown(f"{':green[**✓**]' if before else '**?**'} {question.text}", slot=words)
+        tick = ":green[**✓**]" if before and not explained else "**?**"
+        prose.markdown(f"{tick} {question.text}", slot=words)
         with hint.popover("Hint", type="tertiary"):
             prose.markdown(question.hint)
-        if before or _done(question):
-            with st.container(key=f"why_{question.id}"):
-                prose.markdown(f":green-badge[done] {question.why}")
+        done = _explained(question.id) if explained else before or _done(question)
+        if before or done:
+            with st.container(key=f"{'compare' if explained else 'why'}_{question.id}"):
+                verdict = "**Compare for yourself.**\n\n" if explained else ":green-badge[done] "
+                prose.markdown(verdict + question.why)
             if not before:
                 answered.append(question.id)
                 st.session_state["_noted"] = True  # the contents above were drawn without it
+
+
+def _explained(id: str) -> bool:
+    """Draw the field for an explanation; true where one was sent."""
+    texts, key = progress.explanations(), f"answer_{id}"
+    st.session_state.setdefault(key, texts.get(id, ""))
+    with st.form(f"own_{id}", border=False):
+        given = texts[id] = st.text_area("In your own words", key=key, height=100, max_chars=800)
+        st.form_submit_button("Send")
+    done = is_right(given, EXPLAINED)
+    if given and not done:
+        prose.caption("A sentence or two, please.")
+    return done
 
 
 def _done(question: Question) -> bool:
@@ -251,15 +270,11 @@ def _done(question: Question) -> bool:
     done, note = question.done, question.note
     if question.answer:
         key = f"answer_{question.id}"
-        if question.answer == EXPLAINED:
-            given = st.text_area("In your own words", key=key, height=100, max_chars=10 * LONGEST)
-        else:
-            given = st.text_input("Your answer", key=key, width=260, max_chars=LONGEST)
+        given = st.text_input("Your answer", key=key, width=260, max_chars=LONGEST)
         done = is_right(given, question.answer, question.also)
         if given and not done:
             note = explain_wrong(given, question.answer, question.near)
             note = f"Not yet. {note or 'Look again, or take the hint.'}"
-            note = "A sentence or two, please." if question.answer == EXPLAINED else note
     if note and not done:
         prose.caption(note)
     return done

@@ -129,9 +129,8 @@ def order(book: Book, text: str) -> dict[str, str]:
     book.write(text, followed=_written(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
     _first(book, "real_order", "the stream's start", rows)
-    tokens = np.array(
-        view.trace.stage("token_embedding")[0]
-    )  # PyTorch takes none that is read-only
+    # A copy: PyTorch takes none that is read-only.
+    tokens = np.array(view.trace.stage("token_embedding")[0])
     alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
     return {"sum": _sum([token[0], position[0]], total[0]), "alike": f"{alike:.2f}"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from gpt2viz import settings
-from gpt2viz.app import prose
+from gpt2viz.app import output, prose
+from gpt2viz.app.course.parts import Book
 from gpt2viz.textbook import sizes
 
 #: Where the sheets stand, beside the app.
@@ -31,20 +32,14 @@ def offer() -> None:
             "say how to use it in 90 minutes, or in five lessons."
         )
         for label, file in SHEETS.items():
-            st.download_button(
-                label,
-                (FOLDER / file).read_bytes(),
-                file_name=f"gpt2viz-{file}",
-                mime="text/html" if file.endswith("html") else "text/markdown",
-                icon=":material/download:",
-                on_click="ignore",
-            )
+            mime = "text/html" if file.endswith("html") else "text/markdown"
+            output.file_button(label, (FOLDER / file).read_bytes(), f"gpt2viz-{file}", mime)
         prose.caption(f"All shapes of {_NAME} on a page, to print and keep.")
-        st.download_button(
-            "Sheet of shapes",
-            sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T),
-            file_name="gpt2viz-shapes.html",
-            mime="text/html",
-            icon=":material/download:",
-            on_click="ignore",
-        )
+        shapes()
+
+
+def shapes(book: Book | None = None) -> None:
+    """A button for the sheet of all shapes, among the sheets or in the ``book``."""
+    sheet = sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T)
+    key = "shapes_in_book" if book else None
+    output.file_button("Sheet of shapes", sheet, "gpt2viz-shapes.html", "text/html", key=key)

@@ -330,7 +330,7 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
     crane, mine = _read(book)
     named = mine.edited <= {"back"}
     neurons = ("no action", "action", "both") if named else NEURONS
-    book.write(text, named=named)
+    book.write(text, named=named, as_made=not mine.edited)
     _fields(book.chapter)
     first = [
         _by_token("x + attention", crane.mid),

@@ -49,8 +49,9 @@ def rows(book: Book, text: str) -> dict[str, Check]:
     picture(book, "token_vectors", [panel], height=120 + 26 * min(T, 16))
     twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
     same = twice is not None and np.array_equal(rows[twice], rows[ids.index(ids[twice])])
+    own = address.get(parameters.TEXT) != parameters.TEXT.default
     plain = {label.strip("· ").casefold() for label in labels}
-    return {"tokens_twice": Check(same, _TWO_FORMS if len(plain) < T else "")}
+    return {"tokens_twice": Check(same and own, _TWO_FORMS if len(plain) < T else "")}
 
 
 def sums(book: Book, text: str) -> dict[str, Any]:

@@ -198,14 +198,9 @@ def _live_page() -> None:
     except CheckpointError:
         return
     st.markdown("**The model itself** in one page that runs without this app, to mail or to keep")
-    st.download_button(
-        "HTML with the model",
-        lambda: live_page.html(model, text),
-        file_name="attention.html",
-        mime="text/html",
-        icon=":material/download:",
-        on_click="ignore",
-        key="save_live_page",
+    make = partial(live_page.html, model, text)
+    output.file_button(
+        "HTML with the model", make, "attention.html", "text/html", key="save_live_page"
     )
 
 
@@ -220,13 +215,11 @@ def _download(
 
     A picture and a table may have one name, so ``tab`` says where the button is.
     """
-    st.download_button(
+    output.file_button(
         words or {"parquet": "Parquet", "safetensors": "safetensors"}.get(kind, kind.upper()),
         make,
-        file_name=export.file_name(about, kind),
-        mime=_MIME.get(kind, "application/octet-stream"),
-        icon=":material/download:",
-        on_click="ignore",
+        export.file_name(about, kind),
+        _MIME.get(kind, "application/octet-stream"),
         key=f"save_{tab}_{kind}_{about.what}",
     )
 

@@ -43,14 +43,8 @@ def show() -> None:
     shown = tables.containing(table, typed)
     # Without the checksum of the weights, which takes a while to read; Save writes it too.
     about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
-    download.download_button(
-        "CSV",
-        export.table_bytes(shown, "csv", about),
-        file_name=export.file_name(about, "csv"),
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-    )
+    made, name = export.table_bytes(shown, "csv", about), export.file_name(about, "csv")
+    output.file_button("CSV", made, name, "text/csv", download)
     if shown.empty:
         st.info("No row contains that text. Try a shorter one.")
     output.table(
