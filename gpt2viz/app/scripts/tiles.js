@@ -178,6 +178,7 @@ function numbers(pen, texts, { columns, words }, { x, y, cw, ch }, inkOf) {
   pen.textAlign = "center"
   pen.textBaseline = "middle"
   const measure = (word) => pen.measureText(word).width
+  if (!words?.length && texts.some((text) => measure(text) > cw - 2)) return // they would touch
   texts.forEach((text, n) => {
     const left = x + n % columns.length * cw, above = y + Math.floor(n / columns.length) * ch
     pen.fillStyle = inkOf(n)

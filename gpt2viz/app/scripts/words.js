@@ -45,7 +45,7 @@ export function arc([x1, y1], [x2, y2], room) {
   const far = Math.abs(x2 - x1), high = Math.min(room - 18, 16 + far * .28)
   if (Math.abs(y2 - y1) > LINE)
     return { path: `M${x1} ${y1}Q${x1} ${(y1 + y2) / 2} ${x2} ${y2}`, top: [(x1 + x2) / 2,
-      (y1 + y2) / 2] }
+      (y1 + y2) / 2], faint: .4 } // words can be read through it
   const [left, right] = far < 2 ? [x1 - 14, x2 + 14] : [x1, x2], y = y1 - high * 4 / 3
   return { path: `M${x1} ${y1}C${left} ${y} ${right} ${y} ${x2} ${y2}`,
     top: [(x1 + x2) / 2, y1 - high] }
@@ -111,10 +111,10 @@ function draw(view, moves = false) {
   for (const { key, share, label } of listed.toReversed()) {
     const word = words[key - p.first]
     if (!word) continue
-    const { path, top: [x, y] } = arc(top(from), top(word), ROOM)
+    const { path, top: [x, y], faint = 1 } = arc(top(from), top(word), ROOM)
     word.style.background = `color-mix(in srgb, var(--arc) ${35 * share}%, transparent)`
     makeSvg("path", { d: path, pathLength: 1, "stroke-width": 1 + 8 * share,
-      opacity: .35 + .6 * share }, svg)
+      opacity: faint * (.35 + .6 * share) }, svg)
     if (label && share >= .1) makeSvg("text", { x, y: y - 3 }, svg).textContent = label
   }
   route(view, shown.next)
