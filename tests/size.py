@@ -28,13 +28,13 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_493, 44_000),
-    "of them app/": (25_006, 17_500),
-    "lines of tests and benchmarks": (54_881, 37_000),
+    "product lines": (62_494, 44_000),
+    "of them app/": (25_007, 17_500),
+    "lines of tests and benchmarks": (54_882, 37_000),
     "modules": (307, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
-    "names that say nothing": (1, 0),
+    "names that say nothing": (0, 0),
     "docstrings that ask": (0, 0),
 }
 

@@ -74,7 +74,7 @@ def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
     return dict(zip(POLICIES, ((), window[:1], window[1:]), strict=True))
 
 
-def kept(edits: Sequence[Edit], n_tokens: int) -> int:
+def held_tokens(edits: Sequence[Edit], n_tokens: int) -> int:
     """The number of ``n_tokens`` that a cache holds: those that the last token sees."""
     hidden = hidden_pairs(np.arange(n_tokens), True, forbidden(edits, n_tokens), slice(-1, None))
     return int((~hidden).sum())

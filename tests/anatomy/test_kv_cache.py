@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gpt2viz
 from gpt2viz.anatomy.cost import products, products_of
-from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_tokens, last_token_alone
 from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
 from tests.checkpoints import transformers_model, write_checkpoint
@@ -85,7 +85,7 @@ def test_dropped_tokens_are_those_that_an_edit_hides(pair: Any, n_tokens: int) -
             name = f"{policy}, {first} of {room}"
             assert_allclose(trace.logits[0], logits, **TOLERANCE, err_msg=name)
             held = n_tokens if policy == "keep all" else min(n_tokens, room)
-            assert kept(edits[policy], n_tokens) == held
+            assert held_tokens(edits[policy], n_tokens) == held
         if n_tokens > room:  # else nothing is dropped, and this proves nothing
             assert abs(expected[0] - expected[1]).max() > 0.01
             assert abs(expected[1] - expected[2]).max() > 0.01

@@ -202,6 +202,7 @@ def test_the_switch_goes_along_from_page_to_page(walk: Visit) -> None:
     expected = trace.stage("weights", 0)[0]
     open_from_menu(page, "What if")
     page.wait_for_url("**/what_if?*bos=true*")
+    expect(picture(page, "whatif")).to_be_visible()  # the address comes first
     settle(page)
     expect(chips.first).to_contain_text("<|endoftext|> position 0")
     assert_allclose(drawn(page, "whatif")[0]["z"], expected[0], atol=1e-6)

@@ -117,7 +117,7 @@ PYTHON = {
         "tracer.reference_run(tiny)",
         "gpt2viz.mean_reference(tiny, ['A cat'])",
         "kv_cache.cache_bytes(kv_cache.last_token_alone(model, trace))",
-        "kv_cache.kept(kv_cache.evictions(4, 1).popitem()[1], 9)",
+        "kv_cache.held_tokens(kv_cache.evictions(4, 1).popitem()[1], 9)",
         "cost.products(trace)",
         "cost.products_of(trace.tensors, model.config)",
         "heads.head_scores(trace)",

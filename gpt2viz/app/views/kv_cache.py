@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz import Edit, TensorRecord, Trace, surprise
 from gpt2viz.anatomy.cost import products, products_of
-from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, kept, last_token_alone
+from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_tokens, last_token_alone
 from gpt2viz.app import address, output, parameters, prose, run_cache, server_config
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
@@ -119,7 +119,8 @@ def _dropped(whole: Trace) -> None:
         if run.key not in output.shown().runs.values():  # as the text's own is, before a step
             output.run(f"The cache: {name}", run)
     bits = {name: _bits(run.key) for name, run in runs.items()}
-    _words(edits, fits=kept(edits["drop the oldest"], len(whole.labels)) == len(whole.labels))
+    held = held_tokens(edits["drop the oldest"], len(whole.labels))
+    _words(edits, fits=held == len(whole.labels))
     output.picture(
         surprise_curves(
             "Surprise of every token in bits, where all are kept and where some are dropped",
@@ -159,7 +160,7 @@ def _means(
     """The contents of each cache after the last token, and its surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_alone(whole.key)) // n
-    held = [kept(edits[name], n) for name in POLICIES]
+    held = [held_tokens(edits[name], n) for name in POLICIES]
     output.table(
         {
             "cache": POLICIES,
