@@ -36,6 +36,10 @@ test("the ends of an axis leave room, begin at 0 where asked for, and are those 
     ["0.00", "4.22"])
   assert.deepEqual(ends({ yaxis: { range: [null, 5] } })[1], 5)
   assert.deepEqual(axisOf("x", figureOf({}, curve)).ends, [1, 3])
+  assert.deepEqual(axisOf("y", figureOf({}, { x: [], y: [] })).ends, [0, 1], "nothing to draw")
+  assert.deepEqual(axisOf("x", figureOf({}, { x: [3], y: [null] })).ends, [2, 4])
+  const nothing = figureOf({ yaxis: { rangemode: "tozero" } }, { x: [1, 2], y: [0, 0] })
+  assert.deepEqual(axisOf("y", nothing).ends, [0, 1])
   const bars = { type: "bar", orientation: "h", x: [.5, .1], y: [0, 1] }
   const names = { tickvals: [0, 1], ticktext: ["a", "b"], autorange: "reversed" }
   assert.deepEqual(axisOf("y", figureOf({ yaxis: names }, bars)).ends, [1.5, -.5])

@@ -70,7 +70,8 @@ export function axisOf(name, { layout, data }) {
     low -= fromZero && low === 0 ? 0 : free
     high += fromZero && high === 0 ? 0 : free
   }
-  if (low === high || !Number.isFinite(high - low)) [low, high] = [(low || 0) - 1, (high || 0) + 1]
+  if (!numbers.length || (fromZero && low === high)) [low, high] = [0, 1]
+  if (low === high) [low, high] = [low - 1, high + 1]
   if (own.autorange === "reversed") [low, high] = [high, low]
   const ends = [own.range?.[0] ?? low, own.range?.[1] ?? high]
   return { own, numberOf, names, ends, domain: own.domain ?? [0, 1] }
