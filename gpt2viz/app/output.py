@@ -140,8 +140,8 @@ def picture(
 
     Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
     dragged out, before the page runs again and in time to set widgets; of wiring, ``choose`` with
-    the edge's name for a panel's. They stay with the visitor
-    while the page is open, so neither may hold on to a run: give them labels and sizes only.
+    the edge's name for a panel's. They stay with the visitor while the page is open, so neither may
+    hold on to a run: give them labels and sizes only.
     ``then`` is called with a clicked cell while the page runs, where it can open another. With
     Shift, a cell of a head's matrix opens why the head looks there.
 

@@ -137,9 +137,9 @@ def notices(at: AppTest) -> str:
 
 def figure(at: AppTest, key: str) -> Any:
     """The figure of a chart, as the browser gets it; matrices on a canvas in that form."""
-    found = [sent["figure"] for name, sent in charts(at).items() if name.endswith(f"-{key}")]
-    assert len(found) < 2, f"{key}: {len(found)} charts"
-    return found[0] if found else as_figure(canvas(at, key))
+    figures = [sent["figure"] for name, sent in charts(at).items() if name.endswith(f"-{key}")]
+    assert len(figures) < 2, f"{key}: {len(figures)} charts"
+    return figures[0] if figures else as_figure(canvas(at, key))
 
 
 def charts(at: AppTest) -> dict[str, Any]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
+from gpt2viz.model.checkpoint import BUNDLED
 from tests.browser.conftest import settle
 from tests.browser.test_browser import Visit
+from tests.bundled import ids_of
+from tests.numpy_gpt2 import reference, softmax
 
 #: Of 900 pixels: where the first picture begins at the latest.
 FIRST = 240
@@ -33,6 +38,28 @@ def test_the_page_starts_with_its_picture(walk: Visit, view: str) -> None:
     top, bottom = ends(first_chart(page))
     assert 120 < top < FIRST
     assert bottom < 900
+
+
+#: The lengths of a chart's bars in pixels, and where its numbers stand at the axis they lie along.
+BARS = """([view, lying]) => [
+  [...view.querySelectorAll(".bar")].map(bar => bar.getBBox()[lying ? "width" : "height"]),
+  Object.fromEntries([...view.querySelectorAll(".tick")].map(tick =>
+    [tick.textContent, Number(tick.getAttribute(lying ? "x" : "y"))]))]"""
+
+
+def test_bars_are_as_long_as_the_numbers_that_the_model_computed(walk: Visit) -> None:
+    text = "The cat sat on the mat and the cat sat"
+    page, ids = walk("predict", text=text), ids_of(text)
+    p = softmax(reference(BUNDLED, ids, causal=True)["logits"])
+    expected = {
+        "next_tokens": (True, 100 * np.sort(p[-1])[::-1][:12], "20"),
+        "surprise": (False, -np.log2(p[np.arange(len(ids) - 1), ids[1:]]), "5"),
+    }
+    for key, (lying, numbers, tick) in expected.items():
+        view = page.locator(f".st-key-{key} .chart").element_handle()
+        lengths, ticks = page.evaluate(BARS, [view, lying])
+        scale = abs(ticks[tick] - ticks["0"]) / float(tick)  # pixels of 1
+        assert_allclose(lengths[: len(numbers)], scale * numbers, atol=0.1, err_msg=key)
 
 
 def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:

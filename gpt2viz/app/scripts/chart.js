@@ -119,7 +119,8 @@ const SIGNS = {
 }
 const FILLS = { "/": "M0 6L6 0", "\\": "M0 0L6 6", x: "M0 6L6 0M0 0L6 6" }
 
-const one = (value, n) => Array.isArray(value) ? value[n] : value
+// What an attribute of a trace is at its n-th point: it may be the same for all.
+const valueAt = (value, n) => Array.isArray(value) ? value[n] : value
 
 let measured = null
 function widthOf(words) {
@@ -199,7 +200,7 @@ function drawAxes(svg, { x, y }, top, grid) {
     if (y.own.showgrid !== false && !y.own.tickvals && !y.names.length)
       makeSvg("path", { class: "grid", d: `M${x.low} ${at}H${right}`, stroke: grid }, svg)
     if (y.own.showticklabels !== false)
-      text(svg, [written], x.low - 6, at + 4, { "text-anchor": "end" })
+      text(svg, [written], x.low - 6, at + 4, { class: "tick", "text-anchor": "end" })
   }
   for (const [axis, d] of [[x, (at) => `M${at} ${top}V${bottom}`],
     [y, (at) => `M${x.low} ${at}H${right}`]]) {
@@ -220,7 +221,7 @@ function drawAxes(svg, { x, y }, top, grid) {
 let fills = 0 // of the whole page: the ids of patterns
 
 function filled(svg, marker, n) {
-  const fill = FILLS[one(marker.pattern?.shape, n)], color = one(marker.color, n)
+  const fill = FILLS[valueAt(marker.pattern?.shape, n)], color = valueAt(marker.color, n)
   if (!fill) return color
   const id = `fill${fills++}`
   const pattern = makeSvg("pattern",
@@ -229,20 +230,20 @@ function filled(svg, marker, n) {
   return `url(#${id})`
 }
 
-// The bars of a trace, the n-th of so many that share each place, and their numbers at the ends.
-function drawBars(svg, trace, { x, y }, [slot, slots], gap, found) {
+// The bars of a trace, the n-th of so many at each position, and their numbers at the ends.
+function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
   const lying = trace.orientation === "h", [along, across] = lying ? [x, y] : [y, x]
-  const wide = (1 - gap) / slots, [places, values] = lying ? [trace.y, trace.x] : [trace.x, trace.y]
+  const wide = (1 - gap) / slots, [at, values] = lying ? [trace.y, trace.x] : [trace.x, trace.y]
   values.forEach((value, n) => {
     if (!Number.isFinite(value)) return
-    const start = across.numberOf(places[n]) - (1 - gap) / 2 + slot * wide
-    const sides = [start, start + wide].map((at) => scaled(across, at)).sort((a, b) => a - b)
+    const start = across.numberOf(at[n]) - (1 - gap) / 2 + slot * wide
+    const sides = [start, start + wide].map((side) => scaled(across, side)).sort((a, b) => a - b)
     const ends = [scaled(along, 0), along.at(value)].sort((a, b) => a - b)
     const [[left, right], [top, bottom]] = lying ? [ends, sides] : [sides, ends]
     const box = { x: left, y: top, w: right - left, h: bottom - top }
     makeSvg("rect", { class: "bar", x: box.x, y: box.y, width: box.w, height: box.h,
-      fill: filled(svg, trace.marker, n), stroke: one(trace.marker.color, n) }, svg)
-    found(n, { ...box, box: true })
+      fill: filled(svg, trace.marker, n), stroke: valueAt(trace.marker.color, n) }, svg)
+    target(n, { ...box, box: true })
     const written = trace.text?.[n]
     if (!written) return
     const size = { "font-size": trace.textfont?.size ?? FONT }, middle = (left + right) / 2
@@ -258,7 +259,7 @@ function drawBars(svg, trace, { x, y }, [slot, slots], gap, found) {
 const BESIDE = { "middle right": [10, 4, "start"], "middle left": [-10, 4, "end"],
   "top center": [0, -10, "middle"], "bottom center": [0, 20, "middle"] }
 
-function drawPoints(svg, trace, { x, y }, found) {
+function drawPoints(svg, trace, { x, y }, target) {
   const points = trace.x.map((value, n) => [x.at(value), y.at(trace.y[n])])
   const there = ([a, b]) => Number.isFinite(a) && Number.isFinite(b)
   const { mode, line, marker, opacity = 1 } = trace
@@ -272,22 +273,22 @@ function drawPoints(svg, trace, { x, y }, found) {
     if (!there(point)) return
     const [left, top] = point
     if (mode.includes("markers")) drawSign(svg, trace, n, point)
-    const written = one(trace.text, n)
-    const [by, down, anchor] = BESIDE[one(trace.textposition, n)] ?? [0, 4, "middle"]
+    const written = valueAt(trace.text, n)
+    const [by, down, anchor] = BESIDE[valueAt(trace.textposition, n)] ?? [0, 4, "middle"]
     if (mode.includes("text") && written) text(svg, linesOf(written), left + by, top + down,
       { "text-anchor": anchor, "font-size": trace.textfont?.size ?? FONT })
-    const half = mode.includes("markers") ? (one(marker.size, n) ?? 6) / 2 : 0
-    found(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
+    const half = mode.includes("markers") ? (valueAt(marker.size, n) ?? 6) / 2 : 0
+    target(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
   })
 }
 
 function drawSign(svg, { marker, line }, n, [left, top]) {
-  const [sign, open] = (one(marker.symbol, n) ?? "circle").split("-")
-  const color = one(marker.color, n) ?? line.color, edge = marker.line ?? {}
-  makeSvg("path", { class: "point", d: SIGNS[sign]((one(marker.size, n) ?? 6) / 2),
+  const [sign, open] = (valueAt(marker.symbol, n) ?? "circle").split("-")
+  const color = valueAt(marker.color, n) ?? line.color, edge = marker.line ?? {}
+  makeSvg("path", { class: "point", d: SIGNS[sign]((valueAt(marker.size, n) ?? 6) / 2),
     transform: `translate(${left.toFixed(2)} ${top.toFixed(2)})`, fill: open ? "none" : color,
-    stroke: open ? color : one(edge.color, n) ?? color,
-    "stroke-width": open ? 2 : one(edge.width, n) ?? 0 }, svg)
+    stroke: open ? color : valueAt(edge.color, n) ?? color,
+    "stroke-width": open ? 2 : valueAt(edge.width, n) ?? 0 }, svg)
 }
 
 function drawLegend(view, named) {
@@ -298,7 +299,7 @@ function drawLegend(view, named) {
     const entry = make(toggles ? "button" : "span", legend)
     const sample = makeSvg("svg", { width: 26, height: 12, "aria-hidden": "true" }, entry)
     if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
-      fill: filled(sample, trace.marker, 0), stroke: one(trace.marker.color, 0) }, sample)
+      fill: filled(sample, trace.marker, 0), stroke: valueAt(trace.marker.color, 0) }, sample)
     else {
       if (trace.mode.includes("lines")) makeSvg("path", { d: "M0 6H26", stroke: trace.line.color,
         "stroke-width": trace.line.width ?? 2, ...dashed(trace.line) }, sample)
@@ -325,21 +326,21 @@ function draw(view) {
   svg.setAttribute("width", width)
   svg.setAttribute("height", height)
   plots.forEach((plot) => drawAxes(svg, plot, top, view.p.grid))
-  view.found = []
+  view.targets = []
   const bars = data.filter(({ type }) => type === "bar"), group = layout.barmode === "group"
   for (const trace of data) {
     if (off.has(trace.name)) continue
     const plot = plots[pairs.indexOf((trace.xaxis ?? "x") + (trace.yaxis ?? "y"))]
-    const found = (n, place) => {
-      const point = { x: trace.x[n], y: trace.y[n], text: plain(one(trace.text, n)),
+    const target = (n, box) => {
+      const point = { x: trace.x[n], y: trace.y[n], text: plain(valueAt(trace.text, n)),
         customdata: trace.customdata?.[n] }
       const lines = hoverOf(trace, point)
-      if (lines.length) view.found.push({ ...place, lines, data: point.customdata })
+      if (lines.length) view.targets.push({ ...box, lines, data: point.customdata })
     }
     const own = makeSvg("g", { class: "trace" }, svg)
-    if (trace.type !== "bar") drawPoints(own, trace, plot, found)
+    if (trace.type !== "bar") drawPoints(own, trace, plot, target)
     else drawBars(own, trace, plot, group ? [bars.indexOf(trace), bars.length] : [0, 1],
-      layout.bargap ?? .2, found)
+      layout.bargap ?? .2, target)
   }
   layout.annotations?.forEach(({ text: words, x }) => {
     const { low } = plots[0].x, last = plots.at(-1).x
@@ -349,10 +350,10 @@ function draw(view) {
 }
 
 /** What the pointer means: what it is within, else the nearest within reach. */
-export function meant(found, x, y) {
+export function meant(targets, x, y) {
   const apart = ({ x: left, y: top, w, h }) => Math.hypot(
     Math.max(left - x, 0, x - left - w), Math.max(top - y, 0, y - top - h))
-  const near = found.toReversed().map((point) => [apart(point), point]).filter(([far, { box }]) =>
+  const near = targets.toReversed().map((point) => [apart(point), point]).filter(([far, { box }]) =>
     far <= (box ? 6 : NEAR))
   return near.sort(([a], [b]) => a - b)[0]?.[1]
 }
@@ -361,7 +362,7 @@ function listen(view) {
   const { svg, tip } = view
   const under = ({ clientX, clientY }) => {
     const { left, top } = svg.getBoundingClientRect(), zoom = zoomOf(svg)
-    return meant(view.found ?? [], (clientX - left) / zoom, (clientY - top) / zoom)
+    return meant(view.targets ?? [], (clientX - left) / zoom, (clientY - top) / zoom)
   }
   const hide = () => { tip.style.display = "none" }
   svg.onpointermove = (event) => {

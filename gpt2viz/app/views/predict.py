@@ -98,23 +98,25 @@ def _next(view: View, settings: Any) -> None:
     with settings:
         sampled = _pick_sampling()
     position = view.n_tokens - 1 if view.query is None else view.query
+    logits = view.trace.logits_at(position)
+    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **sampled)
     left, right = st.columns([1, 1], gap="large")
     with left, st.container(gap="xsmall"):
-        _next_token(view, position, sampled)
+        _next_token(view, position, model, None if sampled == UNCHANGED else drawn)
     with right, st.container(gap="xsmall"):
-        _indecision(view, position, sampled)
+        _indecision(model, drawn)
         _surprises(view)
     _lens(view, position)
     _contributions(view, position)
 
 
-def _next_token(view: View, position: int, settings: Sampling) -> None:
-    """The next tokens after ``position``: the model's probabilities, and those drawn from."""
-    logits, names = view.trace.logits_at(position), run_cache.vocabulary(view.model.name)
-    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
-    table = tables.next_token_table(model, drawn, names, top=TOP)
+def _next_token(view: View, position: int, model: Distribution, drawn: Distribution | None) -> None:
+    """The next tokens after ``position``: the ``model``'s probabilities, and those that tokens are
+    ``drawn`` from where they differ; (n_vocab,) each."""
+    names = run_cache.vocabulary(view.model.name)
+    table = tables.next_token_table(model, model if drawn is None else drawn, names, top=TOP)
     cases = {"the model's probability": table["model (%)"]}
-    if settings == UNCHANGED:
+    if drawn is None:
         del table["drawn from (%)"]
     else:
         cases["after temperature, top-k and top-p"] = table["drawn from (%)"]
@@ -130,10 +132,8 @@ def _next_token(view: View, position: int, settings: Sampling) -> None:
         output.tables_on_demand("These numbers as a table", {name: partial(pd.DataFrame, table)})
 
 
-def _indecision(view: View, position: int, settings: Sampling) -> None:
-    """The entropy after ``position``, and the number of tokens that can be drawn there."""
-    logits = view.trace.logits_at(position)
-    model, drawn = sampling_distribution(logits), sampling_distribution(logits, **settings)
+def _indecision(model: Distribution, drawn: Distribution) -> None:
+    """The entropy, and the number of tokens that can be drawn; (n_vocab,) each."""
     with st.container(key="undecided", horizontal=True, gap="large"):
         st.metric(
             "Entropy",
