@@ -120,8 +120,10 @@ def _next_token(view: View, position: int, model: Distribution, drawn: Distribut
         del table["drawn from (%)"]
     else:
         cases["after temperature, top-k and top-p"] = table["drawn from (%)"]
-    st.markdown(f"**What comes after {view.token_name(position)}**")
-    prose.caption("The model gives **every** token of its vocabulary a probability.")
+    prose.markdown(
+        f"**What comes after {view.token_name(position)}?** The model gives **every** token of its "
+        "vocabulary a probability."
+    )
     what = f"Probability of the most probable next tokens after token {position}"
     picture = probability_bars(what, table["token"], cases, rest=True)
     output.picture(picture, key="next_tokens")
