@@ -28,10 +28,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_498, 44_000),
+    "product lines": (61_969, 44_000),
     "of them app/": (25_011, 17_500),
     "lines of tests and benchmarks": (54_910, 37_000),
-    "modules": (307, 300),
+    "modules": (304, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

@@ -2,7 +2,7 @@
 
 Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
 ``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. Nothing in the pickle is
-run: see ``gpt2viz.model.torch_file``. What lies beside the weights, such as settings in a class of
+run: see ``gpt2viz.model.pickles``. What lies beside the weights, such as settings in a class of
 the script that saved them, does no harm. A vocabulary of characters is in ``meta.pkl``.
 """
 
@@ -22,26 +22,22 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from gpt2viz.errors import CheckpointError
-from gpt2viz.files import read_list
+from gpt2viz.errors import CheckpointError, TooLargeError
+from gpt2viz.files import read_list, reading
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.inert_pickle import Object
-from gpt2viz.model.meta_pickle import tokens_of
+from gpt2viz.model.memory import free_memory, spell
+from gpt2viz.model.pickles import REMEDY, Stub, read_torch_file, tokens_of
 from gpt2viz.model.tokenizer import load_tokenizer
 from gpt2viz.model.tokenizer_files import FILES
-from gpt2viz.model.torch_file import is_tensor, read_torch_file
 from gpt2viz.model.vocabulary import check_list
-from gpt2viz.model.weights import CONV1D, plain_name
+from gpt2viz.model.weights import CONV1D, FLOATS, plain_name
 
 # Where training scripts put the weights, and what they say of the model: nanoGPT's names first.
 _WEIGHTS = ("model", "model_state_dict", "state_dict")
 _ARGUMENTS = "model_args"
 _SETTINGS = (_ARGUMENTS, "config", "args", "hparams", "hyper_parameters")
-_ONLY_WEIGHTS = (
-    "{file}: {what} isn't weights, and nothing in the file is run; where the model is defined, "
-    "save its weights alone: torch.save(model.state_dict(), 'weights.pt')"
-)
+_ONLY_WEIGHTS = "{file}: {what} isn't weights, and nothing in the file is run; " + REMEDY
 _LAYER = re.compile(r"h\.(\d{1,6})\.")
 _MASKS = (".attn.mask", ".attn.masked_bias")
 # minGPT's names of 2020, and today's.
@@ -125,26 +121,49 @@ def _copy_vocabulary(source: Path, made: Path) -> None:
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
     """The tensors by their names, without prefixes and masks; what the file says beside them."""
     saved = read_torch_file(file)
-    whole = saved.value if isinstance(saved.value, dict) else {}
-    described = next((whole[key] for key in _WEIGHTS if key in whole), saved.value)
-    if isinstance(described, Object) and not is_tensor(described):
-        raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=_short(described.called)))
-    if not isinstance(described, dict) or not isinstance(whole.get(_ARGUMENTS, {}), dict):
+    whole = saved if isinstance(saved, dict) else {}
+    stored = next((whole[key] for key in _WEIGHTS if key in whole), saved)
+    if isinstance(stored, Stub):
+        raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=_class_of(stored)))
+    if not isinstance(stored, dict) or not isinstance(whole.get(_ARGUMENTS, {}), dict):
         raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
-    for name, value in described.items():
-        if isinstance(value, Object) and not is_tensor(value):
-            what = f"{_short(name)}, an object of {_short(value.called)},"
-            raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=what))
-        if not (isinstance(name, str) and isinstance(value, Object)):
-            raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
+    for name, value in stored.items():
+        _check_tensor(file, name, value)
+    needed, free = 2 * sum(weight.nbytes for weight in stored.values()), free_memory()
+    if needed > free:
+        raise TooLargeError(
+            f"{file}: its weights need {spell(needed)} of memory to be converted; {spell(free)} is "
+            "free"
+        )
     weights: dict[str, Tensor] = {}
-    for name, weight in saved.tensors(described).items():
+    for name, weight in stored.items():
         if plain_name(name) in weights:
             raise CheckpointError(f"{file}: {name:.100} is there already under another name")
-        weights[plain_name(name)] = weight
+        with reading(file, f"{name:.100} can't be read"):
+            # In memory of its own: two may share what they have in the file.
+            weights[plain_name(name)] = weight.detach().resolve_neg().clone()
     masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
     masks |= {n for n in weights if n.endswith(_MASKS)}
     return {n: w for n, w in weights.items() if n not in masks}, whole
+
+
+def _check_tensor(file: Path, name: Any, value: Any) -> None:
+    """Raise ``CheckpointError`` unless it is a dense tensor of floats with a name to print."""
+    if isinstance(value, Stub):
+        what = f"{_short(name)}, an object of {_class_of(value)},"
+        raise CheckpointError(_ONLY_WEIGHTS.format(file=file, what=what))
+    if not (isinstance(name, str) and isinstance(value, Tensor)):
+        raise CheckpointError(f"{file}: neither nanoGPT's dictionary nor minGPT's weights")
+    if not name.isprintable():
+        raise CheckpointError(f"{file}: {name!r:.100} isn't a tensor's name")
+    dense = value.layout is torch.strided and value.device.type == "cpu" and not value.is_nested
+    if not dense or value.dtype not in FLOATS.values():
+        raise CheckpointError(f"{file}: {name:.100} isn't a plain table of numbers")
+
+
+def _class_of(value: Stub) -> str:
+    """The name of the class that an object would have, as a message can spell it."""
+    return _short(type(value).__name__)
 
 
 def _short(name: object) -> str:
@@ -156,7 +175,8 @@ def _heads(saved: Mapping[str, Any]) -> int | None:
     """The number of heads in a layer, by the settings beside the weights; None if not there."""
     for key in _SETTINGS:
         settings = saved.get(key)
-        n_head = settings.get("n_head") if isinstance(settings, dict | Object) else None
+        values = vars(settings) if isinstance(settings, Stub) else settings
+        n_head = values.get("n_head") if isinstance(values, dict) else None
         if isinstance(n_head, int):
             return n_head
     return None

@@ -119,31 +119,22 @@ def header(file: Path) -> list[Stored]:
     """The tensors of one file, which fill it without a gap; only its header is read."""
     own_file(file)
     with reading(file.name, problem(file)), file.open("rb") as opened:
-        return declared(file, opened)[0]
-
-
-def declared(file: Path, opened: BinaryIO) -> tuple[list[Stored], Any]:
-    """The header of an opened file: its tensors, and its metadata unchanged.
-
-    Raises ``CheckpointError`` where the tensors don't fill the file, and other errors for what is
-    no header.
-    """
-    length = int.from_bytes(opened.read(8), "little")
-    if length > _LARGEST_HEADER:
-        raise ValueError(f"a header of {memory.spell(length)}")
-    entries = json.loads(opened.read(length).decode("utf-8"))
-    if not isinstance(entries, dict):
-        raise ValueError("a header that isn't a JSON object")
-    metadata = entries.pop("__metadata__", None)
-    tensors = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
-    size, end = os.fstat(opened.fileno()).st_size, 8 + length
+        length = int.from_bytes(opened.read(8), "little")
+        if length > _LARGEST_HEADER:
+            raise ValueError(f"a header of {memory.spell(length)}")
+        entries = json.loads(opened.read(length).decode("utf-8"))
+        if not isinstance(entries, dict):
+            raise ValueError("a header that isn't a JSON object")
+        entries.pop("__metadata__", None)
+        tensors = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+        size, end = os.fstat(opened.fileno()).st_size, 8 + length
     for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
             raise broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
         end = tensor.end
     if end != size:
         raise broken(file, f"its tensors end at byte {end}, the file at {size}")
-    return tensors, metadata
+    return tensors
 
 
 def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:

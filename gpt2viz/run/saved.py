@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
+from safetensors import safe_open
 
-from gpt2viz.errors import CheckpointError, ExportError
-from gpt2viz.files import LARGEST_TEXT, ordinary, reading
-from gpt2viz.model.archive import Member, members
+from gpt2viz.errors import ExportError
+from gpt2viz.files import ordinary, reading
 from gpt2viz.model.checkpoint import Model, load_model
-from gpt2viz.model.weights import Stored, declared
 from gpt2viz.run.captured import Captured, Site, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
 from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
@@ -39,19 +36,14 @@ def load_trace(path: str | Path, model: Model | None = None) -> Trace:
     and what ``load_model`` does where the model isn't here.
     """
     path = Path(path)
-    read_header = _npz if path.suffix.lower() == ".npz" else _safetensors
+    read_file = _npz if path.suffix.lower() == ".npz" else _safetensors
     try:
-        with reading(path.name, _NO_TRACE, ExportError), ordinary(path).open("rb") as opened:
-            file = read_header(path, opened)
+        with reading(path.name, "no file of a trace", ExportError):
+            file = read_file(ordinary(path))
             model = load_model(file.about["model"]) if model is None else model
             return _again(file, model)
     except _UnfitError as error:
         raise ExportError(f"{path.name}: {error}") from None
-
-
-_NO_TRACE = "no file of a trace"
-#: NumPy's names of a header's types.
-_NUMBERS = {"F32": "float32", "I64": "int64", "BOOL": "bool"}
 
 
 class _UnfitError(ExportError):
@@ -59,82 +51,33 @@ class _UnfitError(ExportError):
 
 
 @dataclass(frozen=True)
-class _Array:
-    """An array as its header declares it: nothing of it is read yet."""
-
-    size: tuple[int, ...]
-    numbers: str
-    start: int
-
-
-@dataclass(frozen=True)
 class _File:
-    """An opened file of a trace: its arrays by name, and ``about``, what the run was."""
+    """A file of a trace: its arrays by name, and ``about``, what the run was."""
 
-    opened: BinaryIO
-    arrays: Mapping[str, _Array]
+    arrays: Mapping[str, NDArray[Any]]
     about: Mapping[str, str]
 
     def read(self, name: str, size: tuple[int, ...], numbers: str) -> NDArray[Any]:
-        """An array of that size and of those numbers.
-
-        Raises ``_UnfitError`` before any of another is read.
-        """
+        """An array of that size and of those numbers. Raises ``_UnfitError`` for another."""
         array = self.arrays[name]
-        if array.size != size or array.numbers != numbers:
-            raise _UnfitError(f"{name} is {array.size} of {array.numbers}, not {size}")
-        self.opened.seek(array.start)
-        return _numbers(self.opened, np.dtype(numbers), array.size)
+        if array.shape != size or array.dtype != numbers:
+            raise _UnfitError(f"{name} is {array.shape} of {array.dtype}, not {size}")
+        return array
 
 
-def _numbers(opened: BinaryIO, dtype: np.dtype[Any], size: tuple[int, ...]) -> NDArray[Any]:
-    """The numbers that follow in a file."""
-    return np.fromfile(opened, dtype, math.prod(size)).reshape(size)
+def _npz(path: Path) -> _File:
+    """NumPy's archive of arrays, which has them as they are: compressed ones may be any size."""
+    with np.load(path) as opened:
+        if sum(member.file_size for member in opened.zip.infolist()) > path.stat().st_size:
+            raise ValueError("its arrays are larger than the file")
+        arrays = dict(opened)
+    return _File(arrays, _texts(json.loads(str(arrays.pop("about")))))
 
 
-def _npz(_path: Path, opened: BinaryIO) -> _File:
-    """NumPy's archive of arrays, each with a header of its own."""
-    arrays, about = {}, "{}"
-    for name, member in members(opened).items():
-        dtype, size = _npy_header(opened, name, member)
-        if name == "about.npy":
-            if dtype.kind != "U" or size or dtype.itemsize > 4 * LARGEST_TEXT:
-                raise ValueError("about isn't a text")
-            about = str(_numbers(opened, dtype, size))
-        else:
-            arrays[name.removesuffix(".npy")] = _Array(size, dtype.name, opened.tell())
-    return _File(opened, arrays, _texts(json.loads(about)))
-
-
-def _npy_header(
-    opened: BinaryIO, name: str, member: Member
-) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Kind and size of an array that fills its member; the file then stands at its numbers."""
-    opened.seek(member.start)
-    if npy.read_magic(opened) != (1, 0):
-        raise ValueError(f"{name:.80} isn't an array as NumPy's first format has it")
-    size, in_columns, dtype = npy.read_array_header_1_0(opened)
-    end = opened.tell() + math.prod(size) * dtype.itemsize
-    if in_columns or dtype.hasobject or end != member.start + member.nbytes:
-        raise ValueError(f"{name:.80} isn't as large as it says")
-    return dtype, size
-
-
-def _safetensors(path: Path, opened: BinaryIO) -> _File:
-    try:
-        tensors, about = declared(path, opened)
-    except CheckpointError as error:
-        raise ValueError(str(error).removeprefix(f"{path.name}: ")) from None
-    return _File(opened, {tensor.key: _array(tensor) for tensor in tensors}, _texts(about))
-
-
-def _array(tensor: Stored) -> _Array:
-    numbers = _NUMBERS.get(tensor.dtype, tensor.dtype)
-    if tensor.dtype in _NUMBERS:
-        nbytes = math.prod(tensor.size) * np.dtype(numbers).itemsize
-        if nbytes != tensor.end - tensor.start:
-            raise ValueError(f"{tensor.key:.80} isn't as large as it says")
-    return _Array(tensor.size, numbers, tensor.start)
+def _safetensors(path: Path) -> _File:
+    with safe_open(path, "np") as opened:
+        names = opened.keys()
+        return _File({name: opened.get_tensor(name) for name in names}, _texts(opened.metadata()))
 
 
 def _texts(about: Any) -> dict[str, str]:
@@ -147,7 +90,7 @@ def _texts(about: Any) -> dict[str, str]:
 def _again(file: _File, model: Model) -> Trace:
     """The trace, once all that the file says has been held against the model and itself."""
     about, config = file.about, model.config
-    T = min(file.arrays["token_ids"].size[0], config.n_positions)
+    T = min(len(file.arrays["token_ids"]), config.n_positions)
     ids = token_ids(model, file.read("token_ids", (T,), "int64").tolist())
     causal = {"true": True, "false": False}[about["causal"]]
     edits, explicit = _edits(about["edits"]), "weights.0" in file.arrays

@@ -91,13 +91,13 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path, vocabulary: Path) -> None
 
 
 class Runs:
-    """A pickle that runs a command when it is opened carelessly."""
+    """A pickle that calls a function when it is opened carelessly."""
 
-    def __init__(self, command: str) -> None:
-        self.command = command
+    def __init__(self, function: Callable[..., Any], argument: str) -> None:
+        self.call = function, (argument,)
 
     def __reduce__(self) -> Any:
-        return os.system, (self.command,)
+        return self.call
 
 
 @dataclass
@@ -108,31 +108,53 @@ class Settings:
     n_head: int
 
 
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
-def test_what_lies_beside_the_weights_is_never_run(
-    tmp_path: Path, vocabulary: Path, zipped: bool
+def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
+    tmp_path: Path, vocabulary: Path
 ) -> None:
     network, mark = layouts.random_weights(layouts.Today(nano=False)), tmp_path / "ran"
     beside: list[dict[str, Any]] = [
         {"config": Settings(layouts.L, layouts.H), "val_loss": 3.0},
         {"args": argparse.Namespace(n_head=layouts.H), "step": torch.tensor(5)},
         {"config": {"n_head": layouts.H}, "best_val_loss": np.float64(1.5)},
-        {"args": {"n_head": layouts.H}, "why": Runs(f"touch {mark}")},
+        {"args": {"n_head": layouts.H}, "why": Runs(exec, f"open({str(mark)!r}, 'w')")},
     ]
     for n, more in enumerate(beside):
-        saved = {"model": network.state_dict(), **more}
-        torch.save(saved, tmp_path / "ckpt.pt", _use_new_zipfile_serialization=zipped)
+        torch.save({"model": network.state_dict(), **more}, tmp_path / "ckpt.pt")
         config = convert(tmp_path / "ckpt.pt", tmp_path / f"out{n}", tokenizer=vocabulary)
         assert config.n_head == layouts.H
         equals(tmp_path / f"out{n}", network)
     assert not mark.exists()
 
 
-def test_what_stands_for_the_weights_is_named_and_not_run(tmp_path: Path) -> None:
-    network, mark = layouts.Today(nano=False), tmp_path / "ran"
+def test_a_file_before_pytorch_1_6(tmp_path: Path, vocabulary: Path) -> None:
+    network = layouts.random_weights(layouts.MinGPTOf2020())
+    file = tmp_path / "model.pt"
+    torch.save(network.state_dict(), file, _use_new_zipfile_serialization=False)
+    convert(file, tmp_path / "out", n_head=4, tokenizer=vocabulary)
+    equals(tmp_path / "out", network)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
+@pytest.mark.parametrize("function", [os.system, exec, eval])
+def test_what_a_file_would_call_is_never_run(
+    tmp_path: Path, function: Callable[..., Any], zipped: bool
+) -> None:
+    mark = tmp_path / "ran"
+    code = f"touch {mark}" if function is os.system else f"open({str(mark)!r}, 'w')"
+    weights, file = layouts.Today(nano=False).state_dict(), tmp_path / "ckpt.pt"
+    for saved in ({"model": Runs(function, code)}, {"model": weights, "why": Runs(function, code)}):
+        torch.save(saved, file, _use_new_zipfile_serialization=zipped)
+        with pytest.raises(gpt2viz.CheckpointError, match=f"^{file}") as why:
+            convert(file, tmp_path / "out")
+        assert str(why.value).isprintable()
+    assert not mark.exists()
+
+
+def test_what_stands_for_the_weights_is_named(tmp_path: Path) -> None:
+    network = layouts.Today(nano=False)
     weights = network.state_dict()
     for saved, name in (
-        ({"model": Runs(f"touch {mark}")}, "posix.system"),
+        ({"model": Runs(os.system, "false")}, "posix.system"),
         (weights | {"transformer.h.0.note": Settings(1, 2)}, f"{__name__}.Settings"),
         (network, f"{layouts.__name__}.Today"),
         ({"model": network, "step": 1}, f"{layouts.__name__}.Today"),
@@ -141,7 +163,6 @@ def test_what_stands_for_the_weights_is_named_and_not_run(tmp_path: Path) -> Non
         with pytest.raises(gpt2viz.CheckpointError, match=rf"{name}.*torch\.save\(model") as why:
             convert(tmp_path / "ckpt.pt", tmp_path / "out")
         assert str(why.value).isprintable()
-    assert not mark.exists()
 
 
 def test_files_that_are_neither(tmp_path: Path) -> None:
@@ -191,7 +212,6 @@ ODD: dict[str, tuple[str, Callable[[torch.Tensor], Any]]] = {
     "nested": (MLP, lambda w: torch.nested.nested_tensor([w, w[:3]])),
     "8 bits": (MLP, lambda w: w.to(torch.float8_e4m3fn)),
     "complex": (MLP, lambda w: w.to(torch.complex64)),
-    "expanded": (POSITIONS, lambda w: torch.zeros(1, 1).expand(2**40, layouts.C)),
     "a number": ("transformer.h.0.ln_1.weight", lambda w: torch.tensor(1.0)),
     "a cube": ("transformer.h.1.attn.c_attn.weight", lambda w: torch.zeros(2, 2, 2)),
     "half a pair": ("transformer.h.1.\ud800", lambda w: torch.zeros(2)),
@@ -212,6 +232,15 @@ def test_tensors_of_other_kinds_are_refused_by_name(tmp_path: Path, way: str) ->
     assert repr(name)[1:-1].removeprefix("transformer.") in message
     assert message.isprintable()
     assert not (tmp_path / "out").exists()
+
+
+def test_weights_larger_than_the_memory_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    weights = layouts.Today(nano=False).state_dict()
+    torch.save(weights | {POSITIONS: torch.zeros(1, 1).expand(2**40, layouts.C)}, tmp_path / "f.pt")
+    with pytest.raises(
+        gpt2viz.TooLargeError, match=r"f\.pt: its weights need 211,106 GB of memory"
+    ):
+        convert(tmp_path / "f.pt", tmp_path / "out", n_head=4)
 
 
 def test_shared_turned_and_transposed_tensors_are_converted(tmp_path: Path) -> None:

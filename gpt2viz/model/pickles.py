@@ -1,0 +1,93 @@
+"""Pickles, read without running anything that is in them.
+
+A file of ``torch.save`` is read by torch's own loader of weights, which makes tensors and plain
+values and calls nothing that the file names. An object beside them, such as one that holds a
+program's settings, becomes a ``Stub``. nanoGPT's ``meta.pkl`` has plain values alone, and is
+refused where it names anything else.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from gpt2viz.errors import CheckpointError
+from gpt2viz.files import ordinary, own_file, reading, reason
+
+# A vocabulary of 65 characters takes 1 kB.
+_LARGEST = 1_000_000
+#: What to do where a file has more than weights.
+REMEDY = (
+    "where the model is defined, save its weights alone: "
+    "torch.save(model.state_dict(), 'weights.pt')"
+)
+
+
+class Stub:
+    """Stands for an object of any class: it has the attributes, and its class the other's name."""
+
+    def __init__(self, *_arguments: Any) -> None:
+        """Nothing is done with what the class would be called with."""
+
+    def __setstate__(self, state: Any) -> None:
+        """Take the attributes; those of ``__slots__`` stand in a second dictionary."""
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                vars(self).update(part)
+
+
+def read_torch_file(file: Path) -> Any:
+    """The content of a file of ``torch.save``, with a ``Stub`` for each object that isn't torch's.
+
+    The numbers of tensors stay in the file until they are asked for; those of files before
+    PyTorch 1.6, which may hold no such objects, are read. Raises ``CheckpointError`` naming the
+    file where it is none of these.
+    """
+    with reading(file, "not weights that torch.save wrote"):
+        zipped = zipfile.is_zipfile(ordinary(file))
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(file) if zipped else ()
+        stubs: list[Any] = [(type(name, (Stub,), {}), name) for name in names]
+        try:
+            with torch.serialization.safe_globals(stubs):
+                return torch.load(file, map_location="cpu", weights_only=True, mmap=zipped)
+        except pickle.UnpicklingError as error:
+            own = error.__context__  # torch puts paragraphs of advice round it
+            why = reason(own if isinstance(own, pickle.UnpicklingError) else error)
+            raise CheckpointError(
+                f"{file}: can't be read without running what is in it ({why}); {REMEDY}"
+            ) from None
+
+
+class _PlainValues(pickle.Unpickler):
+    """Reads numbers, texts, lists and dictionaries, as Python's documentation restricts it."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        """Refuse whatever a pickle would import."""
+        raise ValueError(f"it names {module}.{name}, which isn't imported")
+
+
+def tokens_of(file: Path) -> list[Any]:
+    """The tokens in ``itos`` of nanoGPT's ``meta.pkl``, for the ids 0, 1, …
+
+    ``data/shakespeare_char/prepare.py`` (Karpathy, github.com/karpathy/nanoGPT) pickles a
+    dictionary, ``{"vocab_size": 65, "itos": {0: "\\n", …}, "stoi": {"\\n": 0, …}}``. Raises
+    ``CheckpointError`` naming the file where it can't be read, or has no ``itos`` with an entry
+    for each id.
+    """
+    with reading(file, "no meta.pkl"), own_file(file).open("rb") as opened:
+        if file.stat().st_size > _LARGEST:
+            raise ValueError(f"more than {_LARGEST // 10**6} MB")
+        value = _PlainValues(opened).load()
+        names = value.get("itos") if isinstance(value, dict) else None
+        if not isinstance(names, dict) or not names:
+            raise ValueError("no itos, from id to token")
+        for i in range(len(names)):
+            if i not in names:
+                raise ValueError(f"itos has no token {i}")
+            if not isinstance(names[i], str | int | float | None):
+                raise ValueError(f"token {i} of itos isn't a text")
+        return [names[i] for i in range(len(names))]
