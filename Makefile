@@ -72,8 +72,8 @@ mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test t
 fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
 	$(BIN)/python -m tests.fuzz --count 20000 --measure
 
-soak: $(DEV)  ## thirty visitors and two browsers on one server, for ten minutes
-	$(BIN)/python -m tests.soak --minutes 10 --visitors 30 --browsers 2
+soak: $(DEV)  ## thirty visitors on one server, for ten minutes
+	$(BIN)/python -m tests.soak --minutes 10 --visitors 30
 
 size: $(DEV)  ## count lines, modules and private names; none may grow
 	$(BIN)/python -m tests.size

@@ -29,7 +29,6 @@ from tests.app.pages import (
     PAGES,
     ROOT,
     VIEWS,
-    WITHOUT,
     array,
     button,
     button_groups,
@@ -57,7 +56,6 @@ TELL_ONE = tuple(f"find?find={way}" for way in ("pattern", "head", "all"))
 #: is of the glossary's words, and a token is put before it.
 TEXTS = (
     "x",
-    "  ",
     "the cat the cat 🦩🦩 👩‍👧 🇩🇰 مرحبا שלום a\x00b \u202e \u200b e\u0301\nline\r\n\ttab ",
     "<b>b</b><script>a(1)</script> $x$ $$y$$ :red[r] :smile: [a](http://b) **b** `c` www.d.io "
     "the token bit the head and the key of the stream in the mask, the token bit the head",
@@ -70,7 +68,7 @@ def titles(at: AppTest, key: str) -> list[str]:
 
 @each("page", [*(view for view in VIEWS if view != TELL), "predict?predict=generate&cache=true"])
 def test_any_text_is_a_picture_on_every_page(page: str) -> None:
-    for text in TEXTS[2 * (page in TELL_ONE) :]:
+    for text in TEXTS[page in TELL_ONE :]:
         first = text == TEXTS[-1]
         at = open_page(page, text=text, bos=str(first).lower())
         assert not notices(at)
@@ -98,34 +96,10 @@ def test_equal_tokens_are_told_apart(query: int) -> None:
     names, written = drawn["data"][0]["x"], drawn["layout"]["xaxis"]["ticktext"]
     assert len(set(names)) == len(names), "equal tokens keep rows of their own"
     assert (written[1], written[4]) == ("1 ·the", "4 ·the")
+    assert [drawn["layout"][f"{side}axis"]["title"]["text"] for side in "yx"] == ["query", "key"]
     (frame,) = drawn["layout"]["shapes"]
     ends = [frame[end] for end in ("y0", "y1", "x0", "x1")]
     assert ends == [query - 0.5, query + 0.5, -0.5, 8.5], "its row, from the first key to the last"
-
-
-def test_typing_changes_picture_and_address() -> None:
-    at = open_page("attention")
-    at.text_input(key="text").set_value("Man bites dog").run()
-    assert array(figure(at, "one_head")["data"][0]["z"]).shape == (3, 3)
-    assert at.query_params["text"] == "Man bites dog"
-
-
-def test_an_example_fills_the_sentence() -> None:
-    at = open_page("attention", query="3")
-    at.session_state["examples"] = True
-    at.run()
-    at.button(key="example_Code").click().run()
-    assert at.text_input(key="text").value == "def add(a, b): return a + b"
-    assert at.query_params["query"] == "9", "the word that asks"
-
-
-def test_the_mask_switch_reaches_every_page() -> None:
-    at = open_page("attention")
-    at.toggle(key="causal").set_value(False).run()
-    assert at.query_params["causal"] == "false"
-    assert any("never did in training" in caption.value for caption in at.caption)
-    off = heatmaps(figure(at, "one_head"))["weights"]
-    assert (off > 0).all()
 
 
 def test_the_mask_in_words() -> None:
@@ -133,16 +107,6 @@ def test_the_mask_in_words() -> None:
     said_here = " ".join(block.value for block in at.markdown)
     assert "`1` ·crane sees itself and `0` A." in said_here
     assert "It can't see `2` ·ate, `3` ·fish." in said_here
-
-
-def test_first_token_is_at_the_top_left() -> None:
-    spec = figure(open_page("head"), "stage_weights")
-    first, *_ = spec["data"]
-    assert first["x"][0] == first["y"][0] == "0 A"
-    assert first["z"][0, 0] == pytest.approx(1)  # the first token sees itself alone
-    layout = spec["layout"]
-    assert layout["yaxis"]["title"]["text"] == "query"
-    assert layout["xaxis"]["title"]["text"] == "key"
 
 
 @each(
@@ -164,11 +128,13 @@ def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: 
     assert not notices(at)
 
 
-def test_a_token_that_a_new_sentence_lacks_is_let_go_silently() -> None:
+def test_typing_changes_picture_and_address_and_lets_go_a_token_that_is_gone() -> None:
     at = open_page("attention", query="3")
     at.text_input(key="text").set_value("Man bites dog").run()
-    assert not notices(at)
+    assert array(figure(at, "one_head")["data"][0]["z"]).shape == (3, 3)
+    assert at.query_params["text"] == "Man bites dog"
     assert "query" not in at.query_params
+    assert not notices(at)
 
 
 def test_a_bad_list_of_layers_falls_back_with_a_note() -> None:
@@ -189,27 +155,21 @@ def test_the_last_layer_cannot_be_taken_away() -> None:
     assert not notices(at)
 
 
-def test_every_page_is_visited_in_one_session() -> None:
+def test_every_page_is_visited_in_one_session_and_is_what_it_is_called() -> None:
     chosen = {"text": "Dog bites man", "layer": "2", "query": "1"}
     at = open_page("attention", **chosen)
     first = canvas(at, "one_head")
-    for path in [*PAGES.values(), *WITHOUT.values(), PAGES["attention"]]:
+    for page in (*pages.PAGES, pages.ATTENTION):
+        path = page.path
         at.switch_page(str(ROOT / path))
         at.query_params |= chosen  # as the links of the menu carry them
         at.run()
         assert not at.exception, path
         assert not notices(at), path
         assert at.query_params == chosen, path
+        drawn = "".join(block.proto.body for block in at.get("html"))
+        assert re.findall(r'<h1 class="page-name">(.*?)</h1>', drawn) == [page.title]
     assert canvas(at, "one_head") == first
-
-
-def test_what_is_chosen_stays_when_the_page_changes() -> None:
-    at = open_page("head", text="Man bites dog", head="0")
-    at.button_group(key="layer").set_value(3).run()
-    address = at.query_params
-    assert address == {"text": "Man bites dog", "layer": "3", "head": "0"}
-    at = open_page("side_by_side?differs=mask", **address)
-    assert any("layer 3, head 0" in alt for alt in pictures(at).values())
 
 
 def test_the_shapes_that_are_shown_can_be_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,15 +217,6 @@ def test_a_slider_or_page_never_runs_the_model_again(monkeypatch: pytest.MonkeyP
     at.query_params["query"] = "1"
     at.run()
     assert not calls
-
-
-def test_a_broken_model_is_one_message(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setenv(run_cache.MODELS_VARIABLE, f"{tmp_path}")
-    run_cache.models.clear()
-    at = open_page("attention")
-    assert "no config\\.json" in notices(at)
-    assert not pictures(at)
-    run_cache.models.clear()
 
 
 LONG = "the cat " * 200
@@ -333,17 +284,20 @@ def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     assert "surprise" not in pictures(at)
 
 
+@each(("config", "told"), [("", r"no config\.json"), ("{", "config\\.json")])
 def test_a_model_that_cannot_be_loaded_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, told: str
 ) -> None:
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half/config.json").write_text("{")
+    (tmp_path / "half").mkdir(exist_ok=True)
+    if config:
+        (tmp_path / "half/config.json").write_text(config)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "half"))
     run_cache.models.clear()
     at = open_page("attention", model="half")
     run_cache.models.clear()
     (message,) = messages(at)
     assert message.startswith("**half** can't be loaded.")
+    assert told in message
     assert "Choose another model above" in message
     assert half_drawn(at) == []
 
@@ -383,10 +337,23 @@ def test_the_first_tensor_is_named(overflowing: Path) -> None:
     assert first_not_finite(gpt2viz.trace(bundled_model(), "A crane")) is None
 
 
+#: Pages of predictions, which there are none of.
+OF_ANSWERS = ["predict?predict=next", "predict?predict=generate", "what_if?what_if=edits"]
+OF_ANSWERS += ["side_by_side?differs=mask"]
+
+
 @each("page", [view for view in VIEWS if view not in ("textbook", "models")])
-def test_every_page_says_so(overflowing: Path, page: str) -> None:
+def test_every_page_says_so_and_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
     at = open_page(page, model="large", layer="1")
     assert "Raw scores of layer 1" in notices(at)
+    if page in OF_ANSWERS:
+        assert "Nothing can be predicted from NaN" in notices(at)
+        assert not at.metric
+        answers = ("next", "lens", "changes")
+        assert not any(part in name for name in pictures(at) for part in answers)
+    if page == "find?find=all":
+        assert "its heads can't be compared" in notices(at)
+        assert not pictures(at)
 
 
 @each("chapter", ["crane", "heads"])
@@ -398,14 +365,6 @@ def test_the_story_goes_on_beyond_what_float32_can_hold(overflowing: Path, chapt
     assert any(button.label.startswith("Next: ") for button in at.button)  # drawn to its end
 
 
-@each("page", ["predict", "predict?predict=generate", "what_if", "side_by_side?differs=mask"])
-def test_nothing_is_predicted_from_nan(overflowing: Path, page: str) -> None:
-    at = open_page(page, model="large", layer="1")
-    assert "Nothing can be predicted from NaN" in notices(at)
-    assert not at.metric
-    assert not any(part in name for name in pictures(at) for part in ("next", "lens", "changes"))
-
-
 @each("what", ["text", "head", "mask"])
 def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
     at = open_page("side_by_side", model="large", layer="1", differs=what)
@@ -413,12 +372,6 @@ def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
         heatmaps(figure(at, "weights_b" if what == "text" else "both_sides"))["b"]
     ).any()
     assert (what == "head") != ("Nothing can be predicted from NaN" in notices(at))
-
-
-def test_heads_of_nan_are_not_compared(overflowing: Path) -> None:
-    at = open_page("find", model="large", find="all")
-    assert "its heads can't be compared" in notices(at)
-    assert not pictures(at)
 
 
 @each("shown", ["weights", "rest", "norms"])
@@ -483,6 +436,11 @@ EVERY = [
     ),
     *((view, {"causal": "false"}) for view in VIEWS),
     ("predict?predict=generate", {"cache": "true"}),
+    *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
+    ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
+]
+#: Choices of these pages, which don't ask how many channels there are.
+CHOICES: list[tuple[str, dict[str, str]]] = [
     *(("attention", {"show": name}) for name in MEASURES),
     *(("side_by_side", {"compare": which}) for which in ("mean", "rollout")),
     *(
@@ -491,8 +449,6 @@ EVERY = [
         for on in ("probe", "sentence")
     ),
     *(("models", {"part": part}) for part in SECTIONS),
-    *(("textbook", {"chapter": name}) for name, c in CHAPTERS.items() if c.sentence),
-    ("what_if", {"edits": "off:0.0,mean:0.0,attn:0,mlp:0,window:1,nofirst,scale:0.0:2"}),
 ]
 
 
@@ -521,7 +477,7 @@ def test_every_page_of_the_smallest_models(names: None, name: str) -> None:
 
     A mask hides nothing of one token, and taking it off changes nothing.
     """
-    masked = [(page, chosen) for page, chosen in EVERY if "causal" not in chosen]
+    masked = [(page, chosen) for page, chosen in EVERY if "causal" not in chosen] + CHOICES
     shown = {"one": [("A", masked)], "two": [("AB", EVERY), ("A", EVERY[:1])]}
     for text, pages_shown in shown[name]:
         for page, parameters in pages_shown:
@@ -537,8 +493,6 @@ def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
     assert "what each head would do on any text" in words
     assert "Only copying predicts such a text" not in words
     assert at.session_state["on"] == "sentence"
-    maps = heatmaps(figure(open_page("find", model="two", text="A"), "atlas_maps"))
-    assert maps is not None
-    assert "Only copying predicts such a text" in " ".join(
-        block.value for block in open_page("find", model="two", text="A").caption
-    )
+    at = open_page("find", model="two", text="A")
+    assert heatmaps(figure(at, "atlas_maps"))
+    assert "Only copying predicts such a text" in " ".join(block.value for block in at.caption)

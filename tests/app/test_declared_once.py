@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.scores import SCORES
+from gpt2viz.analysis.scores import SCORES, Score, WeightOn
+from gpt2viz.settings import MODELS_VARIABLE
+from gpt2viz.training.evaluate import head_scores
+from gpt2viz.training.train import measure
 from tests.app.another_page import added
-from tests.app.another_score import NAME, TEXT
-from tests.app.pages import ROOT
-from tests.bundled import bundled_model
+from tests.app.pages import button_groups, open_page
 
 
 def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -> None:
@@ -42,69 +43,29 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
     assert "| `degrees` | How warm | one of those offered | `20` | Fair weather |" in found["table"]
 
 
-OTHERS = list(SCORES)
-TITLES = [score.title for score in SCORES.values()]
-
-
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a process sees in which the registry had one more before anything read it."""
-    asked = [sys.executable, "-m", "tests.app.another_score", str(tmp_path_factory.mktemp("one"))]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def second_token(model: gpt2viz.Model) -> list[list[float]]:
-    """The mean weight on token 1 of queries 1 …, by layer and head."""
-    run, config = gpt2viz.trace(model, TEXT), model.config
-    return [
-        [float(np.mean([row[1] for row in run.stage("weights", n, h)[1:]])) for h in range(nh)]
-        for n, nh in enumerate([config.n_head] * config.n_layer)
+def test_a_score_with_a_name_in_records_is_followed_through_a_training(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages, command and surveys: see ``tests/package/test_plugins.py``."""
+    on_second = WeightOn(lambda ids: np.tile(np.arange(len(ids)) == 1, (len(ids), 1)))
+    added = Score("second token", "mean of w(t, 1)", "It looks at token 1.", on_second)
+    folder = Path(shutil.copytree(tiny_folder, tmp_path / "trained"))
+    monkeypatch.setenv(MODELS_VARIABLE, str(folder))
+    monkeypatch.setitem(SCORES._known, added.name, replace(added, record="second"))
+    model = gpt2viz.load_model(folder)
+    ids = model.tokenizer.encode("A crane ate fish by the river")
+    assert added.name in head_scores(model, "A crane ate fish by the river")
+    point = {"tokens": 10, **measure(model.network, np.array([ids, ids[::-1]]))}
+    rows = np.mean([every_head(model, text) for text in (ids, ids[::-1])], axis=0)
+    assert_allclose(point["second"], rows[:, :, 1:, 1].mean(axis=-1), rtol=1e-4)
+    (folder / "training.json").write_text(json.dumps({"curves": [point]}), encoding="utf-8")
+    (score,) = [
+        g for g in button_groups(open_page("training", model="trained")) if g.key == "score"
     ]
+    assert score.options == ["previous token", "first token", "induction", added.name]
 
 
-def test_find_has_it(seen: Any) -> None:
-    page = seen["bundled"]["sentence"]
-    assert_allclose(
-        page["maps"][f"{NAME}, your sentence"], second_token(bundled_model()), rtol=1e-5
-    )
-    assert page["ranked"] == ["layer", "head", NAME, *TITLES]
-    assert any(
-        "It looks at token 1 (Nobody 2026)." in said and "mean over queries" in said
-        for said in page["said"]
-    )
-    (words,) = (said for said in page["said"] if "On this page" in said)
-    assert re.search(r"^\*\*\[?Causal mask", words, re.MULTILINE)
-
-
-def test_a_survey_from_before_is_read_and_says_that_it_lacks_it(seen: Any) -> None:
-    page = seen["bundled"]["survey"]
-    assert page["warnings"] == []
-    assert page["maps"][f"{NAME}, many texts"] is None
-    assert page["notes"].count("not in this\nsurvey") == 1
-    assert page["ranked"] == []
-    assert [f"lacks “{NAME}”" in info for info in page["info"]] == [True]
-
-
-def test_a_new_survey_has_it(seen: Any) -> None:
-    assert seen["stored"] == sorted([*OTHERS, NAME])
-    page = seen["tiny"]["survey"]
-    assert page["ranked"] == ["layer", "head", NAME, "± (95 %)", *TITLES]
-    assert "not in this\nsurvey" not in page["notes"]
-    assert np.shape(page["maps"][f"{NAME}, many texts"]) == (3, 4)
-
-
-def test_the_command_prints_it_last(seen: Any) -> None:
-    lines = seen["printed"].splitlines()
-    assert [line.strip().startswith(NAME) for line in lines] == [False] * 25 + [True] * 3
-
-
-def test_a_training_follows_it(seen: Any) -> None:
-    before = ["previous token", "first token", "induction"]
-    assert seen["followed"] == {"bundled": before, "tiny": [*before, NAME]}
-    assert NAME in seen["on the card"]
-
-
-def test_the_guide_must_list_it(seen: Any) -> None:
-    assert seen["in the guide"].startswith(f"| {NAME} | mean over queries t ≥ 1 of w(t, 1) | It")
+def every_head(model: gpt2viz.Model, ids: list[int]) -> np.ndarray:
+    """(n_layer, nh, T, T)."""
+    run = gpt2viz.trace(model, ids)
+    return np.stack([run.stage("weights", layer)[0] for layer in range(model.config.n_layer)])

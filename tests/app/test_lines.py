@@ -82,37 +82,23 @@ def weights(tokens: Sequence[int], causal: bool = True) -> Any:
     return reference(BUNDLED, list(tokens), causal)["weights"]
 
 
-@each("page", PAGES)
-def test_lines_take_the_place_of_the_matrix(page: str) -> None:
-    matrix = open_page(page)
-    assert PAGES[page] in pictures(matrix)
-    assert not remembered(matrix)
-    at = open_page(page, picture="lines")
-    header = said(canvas(at, PAGES[page]))["either"]
-    assert header["picture"] == "lines"
-    shown: output.PageOutputs = at.session_state["_shown"]
-    drawn = {picture.what for picture in remembered(at)}
-    assert drawn == {name for name in shown.pictures if ", as lines" in name} != set()
-    assert shown.pictures.keys() - drawn < open_names(matrix)
-    assert drawn <= shown.tables.keys()
-    for picture in remembered(at):
-        assert {"query", "key", "value"} < set(picture.table().columns)
-        assert len(picture.table())
-
-
-def open_names(at: AppTest) -> set[str]:
-    shown: output.PageOutputs = at.session_state["_shown"]
-    return set(shown.pictures)
-
-
-@each("chosen", [{}, {"query": "2"}, {"zoom": "1,4,0,3"}])
+@each("chosen", [{}, {"query": "2", "zoom": "1,4,0,3"}])
 @each("page", [*PAGES, "find?find=head", "textbook?chapter=heads"])
-def test_the_browser_draws_the_lines_that_the_server_tells_of(
+def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_of(
     page: str, chosen: dict[str, str], tmp_path: Path
 ) -> None:
-    """Whichever of both it was sent, in their order on the page."""
+    """Whichever of both the browser was sent, in their order on the page."""
     at = open_page(page, text=TEXT, picture="lines", **chosen)
     kept, found = remembered(at), drawn(at, tmp_path)
+    shown: output.PageOutputs = at.session_state["_shown"]
+    names = {picture.what for picture in kept}
+    assert names == {name for name in shown.pictures if ", as lines" in name} != set()
+    assert names <= shown.tables.keys()
+    if page in PAGES:
+        assert said(canvas(at, PAGES[page]))["either"]["picture"] == "lines"
+    for picture in kept:
+        assert {"query", "key", "value"} < set(picture.table().columns)
+        assert len(picture.table())
     here = [one for several in found.values() for one in several]
     of_lines = {name for name in pictures(at) if name.rstrip("_0123") in found}
     told = [alt for name, alt in pictures(at).items() if name in of_lines]
@@ -125,7 +111,10 @@ def test_the_browser_draws_the_lines_that_the_server_tells_of(
         del one["alt"]
     if page == "find":
         return  # the probe's tokens are shrunk in small matrices: the server has the others
-    matrix = drawn(open_page(page, text=TEXT, **chosen), tmp_path)
+    other = open_page(page, text=TEXT, **chosen)
+    assert not remembered(other)
+    assert shown.pictures.keys() - names < other.session_state["_shown"].pictures.keys()
+    matrix = drawn(other, tmp_path)
     for one in (one for several in matrix.values() for one in several):
         assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", one.pop("alt"))
     assert matrix == found

@@ -5,22 +5,13 @@ from __future__ import annotations
 import re
 from importlib import import_module
 
-from streamlit.testing.v1 import AppTest
-
 from gpt2viz.app import pages
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.frame.save import _saved_page
 from gpt2viz.app.pages import Page
 from gpt2viz.export import Session
 from tests.app.cases import each
-from tests.app.pages import ROOT, open_page
-
-
-def title(at: AppTest) -> str:
-    """What the open page is called, for those who hear it."""
-    drawn = "".join(block.proto.body for block in at.get("html"))
-    (found,) = re.findall(r'<h1 class="page-name">(.*?)</h1>', drawn)
-    return str(found)
+from tests.app.pages import ROOT
 
 
 @each("page", pages.PAGES)
@@ -35,11 +26,6 @@ def test_a_page_is_a_script_that_calls_the_view_of_its_name(page: Page) -> None:
 
 def test_each_name_is_of_one_page() -> None:
     assert len({page.address for page in pages.PAGES}) == len(pages.PAGES) > len(pages.MENU) == 10
-
-
-@each("page", pages.PAGES)
-def test_a_page_opens_as_what_it_is_called(page: Page) -> None:
-    assert title(open_page(page.name)) == page.title
 
 
 @each("saved", [*(page.title for page in pages.PAGES), "side_by_side"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
@@ -29,7 +27,6 @@ class Screen:
     """What one run of a page's script sent."""
 
     def __init__(self) -> None:
-        self.figures: dict[str, Any] = {}
         self.canvases: dict[str, bytes] = {}
         self.inputs: dict[str, tuple[str, str]] = {}
         self.exceptions: list[str] = []
@@ -46,11 +43,9 @@ class Screen:
         if kind == "exception":
             self.exceptions.append(element.exception.message)
         elif kind == "bidi_component":
-            key = element.bidi_component.id.rsplit("-", 1)[-1]
-            if element.bidi_component.bytes:
-                self.canvases[key] = element.bidi_component.bytes
-            elif figure := json.loads(element.bidi_component.json).get("figure"):
-                self.figures[key] = figure
+            self.canvases[element.bidi_component.id.rsplit("-", 1)[-1]] = (
+                element.bidi_component.bytes
+            )
         elif kind == "text_input":
             self.inputs[element.text_input.label] = (
                 element.text_input.id,
@@ -58,16 +53,8 @@ class Screen:
             )
 
     def matrices(self, key: str) -> list[np.ndarray]:
-        """The numbers of a chart's heatmaps, those that are painted over them left out."""
-        if key in self.canvases:
-            return list(unpacked(self.canvases[key])[1])
-        found = []
-        for trace in self.figures[key]["data"]:
-            if trace["type"] == "heatmap" and trace.get("coloraxis"):
-                z = trace["z"]
-                flat = np.frombuffer(base64.b64decode(z["bdata"]), np.dtype(z["dtype"]))
-                found.append(flat.reshape([int(n) for n in z["shape"].split(",")]))
-        return found
+        """The numbers that a canvas draws, one matrix a panel."""
+        return list(unpacked(self.canvases[key])[1])
 
 
 class Visitor:
