@@ -10,8 +10,9 @@ import os
 import re
 import stat
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,13 @@ from gpt2viz.labels import escape_controls, shorten
 LARGEST_TEXT = 20_000_000
 #: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
 MOST_BRACKETS = 1_000_000
+#: The folders with scripts, styles and HTML of pages that load nothing.
+_ASSETS = ("app/scripts", "notebook", "export")
+#: The elements that a script draws in, and its comments that stand alone on their lines.
+_ELEMENTS = re.compile(r"^export const html = [`'](.*?)[`']$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"^ *(//.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 #: A script's import of another one.
-_TAKEN = re.compile(r'^import \{[^}]+\} from "\.[./\w]*/(\w+\.js)"$', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]+\} from "\.[./\w]*/(\w+\.js)"$', re.MULTILINE)
 # What colours a terminal's text, as torch writes it into its messages (ECMA-48).
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # In a message: of the reason, and of a path.
@@ -197,15 +203,43 @@ def save(path: Path, content: bytes) -> None:
         raise ExportError(f"{path}: can't be written ({error.strerror or error})") from None
 
 
-def script(text: str, read: Callable[[str], str]) -> str:
-    """A script with those that it imports written in, each once, which are ``read`` by name."""
+def asset(name: str) -> str:
+    """A script, a style or a page's HTML of this package."""
+    here = resources.files("gpt2viz")
+    (file,) = (file for folder in _ASSETS if (file := here / folder / name).is_file())
+    return file.read_text(encoding="utf-8")
+
+
+def elements(script: str) -> str:
+    """The HTML that a script draws in."""
+    html: list[str] = _ELEMENTS.findall(asset(f"{script}.js"))
+    return html[0]
+
+
+def scripts(names: Mapping[str, str], start: str) -> str:
+    """Scripts for a page that loads nothing: a constant each, and then the line ``start``.
+
+    The constant of such a name is what the script exports by default.
+    """
+    code = "".join(
+        f"const {name} = (function () {{\n{script(file)}\n}})()\n" for name, file in names.items()
+    )
+    return f'\n"use strict"\n{code}{start}\n'
+
+
+def script(name: str) -> str:
+    """A script as a function's body that returns its default export.
+
+    Those that it imports are written in, each once, and comments left out.
+    """
     written: set[str] = set()
 
-    def write(taken: re.Match[str]) -> str:
-        name = taken[1]
-        if name in written:
+    def write(imported: re.Match[str]) -> str:
+        file = imported[1]
+        if file in written:
             return ""
-        written.add(name)
-        return _TAKEN.sub(write, read(name))
+        written.add(file)
+        return _IMPORT.sub(write, asset(file))
 
-    return _TAKEN.sub(write, text)
+    code = _COMMENT.sub("", _IMPORT.sub(write, asset(f"{name}.js")))
+    return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", code, flags=re.M)

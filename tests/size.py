@@ -11,7 +11,8 @@ part and a mixture that moves have 215 product lines, 90 of them in app/, and 15
 comparison of two checkpoints over many texts, with its command and its pages, has 1,470 product
 lines, 390 of them in app/, and 530 of tests. What was left of Llama's family took 57 product lines
 and 50 of tests and benchmarks. Bars and curves without Plotly's library, which opens four pages in
-half the time, took 440 lines of app/ and 170 of tests and benchmarks.
+half the time, took 440 lines of app/ and 170 of tests and benchmarks. A saved page of 0.1 MB, drawn
+by the app's own scripts, took 60 product lines and 30 of tests.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_969, 44_000),
+    "product lines": (62_021, 44_000),
     "of them app/": (25_011, 17_500),
-    "lines of tests and benchmarks": (54_326, 37_000),
+    "lines of tests and benchmarks": (54_354, 37_000),
     "modules": (304, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

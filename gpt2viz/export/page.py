@@ -1,10 +1,16 @@
-"""Pictures and tables as one HTML file, which opens anywhere and asks nothing of a network."""
+"""Pictures and tables as one HTML file, which opens anywhere and asks nothing of a network.
+
+The app's own scripts draw the pictures there, as on its pages. Only a figure that others made, or
+changed, brings plotly.js with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 import pandas as pd
@@ -14,16 +20,24 @@ from plotly.offline import get_plotlyjs
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
 from gpt2viz.export.paper import on_white
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures import canvas
+from gpt2viz.pictures.alt_text import alt_text
+from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
+from gpt2viz.pictures.frames import Still
+from gpt2viz.pictures.lines import Lines
+from gpt2viz.pictures.palette import LIGHT
+from gpt2viz.pictures.picture import Heatmaps, Lens, Picture
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.offline import CONFIG
-from gpt2viz.pictures.plotly.render import draws
-from gpt2viz.pictures.svg import FAMILY, Drawable, draw
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.svg import FAMILY, draw
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200
 
 _HEAD = """<!doctype html>
-<html lang="en" style="font-family: {family}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -34,10 +48,14 @@ script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
 <title>{title}</title>
 <style>
 {style}</style>
-<script>{plotlyjs}</script>
 </head>
 """
-_STYLE = (resources.files("gpt2viz.export") / "page.css").read_text(encoding="utf-8")
+#: The scripts that draw, and the one that has them do so.
+_SCRIPTS = {"tiles": "tiles", "chart": "chart", "start": "saved_page"}
+_START = "start(document, { tiles, chart })"
+_HINT = "Drag over cells to enlarge them; a double click, or Escape, shows all of them again."
+#: The kinds of picture whose cells can be dragged over.
+_MATRICES = (Heatmaps, HeadMaps, Lens, Thumbnails)
 
 
 def save_page(
@@ -60,27 +78,38 @@ def page_html(
     about: About | None = None,
     tables: Iterable[tuple[str, pd.DataFrame]] = (),
 ) -> str:
-    """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges.
+    """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges cells.
 
-    Lines and frames are still. A picture that is called like the page has no heading of its own.
-    plotly.js is inside, 4.8 MB of it, and the page forbids itself any request. Of a table longer
-    than ``LONGEST_TABLE`` rows only these are written, and it is said. All texts are escaped.
+    Lines, frames and arrows are still. A picture that is called like the page has no heading of its
+    own. The page forbids itself any request; plotly.js, 4.8 MB, is inside where a figure is none of
+    ours. Of a table longer than ``LONGEST_TABLE`` rows only these are written, and it is said. All
+    texts are escaped.
     """
     title = about.title if about else "gpt2viz"
     head = _HEAD.format(
         title=escape(title),
         source=escape(about.source if about else ""),
         version=escape(about.version if about else __version__),
-        family=FAMILY,
-        style=_STYLE,
-        plotlyjs=get_plotlyjs(),
+        style=_style(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
+    if not all(map(_ours, dict(pictures).values())):
+        body.append(f"<script>{get_plotlyjs()}</script>")
+    if any(type(_ours(picture)) in _MATRICES for _, picture in pictures):
+        body.append(f"<p>{_HINT}</p>")
     for n, (name, picture) in enumerate(pictures):
         body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
-        body.append(_picture(name, picture, f"picture-{n}"))
+        body.append(_figure(name, picture, f"picture-{n}"))
     body += [_table(name, table) for name, table in tables]
+    body.append(f"<script>{files.scripts(_SCRIPTS, _START)}</script>")
     return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"
+
+
+def _style() -> str:
+    """The style of the page and of the scripts' elements, in a light page's colours."""
+    colors = {**LIGHT.of_page, "font": FAMILY}
+    names = "".join(f"--st-{name}: {value}; " for name, value in colors.items())
+    return f":root {{ {names}}}\n" + "".join(map(files.asset, ("page.css", "style.css")))
 
 
 def _facts(about: About) -> str:
@@ -101,18 +130,56 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _picture(name: str, picture: Picture | go.Figure, div_id: str) -> str:
-    """A picture in the element ``div_id``: an id of Plotly's own would be another every time."""
-    if isinstance(picture, Drawable) and not draws(picture):
-        made = draw(picture).svg()
-    else:
+def _ours(picture: Picture | go.Figure) -> Picture | None:
+    """The picture that a figure shows; None where it is none of ours, or changed."""
+    return picture if isinstance(picture, Picture) else getattr(picture, "unchanged", None)
+
+
+def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
+    """A picture with its numbers; one that others drew in the element ``div_id``, by Plotly."""
+    ours = _ours(picture)
+    label = f'aria-label="{escape(name, quote=True)}"'
+    if ours is None:
         made = on_white(picture).to_html(
             full_html=False,
             include_plotlyjs=False,
-            div_id=div_id,
+            div_id=div_id,  # one of Plotly's own would be another every time
             config={**CONFIG, "responsive": True},
         )
-    return f'<figure role="img" aria-label="{escape(name, quote=True)}">{made}</figure>'
+    elif isinstance(ours, Lines | Still) or (isinstance(ours, Thumbnails) and ours.arrows):
+        made = draw(ours).svg()
+    else:
+        return f"<figure {label}>{''.join(_painted(ours))}</figure>"
+    return f'<figure role="img" {label}>{made}</figure>'
+
+
+def _painted(picture: Picture) -> Iterator[str]:
+    """The elements that the page's scripts draw a picture in, and what each draws."""
+    alt = alt_text(picture)
+    if isinstance(picture, Lens):
+        yield from _painted(picture.tokens)
+        yield _sent("chart", _chart(draw_curves(picture, LIGHT), alt))
+    elif isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
+        matrices = as_heatmaps(picture)
+        asks = [False] * len(matrices.panels)
+        answers = {"alt": alt, "chooses": False, "drags": True, "asks": asks}
+        header = canvas.header(matrices, LIGHT) | answers
+        yield _sent("tiles", canvas.encode(header, matrices.panels))
+    else:
+        yield _sent("chart", _chart(render(picture, LIGHT), alt))
+
+
+def _chart(figure: Figure, alt: str) -> bytes:
+    sent = {"figure": json.loads(figure.to_json()), "grid": LIGHT.grid, "alt": alt}
+    return json.dumps(sent | {"chooses": False}).encode()
+
+
+def _sent(script: str, message: bytes) -> str:
+    content = b64encode(zlib.compress(message, 9)).decode()
+    return (
+        f"<div>{files.elements(script)}</div>"
+        f'<script type="text/plain" data-picture="{script}">{content}</script>'
+    )
 
 
 def _table(name: str, table: pd.DataFrame) -> str:

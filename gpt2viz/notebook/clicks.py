@@ -6,11 +6,11 @@ comes through that is the widget's state. anywidget is by Trevor Manz: https://a
 
 from __future__ import annotations
 
-from importlib import resources
-
 from anywidget import AnyWidget
 from IPython.core.getipython import get_ipython
 from traitlets import Int, Tuple, Unicode
+
+from gpt2viz import files
 
 
 class Clicks(AnyWidget):
@@ -19,7 +19,7 @@ class Clicks(AnyWidget):
     That is a layer, a head, and a query and a key or None for each; None before the first click.
     """
 
-    _esm = (resources.files(__package__) / "clicks.js").read_text(encoding="utf-8")
+    _esm = files.asset("clicks.js")
     frame = Unicode().tag(sync=True)
     clicked = Tuple(
         Int(),

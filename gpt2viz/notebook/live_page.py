@@ -111,7 +111,7 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         "ofPairs": [key for key in _STAGES if STAGE[key].of_pairs],
         **spelled,
     }
-    tiles = view.elements_of("tiles")
+    tiles = files.elements("tiles")
     made = view.written(
         "How a GPT-2 reads a sentence",
         _notes(model, packed),
@@ -119,15 +119,15 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         {f'data-part="{name}"': written(part) for name, part in parts.items()},
         view.PAINTERS | {"sum": "written_sum", "start": "live"},
         "start(document, { map, tiles, lines, attention, sum })",
-        above=Template(view.read("live_above.html")).substitute(
+        above=Template(files.asset("live_above.html")).substitute(
             config,
             text=escape(text),
             examples="".join(f"<option>{escape(example)}</option>\n" for example in EXAMPLES),
         ),
-        below=Template(view.read("live_below.html")).substitute(
-            tiles_html=tiles, sum_html=view.elements_of("written_sum")
+        below=Template(files.asset("live_below.html")).substitute(
+            tiles_html=tiles, sum_html=files.elements("written_sum")
         ),
-        style=view.read("live.css"),
+        style=files.asset("live.css"),
     )
     return made.encode("utf-16")
 

@@ -379,12 +379,7 @@ def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
     large = _large(facts, colors)
     scale = colors.signed if facts.scale == "signed" else colors.unit
     return {
-        "page": {
-            "background-color": colors.unit[0][1],
-            "text-color": colors.ink,
-            "border-color": colors.grid,
-            "primary-color": colors.accent,
-        },
+        "page": colors.of_page,
         "map": canvas.quantized_colors(scale, colors),
         "lines": colors.cases(1),
         "large": {name: large[name] for name in ("scale", "special", "line", "frame")},

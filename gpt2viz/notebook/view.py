@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,13 +24,8 @@ from gpt2viz.run.session import Session
 if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
 
-#: Folders of scripts, and those that a page's painters are in, by its name for them.
-_FOLDERS = ("app/scripts", "notebook")
+#: The scripts that a page's painters are in, by its name for them.
 PAINTERS = {"map": "model_map", "tiles": "tiles", "lines": "lines", "attention": "attention"}
-#: The elements that such a script draws in.
-_ELEMENTS = re.compile(r"^export const html = [`'](.*?)[`']$", re.MULTILINE | re.DOTALL)
-#: Of a script, alone on its lines.
-_COMMENT = re.compile(r"^ *(//.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 #: Pixels in a notebook.
 _HEIGHT = 760
 
@@ -162,7 +155,7 @@ class AttentionView:
         frame = (
             f'<iframe {named}sandbox="allow-scripts" class="gpt2viz" title="{escape(self.title)}" '
             f'width="100%" height="{_HEIGHT}" style="border:0" srcdoc="{escape(self.html())}">'
-            f"</iframe><style>{read('frame.css')}</style>"
+            f"</iframe><style>{files.asset('frame.css')}</style>"
         )
         return {"text/plain": repr(self), "text/html": frame}
 
@@ -185,14 +178,10 @@ def written(
     where the line ``start`` is run. ``parts`` are the HTML ``above`` the pictures and ``below``
     them, and more ``style``.
     """
-    code = "".join(
-        f"const {name} = (function () {{\n{_module(script)}\n}})()\n"
-        for name, script in scripts.items()
-    )
-    code = f'\n"use strict"\n{code}{start}\n'
-    made = {f"{name}_html": elements_of(name) for name in ("map", "tiles", "lines")}
-    style = "".join(map(read, ("attention.css", "style.css"))) + parts.pop("style", "")
-    return Template(read("attention.html")).substitute(
+    code = files.scripts(scripts, start)
+    made = {f"{name}_html": files.elements(PAINTERS[name]) for name in ("map", "tiles", "lines")}
+    style = "".join(map(files.asset, ("attention.css", "style.css"))) + parts.pop("style", "")
+    return Template(files.asset("attention.html")).substitute(
         version=__version__,
         title=escape(title),
         style=style,
@@ -206,22 +195,3 @@ def written(
         **{"above": "", "below": ""} | parts,
         **made,
     )
-
-
-def elements_of(script: str) -> str:
-    """The HTML that a painter draws in."""
-    elements: list[str] = _ELEMENTS.findall(read(f"{PAINTERS.get(script, script)}.js"))
-    return elements[0]
-
-
-def read(name: str) -> str:
-    """A script, a style or a page's HTML."""
-    here = resources.files("gpt2viz")
-    (file,) = (file for folder in _FOLDERS if (file := here / folder / name).is_file())
-    return file.read_text(encoding="utf-8")
-
-
-def _module(name: str) -> str:
-    """A script, without its comments, as a function's body that returns its default export."""
-    script = _COMMENT.sub("", files.script(read(f"{name}.js"), read))
-    return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", script, flags=re.M)

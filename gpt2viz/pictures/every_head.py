@@ -15,6 +15,8 @@ from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
 
 #: Pixels of a map of all heads beside those of its layers.
 _MAP = 80
+#: Pixels of a head among others.
+_HEAD = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +134,14 @@ class HeadMaps(Picture):
         return tuple(panel for row in self.rows for panel in row.panels)
 
 
-def as_heatmaps(picture: Heatmaps | HeadMaps) -> Heatmaps:
+def as_heatmaps(picture: Heatmaps | HeadMaps | Thumbnails) -> Heatmaps:
     """Any picture of matrices as matrices side by side: above a map stand its ends and unit."""
     if isinstance(picture, Heatmaps):
         return picture
+    if isinstance(picture, Thumbnails):
+        n_layer, n_head = picture.tiles.shape[:2]
+        size = {"n_columns": n_head, "height": n_layer * _HEAD, "numbers": 0}
+        return Heatmaps(picture.what, picture.matrices, row=picture.row, **size)
     panels = [
         replace(
             panel,

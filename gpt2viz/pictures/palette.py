@@ -66,6 +66,16 @@ class Palette:
         shade: str = self.cases(count)[role] if isinstance(role, int) else getattr(self, role)
         return shade
 
+    @property
+    def of_page(self) -> dict[str, str]:
+        """The colours of a page round pictures, by Streamlit's names for them."""
+        return {
+            "background-color": self.unit[0][1],
+            "text-color": self.ink,
+            "border-color": self.grid,
+            "primary-color": self.accent,
+        }
+
 
 LIGHT = Palette(
     ink="#1c2030",

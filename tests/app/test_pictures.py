@@ -16,7 +16,8 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.render import draws, render
+from gpt2viz.pictures.picture import Bars, Curves, Lens, Points
+from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, said
@@ -87,7 +88,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
     for name, picture in shown.pictures.items():
         # (of some frames a block's place is all there is)
         assert len(picture.table()) or name.partition(", step ")[0] in frames, name
-        if draws(picture):
+        if isinstance(picture, Bars | Curves | Lens | Points):
             check_looks(render(picture, LIGHT))
         for panel in getattr(picture, "panels", ()):
             assert not isinstance(panel.values.base, np.ndarray), name  # nor keeps a run's

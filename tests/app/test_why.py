@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
@@ -22,12 +23,12 @@ from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
+from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import path_map, reason_map, strand_name, strands
 from gpt2viz.pictures.from_trace import in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import HeadOfRun, Panel
-from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
@@ -37,6 +38,8 @@ from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier
 from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import reference
 
+#: Before the names of an SVG's elements.
+SVG = "{http://www.w3.org/2000/svg}"
 LAYER, HEAD = copier()
 HERE = {"text": CATS, "layer": str(LAYER), "head": str(HEAD)}
 COPYING = {**HERE, "query": "8", "key": "2"}
@@ -229,35 +232,33 @@ def winds(way: tuple[Hop, ...]) -> bool:
 
 
 def hold_exported(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
-    """In the file an arrow leads from the middle of each head's cells to above those of the one
-    before, found by the names that the cells have; what goes in comes from above all."""
-    figure = render(drawn, LIGHT)
-    columns, rows = ([*names] for names in (figure.data[0].x, figure.data[0].y))
-
-    def cells(names: list[str], head: str) -> list[int]:
-        own = [n for n, name in enumerate(names) if name.startswith(f"{head} · ")]
-        return [n for n in own if "gap" not in names[n]]
-
-    places = [
-        (cells(columns, f"head {hop.step.head}"), cells(rows, f"layer {hop.step.layer}"))
-        for hop in hops
-    ]
-    arrows = figure.layout.annotations
-    for hop, (across, down), arrow in zip(hops, places, arrows, strict=True):
-        assert (arrow.axref, arrow.ayref, arrow.showarrow) == ("x", "y", True)
-        assert (arrow.x, arrow.y) == (np.mean(across), down[0] - 0.5)
-        assert f"{100 * hop.by.share:.0f} %" in arrow.text
-    for (across, down), arrow in zip(places[1:], arrows, strict=False):
-        assert (arrow.ax, arrow.ay) == (np.mean(across), np.mean(down))
-    assert arrows[-1].ax == arrows[-1].x
-    assert arrows[-1].ay < cells(rows, "layer 0")[0] - 0.5
-    assert arrows[-1].text.startswith(hops[-1].by.part)
+    """In the file an arrow leads from the middle of each head to above the one before; what goes in
+    comes from above all."""
+    sheet = fromstring(svg.draw(drawn, LIGHT).svg())  # noqa: S314 (our own)
+    heads = {}
+    for n, image in enumerate(sheet.iter(f"{SVG}image")):
+        x, y, wide, tall = (float(image.get(name, "")) for name in ("x", "y", "width", "height"))
+        heads[divmod(n, N_HEAD)] = (x + wide / 2, y, y + tall / 2)
+    shafts = [line.get("points", "").split() for line in sheet.iter(f"{SVG}polyline")][::2]
+    arrows = [[tuple(map(float, point.split(","))) for point in shaft] for shaft in shafts]
+    texts = [text.text or "" for text in sheet.iter(f"{SVG}text")][-len(hops) :]
+    for hop, (_, end), text in zip(hops, arrows, texts, strict=True):
+        middle, top, _ = heads[hop.step.layer, hop.step.head]
+        assert_allclose(end, (middle, top), atol=0.01)
+        assert f"{100 * hop.by.share:.0f} %" in text
+    for hop, (start, _) in zip(hops[1:], arrows, strict=False):
+        middle, _, down = heads[hop.step.layer, hop.step.head]
+        assert_allclose(start, (middle, down), atol=0.01)
+    (across, above), (middle, _) = arrows[-1]
+    assert across == middle
+    assert above < heads[0, 0][1]
+    assert texts[-1].startswith(hops[-1].by.part)
     table = drawn.table()
     written = table[table["series"] == "share of the arrow"]
     assert_allclose(written["y"], [hop.by.share for hop in hops], rtol=1e-5)
-    heads = [f"head {hop.step.layer}.{hop.step.head}" for hop in hops]
-    starts = [*heads[1:], "embeddings"]
-    assert written["x"].tolist() == [f"{a} → {b}" for a, b in zip(starts, heads, strict=True)]
+    names = [f"head {hop.step.layer}.{hop.step.head}" for hop in hops]
+    starts = [*names[1:], "embeddings"]
+    assert written["x"].tolist() == [f"{a} → {b}" for a, b in zip(starts, names, strict=True)]
 
 
 def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> None:

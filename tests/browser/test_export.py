@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import plotly.graph_objects as go
 import plotly.io as pio
 import pytest
 from numpy.testing import assert_allclose
@@ -22,11 +23,10 @@ from playwright.sync_api import Browser, Frame, Page, Request, expect
 from pypdf import PdfReader
 
 import gpt2viz
-from gpt2viz import export
+from gpt2viz import export, files
 from gpt2viz.cli.tensor import choose
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.notebook.view import _module
 from gpt2viz.pictures.palette import DARK, LIGHT
 from gpt2viz.pictures.plotly.offline import _Offline
 from tests.browser.conftest import seen_by_axe
@@ -35,6 +35,7 @@ from tests.checkpoints import write_checkpoint
 from tests.live_page import SENTENCES, LivePage
 from tests.llama_checkpoints import write_llama
 from tests.notebook.test_show import CASES, in_float32
+from tests.pictures.samples import one_of_every_kind
 
 #: Of a small model, all that the bundled one hasn't.
 OTHER: dict[str, Any] = {
@@ -282,21 +283,40 @@ _NUMBERS = """
 def test_a_page_opens_from_a_file(
     offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
+    """It shows every kind of picture, and a part of matrices where one is dragged out."""
+    weights, scores = trace.stage("weights", 1, 0), trace.stage("scores", 1, 0)
+    every = [(f"Every kind: {kind}", picture) for kind, picture in one_of_every_kind().items()]
+    foreign = ("Another's <figure>", go.Figure(go.Bar(x=["a"], y=[1])))
     pictures = [("One <head>", trace.heatmap(1, 0)), ("Scores", trace.heatmap(1, 0, "scores"))]
     tables = [("Its <b>numbers</b>", trace.table(1, 0))]
-    path = export.save_page(tmp_path / "x.html", pictures, about, tables)
-    assert path.stat().st_size < 6_000_000
+    path = export.save_page(tmp_path / "x.html", [*pictures, *every], about, tables)
+    assert path.stat().st_size < 300_000
     offline.goto(path.as_uri())
-    offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .heatmaplayer').length")
-    weights, scores = offline.evaluate(_NUMBERS)
-    np.testing.assert_allclose(weights, trace.stage("weights", 1, 0)[-1], rtol=1e-6)
-    np.testing.assert_allclose(scores, trace.stage("scores", 1, 0)[-1], rtol=1e-6)
+    offline.wait_for_function("document.querySelector('.tiles')?.p")
+    for n, numbers in enumerate((weights, scores)):
+        drawn = offline.locator(".tiles").nth(n).evaluate("view => [...view.p.values]")
+        np.testing.assert_allclose(np.reshape(drawn, numbers.shape), numbers, rtol=1e-6)
+    offline.wait_for_function(_ALL_DRAWN)
     facts = offline.locator("dl").inner_text()
-    for said in (TEXT, trace.model_name, about.sha256, gpt2viz.__version__, "on"):
-        assert said in facts
+    for value in (TEXT, trace.model_name, about.sha256, gpt2viz.__version__, "on"):
+        assert value in facts
     assert offline.get_by_role("heading", name="Its <b>numbers</b>").count() == 1
     assert offline.evaluate("window.hacked") is None
-    press_everything(offline)
+    drag(offline, columns=2.4, rows=1.4)
+    part = offline.locator(".tiles").first.evaluate("view => [...view.p.values]")
+    np.testing.assert_allclose(part, weights[:1, :2].ravel(), rtol=1e-6)
+    offline.locator(".tiles canvas").first.dblclick(position={"x": 5, "y": 5})
+    offline.wait_for_function(f"{_TILES}.p.values.length === {weights.size}")
+    offline.goto(export.save_page(tmp_path / "x.html", [*pictures, foreign]).as_uri())
+    offline.wait_for_function("document.querySelectorAll('.js-plotly-plot .bars').length")
+
+
+# Each picture of a saved page has its canvas, its bars or curves, or is an SVG.
+_ALL_DRAWN = """
+() => [...document.querySelectorAll("figure")].every((figure) =>
+  figure.querySelector(":scope > svg, .chart path, .chart rect")
+  || figure.querySelector(".tiles")?.look?.boxes.length)
+"""
 
 
 # The colour of every cell of the large head: in its middle, or above the number written there.
@@ -509,7 +529,7 @@ def test_attention_in_a_notebooks_frame_runs_its_scripts_and_asks_nobody(
     # what is clicked is told to whoever handed it a port, also what was clicked before
     frame.locator(".map canvas").click(position=_middle(frame, 4))
     frame.wait_for_function(_LARGE, arg=_head(4))
-    offline.evaluate(f"(() => {{ {_module('clicks')} }})().render({{ model: {_MODEL} }})")
+    offline.evaluate(f"(() => {{ {files.script('clicks')} }})().render({{ model: {_MODEL} }})")
     x, y, width, height = frame.locator(".tiles").evaluate(_BOX)
     frame.locator(".tiles canvas").click(position={"x": x + 200.5 * width, "y": y + 3.5 * height})
     offline.wait_for_function("window.heard?.length === 2")
@@ -557,7 +577,7 @@ def _framed(shown: gpt2viz.AttentionView) -> str:
 
 
 def _to_first_cell(page: Page) -> None:
-    x, y, width, height = page.locator(".tiles").evaluate(_CORNER)
+    x, y, width, height = page.locator(".tiles").first.evaluate(_CORNER)
     page.mouse.move(x + width / 2, y + height / 2)
 
 
@@ -590,7 +610,7 @@ view => {
 
 def drag(page: Page, columns: float, rows: float) -> None:
     """Over so many cells of the large head, from a pixel within its first one."""
-    x, y, width, height = page.locator(".tiles").evaluate(_CORNER)
+    x, y, width, height = page.locator(".tiles").first.evaluate(_CORNER)
     page.mouse.move(x + 1, y + 1)
     page.mouse.down()
     page.mouse.move(x + columns * width, y + rows * height, steps=3)
@@ -599,14 +619,6 @@ def drag(page: Page, columns: float, rows: float) -> None:
 
 def _head(number: int) -> str:
     return f"Layer {number // 3} · Head {number % 3}"
-
-
-@of_both_families
-def test_a_figure_as_a_page_of_its_own_asks_nothing(
-    offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
-) -> None:
-    offline.goto(export.save_figure(trace.overview(), tmp_path / "x.html", about).as_uri())
-    press_everything(offline)
 
 
 def test_a_figure_that_plotly_writes_offers_no_upload(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,16 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Browser, Page, expect
 
 from gpt2viz import files
-from gpt2viz.app import components
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from tests.browser.test_browser import PLACE
 
-SCRIPTS = Path(components.__file__).parents[1] / "scripts"
-
 _OPEN = """
-async ([css, code, message, width]) => {
+async ([css, html, code, message, width]) => {
   const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }))
-  const { default: draw, html } = await import(url)
+  const { default: draw } = await import(url)
   document.body.innerHTML = `<style>:root { --st-primary-color: #3550c8 } ${css}</style>
     <div id="here" style="width: ${width}px">${html}</div>`
   window.sent = []
@@ -83,9 +79,9 @@ def message(of: list[Panel], **more: Any) -> str:
 
 
 def show(page: Page, of: list[Panel], **more: Any) -> None:
-    style, script = ((SCRIPTS / name).read_text() for name in ("style.css", "tiles.js"))
-    module = files.script(script, lambda name: (SCRIPTS / name).read_text())
-    page.evaluate(_OPEN, [style, module, message(of, **more), 600])
+    module = f"export default (() => {{ {files.script('tiles')} }})()"
+    parts = [files.asset("style.css"), files.elements("tiles")]
+    page.evaluate(_OPEN, [*parts, module, message(of, **more), 600])
 
 
 def painted(page: Page) -> np.ndarray:

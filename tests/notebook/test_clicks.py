@@ -13,7 +13,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 import gpt2viz
-from gpt2viz.notebook import view as module
+from gpt2viz import files
 from gpt2viz.run.session import open_session
 from tests.bundled import bundled_model
 
@@ -50,7 +50,7 @@ def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -
     )
     assert state["clicked"] is None
     assert state["frame"] == shown.clicks.frame
-    assert state["_esm"] == module.read("clicks.js")
+    assert state["_esm"] == files.asset("clicks.js")
     for clicked in ([1, 2, None, None], [1, 2, 3, 0]):
         answer = {"method": "update", "state": {"clicked": clicked}, "buffer_paths": []}
         shown.clicks.comm.handle_msg({"content": {"data": answer}, "buffers": []})

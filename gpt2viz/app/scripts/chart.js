@@ -8,7 +8,7 @@ import { sender } from "./state.js"
 export const html = `
 <div class="chart"><div class="legend"></div><svg role="img"></svg><div class="tip"></div></div>`
 
-const FONT = 12, TITLE = 18, LEGEND = 26
+const LETTER = 12, TITLE = 18, LEGEND = 26
 
 // How near the pointer comes to a point that it means, in pixels.
 const NEAR = 24
@@ -125,7 +125,7 @@ const valueAt = (value, n) => Array.isArray(value) ? value[n] : value
 let measured = null
 function widthOf(words) {
   measured ??= document.createElement("canvas").getContext("2d")
-  measured.font = `${FONT}px "Source Sans", sans-serif`
+  measured.font = `${LETTER}px "Source Sans", sans-serif`
   return measured.measureText(words).width
 }
 const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(written)))
@@ -246,7 +246,7 @@ function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
     target(n, { ...box, box: true })
     const written = trace.text?.[n]
     if (!written) return
-    const size = { "font-size": trace.textfont?.size ?? FONT }, middle = (left + right) / 2
+    const size = { "font-size": trace.textfont?.size ?? LETTER }, middle = (left + right) / 2
     if (lying) text(svg, [plain(written)], value < 0 ? left - 4 : right + 4, (top + bottom) / 2 + 4,
       { class: "number", "text-anchor": value < 0 ? "end" : "start", ...size })
     else if (trace.textangle) text(svg, [plain(written)], middle + 4, top - 4, { class: "number",
@@ -276,7 +276,7 @@ function drawPoints(svg, trace, { x, y }, target) {
     const written = valueAt(trace.text, n)
     const [by, down, anchor] = BESIDE[valueAt(trace.textposition, n)] ?? [0, 4, "middle"]
     if (mode.includes("text") && written) text(svg, linesOf(written), left + by, top + down,
-      { "text-anchor": anchor, "font-size": trace.textfont?.size ?? FONT })
+      { "text-anchor": anchor, "font-size": trace.textfont?.size ?? LETTER })
     const half = mode.includes("markers") ? (valueAt(marker.size, n) ?? 6) / 2 : 0
     target(n, { x: left - half, y: top - half, w: 2 * half, h: 2 * half })
   })

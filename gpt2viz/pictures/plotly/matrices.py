@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
 
 from gpt2viz.arrays import Array
-from gpt2viz.labels import markup_safe, signed
+from gpt2viz.labels import markup_safe
 from gpt2viz.pictures.cells import decimals, shared_range, specials
-from gpt2viz.pictures.every_head import Arrow, Thumbnails
+from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
@@ -45,10 +44,10 @@ class Box(NamedTuple):
     last: bool  # in its column
 
 
-def boxes(n_panels: int, n_columns: int, titles: float = 0) -> list[Box]:
-    """Boxes row by row, from the top left; ``titles`` are a share of the height, between rows."""
+def boxes(n_panels: int, n_columns: int) -> list[Box]:
+    """Boxes row by row, from the top left."""
     n_rows = -(-n_panels // n_columns)
-    between, gap = 0.16 / n_columns, max(titles, min(0.13, 0.26 / n_rows))
+    between, gap = 0.16 / n_columns, min(0.13, 0.26 / n_rows)
     width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - gap * (n_rows - 1)) / n_rows
     result = []
     for n in range(n_panels):
@@ -164,28 +163,17 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
     panels, legend = picture.panels, picture.legend
     n_columns = min(picture.n_columns, len(panels))
     low, high = shared_range(panels, picture.scale)
-    if picture.ranged:
-        ends = f"{signed(low, '.3g')} to {signed(high, '.3g')}"
-        panels = [replace(panel, title=f"{panel.title} {ends}".lstrip()) for panel in panels]
     written = f"%{{z:{'+' if picture.plus else ''}.{decimals(high)}f}}"
     layout: dict[str, Any] = {"shapes": [], "annotations": []}
     traces: list[dict[str, Any]] = []
     kinds: dict[str, str] = {}
-    titles = title_room(panels) / picture.height if picture.ranges else 0
-    grid = boxes(len(panels), n_columns, titles)
-    for n, (panel, box) in enumerate(zip(panels, grid, strict=True)):
+    for n, (panel, box) in enumerate(zip(panels, boxes(len(panels), n_columns), strict=True)):
         on = str(n + 1) if n else ""  # Plotly calls the axes x, x2, x3, …
         fits = panel.values.shape[1] <= picture.numbers
-        its = traces_of(panel, on, colors, written if fits else None, kinds)
-        if picture.ranges:
-            its[0] |= _own_scale(*picture.ranges[n], colors)
-        empty = picture.lacks_numbers(panel)
-        traces += its[:1] if empty else its
+        traces += traces_of(panel, on, colors, written if fits else None, kinds)
         layout |= _axes(panel, on, colors, box)
-        layout["shapes"] += [] if empty else _frame(picture, panel, on, colors)
-        layout["shapes"] += _groups(picture, on, colors)
+        layout["shapes"] += _frame(picture, panel, on, colors) + _groups(picture, on, colors)
         layout["annotations"] += [title(panel, box)] if panel.title or panel.part else []
-        layout["annotations"] += [_nothing(panel, on)] if empty else []
     layout |= {
         "coloraxis": color_axis(picture.scale, low, high, picture.bar, colors),
         "height": picture.height,
@@ -195,20 +183,6 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
         "hoverlabel": {"align": "left"},
     }
     return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
-
-
-def _nothing(panel: Panel, on: str) -> dict[str, Any]:
-    """The note in a map without numbers."""
-    n_rows, n_columns = panel.values.shape
-    middle = {"x": (n_columns - 1) / 2, "y": (n_rows - 1) / 2, "xref": f"x{on}", "yref": f"y{on}"}
-    text = markup(panel.masked_text)
-    return middle | {"text": text, "showarrow": False, "font": {"size": 11}}
-
-
-def _own_scale(low: float, high: float, colors: Palette) -> dict[str, Any]:
-    """The colour scale of a matrix that shares its colours with no other."""
-    ends = {"coloraxis": None, "zmin": low, "zmax": high}
-    return ends | {"colorscale": colors.unit, "showscale": False}
 
 
 def traces_of(
@@ -380,10 +354,7 @@ def draw_thumbnails(picture: Thumbnails, colors: Palette) -> Figure:
         pink = [(0.0, colors.nan), (1.0, colors.nan)]
         shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
         _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
-    for arrow in picture.arrows:
-        figure.add_annotation(**_arrow(arrow, side, step, colors))
     figure.update_layout(
-        shapes=[*_frames(picture, step, colors)],
         height=min(760, 70 + 130 * n_layer),
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         plot_bgcolor="rgba(0,0,0,0)",
@@ -441,53 +412,4 @@ def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]
         "zeroline": False,
         "ticks": "",
         "constrain": "domain",
-    }
-
-
-def _frames(picture: Thumbnails, step: int, colors: Palette) -> Iterator[dict[str, object]]:
-    """Round every head, round the row that is lit in it, and round the chosen head."""
-    n_layer, n_head, side = picture.tiles.shape[:3]
-    row = None if picture.row is None else picture.axes[0].row_at(picture.row)
-    for y in range(0, n_layer * step, step):
-        for x in range(0, n_head * step, step):
-            yield _edge(x, y, side, side, colors.grid, 1)
-            if row is not None:
-                yield _edge(x, y + row, side, 1, colors.second, 1)
-    if picture.chosen is not None:
-        layer, head = picture.chosen
-        yield _edge(head * step, layer * step, side, side, colors.accent, 3)
-
-
-def _arrow(arrow: Arrow, side: int, step: int, colors: Palette) -> dict[str, object]:
-    """From within a head, or from above all, to above another; its share stands at its start."""
-    layer, head = arrow.end
-    end = {"x": head * step + (side - 1) / 2, "y": layer * step - 0.5}
-    if arrow.start is None:
-        start = {"ax": end["x"], "ay": -side / 3}
-    else:
-        above, before = arrow.start
-        start = {"ax": before * step + (side - 1) / 2, "ay": above * step + (side - 1) / 2}
-    return {
-        **end,
-        **start,
-        "axref": "x",
-        "ayref": "y",
-        "text": arrow.written,
-        "showarrow": True,
-        "arrowhead": 2,
-        "arrowwidth": 2.5,
-        "arrowcolor": colors.second,
-        "bgcolor": colors.unit[0][1],  # the page's own
-        "font": {"color": colors.ink},
-    }
-
-
-def _edge(x: int, y: int, wide: int, high: int, color: str, width: int) -> dict[str, object]:
-    return {
-        "type": "rect",
-        "x0": x - 0.5,
-        "x1": x + wide - 0.5,
-        "y0": y - 0.5,
-        "y1": y + high - 0.5,
-        "line": {"color": color, "width": width},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpt2viz.pictures.circuits import Wiring
-from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
+from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
 from gpt2viz.pictures.plotly import lens, wiring
@@ -17,18 +17,12 @@ from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
 _DRAW: dict[type[Picture], Callable[..., Figure]] = {
     Bars: draw_bars,
     Curves: draw_curves,
-    HeadMaps: lambda picture, colors: draw_heatmaps(as_heatmaps(picture), colors),
     Heatmaps: draw_heatmaps,
     Lens: lens.draw,
     Points: draw_points,
     Thumbnails: draw_thumbnails,
     Wiring: wiring.draw,
 }
-
-
-def draws(picture: Picture) -> bool:
-    """True where a picture can be a Plotly figure; lines and frames are SVG alone."""
-    return type(picture) in _DRAW
 
 
 def render(picture: Picture, colors: Palette) -> Figure:

@@ -1,0 +1,23 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+
+import { cutOut } from "../../gpt2viz/export/saved_page.js"
+
+const names = (letter, count) => Array.from({ length: count }, (_, n) => `${letter}${n}`)
+const panel = (name, start, down, across, words = []) => ({ name, start, words, said: words,
+  rows: names("r", down), rowEnds: names("r", down), columns: names("c", across), columnEnds: [],
+  frame: [0, 0, 0, 1] })
+
+test("a part of all matrices that are as large as the one that it was dragged out of", () => {
+  const p = { panels: [panel("one", 0, 2, 3), panel("other", 6, 2, 3, names("w", 6)),
+    panel("small", 12, 1, 2)], values: names("v", 14), masked: (n) => n % 2,
+  frames: [[0, 1, 0, 1]], rules: [[1], []] }
+  const part = cutOut(p, { panel: "one", rows: [1, 1], columns: [0, 1] })
+  assert.deepEqual(part.values, ["v3", "v4", "v9", "v10", "v12", "v13"])
+  assert.deepEqual(part.values.map((_, n) => part.masked(n)), [1, 0, 1, 0, 0, 1])
+  assert.deepEqual(part.panels.map(({ start }) => start), [0, 2, 4])
+  assert.deepEqual(part.panels.map(({ rows }) => rows), [["r1"], ["r1"], ["r0"]])
+  assert.deepEqual(part.panels.map(({ columns }) => columns), Array(3).fill(["c0", "c1"]))
+  assert.deepEqual(part.panels[1].words, ["w3", "w4"])
+  assert.deepEqual([part.panels[0].frame, part.frames, part.rules], [null, [], [[], []]])
+})
