@@ -25,10 +25,8 @@ from gpt2viz import settings
 from gpt2viz.app import pages, run_cache, server_config
 from gpt2viz.app.jobs import downloads
 from gpt2viz.app.views.model_parts import LONGEST
-from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.model import hub, memory
 from gpt2viz.run.key import RunKey
-from tests.app.cases import each
 from tests.app.pages import (
     PAGES,
     ROOT,
@@ -57,15 +55,6 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def section(part: str, **parameters: str) -> AppTest:
     return open_page("models", part=part, **parameters)
-
-
-@each("part", SECTIONS)
-def test_every_section_opens_by_its_address(part: str) -> None:
-    at = section(part)
-    assert not at.error
-    assert not at.warning
-    sentence = [box for box in at.text_input if box.key == "text"]
-    assert bool(sentence) == (part in ("cost", "modules"))
 
 
 def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
@@ -138,10 +127,6 @@ def test_a_gguf_file_without_a_card(mine: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(files["file"]) == ["tiny.gguf"]
     fields = section("config", model="tiny").dataframe[0].value.set_index("field")["value"]
     assert (fields["n_embd"], fields["n_layer"]) == ("24 channels", "3 layers")
-
-
-def test_a_model_without_a_card(mine: Path) -> None:
-    assert "has no card (README.md)" in page_text(section("card", model="mine"))
 
 
 def test_the_config_says_what_is_not_used(mine: Path) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.app import address, parameters, run_cache
+from gpt2viz.app import run_cache
 from gpt2viz.app.components import tokens as strip
 from gpt2viz.app.literal import literal
 from gpt2viz.model.checkpoint import BUNDLED
@@ -63,15 +61,6 @@ def tokens(at: Any) -> list[str]:
 
 def captions(at: Any) -> str:
     return " ".join(block.value for block in at.caption)
-
-
-@each("page", ["attention", "side_by_side?differs=text", "predict?predict=generate"])
-def test_nothing_is_said_where_it_is_off(page: str) -> None:
-    """On every page that it was put there: see ``test_behaviour``."""
-    at = open_page(page, text=TEXT)
-    assert len(tokens(at)) == 8
-    assert "put first" not in captions(at)
-    assert at.toggle(key="bos").value is False
 
 
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
@@ -325,14 +314,6 @@ def test_the_head_on_screen_stays() -> None:
     assert "head" not in at.query_params, "on Find no head is large"
 
 
-#: What a strip of 128 chips took in all when it was Streamlit's own, in bytes.
-STREAMLITS = 5853
-
-
-def parts(at: Any, name: str) -> list[Any]:
-    return [c.proto for c in at.get("bidi_component") if c.proto.id.endswith(name)]
-
-
 @each("page", ["attention", "head", "shapes"])
 @each("text", ["A crane ate fish", "<b>x</b> $y$ :red[r] [a](http://b)\n"])
 def test_every_token_is_sent_with_its_id_and_as_nothing_but_text(page: str, text: str) -> None:
@@ -362,24 +343,6 @@ def test_the_chosen_one_is_that_of_the_address(query: int | None) -> None:
     assert chips(open_page("head", **asked))["chosen"] == query
     shown = chips(open_page("shapes", **asked))  # a page where a token changes nothing
     assert (shown["chosen"], shown["disabled"]) == (None, True)
-
-
-@each(("sent", "query"), [(0, 0), (3, 3), (-1, None)])
-def test_one_that_is_chosen_is_that_of_every_page(
-    monkeypatch: pytest.MonkeyPatch, sent: int, query: int | None
-) -> None:
-    kept: list[object] = []
-    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
-    monkeypatch.setattr(st, "session_state", {"token_chips": SimpleNamespace(query=sent)})
-    strip._pick()
-    assert kept == [(parameters.QUERY, query)]
-
-
-def test_as_many_chips_as_there_can_be_take_no_more_than_streamlit_s_own() -> None:
-    at = open_page("head", text=" ".join(["the bank of"] * 42 + ["a b"]))
-    (chips_sent,) = parts(at, "-token_chips")
-    (name,) = (block.proto for block in at.markdown if "128 tokens" in block.value)
-    assert chips_sent.ByteSize() + name.ByteSize() < STREAMLITS
 
 
 @pytest.fixture

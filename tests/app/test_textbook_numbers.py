@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.app.course.written import enough, equals, given, in_a_field
+from gpt2viz.app.course.written import in_a_field
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
@@ -513,28 +512,6 @@ def test_quotients_say_that_they_are_rounded(
     ids = [part.proto.id for part in at.get("bidi_component")]
     # There are no frames of heads that can't share.
     assert not any(id.endswith("way_step_player") for id in ids)
-
-
-def test_no_formula_hides_digits_behind_an_equals_sign() -> None:
-    """A guard for formulas to come: whatever stands after = with four decimals is exact."""
-    assert equals([0.5, 1.25]) == r"= [0.5000,\; 1.2500]"
-    assert (equals(1 / 3), equals(0.22270014)) == (r"\approx 0.3333", r"\approx 0.2227")
-    assert equals([0.5, 1 / 3]).startswith(r"\approx")
-    assert equals([1.0, -np.inf]) == r"= [1.0000,\; -\infty]"
-    assert equals(-1e-9) == "= 0.0000"
-    assert equals(1280 / 12) == r"\approx 106.6667"
-    assert given(np.array([0.1, 16_777.215, -3], np.float32)) == r"[0.1,\; 16777.215,\; -3]"
-
-
-def test_as_many_decimals_as_the_result_needs() -> None:
-    def times(factor: float) -> Callable[[np.ndarray], np.ndarray]:
-        return lambda x: factor * x
-
-    for factor, digits in ((1, 4), (0.001, 4), (100, 6), (10_000, 7)):
-        value = np.array([0.123456789])
-        found = enough(value, times(factor), factor * value)
-        assert found == digits
-        assert np.allclose(factor * value.round(found), factor * value, rtol=3e-7, atol=5e-5)
 
 
 def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() -> None:

@@ -373,9 +373,3 @@ def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
     plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]
     assert_allclose(heatmaps(figure(at, "one_head"))["weights"], plain)
     assert at.query_params["edits"] == "nofirst,mlp:1"
-
-
-def test_one_token_and_the_mask_off() -> None:
-    for parameters in ({"text": "x", "edits": "nofirst,off:0.0"}, {"causal": "false"}):
-        at = open_page("what_if", **parameters)
-        assert figure(at, "both_sides")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
@@ -14,7 +13,7 @@ from gpt2viz.app.frame import sentence
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.compare import side_panel
 from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure, who_sees_whom
-from gpt2viz.pictures.palette import DARK, LIGHT, Palette
+from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
@@ -81,14 +80,6 @@ def test_more_heads_are_others() -> None:
     assert "head 4, 3, as lines" in lines
 
 
-def test_parameters_speak_of_the_unembedding_not_of_a_head() -> None:
-    captions = [caption.value for caption in open_page("models", part="parameters").caption]
-    (about,) = (text for text in captions if "lm_head" in text)
-    assert "term=unembedding" in about
-    assert "term=head&" not in about
-    assert "head is tied" not in str([m.value for m in open_page("models", part="cost").markdown])
-
-
 @each(("text", "there"), [("a\nb", True), ("a\rb", True), ("a b", False)])
 def test_the_box_shows_what_is_run(text: str, there: bool) -> None:
     at = open_page("side_by_side?differs=text", text=text, text2=text)
@@ -127,12 +118,6 @@ def test_a_space_at_the_end_is_told_and_taken_away(text: str, told: str, label: 
     at = open_page("side_by_side?differs=text", text="the cat", text2=text)
     button(at, label).click().run()
     assert at.text_input(key="text2").value == text.rstrip()
-
-
-@each("text", ["the cat", " the cat", "  ", "the cat\n"])
-def test_no_other_text_is_told_to_end_with_a_space(text: str) -> None:
-    captions = " ".join(c.value for c in open_page("attention", text=text).caption)
-    assert "ends with" not in plain(captions)
 
 
 @each("keys", [{}, {"keys": "0"}])
@@ -253,21 +238,6 @@ def test_masked_cells_are_counted() -> None:
         tips = [m.help for m in open_page("head", text=text).markdown]
         assert sum(said_so in tip for tip in tips) == 2  # scores and weights
         assert not any(" masked" in m.help for m in open_page("head", causal="false").markdown)
-
-
-@each("colors", [LIGHT, DARK])
-def test_blue_is_plus_and_orange_is_minus(colors: Palette) -> None:
-    for stop, color in colors.signed:
-        assert stop == 0.5 or is_blue(color) == (stop > 0.5)
-
-
-def test_the_bar_of_a_head_has_the_colours_that_it_names() -> None:
-    at = open_page("head")
-    found = [block.proto.body for block in at.get("html")]
-    (bar,) = (body for body in found if "gradient" in body and "<style>" not in body)
-    shades = re.findall(r"(#\w{6}) (\d+)%", bar)
-    assert [(int(place) / 100, color) for color, place in shades] == LIGHT.signed
-    assert any("Orange: negative; blue: positive." in plain(c.value) for c in at.caption)
 
 
 @each(
