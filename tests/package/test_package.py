@@ -27,7 +27,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gpt2viz
-from tests.bundled import N_HEAD
 from tests.package.licences import ROOT, asked, closure, extras, lines, pyproject
 from tests.servers import answers, free_ports
 
@@ -281,30 +280,3 @@ def test_the_app_answers_installed_and_in_a_container(
     written = [log.read_text() for log in logs]
     assert all(answered), written
     assert "Traceback" not in "".join(written)
-
-
-# All that the library is, and what it says of what it isn't.
-LIGHT = """
-import sys
-import gpt2viz
-model = gpt2viz.load_model()
-trace = gpt2viz.trace(model, "A crane ate fish")
-print(trace.stage("weights", layer=3).shape, trace.tokens, trace.logits.shape)
-print(gpt2viz.logit_lens(model, trace), gpt2viz.contributions(model, trace, token=11).heads.shape)
-edits = gpt2viz.parse_edits("off:1.3,window:2")
-print(gpt2viz.trace(model, "A crane ate fish", edits=edits).next_token_probabilities.shape)
-print(gpt2viz.surprise(trace).shape, len(list(gpt2viz.generate(model, "A crane", 1))))
-from gpt2viz.heads import head_scores
-print(sorted(head_scores(trace))[0], repr(trace)[:23], len(gpt2viz.show(trace).html()))
-absent = {"streamlit", "pandas", "plotly", "scipy", "pyarrow", "PIL"} & sys.modules.keys()
-assert not absent, absent
-"""
-
-
-def test_a_plain_install_runs_and_reads_a_model(
-    light: Path, tmp_path: Path, alone: dict[str, str]
-) -> None:
-    command = [str(light / "python"), "-c", LIGHT]
-    made = subprocess.run(command, cwd=tmp_path, env=alone, capture_output=True, text=True)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert made.stdout.startswith(f"(1, {N_HEAD}, 4, 4) ('A', ' crane', ' ate', ' fish') (1, 4, ")

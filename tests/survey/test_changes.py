@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,8 @@ from gpt2viz.analysis.restored import Restored, next_logits
 from gpt2viz.cli import main
 from gpt2viz.survey.changes import FALSE_DISCOVERIES, Changes, compare_models, smallest_rates
 from gpt2viz.survey.documents import shards
-from gpt2viz.survey.engines import local, on_ray
+from gpt2viz.survey.engines import Task, local, work
+from gpt2viz.survey.sums import Sums
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, Oracle, oracle, written
 
@@ -199,24 +202,19 @@ def test_a_head_that_was_trained_is_first_and_putting_it_back_undoes_the_change(
 
 
 def test_rounding_alone_changes_no_head(tiny: Model) -> None:
-    """200 times, by another rounding than the one that is measured: that of float16 itself."""
+    """40 times, by another rounding than the one that is measured: that of float16 itself."""
     listed = 0
-    for seed in range(200):
+    for seed in range(40):
         before = with_noise(tiny, 0.02, seed=seed)
         network = copy.deepcopy(before.network)
         with torch.no_grad():
             for weight in network.parameters():
                 weight.copy_(weight.half().float())
         after = replace(before, name="rounded", network=network)
-        changes = compared(before, after) if not seed else again(before, after)
+        changes = compare_models(before, after, TEXTS, n_tokens=8)
         listed += any(head.changed for head in changes.heads)
         assert all(head.moved["own output"].mean > 0 for head in changes.heads)
-    assert listed <= 10
-
-
-def again(before: Model, after: Model) -> Changes:
-    """A comparison of fewer passages, for many runs."""
-    return compare_models(before, after, TEXTS, n_tokens=8)
+    assert listed <= 3
 
 
 def test_the_list_holds_the_rate_of_false_discoveries() -> None:
@@ -354,10 +352,17 @@ def test_the_command_goes_on_where_it_stopped(
     assert "Choose another folder" in other.stderr
 
 
-def test_ray_gives_the_same_bytes(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    pytest.importorskip("ray")
+def elsewhere(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
+    """Work as another process or machine does, which gets all packed: see ``test_survey``."""
+    for task in tasks:
+        yield pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(task)))))  # noqa: S301
+
+
+def test_another_process_gives_the_same_bytes(
+    folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
     before, after, corpus = folders
-    for name, engine in (("here", local(1)), ("ray", on_ray(2, None))):
+    for name, engine in (("here", local(1)), ("there", elsewhere)):
         compare_models(before, after, corpus, n_tokens=12, out=tmp_path / name, engine=engine)
     for path in (tmp_path / "here").iterdir():
-        assert path.read_bytes() == (tmp_path / "ray" / path.name).read_bytes()
+        assert path.read_bytes() == (tmp_path / "there" / path.name).read_bytes()
