@@ -56,27 +56,6 @@ def streams_of(theirs: Any) -> dict[tuple[str, int | None], torch.Tensor]:
 
 
 @torch.no_grad()
-def test_logit_lens_equals_transformers_modules(pair: Any) -> None:
-    theirs, ours = pair
-    lens = logit_lens(ours, gpt2viz.trace(ours, IDS))
-    assert len(lens.sites) == 1 + 2 * N_LAYER
-    streams = streams_of(theirs)
-    answer = theirs(torch.tensor([IDS])).logits[0].argmax(-1)
-    assert_array_equal(lens.answer, answer)
-    for n, place in enumerate(lens.sites):
-        logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
-        p = logits.softmax(-1)
-        assert_array_equal(lens.top[n], p.argmax(-1), err_msg=str(place))
-        assert_allclose(lens.probability[n], p.max(-1).values, rtol=1e-4)
-        bits = torch.distributions.Categorical(logits=logits).entropy() / np.log(2)
-        assert_allclose(lens.entropy[n], bits, rtol=1e-4)
-        order = (-logits).argsort(dim=-1)
-        expected = (order == answer[:, None]).int().argmax(dim=-1) + 1
-        assert_array_equal(lens.rank[n], expected)
-    assert (lens.rank[-1] == 1).all()
-
-
-@torch.no_grad()
 def test_other_answers_can_be_followed(pair: Any) -> None:
     theirs, ours = pair
     trace = gpt2viz.trace(ours, IDS)

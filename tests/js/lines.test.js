@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asLines, leftOut, line, lineData, middle, pitch, placeIn, step, strongest, describeToken,
+  asLines, line, lineData, middle, pitch, placeIn, step, strongest, describeToken,
 } from "../../gpt2viz/app/scripts/lines.js"
 
 const tokens = (n) => Array.from({ length: n }, (_, place) => [place + 10, `t${place}`])
@@ -77,44 +77,12 @@ test("arrow keys go from token to token and from side to side, and stop at the e
   assert.equal(step(ONE, "q", 1, "a"), null)
 })
 
-const HIDDEN = [false, false, false, false, false, true]
-const VALUES = Float32Array.of(.5, .02, NaN, 0, .3, .2)
-const ONE_HEAD = { name: "Head 0", values: VALUES, hidden: HIDDEN }
-const single = Math.fround
-
-test("a head's lines are its numbers from the least that leaves few enough", () => {
-  const thresholds = [.01, .1, .4, 1]
-  const found = asLines([ONE_HEAD], 3, { peak: 1, thresholds, most: { kept: 2, rest: 1 } })
-  assert.deepEqual(found.sources, [{ name: "Head 0", q: [0, 1], k: [0, 1], v: [.5, single(.3)] }])
-  assert.deepEqual([found.peak, found.kept, found.rest], [1, .1, .4])
-  assert.ok(Math.abs(found.lost - .02 / .82) < 1e-7)
-  const all = asLines([ONE_HEAD], 3, { peak: 1, thresholds, most: { kept: 9, rest: 9 } })
-  assert.deepEqual([all.sources[0].v, all.kept, all.lost], [[.5, .02, .3].map(single), .01, 0])
-  const none = asLines([ONE_HEAD], 3, { peak: 1, thresholds, most: { kept: 0, rest: 0 } })
-  assert.deepEqual([none.kept, none.sources[0].v], [1, []])
-})
-
 test("a number that is what lines begin with is one, in the precision that it has", () => {
   const matrix = { name: "", values: Float32Array.of(.01, .1), hidden: [false, false] }
   const found = asLines([matrix], 2, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
   assert.deepEqual(found.sources[0].k, [0, 1])
 })
 
-test("several heads have the least in common, and lengths end at the largest of them", () => {
-  const other = { ...ONE_HEAD, name: "Head 4", values: Float32Array.of(4, 1, 0, 0, 0, 9) }
-  const settings = { peak: null, thresholds: [.1, .2, 1], most: { kept: 3, rest: 1 } }
-  const found = asLines([ONE_HEAD, other], 3, settings)
-  assert.deepEqual([found.peak, found.kept, found.rest], [4, .4, 4])
-  assert.deepEqual(found.sources.map(({ v }) => v), [[.5], [4, 1]])
-})
-
-test("what is left out is said with what it comes to", () => {
-  const said = { kept: .01, rest: .01, lost: .0021, quantity: "attention weight" }
-  assert.equal(leftOut(said), "Lines below 0.01 are left out; together they are 0.2% of the whole. "
-    + "A line's width is its attention weight.")
-  assert.match(leftOut({ ...said, rest: .0501 }),
-    / While no token is pointed at, only those from 0.05 up are drawn. A line/)
-})
 test("a name has a token's place and its label, which may be a number itself", () => {
   assert.deepEqual(placeIn("12 ·cat"), [12, "·cat"])
   assert.deepEqual(placeIn("7 7 up"), [7, "7 up"])

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  crop, partInWords, openMessage, parsePart, readMatrices, formatPart, draggedPart,
+  partInWords, openMessage, parsePart, readMatrices, formatPart, draggedPart,
 } from "../../gpt2viz/app/scripts/matrices.js"
 import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
 
@@ -68,85 +68,6 @@ test("a part is told from all of a text, and from what is none of its parts", ()
 test("a part is named by its first tokens and its last, and one token alone", () => {
   assert.equal(partInWords([2, 5, 0, 10]), "queries 2 to 4, keys 0 to 9")
   assert.equal(partInWords([2, 3, 9, 10]), "queries 2, keys 9")
-})
-
-test("a part has its own cells, names, range and title", () => {
-  const p = crop(message(), [4, 6, 3, 6]), [panel] = p.panels
-  assert.deepEqual([...p.values], [43, 44, 45, 53, 54, 55])
-  assert.deepEqual([0, 1, 2, 3, 4, 5].map(p.masked), [0, 0, 1, 0, 0, 0])
-  assert.deepEqual([panel.rows, panel.columns], [["4 e", "5 f"], ["3 d", "4 e", "5 f"]])
-  assert.deepEqual([panel.rowEnds, panel.columnEnds], [["e", "f"], ["d", "e", "f"]])
-  assert.deepEqual([panel.low, panel.high, p.decimals], [-55, 55, 2])
-  assert.deepEqual(panel.part, ["queries 4 to 5, keys 3 to 5", "4–5 × 3–5"])
-})
-
-test("more than eight names have their positions, where no neighbour has them for it", () => {
-  assert.deepEqual(crop(message(), [0, 9, 0, 8]).panels[0].rowEnds.at(-1), "8 i")
-  const bare = message()
-  bare.grids[0].rowEnds = []
-  assert.deepEqual(crop(bare, [4, 6, 3, 6]).panels[0].rowEnds, [])
-})
-
-test("the whole is had again from the whole ones that came with a part", () => {
-  const whole = message(), drawn = { ...crop(whole, [4, 6, 3, 6]), whole }
-  const back = crop(drawn, null)
-  assert.deepEqual([back.values, back.panels[0].rows], [whole.values, whole.grids[0].rows])
-  assert.deepEqual(back.panels[0].part, [])
-  assert.deepEqual([...crop(drawn, [9, 10, 0, 2]).values], [90, 91])
-})
-
-test("columns that are no keys stay", () => {
-  const p = crop(message({ axis: { wide: "dimension" } }), [4, 6, 3, 6])
-  assert.deepEqual([p.values.length, p.panels[0].columns.length], [20, 10])
-  assert.deepEqual(p.panels[0].part, ["tokens 4 to 5", "4–5"])
-})
-
-test("a word whose token is shown is shown as a whole", () => {
-  const axis = { places: [0, 3, 7], short: ["un", "believ", "able"] }
-  const p = (part) => crop(message({ axis }), part).panels[0]
-  assert.deepEqual(p([4, 5, 0, 10]).rows, ["3 believ"])
-  assert.deepEqual(p([4, 8, 0, 3]).rows, ["3 believ", "7 able"])
-  assert.deepEqual(p([4, 8, 0, 3]).columns, ["0 un"])
-})
-
-test("the frame is round the row that is chosen, where that is shown", () => {
-  const frame = (part, row, column = null) =>
-    crop(message({ zooms: { row, column } }), part).panels[0].frame
-  assert.deepEqual(frame([4, 6, 3, 6], 5), [1, 1, 0, 2])
-  assert.deepEqual(frame([4, 6, 3, 6], 5, 3), [1, 1, 0, 0])
-  for (const row of [3, 6, 9]) assert.equal(frame([4, 6, 3, 6], row), null)
-  assert.equal(frame([4, 6, 3, 6], 5, 6), null)
-  assert.equal(frame([4, 6, 3, 6], null), null)
-  assert.deepEqual(frame([4, 10, 3, 6], 9), [5, 5, 0, 2])
-  assert.deepEqual(frame(null, 9), [9, 9, 0, 9])
-})
-
-test("weights go from 0 to 1, amounts from 0, and rounding isn't shown as if it were much", () => {
-  const range = (scale, least, part) => {
-    const [{ low, high }] = crop(message({ zooms: { scale, least } }), part).panels
-    return [low, high]
-  }
-  assert.deepEqual(range("unit", 0, [4, 6, 3, 6]), [0, 1])
-  assert.deepEqual(range("amount", 0, [4, 6, 3, 6]), [0, 55])
-  assert.deepEqual(range("signed", 70, [4, 6, 3, 6]), [-70, 70])
-  assert.deepEqual(range("signed", 0, [0, 1, 0, 1]), [-1, 1]) // where all is 0
-})
-
-test("the legend has the kinds of cells that are in sight", () => {
-  const p = message()
-  p.values.set([NaN, Infinity], 44)
-  const legend = (part) => crop(p, part).legend.map(([name]) => name)
-  assert.deepEqual(legend([6, 8, 0, 3]), [])
-  assert.deepEqual(legend([4, 6, 4, 6]), ["later", "NaN"]) // what is masked is infinite for nobody
-  p.masked = () => 0
-  assert.deepEqual(legend([4, 6, 4, 6]), ["NaN", "infinite"])
-  p.zooms.legend = false
-  assert.deepEqual(legend([4, 6, 4, 6]), [])
-})
-
-test("few rows need less height where the height grows with them", () => {
-  const tallest = (grows) => crop(message({ zooms: { grows } }), [4, 6, 3, 6]).tallest
-  assert.deepEqual([tallest(null), tallest([40, 170]), tallest([100, 170])], [300, 80, 170])
 })
 
 test("a drag chooses the tokens of its cells, counted in the part that is shown", () => {

@@ -21,37 +21,9 @@ const P = { zooms: ZOOMS, grids: [GRID], panels: [panel("A", 0), panel("B", 9)],
 const held = (changes) => (name, drawn) => name in changes ? changes[name] : drawn
 const as = (...all) => ({ ...P, either: { ...P.either, lined: all } })
 
-test("a picture a matrix has its title and its own numbers", () => {
-  const [a, b] = pictures(P, held({}))
-  assert.deepEqual([a.title, b.title], ["A", "B"])
-  assert.deepEqual(a.data.matrices.map(({ name }) => name), ["first"])
-  assert.deepEqual([...b.data.matrices[0].values], [9, 10, 11, 12, 13, 14, 15, 16, 17])
-  assert.deepEqual(a.data.matrices[0].hidden.map(Number), [0, 0, 1, 0, 0, 0, 0, 0, 0])
-  assert.deepEqual([a.data.shows, a.data.alt], ["tiny, of first", "told of first"])
-  assert.deepEqual([a.data.colors, b.data.colors], [["#1"], ["#1"]])
-  assert.deepEqual(a.data.queries, [[0, "a"], [1, "b"], [2, "c"]])
-})
-
-test("all in one picture are told apart by their names, and need no title", () => {
-  const [both, ...others] = pictures(as(lined(["first", "second"])), held({}))
-  assert.equal(others.length, 0)
-  assert.equal(both.title, "")
-  assert.deepEqual(both.data.matrices.map(({ name }) => name), ["first", "second"])
-  assert.deepEqual(both.data.colors, ["#1", "#2"])
-})
-
 test("a framed row's token lights up, where it was chosen", () => {
   const [first] = pictures(P, held({})), [dark] = pictures(as({ ...lined(["first"]), lit: false }))
   assert.deepEqual([first.data.chosen, dark.data.chosen], [1, -1])
-})
-
-test("another part of the text is drawn and said", () => {
-  const [, b] = pictures(P, held({ zoom: "1,3,0,2" }))
-  assert.deepEqual([...b.data.matrices[0].values], [12, 13, 15, 16])
-  assert.deepEqual(b.data.queries, [[1, "b"], [2, "c"]])
-  assert.equal(b.title, "B, queries 1 to 2, keys 0 to 1")
-  assert.equal(b.data.alt, "second, as lines, queries 1 to 2, keys 0 to 1.")
-  assert.equal(b.data.chosen, 0)
 })
 
 test("the other picture is drawn here of the same numbers, and a part where it is here", () => {

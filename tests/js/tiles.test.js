@@ -24,27 +24,6 @@ const SPECIAL = [
   { color: "#0a0b0c", other: "#0a0b0c", sign: "∞", name: "infinite" },
 ]
 
-test("a message is read from the middle of a buffer, each number and each bit", () => {
-  const values = [0, -1.5, 2 ** -20, 3.25, NaN, Infinity, 7, 8, 9, 10, 11, 0.1]
-  const masked = [0, 3, 7, 8, 11]
-  const sent = message(values, masked, { alt: "“schön”" })
-  const beside = new Uint8Array(sent.length + 3)
-  beside.set(sent, 3)
-  const found = read(beside.subarray(3))
-  assert.deepEqual([...found.values], values.map(Math.fround))
-  assert.deepEqual(values.flatMap((_, n) => found.masked(n) ? [n] : []), masked)
-  assert.deepEqual([found.panels[1].rows, found.alt], [["a", "b"], "“schön”"])
-})
-
-test("panels of several sizes have their own names, and numbers one after the other", () => {
-  const grids = [GRID, { rows: ["x"], columns: ["y", "z"] }]
-  const panels = [1, 0, 1].map((grid) => ({ name: "", grid }))
-  const found = read(message(Array.from({ length: 10 }, (_, n) => n), [9], { panels, grids }))
-  assert.deepEqual(found.panels.map(({ start, columns }) => [start, columns.length]),
-    [[0, 2], [2, 3], [8, 2]])
-  assert.deepEqual([found.values.length, found.masked(8), found.masked(9)], [10, 0, 1])
-})
-
 test("a number has its own panel's range, and beyond its ends the last colour", () => {
   const own = [[0, 4], [-2, 2]].map(([low, high]) => ({ name: "", grid: 0, low, high, empty: "" }))
   const p = { ...read(message([1, -9, 9, 0, 0, 0, 1, -9, 9, 0, 0, 0], [], { panels: own })),
@@ -294,22 +273,6 @@ test("with Shift a cell asks why, where its panel has an answer; else it is chos
   assert.deepEqual(messageFor(p, { ...at, panel: 0 }, true), ["cell", cell])
   assert.equal(messageFor({ ...p, chooses: false }, at, false), null)
   assert.deepEqual(messageFor({ ...p, chooses: false }, at, true), ["ask", at])
-})
-
-test("the numbers of the whole come after those of a part", () => {
-  const grids = [{ rows: [..."abc"], columns: [..."ab"] }]
-  const wholes = { panels: [{ name: "0", grid: 0 }], grids }
-  const part = message(Array.from({ length: 12 }, (_, n) => n), [1, 11], { wholes })
-  const bytes = new Uint8Array(part.length + 2 + 4 * 6 + 1) // the bits take a multiple of four
-  bytes.set(part)
-  Array.from({ length: 6 }, (_, n) => new DataView(bytes.buffer)
-    .setFloat32(part.length + 2 + 4 * n, 100 + n, true))
-  bytes[bytes.length - 1] = 0b100
-  const { whole, values, masked } = read(bytes)
-  assert.deepEqual([values.length, masked(1), masked(2), masked(11)], [12, 1, 0, 1])
-  assert.deepEqual([...whole.values], [100, 101, 102, 103, 104, 105])
-  assert.deepEqual([0, 1, 2, 3].map(whole.masked), [0, 0, 1, 0])
-  assert.deepEqual(whole.panels[0].rows, ["a", "b", "c"])
 })
 
 test("pictures that the server has told nothing of are named by titles and part", () => {
