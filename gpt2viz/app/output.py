@@ -288,12 +288,6 @@ def file_button(
     slot.download_button(label, data, file_name=name, mime=mime, **options)
 
 
-def bring_plotly() -> None:
-    """Have Streamlit load Plotly into the page, by a chart that nobody sees."""
-    with st.container(key="browser_plotly"):
-        st.plotly_chart({"data": [{"type": "scatter"}]}, key="unseen")
-
-
 def numbers_of(name: str) -> int:
     """Draw the numbers of a picture that the page shows as a table; how many there are."""
     rows = shown().pictures[name].table()

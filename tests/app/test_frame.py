@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from base64 import b64decode
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,7 +17,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.pictures.palette import DARK, LIGHT, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
-from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page
+from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page, sent
 from tests.bundled import CRANE, bundled_model, ids_of, opening, weights
 from tests.notebook.test_show import decoded
 from tests.pictures.test_svg import SVG, images, shade, texts
@@ -94,14 +92,11 @@ def _share() -> None:
 
 
 def card(at: AppTest) -> ElementTree.Element:
-    """The SVG in the figure that the browser is given to save."""
+    """The SVG that the browser is given to save."""
     at.button(key="share_png").click().run()
     assert not at.exception, at.exception
-    (sent,) = [
-        part.proto.json for part in at.get("bidi_component") if '"figure"' in part.proto.json
-    ]
-    (image,) = json.loads(json.loads(sent)["figure"])["layout"]["images"]
-    return ElementTree.fromstring(b64decode(image["source"].partition(",")[2]))  # noqa: S314
+    (card,) = sent(at, "browser_picture")["parts"]
+    return ElementTree.fromstring(card["svg"])  # noqa: S314 (our own)
 
 
 def on_card(root: ElementTree.Element) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -54,6 +55,27 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     numbers = pd.read_csv(path)
     weights = gpt2viz.trace(bundled_model(), "Dog bites man").stage("weights", 1)[0, 5]
     np.testing.assert_allclose(numbers["value"].to_numpy().reshape(weights.shape), weights, 1e-5)
+
+
+def test_the_browser_makes_charts_into_pictures(walk: Callable[..., Page]) -> None:
+    """Bars, and a lens with its curves, with all that the page writes in them."""
+    page = walk("predict", text="Dog bites man")
+    bars = page.locator(".st-key-next_tokens .chart text.number").all_text_contents()
+    assert bars
+    open_save(page, "Picture")
+    for picture, words in (("Probability of", bars), ("Most probable next", ["entropy (bits)"])):
+        box = page.get_by_role("combobox", name="Picture").first
+        box.click()
+        act(page, page.get_by_role("option", name=re.compile(picture)).click)
+        _, path = saved(page, "SVG")
+        root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
+        written = {"".join(text.itertext()) for text in root.iter(f"{SVG}text")}
+        assert written >= set(words)
+        assert any("model stories" in line and "causal mask on" in line for line in written)
+        _, path = saved(page, "PNG")
+        wide, tall = struct.unpack(">II", path.read_bytes()[16:24])
+        size = float(root.get("width", "")), float(root.get("height", ""))
+        np.testing.assert_allclose((wide, tall), np.multiply(size, 300 / 96), atol=1)
 
 
 def test_the_model_itself_comes_down_and_runs(

@@ -1,44 +1,56 @@
 import assert from "node:assert/strict"
-import { beforeEach, mock, test } from "node:test"
+import { beforeEach, test } from "node:test"
 
 import save from "../../gpt2viz/app/scripts/browser_picture.js"
 
-// A page with a chart whose camera notes what it is given.
-let charts, given
-const camera = { name: "toImage", click: (chart) => given.push(chart) }
-const chart = { _context: { locale: "en", toImageButtonOptions: {} },
-  _fullLayout: { _modeBar: { buttons: [[{ name: "pan" }], [camera]] } } }
+// A browser that draws nothing, and notes what it is asked to save, and what stood in it.
+let saved, blobs
+
+function element(tag) {
+  const attributes = {}, children = []
+  return { tag, attributes, children, append: (...some) => children.push(...some), remove() {},
+    setAttribute: (name, value) => { attributes[name] = value },
+    getAttribute: (name) => attributes[name],
+    click() { saved.push(this.download) } }
+}
 
 beforeEach(() => {
-  charts = [chart]
-  given = []
-  globalThis.window = { addEventListener() {}, removeEventListener() {} }
-  globalThis.document = { querySelectorAll: () => charts }
-  mock.timers.reset()
+  saved = []
+  blobs = []
+  globalThis.window = {}
+  globalThis.document = { createElement: element, createElementNS: (_, tag) => element(tag),
+    importNode: (node) => node }
+  globalThis.DOMParser = class {
+    parseFromString(svg) {
+      const documentElement = element("svg")
+      documentElement.setAttribute("height", String(svg.length))
+      return { documentElement }
+    }
+  }
+  globalThis.XMLSerializer = class {
+    serializeToString(node) {
+      blobs.push(node)
+      return node.tag
+    }
+  }
+  globalThis.setTimeout = /** @type {any} */ (() => {})
 })
 
-const DATA = { id: "1", figure: '{"data": [7], "layout": {"width": 5}}', print: false,
-  options: { format: "svg", filename: "weights" } }
+const DATA = { id: "1", kind: "svg", filename: "weights", width: 720, caption: ["one", "two"],
+  parts: [{ svg: "a".repeat(100) }, { svg: "b".repeat(50) }], ink: "#1", grid: "#2", paper: "#3" }
 
-test("a chart's camera is given the figure instead of its chart, and its options", () => {
-  save({ data: DATA })
-  assert.deepEqual(given.map(({ data, layout }) => [data, layout]), [[[7], { width: 5 }]])
-  const { locale, toImageButtonOptions } = given[0]._context
-  assert.deepEqual([locale, toImageButtonOptions], ["en", DATA.options])
+test("parts stand below each other, and the caption below them", async () => {
+  await save({ data: DATA, parentElement: element("div") })
+  const [{ attributes, children: [, first, second, ...lines] }] = blobs
+  assert.deepEqual([first, second].map((part) => part.attributes.y), ["0", "100"])
+  assert.deepEqual(lines.map((line) => [line.textContent, line.attributes.y]),
+    [["one", 165], ["two", 180]])
+  assert.deepEqual([attributes.width, attributes.height], [720, "188"])
+  assert.deepEqual(saved, ["weights.svg"])
 })
 
-test("each wish is granted once, and none where there is none", () => {
-  for (const id of ["1", "1", "", "2", "1"]) save({ data: { ...DATA, id } })
-  assert.equal(given.length, 2)
-})
-
-test("a chart that isn't there yet is waited for, unless the component goes", () => {
-  mock.timers.enable({ apis: ["setTimeout"] })
-  charts = []
-  save({ data: DATA })
-  const leave = save({ data: { ...DATA, id: "2" } })
-  leave()
-  charts = [{ _fullLayout: undefined }, chart]
-  mock.timers.tick(100)
-  assert.equal(given.length, 1)
+test("each wish is granted once, and none where there is none", async () => {
+  for (const id of ["1", "1", "", "2", "1"])
+    await save({ data: { ...DATA, id }, parentElement: element("div") })
+  assert.equal(saved.length, 2)
 })

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,11 +22,15 @@ from gpt2viz.export import About
 from gpt2viz.export.card import HEIGHT, WIDTH
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.notebook import live_page
+from gpt2viz.pictures import svg
 from gpt2viz.pictures.from_trace import stage_panel
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.panel import Panel
-from gpt2viz.pictures.picture import Picture
-from gpt2viz.pictures.svg import Drawable
+from gpt2viz.pictures.picture import Lens, Picture
+from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.plotly.lens import draw_curves
+from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.svg import Drawable, Sheet
 from gpt2viz.run.session import LARGEST, Session, read_session
 
 _MIME = {
@@ -79,7 +84,6 @@ def _body() -> None:
 def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Picture", _names(outputs.pictures), key="save_picture")
     picture, source = outputs.pictures[name], about(name)
-    drawn = export.on_paper(picture, source)
     request = ""
     at_once = export.prints(picture)  # else the visitor's own browser prints it
     with st.container(horizontal=True):
@@ -99,29 +103,47 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     if len(numbers):
         _as_table("picture", "Its numbers, one per row", numbers, source)
     # Last: who has the picture may at once press a button above, and it must be this run's.
-    _save_in_browser(
-        request,
-        requested_kind,
-        drawn,
-        filename=export.file_name(source, requested_kind).removesuffix(f".{requested_kind}"),
-        width=drawn.layout.width,
-        height=drawn.layout.height,
-        scale=export.DPI / export.PLOTLY_DPI if requested_kind == "png" else 1,
-    )
+    parts, caption = _parts(picture, source) if request else ([], [])
+    name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
+    _save_in_browser(request, requested_kind, name, parts, caption)
 
 
-def _save_in_browser(request: str, kind: str, figure: Any, **options: Any) -> None:
-    """Let the visitor's own browser save a figure, once for every new ``request``; "" for none.
+def _parts(picture: Picture, source: About) -> tuple[list[Sheet | Figure], list[str]]:
+    """A picture on paper, and the lines below it that aren't in it."""
+    if sheet := export.sheet_of(picture, source):
+        return [sheet], []
+    lines = [line for part in source.caption for line in svg.wrapped(part, svg.WIDTH, svg.NAMES)]
+    if isinstance(picture, Lens):
+        return [svg.draw(picture.tokens), draw_curves(picture, LIGHT, named=True)], lines
+    return [render(picture, LIGHT)], lines
 
-    ``kind`` is "svg" or "png", or "pdf" for the browser's print window, which saves what it is
-    shown as one. ``options`` are Plotly's: ``filename`` without its ending, ``width`` and
-    ``height`` in pixels, ``scale``.
+
+def _save_in_browser(
+    request: str,
+    kind: str,
+    filename: str,
+    parts: Sequence[Sheet | Figure],
+    caption: Sequence[str] = (),
+    scale: float = export.DPI / export.PLOTLY_DPI,
+    colors: Palette = LIGHT,
+) -> None:
+    """Let the visitor's own browser save a picture, once for every new ``request``; "" for none.
+
+    ``kind`` is "svg" or "png", of ``scale`` pixels for each of the picture's, or "pdf" for the
+    browser's print window, which saves what it is shown as one. ``filename`` has no ending.
     """
-    output.bring_plotly()  # a page's own charts have none
     data: dict[str, Any] = {"script": "browser_picture", "id": request}
     if request:
-        options["format"] = "png" if kind == "png" else "svg"
-        data |= {"figure": figure.to_json(), "options": options, "print": kind == "pdf"}
+        sheets = [part for part in parts if isinstance(part, Sheet)]
+        data |= {"kind": kind, "filename": filename, "scale": scale, "caption": caption}
+        data |= {"ink": colors.ink, "grid": colors.grid, "paper": colors.unit[0][1]}
+        data["width"] = max((round(sheet.width) for sheet in sheets), default=svg.WIDTH)
+        data["parts"] = [
+            {"svg": part.svg()}
+            if isinstance(part, Sheet)
+            else {"figure": json.loads(part.to_json())}
+            for part in parts
+        ]
     mount(data, key="browser_picture")
 
 
@@ -342,9 +364,7 @@ def _share_body() -> None:
 def _share_picture(trace: Trace, colors: Palette) -> None:
     """The button for the picture, which the visitor's own browser makes."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
-    drawn = export.as_figure(
-        export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
-    )
+    drawn = export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     st.markdown(f"**A slide** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
     request = ""
     if st.button("PNG", icon=":material/download:", key="share_png"):
@@ -352,9 +372,7 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
         request = f"card-{count}"
     name = export.file_name(export.about(trace, "card", layer, head), "png")
     # Last: who has the picture may at once press a button above, and it must be this run's.
-    _save_in_browser(
-        request, "png", drawn, filename=name.removesuffix(".png"), width=WIDTH, height=HEIGHT
-    )
+    _save_in_browser(request, "png", name.removesuffix(".png"), [drawn], scale=1, colors=colors)
 
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:

@@ -1,11 +1,35 @@
-// A picture as a file of the browser's own. Streamlit brings Plotly into the page with the first
-// chart, though under no name: the camera of any chart leads to it, and is given a figure of ours
-// in place of its chart. A component starts anew when its popover opens again, so what was saved
-// is remembered by the page.
+// A picture as a file of the visitor's own browser: SVGs that the server drew and charts that are
+// drawn here, below each other, with lines of a caption. A component starts anew when its popover
+// opens again, so what was saved is remembered by the page.
+
+import { svgOf } from "./chart.js"
+import { makeSvg } from "./make.js"
+
+const WRITTEN = "http://www.w3.org/2000/svg"
+
+function sheetOf({ parts, caption, width, ink, grid, paper }) {
+  const sheet = makeSvg("svg", { xmlns: WRITTEN, width })
+  makeSvg("rect", { width: "100%", height: "100%", fill: paper }, sheet)
+  let height = 0
+  for (const part of parts) {
+    const drawn = part.svg
+      ? new DOMParser().parseFromString(part.svg, "image/svg+xml").documentElement
+      : svgOf(part.figure, width, ink, grid)
+    drawn.setAttribute("y", String(height))
+    sheet.append(document.importNode(drawn, true))
+    height += Number(drawn.getAttribute("height"))
+  }
+  for (const line of caption)
+    makeSvg("text", { x: 8, y: height += 15, fill: ink, "font-size": 11,
+      "font-family": "Arial, sans-serif" }, sheet).textContent = line
+  height += caption.length && 8
+  sheet.setAttribute("height", String(height))
+  sheet.setAttribute("viewBox", `0 0 ${width} ${height}`)
+  return { sheet, height }
+}
 
 // One page as large as the picture, for the browser's own window to print or save.
-async function print(address, { filename, width, height }) {
-  const svg = await (await fetch(address)).text()
+function print({ sheet, height }, { filename, width }) {
   const frame = document.createElement("iframe")
   frame.style.cssText = "position: fixed; right: 0; bottom: 0; width: 0; height: 0; border: 0"
   document.body.append(frame)
@@ -14,45 +38,36 @@ async function print(address, { filename, width, height }) {
   page.head.append(Object.assign(page.createElement("style"), { textContent: `
     @page { size: ${width}px ${height}px; margin: 0 }
     body { margin: 0 } svg { display: block; max-height: 100vh }` }))
-  page.body.append(page.importNode(
-    new DOMParser().parseFromString(svg, "image/svg+xml").documentElement, true))
+  page.body.append(page.importNode(sheet, true))
   frame.contentWindow.onafterprint = () => frame.remove()
   frame.contentWindow.focus()
   frame.contentWindow.print()
 }
 
-export default function ({ data }) {
+const textOf = (sheet) => new XMLSerializer().serializeToString(sheet)
+
+async function pixels({ sheet, height }, { width, scale }) {
+  const image = new Image(), canvas = document.createElement("canvas")
+  image.src = `data:image/svg+xml,${encodeURIComponent(textOf(sheet))}`
+  await image.decode()
+  canvas.width = Math.round(width * scale)
+  canvas.height = Math.round(height * scale)
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height)
+  return new Promise((done) => canvas.toBlob(done, "image/png"))
+}
+
+export default async function ({ data, parentElement }) {
   const page = /** @type {any} */ (window), done = (page.gpt2vizSaved ??= new Set())
   if (!data.id || done.has(data.id)) return
-  const save = (chart, camera) => {
-    done.add(data.id)
-    // Plotly clicks on a link of its own in the page, which would close the popover.
-    const own = (event) => {
-      if (!event.target.download) return
-      event.stopPropagation()
-      window.removeEventListener("click", own, true)
-      if (!data.print) return
-      event.preventDefault()
-      print(event.target.href, data.options)
-    }
-    window.addEventListener("click", own, true)
-    const { data: traces, layout } = JSON.parse(data.figure)
-    camera.click({
-      data: traces,
-      layout,
-      config: chart._context,
-      _context: { ...chart._context, toImageButtonOptions: data.options },
-    })
-  }
-  const look = () => {
-    for (const chart of document.querySelectorAll(".js-plotly-plot")) {
-      const buttons = /** @type {any} */ (chart)._fullLayout?._modeBar?.buttons?.flat() ?? []
-      const camera = buttons.find((button) => button.name === "toImage")
-      if (camera) return save(chart, camera)
-    }
-    waiting = setTimeout(look, 100)
-  }
-  let waiting
-  look()
-  return () => clearTimeout(waiting)
+  done.add(data.id)
+  const made = sheetOf(data)
+  if (data.kind === "pdf") return print(made, data)
+  const svg = new Blob([textOf(made.sheet)], { type: "image/svg+xml" })
+  const href = URL.createObjectURL(data.kind === "png" ? await pixels(made, data) : svg)
+  const link = Object.assign(document.createElement("a"),
+    { href, download: `${data.filename}.${data.kind}` })
+  parentElement.append(link) // within the popover: a click outside would close it
+  link.click()
+  link.remove()
+  setTimeout(URL.revokeObjectURL, 60_000, href)
 }

@@ -8,7 +8,7 @@ import { sender } from "./state.js"
 export const html = `
 <div class="chart"><div class="legend"></div><svg role="img"></svg><div class="tip"></div></div>`
 
-const LETTER = 12, TITLE = 18, LEGEND = 26
+const LETTER = 12, TITLE = 18, LEGEND = 26, SAMPLE = 26
 
 // How near the pointer comes to a point that it means, in pixels.
 const NEAR = 24
@@ -122,10 +122,10 @@ const FILLS = { "/": "M0 6L6 0", "\\": "M0 0L6 6", x: "M0 6L6 0M0 0L6 6" }
 // What an attribute of a trace is at its n-th point: it may be the same for all.
 const valueAt = (value, n) => Array.isArray(value) ? value[n] : value
 
-let measured = null
+let measured = null, family = '"Source Sans", sans-serif'
 function widthOf(words) {
   measured ??= document.createElement("canvas").getContext("2d")
-  measured.font = `${LETTER}px "Source Sans", sans-serif`
+  measured.font = `${LETTER}px ${family}`
   return measured.measureText(words).width
 }
 const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(written)))
@@ -291,20 +291,52 @@ function drawSign(svg, { marker, line }, n, [left, top]) {
     "stroke-width": open ? 2 : valueAt(edge.width, n) ?? 0 }, svg)
 }
 
+// What a trace looks like, for the legend.
+function drawSample(svg, trace) {
+  if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
+    fill: filled(svg, trace.marker, 0), stroke: valueAt(trace.marker.color, 0) }, svg)
+  else {
+    if (trace.mode.includes("lines")) makeSvg("path", { d: `M0 6H${SAMPLE}`,
+      stroke: trace.line.color, "stroke-width": trace.line.width ?? 2, ...dashed(trace.line) }, svg)
+    if (trace.mode.includes("markers")) drawSign(svg, trace, 0, [13, 6])
+  }
+}
+
+/** A figure as an SVG of its own, so many pixels wide, with its legend in it, in letters that every
+ * machine has. */
+export function svgOf(figure, width, ink, grid) {
+  const ofPage = family
+  family = "Arial, sans-serif"
+  const parentElement = make("div", document.body)
+  parentElement.style.cssText = `position: absolute; visibility: hidden; width: ${width}px`
+  parentElement.innerHTML = html
+  show({ data: { figure, grid }, parentElement, setTriggerValue: () => {} })
+  const view = parentElement.querySelector(".chart"), named = namedOf(view.figure)
+  const { legend, height } = figure.layout, above = named.length && legend?.yref !== "container"
+  const made = makeSvg("svg", { class: "chart", width, height })
+  makeSvg("style", {}, made).textContent =
+    `.chart text { fill: ${ink}; font: ${LETTER}px ${family} } .chart .grid { opacity: .5 }`
+  makeSvg("svg", { y: above ? LEGEND : 0, width, height }, made).append(...view.svg.childNodes)
+  const rooms = named.map(({ name }) => SAMPLE + 5 + widthOf(plain(name)) + 16)
+  let x = above ? 0 : width - rooms.reduce((sum, room) => sum + room, 0)
+  named.forEach((trace, n) => {
+    drawSample(makeSvg("svg", { x, y: above ? 7 : height - 19, width: SAMPLE, height: 12 }, made),
+      trace)
+    text(made, [plain(trace.name)], x + SAMPLE + 5, above ? 17 : height - 9)
+    x += rooms[n]
+  })
+  parentElement.remove()
+  family = ofPage
+  return made
+}
+
 function drawLegend(view, named) {
   const { legend, figure: { layout } } = view, toggles = layout.legend?.itemclick !== false
   legend.replaceChildren()
   legend.classList.toggle("under", layout.legend?.yref === "container")
   for (const trace of named) {
     const entry = make(toggles ? "button" : "span", legend)
-    const sample = makeSvg("svg", { width: 26, height: 12, "aria-hidden": "true" }, entry)
-    if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
-      fill: filled(sample, trace.marker, 0), stroke: valueAt(trace.marker.color, 0) }, sample)
-    else {
-      if (trace.mode.includes("lines")) makeSvg("path", { d: "M0 6H26", stroke: trace.line.color,
-        "stroke-width": trace.line.width ?? 2, ...dashed(trace.line) }, sample)
-      if (trace.mode.includes("markers")) drawSign(sample, trace, 0, [13, 6])
-    }
+    drawSample(makeSvg("svg", { width: SAMPLE, height: 12, "aria-hidden": "true" }, entry), trace)
     entry.append(plain(trace.name))
     if (!toggles) continue
     Object.assign(entry, { type: "button", onclick: () => {
@@ -381,7 +413,7 @@ function listen(view) {
   new ResizeObserver(() => draw(view)).observe(view)
 }
 
-export default function ({ data: p, parentElement, setTriggerValue }) {
+export default function show({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".chart"), known = view.p
   const traces = p.figure.data.map((trace) =>
     ({ mode: "lines+markers", line: {}, marker: {}, ...trace, x: valuesOf(trace.x),

@@ -51,16 +51,19 @@ def draw(picture: Lens, colors: Palette) -> Figure:
     return Figure(data=tokens + _curves(picture, colors, "2", "3"), layout=layout)
 
 
-def draw_curves(picture: Lens, colors: Palette) -> Figure:
-    """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside."""
+def draw_curves(picture: Lens, colors: Palette, *, named: bool = False) -> Figure:
+    """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside.
+
+    They are ``named`` where that matrix doesn't stand beside.
+    """
     layout = _side_by_side(picture, [RANK, ENTROPY], [0.5, 0.5], 0.08)
     layout["xaxis"] |= _RANKS
     layout["xaxis2"] |= _BITS
-    layout["yaxis"]["showticklabels"] = False
+    layout["yaxis"]["showticklabels"] = named
     bottom = _NUMBERS + _LEGEND * any(reading.name for reading in picture.readings)
     layout |= {
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
-        "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": False},
+        "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},
     }
     return inked(Figure(data=_curves(picture, colors, "", "2"), layout=layout), colors)
 
