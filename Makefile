@@ -51,7 +51,7 @@ DEV := .venv/.dev
 ESLINT := tests/js/node_modules/eslint/bin/eslint.js
 TSC := tests/js/node_modules/typescript/bin/tsc
 
-.PHONY: run test unit browser mutants fuzz soak size lint format check train survey package docs gallery licences lock versions audit bench clean
+.PHONY: run test unit browser mutants soak size lint format check train survey package docs gallery licences lock versions audit bench clean
 
 run: $(RUNTIME) $(WITH:%=.venv/.%)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
@@ -68,9 +68,6 @@ browser: $(DEV)  ## only the tests in a real browser
 
 mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (half an hour)
 	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 24)
-
-fuzz: $(DEV)  ## spoil 20,000 checkpoints; none may take 2 seconds or 500 MB
-	$(BIN)/python -m tests.fuzz --count 20000 --measure
 
 soak: $(DEV)  ## thirty visitors on one server, for ten minutes
 	$(BIN)/python -m tests.soak --minutes 10 --visitors 30

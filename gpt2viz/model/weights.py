@@ -144,7 +144,7 @@ def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
     """
     key.encode("utf-8")  # JSON can spell half a character
     dtype, size, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-    if not (isinstance(dtype, str) and _are_counts(size) and _are_counts(offsets)):
+    if not (str(dtype).isidentifier() and _are_counts(size) and _are_counts(offsets)):
         raise ValueError(f"{key}: no dtype, shape and data_offsets")
     start, end = offsets  # a ValueError unless there are two
     if end < start or (dtype in FLOATS and end - start != FLOATS[dtype].itemsize * math.prod(size)):
