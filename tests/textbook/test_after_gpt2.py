@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from torch import Tensor
 
 from gpt2viz.textbook import after_gpt2, mlp, residual, rnn
 from gpt2viz.textbook.heads import ShapeError
@@ -59,16 +58,6 @@ def test_rms_norm_is_that_of_llama() -> None:
         assert_allclose(found.output, theirs(torch.tensor(x, dtype=torch.float32)), atol=1e-5)
     assert_allclose(found.size, np.sqrt((x**2).mean() + 1e-5), rtol=1e-6)
     assert_allclose(found.normed, x / np.sqrt((x**2).mean() + 1e-5), rtol=1e-5)
-
-
-def test_a_shift_is_seen_by_rms_norm_alone() -> None:
-    x, one, none = made(6), np.ones(6), np.zeros(6)
-    layer = [residual.layer_norm(x + c, one, none).output for c in (0, 5)]
-    scaled = [residual.rms_norm(x + c, one).output for c in (0, 5)]
-    assert_allclose(layer[0], layer[1], atol=1e-5)
-    assert (scaled[0] - scaled[1]).abs().max() > 0.5
-    centred = x - x.mean()
-    assert_allclose(residual.rms_norm(centred, one).output, layer[0], atol=1e-5)
 
 
 def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
@@ -168,34 +157,6 @@ def test_heads_share_keys_and_values_as_in_llama(n_kv: int) -> None:
     assert_allclose(torch.stack([head.weights for head in found.heads]), weights[0], atol=1e-5)
 
 
-def test_a_group_has_the_mean_of_its_heads() -> None:
-    w = made(6, 2, 3)
-    for n_kv in (1, 2, 3, 6):
-        expected = [np.mean(part, axis=0) for part in np.split(w, n_kv)]
-        assert_allclose(after_gpt2.pool(w, n_kv), expected, atol=1e-6)
-    with pytest.raises(ShapeError, match=r"6 query heads .* 4 groups: 6 / 4 = 1\.50"):
-        after_gpt2.pool(w, 4)
-
-
-def test_the_bytes_are_those_of_the_tensors() -> None:
-    def kept(n_kv: int) -> list[Tensor]:
-        return [torch.zeros(n_kv, 100, 64, dtype=torch.float16) for _ in range(2 * 12)]
-
-    for n_kv in (1, 3, 12):
-        assert after_gpt2.cache_bytes(100, n_kv, 64, 12) == sum(part.nbytes for part in kept(n_kv))
-
-
-@pytest.mark.parametrize("forget", [False, True])
-def test_a_row_sums_to_1_with_and_without_the_first_token(forget: bool) -> None:
-    for scores in (after_gpt2.SINK_SCORES, (0, 0, 0, 0), (-100, 100, 7, 0.5)):
-        found = after_gpt2.look_back(scores, after_gpt2.SINK_VALUES, forget)
-        weights = softmax(np.where(np.arange(4) < forget, -np.inf, scores))
-        output = weights @ np.array(after_gpt2.SINK_VALUES)
-        assert_allclose(found.weights, weights, atol=1e-6)
-        assert_allclose(found.output, output, atol=1e-6)
-        assert found.length == pytest.approx(np.linalg.norm(output), abs=1e-6)
-
-
 def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     """Tables take numbers from −100 to 100: nothing made of them is NaN or infinite."""
     big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
@@ -218,12 +179,6 @@ def states(x: np.ndarray, w_x: np.ndarray, w_h: np.ndarray) -> np.ndarray:
     for word in x:
         found.append(np.tanh(w_x @ word + w_h @ found[-1]))
     return np.array(found[1:])
-
-
-@pytest.mark.parametrize(("T", "C"), [(1, 2), (4, 2), (9, 5)])
-def test_each_state_is_made_of_the_word_and_the_state_before(T: int, C: int) -> None:
-    x, w_x, w_h = made(T, C), made(C, C), made(C, C + 1)[:, 1:]
-    assert_allclose(rnn.read(x, w_x, w_h), states(x, w_x, w_h), atol=1e-5)
 
 
 def drawn(*size: int, seed: int) -> np.ndarray:

@@ -131,45 +131,6 @@ def test_gradients_vanish_without_the_residual_and_explode_with_it_alone(depth: 
     assert max(normed, small) < 12
 
 
-RANDOM = np.random.default_rng(5)
-
-
-def test_a_score_is_the_querys_length_times_how_far_out_the_keys_shadow_lies() -> None:
-    q, k = RANDOM.normal(size=2), RANDOM.normal(size=(7, 2))
-    found = attention.shadows(q, k).double().numpy()
-    turned = np.arctan2(k[:, 1], k[:, 0]) - np.arctan2(q[1], q[0])
-    far = np.linalg.norm(k, axis=1) * np.cos(turned)  # by the angle between them
-    assert (far < 0).any()
-    assert (far > 0).any()
-    assert_allclose(found, far[:, None] * q / np.linalg.norm(q), atol=1e-6)
-    assert_allclose(k @ q, np.linalg.norm(q) * far, atol=1e-12)
-    assert_allclose((k - found) @ q, 0, atol=1e-6)  # the dashed line stands upright on the query's
-
-
-def test_without_a_query_there_is_no_line_to_fall_on() -> None:
-    assert_allclose(attention.shadows([0, 0], [[1, 2], [3, 4]]), np.zeros((2, 2)))
-
-
-def test_pieces_stand_tip_to_tail_and_end_at_the_mixture() -> None:
-    weights, v = softmax(RANDOM.normal(size=5)), RANDOM.normal(size=(5, 2))
-    found = attention.tip_to_tail(weights, v)
-    assert_allclose(found[0], [0, 0])
-    assert_allclose(np.diff(found, axis=0), weights[:, None] * v, atol=1e-6)
-    assert_allclose(found[-1], weights @ v, atol=1e-6)
-
-
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("temperature", [0.05, 1, 10])
-def test_the_temperature_divides_what_softmax_is_given(temperature: float, causal: bool) -> None:
-    q, k, v = RANDOM.normal(size=(3, 4, 2))
-    found = attention.attend(q, k, v, causal=causal, temperature=temperature)
-    scores = q @ k.T / np.sqrt(2)
-    masked = np.where(np.tri(4, dtype=bool), scores, -np.inf) if causal else scores
-    assert_allclose(found.masked_scores, masked, atol=1e-6)
-    assert_allclose(found.weights, softmax(masked / temperature), atol=1e-5)
-    assert_allclose(found.output, softmax(masked / temperature) @ v, atol=1e-5)
-
-
 def variant_weights(name: str, x: np.ndarray, seed: int) -> np.ndarray:
     tables = {
         key: table.detach().double().numpy()
@@ -213,19 +174,6 @@ def test_weights_that_are_dropped_give_the_variants_output() -> None:
     assert_allclose(
         outputs["nothing learned"], found["nothing learned"].dropped.numpy() @ JOURNEY, atol=1e-5
     )
-
-
-@pytest.mark.parametrize("T", [1, 2, 5])
-def test_the_mask_closes_row_by_row(T: int) -> None:
-    scores = np.random.default_rng(T).normal(size=(T, T)) * 3
-    states = attention.closing(scores)
-    assert len(states) == T + 1
-    for n, state in enumerate(states):
-        expected = scores.copy()
-        for row in range(n):
-            expected[row, row + 1 :] = -np.inf
-        assert_allclose(state.scores, expected, atol=1e-6)
-        assert_allclose(state.weights, softmax(expected), atol=1e-6)
 
 
 @pytest.mark.parametrize(("T", "C", "nh"), [(4, 12, 3), (1, 6, 6), (3, 8, 1), (4, 16, 4)])
