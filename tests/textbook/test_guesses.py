@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, off, weights
 from tests.textbook.oracle import softmax
 
@@ -126,11 +125,3 @@ def test_what_is_no_guess_is_refused() -> None:
         assert not fits(junk, ROWS["crane"]), junk
         with pytest.raises(ValueError):
             judge(ROWS["crane"], junk)
-
-
-def test_rows_are_real_ones() -> None:
-    for row in ROWS.values():
-        assert len(row.words) == len(row.scores) > row.later + 1
-        assert np.asarray(guesses.scaled(row))[len(row.words) - row.later :].tolist() == (
-            [-np.inf] * row.later
-        )

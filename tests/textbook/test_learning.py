@@ -9,7 +9,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from numpy.testing import assert_allclose
-from torch import nn
 from torch.testing import assert_close
 
 from gpt2viz.textbook import learning
@@ -45,22 +44,6 @@ def test_cross_entropy_is_the_mean_over_those_that_count(times: int) -> None:
     assert_close(found.mean, learning.by_torch(times * LOGITS, TARGETS))
     assert found.each[[1, 4]].tolist() == [0, 0]
     assert_allclose(found.probabilities.sum(-1), np.ones(6), rtol=1e-6)
-
-
-def test_the_gradient_is_autograds() -> None:
-    logits = torch.tensor(LOGITS, requires_grad=True)
-    F.cross_entropy(logits, TARGETS).backward()
-    assert_close(learning.gradient(LOGITS, TARGETS), logits.grad)
-
-
-@pytest.mark.parametrize("rate", [0.3, 100.0])
-def test_a_step_is_one_of_sgd(rate: float) -> None:
-    table, lessons = nn.Embedding(4, 4), learning.words()
-    before = table.weight.detach().clone()
-    optimizer = torch.optim.SGD(table.parameters(), lr=rate)
-    F.cross_entropy(table(lessons.inputs).flatten(0, 1), lessons.targets.flatten()).backward()
-    optimizer.step()
-    assert_close(learning.step(before, lessons, rate), table.weight.detach())
 
 
 @pytest.mark.slow

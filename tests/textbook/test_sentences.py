@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from math import erf
 from typing import Any
 
@@ -13,8 +12,7 @@ import torch
 
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, embeddings, mlp, residual
-from gpt2viz.textbook.claims import TEXTS
-from gpt2viz.textbook.examples import EXAMPLES, claims
+from gpt2viz.textbook.examples import claims
 from gpt2viz.textbook.tensors import drawn, normal
 from tests.bundled import bundled_model
 from tests.checkpoints import transformers_model
@@ -219,16 +217,3 @@ def test_curves_are_as_near_and_as_low_as_told() -> None:
     assert x[exact.argmin()] == pytest.approx(-0.75, abs=0.005)
     assert exact.min() == pytest.approx(-0.170, abs=5e-4)
     assert 3 * 768 * mlp.swiglu_width(768) == 2 * 768 * 4 * 768
-
-
-def test_texts_are_named_without_a_number_and_what_is_learned_is_no_weight() -> None:
-    """ "Weights" are softmax's; what is learned are parameters, or tables."""
-    named = {"Burume": 2, "Deep Dive Tutorial": 1}
-    assert all(name in f"{TEXTS[n].author} {TEXTS[n].title}" for name, n in named.items())
-    learned = "(random|no|without|trained|learned) weights"
-    for id in EXAMPLES:
-        for claim in claims(id):
-            said = f"{claim.what} {claim.why}"
-            assert not re.search(rf"\(00\d\)|\btexts? \d|{learned}", said, re.I), said
-            others = [name for name, n in named.items() if n not in EXAMPLES[id].texts]
-            assert not any(name in said for name in others), said

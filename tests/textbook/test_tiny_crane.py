@@ -16,30 +16,13 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
-from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
-
-
-def test_every_step_is_that_of_the_oracle() -> None:
-    found, expected = tiny_crane.read(), tiny_story()
-    for name, values in expected.items():
-        assert_allclose(getattr(found, name), values, atol=1e-5, err_msg=name)
-    x = expected["x"]
-    for head, scaled in zip(found.heads, tiny_looks(x), strict=True):
-        assert_allclose(head.scaled_scores, scaled, atol=1e-5)
-        weights = softmax(hidden(scaled))
-        assert_allclose(head.weights, weights, atol=1e-6)
-        assert_allclose(head.output, weights @ x[:, :2], atol=1e-5)
+from tests.textbook.oracle import softmax, tiny_story, tiny_worked_out
 
 
 def test_the_last_word_sees_the_same_without_the_mask() -> None:
     found = tiny_crane.read()
     assert torch.equal(found.free.weights[-1], found.heads[0].weights[-1])
     assert (found.free.weights[:-1].triu(1) > 0).any()
-
-
-def test_it_expects_the_next_word_of_its_sentence_and_the_full_stop() -> None:
-    best = tiny_crane.read().probabilities.argmax(dim=-1)
-    assert [tiny_crane.VOCABULARY[n] for n in best] == ["crane", "ate", "fish", "."]
 
 
 def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
