@@ -31,7 +31,7 @@ SUFFIXES = (".py", ".js", ".css")
 AT_MOST = {
     "product lines": (62_082, 44_000),
     "of them app/": (25_069, 17_500),
-    "lines of tests and benchmarks": (52_859, 37_000),
+    "lines of tests and benchmarks": (52_549, 37_000),
     "modules": (304, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

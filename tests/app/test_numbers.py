@@ -15,7 +15,6 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.pooling import THUMBNAIL, pool_by_maximum
 from tests.app.cases import each
 from tests.app.pages import SHADE, figure, heatmaps, masks, open_page, panels, plain
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
@@ -231,14 +230,6 @@ def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[st
     axis = changed["layout"]["coloraxis"]
     assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(drawn).max())
     assert ("weight" in axis["colorbar"]["title"]["text"]) == (shown != {"compare": "rollout"})
-
-
-def test_a_long_diagonal_stays_visible_in_a_thumbnail() -> None:
-    for T in (THUMBNAIL + 1, 97, 1024):
-        previous = np.eye(T, k=-1, dtype=np.float32)
-        pooled = pool_by_maximum(previous, THUMBNAIL)
-        assert pooled.shape == (THUMBNAIL, THUMBNAIL)
-        assert (pooled.max(axis=1)[1:] == 1).all()
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

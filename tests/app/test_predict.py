@@ -276,16 +276,6 @@ def test_play_ends_where_the_page_is_left() -> None:
     assert not at.button(key="play").disabled
 
 
-def test_a_seed_is_a_text() -> None:
-    settings = {"temperature": "1.5", "seed": "7"}
-    one = press(press(open_page("predict?predict=generate", text=BANK, **settings), "Step"), "Step")
-    back = press(press(one, "Undo"), "Step")
-    again = press(
-        press(open_page("predict?predict=generate", text=BANK, **settings), "Step"), "Step"
-    )
-    assert new_ids(back) == new_ids(again)
-
-
 def test_a_link_holds_what_was_written() -> None:
     at = press(press(open_page("predict?predict=generate", text=BANK), "Step"), "Step")
     (link,) = [at.query_params["new"]]

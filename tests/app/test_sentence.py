@@ -451,14 +451,6 @@ def test_lengths_are_not_grouped(split_ids: list[int]) -> None:
     assert not at.warning
 
 
-def test_the_switch_is_off_until_it_is_moved(split_ids: list[int]) -> None:
-    at = open_page("attention", text=SPLIT)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (len(split_ids), len(split_ids))
-    at.toggle(key="words").set_value(True).run()
-    assert at.query_params["words"] == "true"
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (6, 6)
-
-
 @each("compare", ["mean", "rollout", "4"])
 def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compare: str) -> None:
     layers, mixed = [], np.eye(members.shape[1])

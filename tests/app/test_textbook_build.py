@@ -16,7 +16,6 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
-from gpt2viz.app.components import book
 from gpt2viz.app.course import whole as section
 from gpt2viz.app.literal import literal
 from gpt2viz.model import network
@@ -245,15 +244,3 @@ def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
             assert key in set(rows["key"]), key
             assert set(rows["layer"].dropna()) <= ({2} if STAGE[key].per_layer else set())
     assert links == []
-
-
-def test_a_click_is_told_and_no_click_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: dict[str, Any] = {}
-    chosen: list[int] = []
-    monkeypatch.setattr(book, "mount", lambda data, **more: drawn.update(more, data=data))
-    book.draw_listings("x", ("a", "b"), (["1"], ["2"]), [1], {1: [1]}, 1, chosen.append)
-    for told in (None, 1):
-        state = {"x": type("State", (), {"line": told})}
-        monkeypatch.setattr("streamlit.session_state", state)
-        drawn["on_line_change"]()
-    assert chosen == [1]

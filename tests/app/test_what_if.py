@@ -359,15 +359,6 @@ def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None
     assert figure(at, "both_sides")
 
 
-@each("edits", ["off:1", "<b>x</b>", "scale:0.0:1e9", "nofirst,"])
-def test_an_unreadable_address_falls_back_with_a_note(edits: str) -> None:
-    at = open_page("what_if", edits=edits)
-    assert "can't be shown here. It must be edits such as off:1.3" in notices(at)
-    assert "No edit yet" in page_text(at)
-    at.run()
-    assert not notices(at)
-
-
 def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
     at = open_page("attention", edits="nofirst,mlp:1")  # heads that are off are its own
     plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]

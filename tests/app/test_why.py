@@ -25,7 +25,7 @@ from gpt2viz.app.views import why
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
-from gpt2viz.pictures.explanation import path_map, reason_map, strand_name, strands
+from gpt2viz.pictures.explanation import reason_map, strand_name, strands
 from gpt2viz.pictures.from_trace import in_words, mean_of_heads, one_head, weights_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import HeadOfRun, Panel
@@ -225,12 +225,6 @@ def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
     assert put[2:] == [(Step(0, 0, 2, first[2].argmax()),)]
 
 
-def winds(way: tuple[Hop, ...]) -> bool:
-    """Whether it goes on over a head whose number isn't its layer's, down to what goes in."""
-    over = any(hop.step.layer != hop.step.head for hop in way[1:])
-    return over and way[-1].by.part in ("token", "position")
-
-
 def hold_exported(drawn: Thumbnails, hops: Sequence[Hop]) -> None:
     """In the file an arrow leads from the middle of each head to above the one before; what goes in
     comes from above all."""
@@ -277,9 +271,6 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
     assert drawn.arrows[0].written == f"{100 * hops[0].by.share:.0f} %"
     assert drawn.arrows[-1].written == f"{hops[-1].by.part} {100 * hops[-1].by.share:.0f} %"
     hold_exported(drawn, hops)
-    cells = (Step(N_LAYER - 1, head, 8, key) for head in range(N_HEAD) for key in range(9))
-    other = next(way for way in (strongest_path(model, run, cell) for cell in cells) if winds(way))
-    hold_exported(path_map(other, drawn.tiles, drawn.masked, drawn.labels), other)
     ids = list(model.tokenizer.encode(CATS))
     weights = reference(BUNDLED, ids, causal=True)["weights"]
     assert_allclose(drawn.tiles, np.array(weights), atol=1e-5)

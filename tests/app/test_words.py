@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -17,7 +15,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import ROOT, button, canvas, chips, figure, notices, open_page, plain
+from tests.app.pages import button, canvas, chips, notices, open_page, plain
 from tests.app.pages import said as of_message
 from tests.bundled import bundled_model, ids_of
 from tests.pictures.samples import heatmaps
@@ -183,48 +181,6 @@ def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
     assert ("√hs, masked and" in how) == (causal == "true")
 
 
-def is_blue(color: str) -> bool:
-    return int(color[5:7], 16) > int(color[1:3], 16)
-
-
-@each(
-    ("page", "parameters", "keys", "told"),
-    [
-        (
-            "what_if",
-            {"edits": "off:0.0"},
-            ["changes", "lens_runs_curves"],
-            "Blue: the weight rose; orange: it fell.",
-        ),
-        (
-            "side_by_side?differs=text",
-            {},
-            ["bars", "path"],
-            "B − A: blue where B is larger",
-        ),
-        (
-            "side_by_side?differs=text",
-            {"differs": "mask"},
-            ["bars", "next"],
-            "B − A: blue where B is larger, orange where A is.",
-        ),
-        ("side_by_side", {}, [], "blue where the other layer is larger"),
-    ],
-)
-def test_the_second_is_blue_wherever_two_are_compared(
-    page: str, parameters: dict[str, str], keys: list[str], told: str
-) -> None:
-    at = open_page(page, **parameters)
-    texts = [*at.markdown, *at.caption]
-    assert told in plain(" ".join(block.value for block in texts)).replace("**", "")
-    for key in keys:
-        drawn = [
-            t for t in figure(at, key)["data"] if t["type"] in ("bar", "scatter") and t["name"]
-        ]
-        colors = [t["marker"]["color"] if t["type"] == "bar" else t["line"]["color"] for t in drawn]
-        assert [is_blue(color) for color in dict.fromkeys(colors)] == [False, True], key
-
-
 def test_a_logit_minus_itself_is_not_offered() -> None:
     at = open_page("predict")
     one, other = (at.selectbox(key=key) for key in ("explain", "minus"))
@@ -259,11 +215,3 @@ def test_the_line_that_made_the_tensor_is_marked(page: str, key: str, layer: int
         block.value.partition(MARK)[2].splitlines()[1] for block in at.code if MARK in block.value
     ]
     assert any(record.code in line for line in marked)
-
-
-def test_the_code_is_that_of_what_is_shown() -> None:
-    at: AppTest = open_page("predict")
-    said = "\n".join(block.value for block in at.code)
-    for function in ("surprise", "logit_lens", "contributions", "sampling_distribution"):
-        assert f"def {function}(" in said
-    assert Path(gpt2viz.__file__).parent == ROOT / "gpt2viz"
