@@ -29,10 +29,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (62_082, 44_000),
+    "product lines": (62_053, 44_000),
     "of them app/": (25_069, 17_500),
     "lines of tests and benchmarks": (52_549, 37_000),
-    "modules": (304, 300),
+    "modules": (301, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

@@ -30,7 +30,9 @@ COMMANDS = {
 
 #: Commands that share a module.
 MODULES = dict.fromkeys(("surprise", "lens", "contributions", "route", "generate"), "predictions")
-MODULES |= {"changes": "heads"} | dict.fromkeys(("fetch", "page", "convert"), "models")
+MODULES |= {"app": "serve", "changes": "heads"} | dict.fromkeys(
+    ("fetch", "page", "convert"), "models"
+)
 
 
 @click.group(

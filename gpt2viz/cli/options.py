@@ -1,4 +1,4 @@
-"""Options that several commands share: the text, the model, and targets of words and numbers."""
+"""Options that several commands share: the text, the model, files, targets of words and numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import click
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.errors import EditError, GPT2VizError, TextError
+from gpt2viz.errors import EditError, ExportError, GPT2VizError, TextError
+from gpt2viz.export import pixels
+from gpt2viz.export.numbers import check_installed
 from gpt2viz.labels import escape_controls, sentence
 from gpt2viz.model import model_registry
 
@@ -285,3 +287,38 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option ``--out`` for files of these endings."""
+    return click.option(
+        "-o",
+        "--out",
+        multiple=True,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help=f"Write a file instead of printing; can be repeated. Endings: {' '.join(kinds)}.",
+    )
+
+
+def in_pixels(_context: click.Context, _option: click.Parameter, length: str | None) -> int | None:
+    """A length such as 8.5cm in pixels. Raises ``click.BadParameter`` for anything else."""
+    try:
+        return None if length is None else pixels(length)
+    except ExportError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def kind_of(path: Path, kinds: Sequence[str]) -> str:
+    """The ending of a file, checked before any work is done.
+
+    Raises ``click.BadParameter`` where it is none of ``kinds``, and where the file's folder isn't
+    there; ``MissingExtraError`` where such a file can't be written for want of an extra.
+    """
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in kinds:
+        known = ", ".join(f".{kind}" for kind in kinds)
+        raise click.BadParameter(f"{path.name} must end with one of {known}", param_hint="--out")
+    if not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {path.parent}", param_hint="--out")
+    check_installed(kind)
+    return kind

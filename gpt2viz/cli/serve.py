@@ -1,17 +1,90 @@
-"""``gpt2viz serve``: the pages for many visitors, by several processes behind a proxy."""
+"""``gpt2viz app`` and ``gpt2viz serve``: the pages for a few, and for many behind a proxy."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
 from gpt2viz import settings
-from gpt2viz.cli import served
-from gpt2viz.errors import ServeError
-from gpt2viz.serving import proxy
+from gpt2viz.cli import options
+from gpt2viz.errors import MissingExtraError, ServeError
+from gpt2viz.extras import missing
+from gpt2viz.model import model_registry
+from gpt2viz.serving import pages, proxy
+
+_models = click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME|FOLDER",
+    help="Show this model too, from a folder, a GGUF file or the hub's cache; can be repeated.",
+)
+_names = click.option(
+    "--allow-model",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help='What visitors may fetch from the hub; can be repeated, "*" for all.',
+)
+_port = click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True)
+_host = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="0.0.0.0 lets other machines in.",
+)
+_hosts = click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="What browsers call the server, such as a proxy's name; can be repeated.",
+)
+
+
+@click.command()
+@_models
+@_names
+@options.device
+@_port
+@_host
+@_hosts
+@click.option("--browser/--no-browser", default=True, help="Open a browser.", show_default=True)
+def app(
+    models: tuple[str, ...],
+    names: tuple[str, ...],
+    device: str,
+    port: int,
+    host: str,
+    hosts: tuple[str, ...],
+    browser: bool,
+) -> None:
+    """Open the app; Ctrl-C ends it.
+
+    Only this machine can reach it unless --host says otherwise, and models are
+    fetched by name only where --allow-model says which.
+
+    \b
+        gpt2viz app
+        gpt2viz app --model ~/models/mine --port 8600
+        gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
+    """
+    check_streamlit("gpt2viz app")
+    folders = checked_folders(models, device)
+    check_free(host, port)
+    arguments = [*app_arguments(folders, names), "--device", device]
+    config = pages.streamlit_settings(host, port, pages.answers(host, hosts))
+    click.echo(f"Starting gpt2viz at {address(host, port, hosts)}; Ctrl-C ends it.")
+    own = f"http://{'localhost' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
+    pages.open_app(config, arguments, browser=own if browser else None)
 
 
 def _origins(
@@ -33,11 +106,11 @@ def _origins(
     show_default="one a processor",
     help="How many processes serve pages.",
 )
-@served.models
-@served.names
-@served.port
-@served.host
-@served.hosts
+@_models
+@_names
+@_port
+@_host
+@_hosts
 @click.option(
     "--frame-on",
     "frames",
@@ -80,15 +153,15 @@ def serve(
         gpt2viz serve --workers 4
         gpt2viz serve --workers 4 --host 0.0.0.0 --allow-host viz.example.org
     """
-    served.installed("gpt2viz serve")
+    check_streamlit("gpt2viz serve")
     if sys.platform != "linux":
         raise ServeError("gpt2viz serve needs Linux; `gpt2viz app` serves here, by one process")
     proxy.find()
-    folders = served.checked(models)
-    served.free(host, port)
-    served.free(metrics_host, metrics_port)
+    folders = checked_folders(models)
+    check_free(host, port)
+    check_free(metrics_host, metrics_port)
     click.echo(
-        f"Starting gpt2viz at {served.address(host, port, hosts)}, {workers} of its processes; "
+        f"Starting gpt2viz at {address(host, port, hosts)}, {workers} of its processes; "
         "Ctrl-C ends it."
     )
     from gpt2viz.serving import workers as processes  # torch takes a second
@@ -99,8 +172,55 @@ def serve(
         port=port,
         names=hosts,
         health=(metrics_host, metrics_port),
-        given=served.given(folders, names),
+        given=app_arguments(folders, names),
         frames=frames,
         folders=settings.by_name([*folders, *settings.folders()]),
     )
     processes.serve(server, lambda line: click.echo(f"gpt2viz: {line}", err=True))
+
+
+def check_streamlit(command: str) -> None:
+    """Raise ``MissingExtraError`` where there is no Streamlit for that command."""
+    if find_spec("streamlit") is None:
+        message = missing(command, "app", "streamlit")
+        raise MissingExtraError(f"{message}, or uvx --from 'gpt2viz[app]' {command}")
+
+
+def checked_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:
+    """The models' folders. One that can't be loaded is an error here, and not on a page."""
+    folders = [model_registry.find(model)[1] for model in given]
+    for folder in folders:
+        from gpt2viz.model.checkpoint import weight_bytes  # torch takes a second
+
+        weight_bytes(folder)
+    if device != "cpu":
+        from gpt2viz.model import devices
+
+        devices.find(device)
+    return folders
+
+
+def app_arguments(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
+    """The settings of the owner's models, as ``gpt2viz.app.server_config`` reads them."""
+    arguments = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
+    return arguments + [part for name in allowed for part in ("--allow-model", name)]
+
+
+def address(host: str, port: int, hosts: Sequence[str]) -> str:
+    """The app's address for a browser; for every host, here and from other machines."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
+        others = f"http://{hosts[0] if hosts else socket.gethostname()}:{port}"
+        return f"http://localhost:{port}, for other machines {others}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise ``click.ClickException`` where nobody can listen on that address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise click.ClickException(f"{host}:{port} can't be used: {why}") from None

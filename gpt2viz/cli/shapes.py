@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from gpt2viz.cli import options
-from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.export import TABLE_KINDS, about, save_table
 from gpt2viz.pictures.shapes import shape_rows
 
@@ -17,7 +16,7 @@ SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")
 
 @click.command()
 @options.runs_a_model
-@file_option(TABLE_KINDS)
+@options.file_option(TABLE_KINDS)
 def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) -> None:
     """List every tensor of the run on TEXT ("-" reads stdin).
 
@@ -27,7 +26,7 @@ def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) 
         cat story.txt | gpt2viz shapes - --out shapes.csv
     """
     for path in out:
-        kind_of(path, TABLE_KINDS)
+        options.kind_of(path, TABLE_KINDS)
     _, made = run()
     rows = shape_rows(made)
     for path in out:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from gpt2viz.cli import options
-from gpt2viz.cli.files import file_option, in_pixels, kind_of
 from gpt2viz.cli.tensor import KINDS, choose
 from gpt2viz.errors import StageError
 from gpt2viz.export import PICTURE_KINDS, TRACE_KINDS
@@ -36,11 +35,11 @@ PRINTED = 12
     default="weights",
     show_default=True,
 )
-@file_option(KINDS)
+@options.file_option(KINDS)
 @click.option(
     "--width",
     metavar="LENGTH",
-    callback=in_pixels,
+    callback=options.in_pixels,
     help="Lay out svg, pdf and png for a column's width: 8.5cm, 85mm, 3.35in or 241pt.",
 )
 def trace(
@@ -67,7 +66,7 @@ def trace(
         gpt2viz trace "A crane ate fish" --out run.npz --out weights.csv
         echo "A crane ate fish" | gpt2viz trace - --json
     """
-    kinds = {kind_of(path, KINDS) for path in out}
+    kinds = {options.kind_of(path, KINDS) for path in out}
     if width and not kinds.intersection(PICTURE_KINDS):
         raise click.UsageError("--width is for pictures: name one with --out (svg, pdf, png)")
     _, made = run()

@@ -11,7 +11,6 @@ import click
 import gpt2viz
 from gpt2viz import GPT2VizError, Reason, export
 from gpt2viz.cli import options
-from gpt2viz.cli.files import file_option, kind_of
 from gpt2viz.cli.tensor import check_head
 from gpt2viz.export import PICTURE_KINDS, TABLE_KINDS, about
 from gpt2viz.labels import escape_controls
@@ -30,7 +29,7 @@ KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS)
     "--key", type=click.IntRange(0), help="Its position; the one with most weight if not given."
 )
 @click.option("--raw", is_flag=True, help="Files and JSON hold q·k itself, with the row's mean.")
-@file_option(KINDS)
+@options.file_option(KINDS)
 def why(
     run: options.Run,
     as_json: bool,
@@ -55,12 +54,12 @@ def why(
         gpt2viz why "A crane ate fish" -l 1 --out parts.svg --out parts.csv
     """
     for path in out:
-        kind_of(path, KINDS)
+        options.kind_of(path, KINDS)
     case = _reason(*run(), layer, head, query, key)
     picture = reason_map(case, raw=raw)
     for path in out:
         about_run = about(case.row.trace, picture.what)
-        if kind_of(path, KINDS) in TABLE_KINDS:
+        if options.kind_of(path, KINDS) in TABLE_KINDS:
             export.save_table(picture.table(), path, about_run)
         else:
             export.save_figure(picture, path, about_run)

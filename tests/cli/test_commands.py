@@ -385,7 +385,7 @@ def test_app_answers_to_the_names_that_the_owner_gives(
 def test_app_says_where_it_is(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
-    monkeypatch.setattr("gpt2viz.cli.served.free", lambda *_: None)  # a machine without IPv6
+    monkeypatch.setattr("gpt2viz.cli.serve.check_free", lambda *_: None)  # a machine without IPv6
     said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
     assert said == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
 

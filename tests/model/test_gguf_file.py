@@ -15,7 +15,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFWriter,
 
 import gpt2viz
 from gpt2viz import settings
-from gpt2viz.cli import served
+from gpt2viz.cli import serve
 from gpt2viz.model import gguf_file, weights
 from gpt2viz.model.gguf_file import read_config, read_header
 from gpt2viz.model.tokenizer import load_tokenizer
@@ -375,8 +375,8 @@ def test_a_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
     link = repository / "snapshots" / "abc" / "tiny-q4.gguf"
     link.symlink_to("../../blobs/1234")
     assert settings.by_name([link])["tiny-q4"] == link
-    (given,) = served.checked([str(link)])
-    assert gpt2viz.load_model(served.given([given], [])[1]).name == "tiny-q4"
+    (given,) = serve.checked_folders([str(link)])
+    assert gpt2viz.load_model(serve.app_arguments([given], [])[1]).name == "tiny-q4"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x.gguf").symlink_to(repository / "blobs" / "1234")
     with pytest.raises(gpt2viz.CheckpointError, match=r"^x\.gguf: a link that leads out"):
