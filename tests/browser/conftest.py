@@ -119,7 +119,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 class Visitor:
-    """A person's browser with one tab. It is used again: a new one takes as long as a page does.
+    """A person's browser with one tab.
 
     ``complaints`` are what the console said, what went wrong, and what was asked of others;
     ``messages`` how many the tab has sent to the server.
@@ -159,21 +159,6 @@ class Visitor:
             if other is not self.tab:
                 other.close()
 
-    def leave(self) -> None:
-        """Leave nothing of the visit behind, in the browser or on the server."""
-        self.close_others()
-        self.tab.evaluate("localStorage.clear(), sessionStorage.clear()")
-        self.context.clear_cookies()
-        self.tab.mouse.move(0, 0)
-        self.tab.goto("about:blank")
-        self.complaints.clear()
-
-
-@pytest.fixture(scope="session")
-def visitors() -> list[Visitor]:
-    """Those who wait to visit."""
-    return []
-
 
 def address(path: str, query: Mapping[str, Any]) -> str:
     """A page's address below the server's; ``path`` may bring a mode: "predict?predict=next".
@@ -204,12 +189,12 @@ def go(page: Page, server: str, place: str) -> None:
 
 
 @pytest.fixture
-def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Callable[..., Page]]:
+def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
     """Open a page as a new visitor; the console must stay silent, and nobody else be asked."""
     here: list[Visitor] = []
 
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
-        here.append(visitors.pop() if visitors else Visitor(browser, server))
+        here.append(Visitor(browser, server))
         page = here[-1].tab
         look_alike(page, width, dark)
         page.goto(server + address(path, query))
@@ -217,11 +202,9 @@ def visit(browser: Browser, server: str, visitors: list[Visitor]) -> Iterator[Ca
         return page
 
     yield open_page
-    complaints = [said for visitor in here for said in visitor.complaints]
     for visitor in here:
-        visitor.leave()
-    visitors += here
-    assert not complaints
+        visitor.context.close()
+    assert not [said for visitor in here for said in visitor.complaints]
 
 
 @pytest.fixture(scope="session")
@@ -232,11 +215,7 @@ def staying() -> list[Visitor]:
 
 @pytest.fixture
 def walk(
-    request: pytest.FixtureRequest,
-    browser: Browser,
-    server: str,
-    visitors: list[Visitor],
-    staying: list[Visitor],
+    request: pytest.FixtureRequest, browser: Browser, server: str, staying: list[Visitor]
 ) -> Iterator[Callable[..., Page]]:
     """Open a page as one who was on another before: by its address, as the browser's Back does.
 
@@ -244,12 +223,6 @@ def walk(
     of a visit. After a test that fails the next one begins as a new visitor.
     """
     failed = request.session.testsfailed
-
-    def leave() -> None:
-        for visitor in staying:
-            visitor.leave()
-        visitors.extend(staying)
-        staying.clear()
 
     def open_page(path: str = "", width: int = 1440, dark: bool = False, **query: Any) -> Page:
         if staying:
@@ -262,7 +235,7 @@ def walk(
                 # in the middle of a page that is being opened these are still the last one's.
                 act(page, lambda: look_alike(page, width, dark))
         else:
-            staying.append(visitors.pop() if visitors else Visitor(browser, server))
+            staying.append(Visitor(browser, server))
             page = staying[0].tab
             look_alike(page, width, dark)
         go(page, server, address(path, query))
@@ -275,7 +248,7 @@ def walk(
         visitor.close_others()
     complaints = [said for visitor in staying for said in visitor.complaints]
     if complaints or request.session.testsfailed > failed:
-        leave()
+        staying.pop().context.close()
     assert not complaints
 
 
@@ -357,16 +330,27 @@ def settle(page: Page) -> None:
     page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=180_000)
 
 
-# A promise: the app has become busy, or has chosen in the browser, or asks the server for nothing.
+# A promise: the app has become busy, or has chosen in the browser, or asks the server for nothing,
+# or has all of its answer: a run that is over within one frame is seen by nothing else.
 _WATCH = """
 () => {
   if (!("asked" in window)) {
     window.asked = 0
     const { send } = WebSocket.prototype
-    WebSocket.prototype.send = function (message) { asked++; send.call(this, message) }
+    let quiet
+    const answered = () => {
+      clearTimeout(quiet)
+      quiet = setTimeout(() => window.rested?.(), 1000)
+    }
+    WebSocket.prototype.send = function (message) {
+      asked++
+      this.addEventListener("message", answered)  // which counts once, however often it is added
+      send.call(this, message)
+    }
   }
   const before = window.asked
   window.busy = new Promise(done => {
+    window.rested = done
     const busy = new MutationObserver(() => { busy.disconnect(); done() })
     busy.observe(document.querySelector(".stApp"), { attributeFilter: ["data-test-script-state"] })
     window.gpt2viz_state?.parts.set({ isConnected: true }, {
@@ -424,10 +408,11 @@ def open_from_menu(page: Page, name: str) -> None:
     page.locator(".st-key-menu").get_by_role("link", name=name, exact=True).click()
 
 
-def seen_by_axe(page: Page, *rules: str, contrast: bool = True) -> list[str]:
+def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = True) -> list[str]:
     """What axe-core finds serious on a page, by all of its rules or by some; it did look.
 
-    That of ``contrast`` looks at each word, which takes longer than all others together.
+    That of ``contrast`` looks at each word, which takes longer than all others together; many of
+    the words are those of the ``frame``, which is the same on every page.
 
     It lists only what is broken: a list of all that is well, with each element's place in the page,
     takes it five times as long.
@@ -437,31 +422,36 @@ def seen_by_axe(page: Page, *rules: str, contrast: bool = True) -> list[str]:
         only["rules"] = {"color-contrast": {"enabled": False}}
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
-    looked_at, found = page.evaluate(_AXE, only)
+    looked_at, broken = page.evaluate(_AXE, [[] if frame else FRAME, only])
     assert looked_at
     return [
-        f"{broken['id']}: {node['html'][:200]}"
-        for broken in found
-        if broken["impact"] in ("serious", "critical")
-        for node in broken["nodes"]
+        f"{rule['id']}: {node['html'][:200]}"
+        for rule in broken
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
     ]
+
+
+#: Menu, sentence and strip of tokens.
+FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-tokens"]
 
 
 def found_at_rest(page: Page, *, contrast: bool = True) -> list[str]:
     """What axe-core finds once all has faded in and wide formulas have been found: a slow machine
     takes a second or two for that."""
-    for _ in range(4):
-        page.wait_for_timeout(500)
-        if not (found := seen_by_axe(page, contrast=contrast)):
+    for wait in (0, 500, 1000, 1500):
+        page.wait_for_timeout(wait)
+        if not (broken := seen_by_axe(page, contrast=contrast)):
             break
-    return found
+    return broken
 
 
 # How many rules hold somewhere on the page, and those that are broken.
 _AXE = """
-async only => {
-  const { passes, violations } =
-    await axe.run({ resultTypes: ["violations"], preload: false, ...only })
+async ([exclude, only]) => {
+  const there = exclude.filter(part => document.querySelector(part))
+  const { passes, violations } = await axe.run(there.length ? { exclude: there } : document,
+    { resultTypes: ["violations"], preload: false, ...only })
   return [passes.length, violations.map(({ id, impact, nodes }) => ({
     id, impact, nodes: nodes.map(({ html }) => ({ html })) }))]
 }

@@ -29,6 +29,37 @@ planes => planes.flatMap(plane => {
 """
 
 
+#: Notes each place that the first piece of the mixture is drawn at.
+_NOTE = """
+plane => {
+  window.places = new Set()
+  const note = () => window.places.add(plane.querySelector("path.piece")?.getAttribute("d"))
+  new MutationObserver(note).observe(plane, { subtree: true, childList: true })
+}
+"""
+
+
+def glide(page: Page) -> None:
+    """Arrows do, unless less motion is asked for."""
+    field = page.get_by_label("Query of crane, crane, animal")
+
+    def places(animal: str) -> int:
+        page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_NOTE)
+        field.fill(animal)
+        field.press("Enter")
+        page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
+        page.wait_for_function("[...window.places].some(Boolean)")
+        count, before = 0, -1
+        while count != before:  # until it rests
+            page.wait_for_timeout(500)
+            before, count = count, page.evaluate("[...window.places].filter(Boolean).length")
+        return count
+
+    assert places("9") > 1
+    page.emulate_media(reduced_motion="reduce")
+    assert places("2") == 1
+
+
 def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> None:
     page = walk("textbook", example="E4")
     show_what_is_to_be_guessed(page)
@@ -61,6 +92,7 @@ def test_a_key_is_dragged_and_tables_address_and_weights_follow(walk: Visit) -> 
     page.wait_for_function("!location.search.includes('crane_k')")
     settle(page)
     expect(page.get_by_role("button", name="Key of fish: animal 0.8, machine 0.2")).to_be_attached()
+    glide(page)
 
 
 def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
@@ -83,38 +115,6 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
     assert not found_at_rest(page)
 
 
-#: Notes each place that the first piece of the mixture is drawn at.
-_NOTE = """
-plane => {
-  window.places = new Set()
-  const note = () => window.places.add(plane.querySelector("path.piece")?.getAttribute("d"))
-  new MutationObserver(note).observe(plane, { subtree: true, childList: true })
-}
-"""
-
-
-def test_arrows_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
-    page = walk("textbook", example="E4")
-    show_what_is_to_be_guessed(page)
-    field = page.get_by_label("Query of crane, crane, animal")
-
-    def places(animal: str) -> int:
-        page.locator(".st-key-crane_arrows .plane").nth(1).evaluate(_NOTE)
-        field.fill(animal)
-        field.press("Enter")
-        page.wait_for_function(f"location.search.includes('crane_q={animal}.0')")
-        page.wait_for_function("[...window.places].some(Boolean)")
-        count, before = 0, -1
-        while count != before:  # until it rests
-            page.wait_for_timeout(500)
-            before, count = count, page.evaluate("[...window.places].filter(Boolean).length")
-        return count
-
-    assert places("9") > 1
-    page.emulate_media(reduced_motion="reduce")
-    assert places("2") == 1
-
-
 def test_frames_are_walked_through_by_keyboard_and_the_address_follows(walk: Visit) -> None:
     page = walk("textbook", width=400, example="E7")
     show_what_is_to_be_guessed(page)
@@ -135,18 +135,6 @@ def test_frames_are_walked_through_by_keyboard_and_the_address_follows(walk: Vis
     expect(player.locator(".stage").get_by_text("−∞")).to_have_count(3)
 
 
-def test_frames_play_to_their_end_and_the_address_follows(walk: Visit) -> None:
-    page = walk("textbook", dark=True, example="E21", way_step="2")
-    player = page.locator(".st-key-way_step_player")
-    player.get_by_role("button", name="Play").click()
-    expect(player.get_by_role("button", name="Pause")).to_be_visible()
-    expect(player.get_by_text("5 of 5")).to_be_visible()
-    page.wait_for_function("location.search.includes('way_step=4')")
-    settle(page)
-    expect(player.get_by_role("button", name="Play")).to_be_visible()
-    assert not found_at_rest(page)
-
-
 #: Takes a step and tells whether a block is at its new place one frame later.
 _JUMPS = """
 async player => {
@@ -162,14 +150,22 @@ async player => {
 """
 
 
-def test_blocks_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
-    page = walk("textbook", example="E21", way_step="1")
+def test_frames_play_to_their_end_and_glide_unless_less_motion_is_asked_for(walk: Visit) -> None:
+    page = walk("textbook", dark=True, example="E21", way_step="1")
     player = page.locator(".st-key-way_step_player")
     expect(player.locator(".play")).to_be_visible()
     assert not player.evaluate(_JUMPS)
     page.emulate_media(reduced_motion="reduce")
     expect(player.locator(".play")).to_be_hidden()
     assert player.evaluate(_JUMPS)
+    page.emulate_media(reduced_motion="no-preference")
+    player.get_by_role("button", name="Play").click()
+    expect(player.get_by_role("button", name="Pause")).to_be_visible()
+    expect(player.get_by_text("5 of 5")).to_be_visible()
+    page.wait_for_function("location.search.includes('way_step=4')")
+    settle(page)
+    expect(player.get_by_role("button", name="Play")).to_be_visible()
+    assert not found_at_rest(page)
 
 
 def test_the_token_that_is_followed_is_the_chosen_one(walk: Visit) -> None:
