@@ -41,14 +41,14 @@ def expected(layer: int, head: int, query: int) -> tuple[list[str], int]:
     return [f"{w:.2f}" for w in row if w >= 0.1], len(row)
 
 
-def open_words(visit: Visit, **more: str) -> Page:
-    page = visit("", text=TEXT, layer=str(LAYER), head=str(HEAD), query=str(QUERY), **more)
+def open_words(walk: Visit, **more: str) -> Page:
+    page = walk("", text=TEXT, layer=str(LAYER), head=str(HEAD), query=str(QUERY), **more)
     wait_until(page, lambda: arcs(page)[1] > 0)
     return page
 
 
-def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(visit: Visit) -> None:
-    page = open_words(visit)
+def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Visit) -> None:
+    page = open_words(walk)
     assert arcs(page) == expected(LAYER, HEAD, QUERY)
     for query in range(QUERY):
         words(page).locator(".chips button").nth(query).hover()
@@ -71,8 +71,8 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(visit: Vi
     )
 
 
-def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit) -> None:
-    page = open_words(visit)
+def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(walk: Visit) -> None:
+    page = open_words(walk)
     best = words(page).locator(".next button").first
     expect(best).to_contain_text("on")
     best.hover()
@@ -92,8 +92,8 @@ def test_the_next_word_says_what_it_comes_from_and_opens_that_cell(visit: Visit)
     assert {"layer": "1", "head": "2", "query": "9", "key": "3"}.items() <= chosen.items()
 
 
-def test_a_head_is_switched_off_and_on_where_it_is(visit: Visit) -> None:
-    page = open_words(visit)
+def test_a_head_is_switched_off_and_on_where_it_is_and_all_is_enlarged(walk: Visit) -> None:
+    page = open_words(walk)
     before = words(page).locator(".next button").first.inner_text()
     power = page.locator(".map").evaluate("""view => {
       const { x, y } = view.look.boxes[0], { left, top } = view.canvas.getBoundingClientRect()
@@ -109,12 +109,11 @@ def test_a_head_is_switched_off_and_on_where_it_is(visit: Visit) -> None:
     act(page, lambda: page.keyboard.press("p"))
     expect(words(page).locator(".next button").first).to_have_text(before)
     assert "edits" not in page.url
+    in_a_lecture_room(page)
 
 
-def test_for_a_lecture_room_labels_are_large_and_what_is_pointed_at_is_under_the_pointer(
-    visit: Visit,
-) -> None:
-    page = open_words(visit)
+def in_a_lecture_room(page: Page) -> None:
+    """Labels are large there, and what is pointed at is under the pointer."""
     act(page, page.get_by_role("button", name="Present").click)
     wait_until(page, lambda: page.locator(".map").evaluate("view => view.currentCSSZoom") == 1.5)
     assert "present=true" in page.url
@@ -127,10 +126,7 @@ def test_for_a_lecture_room_labels_are_large_and_what_is_pointed_at_is_under_the
     assert arcs(page) == expected(LAYER, HEAD, 5)
     act(page, page.get_by_role("button", name="End").click)
     expect(page.locator(".st-key-sentence")).to_be_visible()
-
-
-def test_on_a_telephone_the_large_head_stands_before_the_buttons(visit: Visit) -> None:
-    page = open_words(visit)
+    # On a telephone the large head stands before the buttons.
     page.set_viewport_size({"width": 400, "height": 800})
     parts, top = (".map", ".tiles", ".st-key-below"), "part => part.getBoundingClientRect().top"
     assert parts == tuple(sorted(parts, key=lambda part: page.locator(part).evaluate(top)))
