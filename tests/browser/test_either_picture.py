@@ -13,12 +13,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import (
-    Reader,
-    act,
-    settle,
-    show_what_is_to_be_guessed,
-)
+from tests.browser.conftest import Reader, act, settle
 from tests.browser.test_browser import drawn, picture
 from tests.browser.test_lines import LINES
 from tests.browser.test_save import open_save
@@ -47,7 +42,7 @@ class Entry(NamedTuple):
     shown: dict[str, list[list[str]]]
 
 
-#: Of each kind of picture one. What is shown of a head: the text, then layer and head.
+#: What is shown of a head: the text, then layer and head.
 ENTRIES = {
     "a head": Entry(
         "head",
@@ -82,22 +77,12 @@ ENTRIES = {
         ["Attention weights of layer 1, head 2, as lines"],
         {"chosen_head": [["first 1.2"]], "best_heads": [["best 0"], ["best 1"], ["best 2"]]},
     ),
-    "a chapter": Entry(
-        "textbook",
-        {"chapter": "heads"},
-        ["Attention weights of layer 1, head 2, as lines"],
-        {"real_head": [["first 1.2"]]},
-    ),
 }
 
 
 def opened(reader: Reader, entry: Entry, **more: Any) -> Page:
     query = {**PLACE, **entry.chosen, **more}
-    page = reader.open(entry.page, **{k: v for k, v in query.items() if v is not None})
-    if entry.page == "textbook":
-        show_what_is_to_be_guessed(page)
-        reader.sent()
-    return page
+    return reader.open(entry.page, **{k: v for k, v in query.items() if v is not None})
 
 
 def ranked() -> Any:
@@ -157,14 +142,13 @@ def choose(page: Page, name: str) -> None:
 def test_matrices_that_are_shrunk_are_lines_by_the_server(reader: Reader) -> None:
     page = opened(reader, Entry("find", {"layer": None, "head": None}, [], {}))
     assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
-    for name, shown in (("Lines", 4), ("Matrix", 0)):
-        choose(page, name)
-        assert reader.sent() == 1
-        expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(shown)
-    assert [len(one["z"]) for one in drawn(page, "best_heads")] == [64] * 4
+    choose(page, "Lines")
+    assert reader.sent() == 1
+    expect(page.locator(".st-key-best_heads .either.lined .rows")).to_have_count(4)
 
 
-@pytest.mark.parametrize("what", ENTRIES)
+# Several heads in one picture, and several pictures; tests/app/test_lines.py has every page.
+@pytest.mark.parametrize("what", ["layers", "the best heads"])
 def test_lines_and_matrices_without_the_server(reader: Reader, what: str) -> None:
     entry = ENTRIES[what]
     page = opened(reader, entry)
@@ -221,7 +205,15 @@ def test_lines_of_the_part_that_is_shown(reader: Reader) -> None:
     agree(lines(page, key, 0, 0), expected(shown), [expected(shown)])
     choose(page, "Matrix")
     assert_allclose(drawn(page, key)[0]["z"], expected(shown), **TOLERANCE)
+    drag(page, key, (4.7, 1.7), (8.3, 6.3))
+    choose(page, "Lines")
     assert reader.sent() == 0, "the server was asked"
+    second = page.locator(f".st-key-{key} .view").nth(1)
+    act(page, lambda: second.get_by_role("button", name="query 7 ·the", exact=True).click())
+    page.wait_for_url("**query=7*")
+    for n in range(2):
+        button = page.locator(f".st-key-{key} .view").nth(n).locator("button.q").nth(2)
+        expect(button).to_contain_class("here")
 
 
 def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
@@ -236,17 +228,6 @@ def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
         button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
         expect(button).to_contain_class("here")
     assert "picture=lines" in page.url
-
-
-def test_a_query_of_a_part_is_the_text_s(reader: Reader) -> None:
-    page = opened(reader, ENTRIES["the mask"], zoom="5,9,2,7")
-    choose(page, "Lines")
-    second = page.locator(".st-key-both_sides .view").nth(1)
-    act(page, lambda: second.get_by_role("button", name="query 7 ·the", exact=True).click())
-    page.wait_for_url("**query=7*")
-    for n in range(2):
-        button = page.locator(".st-key-both_sides .view").nth(n).locator("button.q").nth(2)
-        expect(button).to_contain_class("here")
 
 
 def test_who_reaches_lines_by_keys_hears_their_numbers(reader: Reader) -> None:

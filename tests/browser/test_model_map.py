@@ -65,24 +65,11 @@ CLICK = """(view, head) => {
 }"""
 
 
-def test_a_click_chooses_in_place(walk: Visit) -> None:
-    page = walk()
-    click_cell(page, "heads", row=2, column=1, panel=3 * N_HEAD + 5)
-    assert "layer=3" in page.url
-    assert "head=5" in page.url
-    assert "query" not in page.url
-    expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
-    shown = drawn(page, "head_large")[0]["z"]
-    assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
-    the_map = picture(page, "heads")
-    assert the_map.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
-    assert the_map.evaluate(CLICK, 2 * N_HEAD + 1) == [2 * N_HEAD + 1, True]
-    expect(page.get_by_text("Head 2.1", exact=False).first).to_be_visible()
-
-
 def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -> None:
-    page = walk()
-    picture(page, "heads").evaluate("view => { view.send = () => { window.sent = true } }")
+    """And a click, or keys, choose in place."""
+    page = walk("", layer=0, head=0)
+    the_map = picture(page, "heads")
+    the_map.evaluate("view => { [window.send, view.send] = [view.send, () => window.sent = true] }")
     everything = [[0, 1, 2, 3]] * HEADS
     assert lit(page) == everything
     point(page, head=13, row=3)
@@ -99,18 +86,25 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
     page.mouse.move(5, 5)
     wait_until(page, lambda: lit(page) == everything)
     assert not page.evaluate("window.sent")
+    the_map.evaluate("view => { view.send = window.send }")
+
+    click_cell(page, "heads", row=2, column=1, panel=3 * N_HEAD + 5)
+    assert "layer=3" in page.url
+    assert "head=5" in page.url
+    assert "query" not in page.url
+    expect(page.get_by_text("Head 3.5", exact=False).first).to_be_visible()
+    shown = drawn(page, "head_large")[0]["z"]
+    assert np.allclose(shown, weights("A crane ate fish", 3)[5], atol=1e-6)
+    assert the_map.evaluate("view => view.p.chosen") == 3 * N_HEAD + 5
+    assert the_map.evaluate(CLICK, 0) == [0, True]
+    expect(page.get_by_text("Head 0.0", exact=False).first).to_be_visible()
+    open_by_keys(page)
 
 
-def test_a_chosen_token_stays_lit(walk: Visit) -> None:
-    page = walk("", query=2)
-    wait_until(page, lambda: all(2 in rows for rows in lit(page)))
-    assert lit(page) != [[0, 1, 2, 3]] * HEADS
-    assert looks(page).startswith("Strongest from 2 ·ate")
-
-
-def test_by_keys_alone(walk: Visit) -> None:
-    page = walk("", layer=0, head=0)
+def open_by_keys(page: Page) -> None:
+    """From head 0.0 to head 2.1 and a token, and on to its own page."""
     view = picture(page, "heads")
+    page.mouse.move(5, 5)
     view.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
         page.keyboard.press(key)
@@ -125,8 +119,11 @@ def test_by_keys_alone(walk: Visit) -> None:
     assert "head=1" in page.url
 
 
-def test_a_look_of_the_list_is_chosen(walk: Visit) -> None:
-    page = walk("", query=3)
+def test_a_chosen_token_stays_lit_and_a_look_of_the_list_is_chosen(walk: Visit) -> None:
+    page = walk("", query=2)
+    wait_until(page, lambda: all(2 in rows for rows in lit(page)))
+    assert lit(page) != [[0, 1, 2, 3]] * HEADS
+    assert looks(page).startswith("Strongest from 2 ·ate")
     first = picture(page, "heads").locator(".looks button").first
     layer, head = first.locator("b").inner_text().split(".")
     act(page, first.click)
