@@ -1,6 +1,6 @@
 """The page that runs a model, in Chromium from the disk: what its own scripts make of a sentence.
 
-``make test`` compares every fourth of ``SENTENCES`` with NumPy, and what is written on after a few:
+``make test`` compares some of ``SENTENCES`` with NumPy, and what is written on after a few:
 all of them, with and without the mask and ten tokens after each, took 39 busy minutes. That is
 
     python -m tests.live_page
