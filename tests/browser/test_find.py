@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import act, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
@@ -16,23 +15,22 @@ from tests.bundled import bundled_model, ids_of
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
-@pytest.mark.parametrize(
-    ("find", "area"), [("habit", "atlas"), ("look", "maps"), ("pattern", "maps")]
-)
-def test_a_click_on_a_map_shows_the_head_in_place(walk: Visit, find: str, area: str) -> None:
-    page = walk("find", text=TEXT, find=find, keys="1", on="sentence", habit="entropy")
+def shows_the_head_of_a_map(page: Page, text: str, area: str) -> None:
+    """A click on a map shows the head in place."""
     click_cell(page, area, 2, 3)
     page.wait_for_url("**/find?*head=3*")
     settle(page)
     assert "layer=2" in page.url
     (large,) = drawn(page, "best")
-    assert_allclose(large["z"], weights(TEXT, 2)[3], atol=1e-6)
+    assert_allclose(large["z"], weights(text, 2)[3], atol=1e-6)
     box = page.locator(".st-key-best_heads canvas").bounding_box()
     assert box
     assert box["y"] + box["height"] <= 900
 
 
-def test_a_click_on_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> None:
+def test_a_click_on_a_map_a_picture_or_a_row_shows_the_head_in_place(walk: Visit) -> None:
+    page = walk("find", text=TEXT, find="habit", on="sentence", habit="entropy")
+    shows_the_head_of_a_map(page, TEXT, "atlas")
     page = walk("find", text=TEXT, find="pattern", only="1")
     click_cell(page, "best", 5, 5, panel=1)
     page.wait_for_url("**/find?*layer=1*")
@@ -120,3 +118,4 @@ def test_who_sends_it_to_animal_is_two_clicks(walk: Visit) -> None:
     it, animal = tokens.index(" it"), tokens.index(" animal")
     expected = [weights(text, layer)[:, it, animal] for layer in range(4)]
     assert_allclose(drawn(page, "maps")[0]["z"], expected, atol=1e-6)
+    shows_the_head_of_a_map(page, text, "maps")

@@ -160,7 +160,9 @@ def test_a_link_is_followed_from_what_stands_open(walk: Visit) -> None:
         expect(body).to_be_hidden()
         act(page, page.locator(f".st-key-{key} button").first.click)
         expect(body).to_be_visible()
+        settle(page)  # and the keyboard is in what has opened
         page.keyboard.press("Escape")
+        expect(body).to_be_hidden()
 
 
 # What has the focus, by the first of these that it lies in.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
@@ -29,9 +28,7 @@ def first_chart(page: Page) -> Locator:
 SIZES = ((1440, 900), (1000, 800))
 
 
-@pytest.mark.parametrize(("view", "highest"), [("predict", 210), ("predict?predict=generate", 240)])
-def test_the_page_starts_with_its_picture(walk: Visit, view: str, highest: int) -> None:
-    page = walk(view)
+def starts_with_its_picture(page: Page, highest: float) -> None:
     top, bottom = ends(first_chart(page))
     assert 120 < top < highest
     assert bottom < 900
@@ -47,6 +44,7 @@ BARS = """([view, lying]) => [
 def test_bars_are_as_long_as_the_numbers_that_the_model_computed(walk: Visit) -> None:
     text = "The cat sat on the mat and the cat sat"
     page, ids = walk("predict", text=text), ids_of(text)
+    starts_with_its_picture(page, 210)
     p = softmax(reference(BUNDLED, ids, causal=True)["logits"])
     expected = {
         "next_tokens": (True, 100 * np.sort(p[-1])[::-1][:12], "20"),
@@ -79,6 +77,7 @@ def test_what_the_settings_change_is_in_sight(walk: Visit) -> None:
 
 def test_writing_on_stands_beside_where_the_head_looked(walk: Visit) -> None:
     page = walk("predict?predict=generate")
+    starts_with_its_picture(page, 240)
     page.get_by_role("button", name="Step").click()
     page.wait_for_function("location.href.includes('new=')")
     for width, height in SIZES:
