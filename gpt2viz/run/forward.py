@@ -70,7 +70,6 @@ def run_texts(
         devices.enough_memory(f"{n_whole:,} tokens", device),
         TURN,
         torch.inference_mode(),
-        tuning.used_again(4 * n_whole * network.config.n_embd),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
         _changing(network, changes),  # before the recording: what is recorded is what went on
         recording(network, left_out) as seen,

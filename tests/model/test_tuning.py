@@ -1,9 +1,8 @@
-"""A process is tuned by one call, and by nothing else: threads, arenas, pages."""
+"""A process is tuned by one call, and by nothing else: how threads wait, and how many there are."""
 
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +18,12 @@ from gpt2viz.model.tuning import ONE_THREAD, threads
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 def printed(script: str, *arguments: str, **given: str) -> str:
     """What a script prints in a process of its own, with none but the given of our variables."""
-    ours = ("OMP_", "THP_", "MALLOC_", "OPENBLAS_")
+    ours = ("OMP_", "OPENBLAS_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     command = [sys.executable, "-c", script, *arguments]
     environment = kept | {"PYTHONPATH": str(ROOT)} | given
@@ -41,24 +40,18 @@ heavy = {"torch", "streamlit", "pandas", "plotly", "scipy", "pyarrow"}
 assert not heavy & sys.modules.keys()
 import torch
 dear = (heavy | {"torch._dynamo"}) - sys.modules.keys()
-calls = {"told glibc": 0, "set threads": 0}
+calls = []
 set_threads = torch.set_num_threads
 def spy(n):
-    calls["set threads"] += 1
+    calls.append(n)
     set_threads(n)
 set_threads(3)
 torch.set_num_threads = spy
-found = gpt2viz.model.tuning._mallopt
-def told(what, value):
-    calls["told glibc"] += 1
-    return found(what, value)
-gpt2viz.model.tuning._mallopt = told
-gpt2viz.model.tuning.LARGE = 1
 def use():
-    calls.update(dict.fromkeys(calls, 0))
+    calls.clear()
     trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish", explicit=False)
     trace.stage("weights", 1), trace.logits
-    print(*calls.values(), torch.get_num_threads())
+    print(calls, torch.get_num_threads())
 use()
 assert not dear & sys.modules.keys(), dear & sys.modules.keys()
 assert os.environ == before
@@ -68,14 +61,14 @@ assert os.environ == before
 """
 
 
-@GLIBC
+@LINUX
 def test_a_library_leaves_the_process_as_it_is_until_it_is_tuned() -> None:
-    """Then glibc is told three times in a run, and a run and its weights take one thread each.
+    """Then a run and its weights take one thread each.
 
     After torch was loaded, only what the owner had set before holds for its threads.
     """
     lines = printed(USE, OMP_WAIT_POLICY="PASSIVE").splitlines()
-    assert lines == ["0 0 3", "True False True True", "3 4 3"]
+    assert lines == ["[] 3", "True True", "[1, 3, 1, 3] 3"]
 
 
 TUNE = """
@@ -83,16 +76,15 @@ import os
 from gpt2viz import tune_process
 first = tune_process()
 assert tune_process() is first
-print(*first, *map(os.environ.get, ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")))
+print(*first, os.environ["OMP_WAIT_POLICY"])
 """
 
 
-@GLIBC
+@LINUX
 def test_it_says_what_it_could_do() -> None:
-    assert printed(TUNE) == "True True True True PASSIVE 1\n"
-    owners = {"OMP_WAIT_POLICY": "A", "THP_MEM_ALLOC_ENABLE": "0"}
-    owners |= {tuning.ARENAS_VARIABLE: "5", tuning.PRODUCTS_VARIABLE: "2"}
-    assert printed(TUNE, **owners) == "False False False False A 0\n"
+    assert printed(TUNE) == "True True PASSIVE\n"
+    owners = {"OMP_WAIT_POLICY": "A", tuning.PRODUCTS_VARIABLE: "2"}
+    assert printed(TUNE, **owners) == "False False A\n"
 
 
 #: What stands on the pages, or on the command line, without anything else being imported before.
@@ -104,7 +96,7 @@ PROGRAMS = {
 WATCH = """
 import atexit, importlib.abc, os, sys
 def tell():
-    print(*map(os.environ.get, ("OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")), flush=True)
+    print(os.environ.get("OMP_WAIT_POLICY"), flush=True)
     os._exit(0)  # it is settled: torch itself would take seconds
 class Watch(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -118,7 +110,7 @@ atexit.register(tell)
 def test_every_program_is_tuned_before_torch_is_loaded() -> None:
     told = {name: printed(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
     assert {name: text.splitlines()[-1] for name, text in told.items()} == dict.fromkeys(
-        PROGRAMS, "PASSIVE 1"
+        PROGRAMS, "PASSIVE"
     )
 
 
@@ -137,7 +129,7 @@ print(count())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@LINUX
 def test_numpys_products_stay_on_the_thread_that_asks() -> None:
     """Asked of the library, as what its threads do in a while depends on what else runs."""
     default, tuned = map(int, printed(THREADS_OF_A_PRODUCT, "tuned").split())
@@ -151,7 +143,7 @@ def test_numpys_products_stay_on_the_thread_that_asks() -> None:
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this process had been tuned, for one test."""
-    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True, True))
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True))
 
 
 @pytest.fixture
@@ -188,68 +180,3 @@ def test_a_small_run_takes_one_thread_and_a_large_one_all() -> None:
         with threads(multiplications):
             assert torch.get_num_threads() == taken
         assert torch.get_num_threads() == 3
-
-
-#: Twelve threads that hold memory at one time; then as many arenas as glibc has made.
-COUNT = """
-import ctypes, pathlib, sys, threading
-from gpt2viz import tune_process
-said = tune_process().shared_arenas if sys.argv[1] == "tuned" else None
-together = threading.Barrier(12)
-def hold():
-    some = bytearray(10_000)
-    together.wait()
-    return some
-threads = [threading.Thread(target=hold) for _ in range(12)]
-[thread.start() for thread in threads], [thread.join() for thread in threads]
-libc = ctypes.CDLL(None)
-libc.fopen.restype = ctypes.c_void_p
-file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
-libc.malloc_info(0, file), libc.fclose(file)
-print(said, pathlib.Path(sys.argv[2]).read_text().count("<heap nr="))
-"""
-
-
-@GLIBC
-def test_threads_share_arenas(tmp_path: Path) -> None:
-    def arenas(tuned: str, **given: str) -> tuple[str, int]:
-        said, count = printed(COUNT, tuned, str(tmp_path / "arenas.xml"), **given).split()
-        return said, int(count)
-
-    assert arenas("tuned") == ("True", tuning.ARENAS)
-    assert arenas("tuned", MALLOC_ARENA_MAX="5") == ("False", 5)  # what the owner says holds
-    assert arenas("not")[1] > 5
-
-
-#: New pages that ten times three blocks of 24 MB ask for, each three let go before the next come.
-PAGES = """
-import ctypes, resource, sys
-from gpt2viz.model import tuning
-if sys.argv[1] == "tuned":
-    tuning.tune_process()
-libc = ctypes.CDLL(None)
-libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-libc.free.argtypes = [ctypes.c_void_p]
-with tuning.used_again(int(sys.argv[2])):
-    start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(10):
-        blocks = [libc.malloc(24_000_000) for _ in range(3)]
-        for block in blocks:
-            ctypes.memset(block, 1, 24_000_000)
-        for block in blocks:
-            libc.free(block)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start)
-"""
-
-
-@GLIBC
-def test_a_long_run_uses_its_pages_again() -> None:
-    of_three_blocks = 3 * 24_000_000 // os.sysconf("SC_PAGE_SIZE")
-    for tuned, nbytes, given, again in (
-        ("tuned", tuning.LARGE, {}, True),
-        ("not", tuning.LARGE, {}, False),  # a library's process is left alone
-        ("tuned", tuning.LARGE - 1, {}, False),  # a short run: glibc decides
-        ("tuned", tuning.LARGE, {tuning.TRIM_VARIABLE: "131072"}, False),  # the owner's word holds
-    ):
-        pages = int(printed(PAGES, tuned, str(nbytes), **given))
-        assert (pages < 3 * of_three_blocks) == again, (tuned, nbytes, given)

@@ -235,7 +235,7 @@ def test_no_hook_is_left_behind(
 def test_a_small_run_stays_on_one_thread(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, limit: int, expected: int
 ) -> None:
-    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True, True, True))
+    monkeypatch.setattr(tuning, "_done", tuning.Tuning(True, True))
     monkeypatch.setattr(tuning, "ONE_THREAD", limit)
     seen: list[int] = []
     hook = tiny.network.ln_f.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
