@@ -55,7 +55,6 @@ LIMIT = 120
 #: Functions whose number nobody is shown, or that may differ: with the reason.
 EXEMPT: dict[str, str] = {
     "model.fingerprint._stamp": "a mark, of which only counts whether it is the same",
-    "model.fingerprint._stamp_of": "a mark, of which only counts whether it is the same",
     "model.hub._Watched.write": "how much was written; the hub's client never asks",
     "model.tokenizer.Tokenizer._cutting": "a key: equal tokenizers have equal ones",
     "model.tokenizer.TokenList._cutting": "a key: equal tokenizers have equal ones",

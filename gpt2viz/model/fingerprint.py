@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 
 
 @dataclass(frozen=True)
@@ -43,53 +39,16 @@ class WeightFiles:
     def sha256(self) -> str:
         """``sha256_of`` the files, read when first asked for: half a second a gigabyte or so.
 
-        Empty where a file was written to since the weights were read from it. One that is gone, or
-        has another in its place, is still read: it is held open.
+        Empty where one has changed, or is gone, since the weights were read from it.
         """
-        return self._where_they_were() or self._of_open_files()
-
-    def _where_they_were(self) -> str:
-        """The checksum of the files in their places; "" where one is gone or has changed."""
         try:
             return "" if self.have_changed() else sha256_of(*self.files)
         except OSError:
             return ""
 
-    def __post_init__(self) -> None:
-        """Hold the files open, until this is no longer needed."""
-        opened: list[int] = []
-        weakref.finalize(self, _close, opened)
-        for file in self.files:
-            with suppress(OSError):
-                opened.append(os.open(file, os.O_RDONLY | _BINARY | _NEVER_WAIT))
-        object.__setattr__(self, "_opened", opened)
-
-    def _of_open_files(self) -> str:
-        """The checksum of the files that are held open; "" where one has changed."""
-        opened: list[int] = vars(self)["_opened"]
-        with _TURN:  # two threads would share a file's offset
-            if tuple(_stamp_of(os.fstat(descriptor)) for descriptor in opened) != self.stamps:
-                return ""
-            names = (file.name for file in self.files)
-            return _combined(sorted(zip(names, map(_sha256_of_open, opened), strict=True)))
-
-
-# Windows' and Unix' own: bytes as they are, and no waiting for who writes into a pipe.
-_BINARY, _NEVER_WAIT = getattr(os, "O_BINARY", 0), getattr(os, "O_NONBLOCK", 0)
-#: Held while files that are open are read.
-_TURN = Lock()
-
-
-def _close(opened: Sequence[int]) -> None:
-    for descriptor in opened:
-        os.close(descriptor)
-
 
 def _stamp(file: Path) -> tuple[int, int]:
-    return _stamp_of(file.stat())
-
-
-def _stamp_of(status: os.stat_result) -> tuple[int, int]:
+    status = file.stat()
     return status.st_size, status.st_mtime_ns
 
 
@@ -139,10 +98,4 @@ def _combined(digests: Sequence[tuple[str, str]]) -> str:
 
 def _sha256(file: Path) -> str:
     with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _sha256_of_open(number: int) -> str:
-    with open(number, "rb", closefd=False) as opened:
-        opened.seek(0)
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -1,7 +1,7 @@
 """GPT-2s by name, from the Hugging Face hub: what one weighs, and its files into the hub's cache.
 
 ``huggingface_hub`` names the places: its cache, its token, its endpoint and its offline variable
-all hold. It doesn't keep a file that was cut off and doesn't check what arrived, so files are
+all hold. Its 2 removes a file that was cut off, and doesn't check what arrived, so files are
 written here: a partial one is kept and goes on, and each is held against the hub's own hash.
 """
 
