@@ -21,11 +21,6 @@ from safetensors.torch import save_file
 weights = {{}}
 for file in {files!r}: weights |= torch.load(file, weights_only=True)
 save_file({{k: v.clone().contiguous() for k, v in weights.items()}}, {target!r})"""
-_BY_TRANSFORMERS = (
-    "{{folder}}: the weights are only there as {{names}}, for another library. Convert them once, "
-    "in Python with transformers 4 and that library: "
-    "GPT2LMHeadModel.from_pretrained({{path!r}}, {}=True).save_pretrained({{path!r}})"
-)
 _FOREIGN = (
     "{folder}: the weights are only there as {names}, which is made for another program. Take the "
     "safetensors that it was made from"
@@ -52,10 +47,7 @@ ALONE: Mapping[str, str] = {
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys((r"pytorch_model\.bin", r"model\.bin", r"model\.pt"), _PICKLE),
     r"pytorch_model-\d+-of-\d+\.bin": _PICKLE,
-    r"flax_model.*\.msgpack": _BY_TRANSFORMERS.format("from_flax"),
-    r"tf_model.*\.h5": _BY_TRANSFORMERS.format("from_tf"),
-    r"model.*\.ckpt.*\.index": _FOREIGN,
-    r".+\.(ggml|onnx|ot)": _FOREIGN,
+    r"(flax_model|tf_model|model.*\.ckpt).*\.(msgpack|h5|index)|.+\.(ggml|onnx|ot)": _FOREIGN,
     **ALONE,
     r"model-\d+-of-\d+\.safetensors": (
         "{folder}: {names} are parts, and model.safetensors.index.json, which says what is in "

@@ -275,8 +275,8 @@ def test_other_weights_are_named_with_the_way_out(folder: Path, tmp_path: Path) 
     (folder / "model.safetensors").unlink()
     (folder / "optimizer.pt").touch()  # beside weights, and none itself
     ways = {
-        "flax_model.msgpack": "from_flax",
-        "tf_model.h5": "from_tf",
+        "flax_model.msgpack": "made for another program",
+        "model.onnx": "made for another program",
         "adapter_model.safetensors": "merge_and_unload",
         "model-00002-of-00002.safetensors": "model.safetensors.index.json",
         "weights.safetensors": "model.safetensors",
