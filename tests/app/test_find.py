@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
@@ -161,12 +162,8 @@ def test_one_token_has_no_score() -> None:
 
 
 def test_who_looks_from_here_to_there(stages: Any) -> None:
-    at = open_page(
-        "find", text=TEXT, find="look", query="14", keys="1,3", rank="size of contribution"
-    )
     size = "size of contribution"
-    from safetensors.numpy import load_file
-
+    at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank=size)
     weights = load_file(BUNDLED / "model.safetensors")
     for layer in range(N_LAYER):
         (name,) = [n for n in weights if n.endswith(f"h.{layer}.attn.c_proj.weight")]
@@ -186,13 +183,15 @@ def test_who_looks_from_here_to_there(stages: Any) -> None:
     assert list(table[size]) == sorted(table[size], reverse=True)
 
 
-def test_only_keys_that_the_query_may_see_are_offered() -> None:
-    at = open_page("find", text=TEXT, find="look", query="4")
+def keys(at: Any) -> Any:
     (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
-    assert len(pills.proto.options) == 5
-    off = open_page("find", text=TEXT, find="look", query="4", causal="false")
-    (pills,) = [group for group in button_groups(off) if group.proto.id.endswith("-keys")]
-    assert len(pills.proto.options) == 15
+    return pills
+
+
+def test_only_keys_that_the_query_may_see_are_offered() -> None:
+    for causal, offered in (("true", 5), ("false", 15)):
+        at = open_page("find", text=TEXT, find="look", query="4", causal=causal)
+        assert len(keys(at).proto.options) == offered
 
 
 def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
@@ -222,18 +221,18 @@ def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     at = open_page("find", text=TEXT, find="look", layer="2", head="1")
     said = next(c.value for c in at.caption if "Example" in c.value)
     query = int(re.findall(r"\((\d+)\) attends to ", said)[0])
-    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
     (first,) = at.session_state["keys"]
-    pills.set_value([first, 0]).run()
+    keys(at).set_value([first, 0]).run()
     assert at.query_params["query"] == str(query)
     assert at.query_params["keys"] == "0", "in place of the key that nobody chose"
-    (pills,) = [group for group in button_groups(at) if group.proto.id.endswith("-keys")]
-    pills.set_value([0, first]).run()
+    keys(at).set_value([0, first]).run()
     assert set(at.query_params["keys"].split(",")) == {str(first), "0"}
     assert not any("Example" in c.value for c in at.caption)
 
 
-def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
+def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells(
+    stages: Any,
+) -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
     wanted = np.zeros((15, 15))
     for t in range(15):
@@ -252,6 +251,13 @@ def test_heads_most_like_a_drawn_pattern(stages: Any) -> None:
             cosine = (theirs * wanted[3:]).sum()
             cosine /= np.linalg.norm(theirs) * np.linalg.norm(wanted[3:])
             assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+    assert at.button[-1].label == "Clear 2 painted cells"
+    at.selectbox(key="pattern").set_value("empty").run()
+    assert not at.exception
+    assert at.query_params.get("cells") is None
+    assert "The pattern is empty" in at.info[0].value
+    at.selectbox(key="pattern").set_value("column").run()
+    assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
 
 
 def test_heads_most_like_a_chosen_one(stages: Any) -> None:
@@ -291,17 +297,6 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     assert table["least alike"][0] == pytest.approx(
         min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
     )
-
-
-def test_a_pattern_begins_anew_and_painted_cells_go() -> None:
-    at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2")
-    assert at.button[-1].label == "Clear 1 painted cell"
-    at.selectbox(key="pattern").set_value("empty").run()
-    assert not at.exception
-    assert at.query_params.get("cells") is None
-    assert "The pattern is empty" in at.info[0].value
-    at.selectbox(key="pattern").set_value("column").run()
-    assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
 
 
 DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and she'll say", "42"]

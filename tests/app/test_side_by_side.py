@@ -73,19 +73,33 @@ def test_before_the_verb_crane_is_the_same_to_the_last_digit() -> None:
     assert (lines(at)["mask on: stream"] == 1).all()
 
 
-@each("causal", [True, False])
-def test_the_path_of_crane_after_its_context(causal: bool) -> None:
+def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
-    one, other = runs(FIRST, AFTER, causal=causal)
-    mask = "mask on" if causal else "mask off"
-    stream = [1.0, cosine(one["embedding"][1], other["embedding"][6])]
-    added = []
-    for layer in range(4):
-        for after, part in (("residual_mid", "attention_output"), ("residual_out", "mlp_output")):
-            stream.append(cosine(one[after][layer][1], other[after][layer][6]))
-            added.append(cosine(one[part][layer][1], other[part][layer][6]))
-    assert_allclose(lines(at)[f"{mask}: stream"], stream, **TOLERANCE)
-    assert_allclose(lines(at)[f"{mask}: added by this step"], added, **TOLERANCE)
+    assert chosen(at) == 6
+    for causal, mask in ((True, "mask on"), (False, "mask off")):
+        one, other = runs(FIRST, AFTER, causal=causal)
+        stream = [1.0, cosine(one["embedding"][1], other["embedding"][6])]
+        added = []
+        for layer in range(4):
+            for after, part in (
+                ("residual_mid", "attention_output"),
+                ("residual_out", "mlp_output"),
+            ):
+                stream.append(cosine(one[after][layer][1], other[after][layer][6]))
+                added.append(cosine(one[part][layer][1], other[part][layer][6]))
+        assert_allclose(lines(at)[f"{mask}: stream"], stream, **TOLERANCE)
+        assert_allclose(lines(at)[f"{mask}: added by this step"], added, **TOLERANCE)
+    table = at.dataframe[0].value  # before that of what comes next
+    weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
+    rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    names = bundled_model().tokenizer
+    for run, position, column in zip(runs(FIRST, AFTER), (1, 6), table.columns, strict=True):
+        x = run["residual_out"][3][position]
+        cosines = rows @ x / np.linalg.norm(x)
+        best = int(cosines.argmax())
+        written = names.token_bytes(best).decode().replace(" ", "·")
+        assert table[column].iloc[-1].startswith(f"{written} {cosines[best]:.2f}")
+        assert table[column].iloc[0].startswith("·crane 1.00")
 
 
 def test_where_the_word_looks_in_both_texts() -> None:
@@ -108,24 +122,7 @@ def test_where_the_word_looks_in_both_texts() -> None:
     assert np.isnan(array(first["y"])[ticks.index("–<br>·steel")])
 
 
-def test_nearest_tokens() -> None:
-    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
-    table = at.dataframe[0].value  # before that of what comes next
-    weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
-    rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    names = bundled_model().tokenizer
-    for run, position, column in zip(runs(FIRST, AFTER), (1, 6), table.columns, strict=True):
-        x = run["residual_out"][3][position]
-        cosines = rows @ x / np.linalg.norm(x)
-        best = int(cosines.argmax())
-        written = names.token_bytes(best).decode().replace(" ", "·")
-        assert table[column].iloc[-1].startswith(f"{written} {cosines[best]:.2f}")
-        assert table[column].iloc[0].startswith("·crane 1.00")
-
-
-def test_partners_and_the_readers_own() -> None:
-    at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1")
-    assert chosen(at) == 6
+def test_a_partner_of_the_readers_own_and_none() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, query="1", match="1:3")
     assert chosen(at) == 3
     one, other = runs(FIRST, AFTER)
@@ -385,34 +382,24 @@ def test_both_sides_runs_can_be_saved_whichever_the_page_has(causal: str) -> Non
 MAN = "Man bites dog"
 
 
-@pytest.fixture(scope="module")
-def run() -> dict[str, np.ndarray]:
-    return reference(BUNDLED, ids_of(MAN), causal=True)
-
-
 def strip(**parameters: str) -> dict[str, np.ndarray]:
     found = heatmaps(figure(open_page("side_by_side", text=MAN, **parameters), "strip_chart"))
     assert list(found) == ["0", "1", "2", "3"]
     return found
 
 
-def test_one_head_in_every_layer(run: dict[str, np.ndarray]) -> None:
+def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
+    run, stored = reference(BUNDLED, ids_of(MAN), True), load_file(BUNDLED / "model.safetensors")
+    weights = np.array(run["weights"])
     for layer, shown in strip(head="4").items():
-        assert_allclose(shown, run["weights"][int(layer)][4], **TOLERANCE)
-
-
-def test_what_a_head_gives_in_every_layer(run: dict[str, np.ndarray]) -> None:
-    stored = load_file(BUNDLED / "model.safetensors")
+        assert_allclose(shown, weights[int(layer)][4], **TOLERANCE)
     for layer, shown in strip(head="4", show="norms", words="true").items():
         (name,) = [n for n in stored if n.endswith(f"h.{layer}.attn.c_proj.weight")]
         part = stored[name].astype(np.float64)[32 * 4 : 32 * 5]
         lengths = np.linalg.norm(run["v"][int(layer)][4] @ part, axis=1)
-        assert_allclose(shown, run["weights"][int(layer)][4] * lengths, rtol=5e-3, atol=5e-3)
-
-
-def test_the_mean_of_heads_in_every_layer(run: dict[str, np.ndarray]) -> None:
+        assert_allclose(shown, weights[int(layer)][4] * lengths, rtol=5e-3, atol=5e-3)
     for layer, shown in strip(compare="mean", show="norms").items():
-        assert_allclose(shown, np.mean(run["weights"][int(layer)], axis=0), **TOLERANCE)
+        assert_allclose(shown, weights[int(layer)].mean(axis=0), **TOLERANCE)
 
 
 def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> None:

@@ -18,8 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import run_cache
-from gpt2viz.app.course import story, why
-from gpt2viz.app.course.contents import CHAPTERS
+from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.chapters import (
     chapter,
@@ -62,11 +61,6 @@ TINY = {
 
 def told(at: AppTest) -> str:
     return said(at).replace("\\", "")
-
-
-def test_it_is_told_from_the_first_chapter_to_the_project() -> None:
-    assert tuple(name for name in CHAPTERS if name in story.CHAPTERS) == story.CHAPTERS
-    assert (story.CHAPTERS[0], story.CHAPTERS[-1]) == ("tokens", "project")
 
 
 def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None:

@@ -220,14 +220,6 @@ def full(alone: dict[str, str]) -> dict[str, str]:
     return alone | {"PYTHONPATH": sysconfig.get_path("purelib")}
 
 
-def test_the_installed_command_traces(light: Path, tmp_path: Path, full: dict[str, str]) -> None:
-    command = [str(light / "gpt2viz"), "trace", "A crane", "--out", "w.csv", "--json", "--quiet"]
-    made = subprocess.run(command, cwd=tmp_path, env=full, capture_output=True, text=True)
-    assert (made.returncode, made.stderr) == (0, "")
-    assert "stories" in made.stdout
-    assert (tmp_path / "w.csv").is_file()
-
-
 # Where the code, the pages and the model come from, and whether a page complains.
 PAGE = """
 import sys
