@@ -34,10 +34,9 @@ class Stub:
         """Nothing is done with what the class would be called with."""
 
     def __setstate__(self, state: Any) -> None:
-        """Take the attributes; those of ``__slots__`` stand in a second dictionary."""
-        for part in state if isinstance(state, tuple) else (state,):
-            if isinstance(part, dict):
-                vars(self).update(part)
+        """Take the attributes, where the object has any."""
+        if isinstance(state, dict):
+            vars(self).update(state)
 
 
 def read_torch_file(file: Path) -> Any:
