@@ -24,13 +24,6 @@ def download(
     http_get(url, target, resume_size=start, headers=dict(headers), expected_size=nbytes)
 
 
-def folder_of(name: str) -> str:
-    """The name of a model's folder in the cache, where public calls only lead to whole files."""
-    from huggingface_hub.file_download import repo_folder_name
-
-    return repo_folder_name(repo_id=name, repo_type="model")
-
-
 def transport_error() -> type[Exception]:
     """The HTTP library's exception that the client lets through where there is no network.
 

@@ -40,6 +40,8 @@ from gpt2viz.model.tokenizer_files import FILES, VOCABULARY
 #: The released models, which have names without an owner.
 RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
 
+# What the cache's folders of models begin with, by the documentation of the client.
+_MODELS = "models--"
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 
 
@@ -133,8 +135,8 @@ def fetch(
 def cached() -> dict[str, Path]:
     """The GPT-2s that are whole in the hub's cache: name -> folder."""
     folders = {}
-    for repository in sorted(Path(constants.HF_HUB_CACHE).glob("models--*")):
-        name = repository.name.removeprefix("models--").replace("--", "/")
+    for repository in sorted(Path(constants.HF_HUB_CACHE).glob(f"{_MODELS}*")):
+        name = repository.name.removeprefix(_MODELS).replace("--", "/")
         try:
             config = try_to_load_from_cache(name, "config.json")
             if isinstance(config, str) and _is_gpt2(Path(config).parent):
@@ -218,7 +220,8 @@ def _digest(path: Path, file: File) -> str:
 
 
 def _blob(name: str, file: File) -> Path:
-    return Path(constants.HF_HUB_CACHE, compat.folder_of(name), "blobs", file.digest)
+    repository = f"{_MODELS}{name.replace('/', '--')}"
+    return Path(constants.HF_HUB_CACHE, repository, "blobs", file.digest)
 
 
 def _partial(name: str, file: File) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import HfApi, constants, hf_hub_download
+from huggingface_hub import HfApi
 from tokenizers import Regex, pre_tokenizers
 from torch import Tensor, nn
 
@@ -31,16 +31,6 @@ def test_the_hubs_client_goes_on_into_a_file_that_was_cut_off(
         hub.download(url, target, 5000, {"accept-encoding": "identity"}, len(whole))
         assert running.asked("/cdn/")[0]["range"] == "bytes=5000-"
     assert target.getvalue() == whole
-
-
-def test_the_hubs_client_names_its_folders_as_we_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_checkpoint(tmp_path / "tiny")
-    with serving(Hub({"someone/tiny": tmp_path / "tiny"})) as running:
-        point_the_client_at(running, tmp_path / "cache", monkeypatch)
-        found = Path(hf_hub_download("someone/tiny", "config.json"))
-    assert found.is_relative_to(Path(constants.HF_HUB_CACHE, hub.folder_of("someone/tiny")))
 
 
 def test_the_hubs_client_lets_through_what_we_catch(
