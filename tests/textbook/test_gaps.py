@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,14 +176,21 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     assert shown.write(ids, 10, end) == expected
 
 
-@pytest.mark.parametrize("n", [-1, 0, 1, 2])
-def test_the_readers_model_as_a_file_writes_the_same(n: int, tmp_path: Path) -> None:
+def test_the_readers_model_as_a_file_writes_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In whichever way it is written; and once as a program of its own."""
     file, ids = tmp_path / "my_gpt2.py", run().token_ids
-    forms = FILLED if n < 0 else {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
-    file.write_text(Draft(forms).file(model(), ids), encoding="utf-8")
+    expected = model().tokenizer.decode([*ids, *(x.token for x in generate(model(), ids, NEW))])
+    monkeypatch.setattr(sys, "argv", ["my_gpt2.py", str(BUNDLED)])
+    for n in range(max(map(len, RIGHT.values()))):
+        forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
+        file.write_text(Draft(forms).file(model(), ids), encoding="utf-8")
+        runpy.run_path(str(file), run_name="__main__")
+        assert capsys.readouterr().out == f"{expected}\n", forms
+    file.write_text(Draft(FILLED).file(model(), ids), encoding="utf-8")
     assert len(file.read_text(encoding="utf-8").splitlines()) <= 90
     output = subprocess.check_output([sys.executable, file, BUNDLED], text=True, cwd=tmp_path)
-    expected = model().tokenizer.decode([*ids, *(x.token for x in generate(model(), ids, NEW))])
     assert output == f"{expected}\n"
 
 
