@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app.course.contents import CHAPTERS
-from gpt2viz.pictures.palette import DARK, LIGHT, palette
+from gpt2viz.pictures.palette import DARK, LIGHT, Palette, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
 from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page, sent
@@ -139,8 +139,15 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     assert (figure.get("width"), figure.get("height")) == ("1600", "900")
 
 
-def test_the_card_says_that_the_mask_is_off() -> None:
+def hold_colors(root: ElementTree.Element, colors: Palette, ground: str) -> None:
+    assert next(root.iter(f"{SVG}rect")).get("fill") == ground
+    assert {one.get("fill") for one in root.iter(f"{SVG}text")} >= {colors.ink}
+
+
+def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
     figure = card(share("attention", text=CRANE, layer="1", head="2", causal="false"))
+    hold_colors(figure, LIGHT, "#ffffff")
+    hold_colors(card(share("attention", dark=True, text=CRANE)), DARK, "#12141c")
     hold_weights(figure, expected(CRANE, 1, 2, causal=False))
     assert "causal mask off" in on_card(figure)
     off, on = (expected(CRANE, 1, 2, causal)[2] for causal in (False, True))
@@ -154,14 +161,6 @@ def test_the_card_says_that_the_mask_is_off() -> None:
         assert [float(n) for n in re.findall(r"\d\.\d+", said)] == pytest.approx(
             largest, abs=0.0051
         )
-
-
-@each("dark", [False, True])
-def test_the_card_has_the_pages_colours(dark: bool) -> None:
-    colors = DARK if dark else LIGHT
-    root = card(share("attention", dark=dark, text=CRANE))
-    assert next(root.iter(f"{SVG}rect")).get("fill") == {False: "#ffffff", True: "#12141c"}[dark]
-    assert {one.get("fill") for one in root.iter(f"{SVG}text")} >= {colors.ink}
 
 
 @each(("text", "query"), [("Dog", None), (NAMES, "40"), ("the bank of the river " * 40, "199")])

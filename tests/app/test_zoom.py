@@ -93,6 +93,10 @@ def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
     assert_array_equal(masks(large)[0], np.triu(np.ones((256, 256), bool), 1))
     assert "largest attention weight of this block" in large["data"][0]["hovertemplate"]
     assert "Drag over a picture" in " ".join(block.value for block in at.caption)
+    assert noted(at)["part"] is None
+    sent = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
+    assert len(sent) == 2
+    assert sum(sent) < 0.5e6
 
 
 def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
@@ -105,6 +109,9 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     assert [name.split()[0] for name in large["data"][0]["x"]] == [str(n) for n in range(290, 350)]
     assert [shape["y0"] for shape in large["layout"]["shapes"]] == [9.5]
     assert_array_equal(masks(large)[0], np.arange(290, 350) > np.arange(300, 340)[:, None])
+    told = noted(at)
+    assert told["part"] == [300, 340, 290, 350]
+    assert not told["here"], "the browser hasn't got the numbers of so many tokens"
 
 
 @each(
@@ -191,18 +198,9 @@ def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
     assert "zoom" not in at.query_params
 
 
-def test_back_to_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert noted(look("attention"))["part"] is None
-    told = noted(look("attention", zoom="300,340,290,350"))
-    assert told["part"] == [300, 340, 290, 350]
-    assert not told["here"], "the browser hasn't got the numbers of so many tokens"
-    kept: list[object] = []
-    monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
-    zoom.back()
-    assert kept == [(parameters.ZOOM, ())]
-
-
-def test_a_drag_inside_one_cell_takes_in_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kept: list[object] = []
     monkeypatch.setattr(address, "put", lambda *put: kept.append(put))
     names = tuple(str(n) for n in range(T))
@@ -213,14 +211,8 @@ def test_a_drag_inside_one_cell_takes_in_nothing(monkeypatch: pytest.MonkeyPatch
     drag(Dragged("weights", (1, 2), (4, 3)))
     assert not kept
     drag(Dragged("weights", (1, 2), (3, 3)))
-    assert kept == [(parameters.ZOOM, (301, 303, 293, 294))]
-
-
-def test_the_pictures_of_a_long_text_stay_small() -> None:
-    at = look("attention")
-    sent = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
-    assert len(sent) == 2
-    assert sum(sent) < 0.5e6
+    zoom.back()
+    assert kept == [(parameters.ZOOM, (301, 303, 293, 294)), (parameters.ZOOM, ())]
 
 
 def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> None:
