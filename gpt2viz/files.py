@@ -239,7 +239,7 @@ def script(name: str) -> str:
         if file in written:
             return ""
         written.add(file)
-        return _IMPORT.sub(write, asset(file))
+        return _IMPORT.sub(write, asset(file).replace("export default ", "export "))
 
     code = _COMMENT.sub("", _IMPORT.sub(write, asset(f"{name}.js")))
     return re.sub(r"^export (default )?", lambda m: "return " if m[1] else "", code, flags=re.M)

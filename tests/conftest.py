@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,19 +90,3 @@ def model() -> gpt2viz.Model:
 def folder(tiny_folder: Path, tmp_path: Path) -> Path:
     """A tiny checkpoint of the test's own, to spoil."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "model"))
-
-
-@pytest.fixture(scope="session")
-def drawing_chromium() -> Iterator[Any]:
-    """One that stays open; its module needs Plotly, which a plain install lacks."""
-    from tests.drawing import Open
-
-    found = Open()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def open_chromium(drawing_chromium: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are drawn in one Chromium: to start one takes longer than to draw."""
-    monkeypatch.setattr("gpt2viz.export.pictures.draw", drawing_chromium.draw)

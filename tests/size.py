@@ -29,10 +29,10 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_926, 44_000),
+    "product lines": (61_700, 44_000),
     "of them app/": (25_069, 17_500),
-    "lines of tests and benchmarks": (52_166, 37_000),
-    "modules": (301, 300),
+    "lines of tests and benchmarks": (52_034, 37_000),
+    "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
     "names that say nothing": (0, 0),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gpt2viz.export.about import About, about, about_runs, file_name
 from gpt2viz.export.card import Card, draw_card
-from gpt2viz.export.chromium import can_draw
 from gpt2viz.export.numbers import (
     PICTURE_KINDS,
     TABLE_KINDS,
@@ -27,7 +26,6 @@ from gpt2viz.export.pictures import (
     DPI,
     PLOTLY_DPI,
     figure_bytes,
-    on_paper,
     pixels,
     prints,
     save_figure,
@@ -39,10 +37,9 @@ from gpt2viz.run.session import Session, read_session
 
 if TYPE_CHECKING:
     from gpt2viz.export.page import page_html, save_page
-    from gpt2viz.export.paper import as_figure
 
 # What needs Plotly, and the module that it comes from when it is first asked for.
-_LATER = {"as_figure": "paper", "page_html": "page", "save_page": "page"}
+_LATER = dict.fromkeys(("page_html", "save_page"), "page")
 
 __all__ = [
     "DPI",
@@ -57,13 +54,10 @@ __all__ = [
     "about",
     "about_runs",
     "alt_text",
-    "as_figure",
-    "can_draw",
     "draw_card",
     "figure_bytes",
     "figure_table",
     "file_name",
-    "on_paper",
     "page_html",
     "pixels",
     "prints",

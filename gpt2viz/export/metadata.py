@@ -17,9 +17,6 @@ _XREF = re.compile(
     rb"\nxref\n0 (\d+)\n((?:\d{10} \d{5} [nf][ \r]\n)+)(trailer\n.*?startxref\n)\d+", re.S
 )
 _PRODUCER = re.compile(rb"/Producer \((?:[^()\\]|\\.)*\)")
-#: The random name that plotly.js gives to the parts of every picture, and ours.
-_NAME = re.compile(rb'id="defs-([0-9a-f]+)"')
-_SAME = b"gpt2viz"
 
 
 def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
@@ -80,12 +77,3 @@ def svg_heads(about: About | None) -> str:
     title, source = written(about.title), written(about.source)
     content = written(about.as_json())
     return f"<title>{title}</title><desc>{source}</desc><metadata>{content}</metadata>"
-
-
-def label_svg(picture: bytes, about: About | None) -> bytes:
-    """An SVG of Plotly's that says what it shows, its parts under the same names every time."""
-    if random := _NAME.search(picture):
-        parts = rb"(?<=[\"#])((?:top)?defs-|clip|legend|g|p)" + random[1]
-        picture = re.sub(parts, rb"\1" + _SAME, picture)
-    end = picture.index(b">") + 1  # of the tag <svg …>
-    return picture[:end] + svg_heads(about).encode() + picture[end:]

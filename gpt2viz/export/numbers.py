@@ -34,12 +34,12 @@ PictureKind = Literal["svg", "pdf", "png"]
 PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 
 #: Ending -> the smallest extra that writes such a file, and the modules that it brings for that.
-#: `export.chromium.missing` tells what a picture needs besides.
+#: Curves and bars need a browser besides: see `export.chromium`.
 _NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "html": ("notebook", ("plotly", "pandas")),
     "csv": ("notebook", ("pandas",)),
     "parquet": ("export", ("pandas", "pyarrow")),
-    **dict.fromkeys(("pdf", "png"), ("export", ("plotly",))),
+    **dict.fromkeys(("pdf", "png"), ("export", ("typst",))),
 }
 
 #: A text that begins with one of these can be run as a formula when a spreadsheet opens it

@@ -19,7 +19,7 @@ from plotly.offline import get_plotlyjs
 
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
-from gpt2viz.export.paper import on_white
+from gpt2viz.export.pictures import ours
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.alt_text import alt_text
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
@@ -93,9 +93,9 @@ def page_html(
         style=_style(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
-    if not all(map(_ours, dict(pictures).values())):
+    if not all(map(ours, dict(pictures).values())):
         body.append(f"<script>{get_plotlyjs()}</script>")
-    if any(type(_ours(picture)) in _MATRICES for _, picture in pictures):
+    if any(type(ours(picture)) in _MATRICES for _, picture in pictures):
         body.append(f"<p>{_HINT}</p>")
     for n, (name, picture) in enumerate(pictures):
         body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
@@ -130,26 +130,32 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _ours(picture: Picture | go.Figure) -> Picture | None:
-    """The picture that a figure shows; None where it is none of ours, or changed."""
-    return picture if isinstance(picture, Picture) else getattr(picture, "unchanged", None)
+def _on_white(figure: go.Figure) -> go.Figure:
+    """A copy of a figure on a light page, where all of it can be enlarged."""
+    made = go.Figure(figure)
+    made.update_layout(
+        template="plotly_white",
+        paper_bgcolor="#ffffff",
+        font={"family": FAMILY, "color": LIGHT.ink},
+    )
+    return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
 
 
 def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
     """A picture with its numbers; one that others drew in the element ``div_id``, by Plotly."""
-    ours = _ours(picture)
+    drawn = ours(picture)
     label = f'aria-label="{escape(name, quote=True)}"'
-    if ours is None:
-        made = on_white(picture).to_html(
+    if drawn is None:
+        made = _on_white(picture).to_html(
             full_html=False,
             include_plotlyjs=False,
             div_id=div_id,  # one of Plotly's own would be another every time
             config={**CONFIG, "responsive": True},
         )
-    elif isinstance(ours, Lines | Still) or (isinstance(ours, Thumbnails) and ours.arrows):
-        made = draw(ours).svg()
+    elif isinstance(drawn, Lines | Still) or (isinstance(drawn, Thumbnails) and drawn.arrows):
+        made = draw(drawn).svg()
     else:
-        return f"<figure {label}>{''.join(_painted(ours))}</figure>"
+        return f"<figure {label}>{''.join(_painted(drawn))}</figure>"
     return f'<figure role="img" {label}>{made}</figure>'
 
 

@@ -1,26 +1,29 @@
 """A picture as SVG, PDF or PNG for print, made without any network; or as HTML.
 
-Matrices, maps and lines are written as SVG here, and as PDF and PNG by Typst, without a browser.
-Chromium draws curves and bars, which are Plotly's, and all of them where Typst isn't installed.
+Matrices, maps and lines are written as SVG here. Curves and bars are drawn by the app's own script,
+which Chromium runs, and figures that others made by Plotly, in Chromium too. Typst makes PDF and
+PNG of the SVG.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
-from gpt2viz.export.chromium import browser, can_draw, draw, missing
-from gpt2viz.export.metadata import label_pdf, label_png, label_svg, svg_heads
+from gpt2viz.export.chromium import LIMIT, browser, found_browser, run_page
+from gpt2viz.export.metadata import label_pdf, label_png, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
 from gpt2viz.extras import needed
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.picture import Lens, Picture
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,8 +33,8 @@ DPI, PLOTLY_DPI = 300, 96
 
 _INCHES = {"cm": 1 / 2.54, "mm": 1 / 25.4, "in": 1.0, "pt": 1 / 72, "px": 1 / PLOTLY_DPI}
 _LENGTH = re.compile(rf"\s*(\d+(?:\.\d*)?|\.\d+)\s*({'|'.join(_INCHES)})\s*")
-#: A metre.
-_WIDEST = 3780
+#: A metre, and the least that charts take.
+_WIDEST, _NARROWEST = 3780, 160
 
 
 def save_figure(
@@ -45,7 +48,7 @@ def save_figure(
     """Write a picture to ``path``, whose ending says how: .svg, .pdf, .png or .html.
 
     See ``figure_bytes`` for the size; a page (.html) is as wide as its window. Raises
-    ``ExportError`` for another ending, and where kaleido or Chromium is missing.
+    ``ExportError`` for another ending, and as ``figure_bytes`` does.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
@@ -78,34 +81,21 @@ def figure_bytes(
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
     same when it is made again with the same programs. A figure of ours that was changed since is
     drawn by Plotly, as it was changed. Raises ``ExportError`` for a width without room, and where
-    kaleido or Chromium is needed and missing or fails, or doesn't answer within a minute.
+    Chromium is needed and missing or fails, or doesn't answer within a minute;
+    ``MissingExtraError`` without Typst or, for a figure of others, kaleido.
     """
-    across = None if width is None else pixels(width)
-    sheet = sheet_of(figure, about, across, height)
-    if sheet and kind == "svg":
+    sheet = _on_paper(figure, about, None if width is None else pixels(width), height)
+    if kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
-    if sheet and _has_typst():
-        return _label(_print(sheet, kind), kind, about)
-    with needed(f"This picture as .{kind}", "export"):
-        drawn = _on_paper(figure, about, across, height)
-    if lacks := missing():
-        raise ExportError(lacks)
-    scale = DPI / PLOTLY_DPI if kind == "png" else 1
-    size = {"width": drawn.layout.width, "height": drawn.layout.height}
-    made = draw(drawn.to_dict(), {"format": kind, "scale": scale, **size}, browser())
-    try:
-        return _label(made, kind, about)
-    except ValueError as error:  # another Chromium may write its files in another way
-        raise ExportError(f"Chromium's .{kind} can't be read ({error}). Try .html.") from None
+    with needed(f"A picture as .{kind}", "export"):
+        made = _print(sheet, kind)
+    return _label(made, kind, about)
 
 
 def prints(picture: Picture) -> bool:
-    """True if a picture becomes a PDF on this machine: by Typst, or else by Chromium."""
-    return (isinstance(picture, svg.Drawable) and _has_typst()) or can_draw()
-
-
-def _has_typst() -> bool:
-    return find_spec("typst") is not None
+    """True if a picture becomes a PDF on this machine."""
+    drawn = isinstance(picture, svg.Drawable) or browser() is not None
+    return drawn and find_spec("typst") is not None
 
 
 _PAGE = b"""#set document(date: none)
@@ -142,7 +132,7 @@ def sheet_of(
     height: int | None = None,
 ) -> svg.Sheet | None:
     """A picture as SVG on white paper; None for curves, bars and figures that others drew."""
-    picture = figure if isinstance(figure, Picture) else getattr(figure, "unchanged", None)
+    picture = ours(figure)
     if not isinstance(picture, svg.Drawable):
         return None
     own = None
@@ -152,38 +142,80 @@ def sheet_of(
     return svg.draw(picture, LIGHT, width=width, height=height, own=own, caption=caption)
 
 
-def on_paper(
-    figure: Picture | go.Figure,
-    about: About | None = None,
-    width: int | None = None,
-    height: int | None = None,
-) -> go.Figure:
-    """A picture on white paper, with ``about`` as a caption, for what draws Plotly's figures.
-
-    Sizes are in pixels, see ``figure_bytes``. Raises ``ExportError`` for a width without room.
-    """
-    with needed("gpt2viz.export.on_paper", "notebook"):
-        return _on_paper(figure, about, width, height)
-
-
 def _on_paper(
     figure: Picture | go.Figure, about: About | None, width: int | None, height: int | None
-) -> go.Figure:
-    from gpt2viz.export import paper
-
+) -> svg.Sheet:
+    """Any picture on white paper, with its caption: see ``figure_bytes``."""
     if sheet := sheet_of(figure, about, width, height):
-        return paper.as_figure(sheet)
-    return paper.lay_out(figure, about, width, height)
+        return sheet
+    picture = ours(figure)
+    own = svg.WIDTH if picture else figure.layout.width or svg.WIDTH  # type: ignore[union-attr]
+    wide = width or own
+    if wide < _NARROWEST:
+        least = _NARROWEST / PLOTLY_DPI * 2.54
+        raise ExportError(f"Curves and bars need a picture at least {least:.1f} cm wide.")
+    sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.LEAST / svg.NAMES)))
+    size = sheet.size(svg.NAMES)
+    texts = about.caption if about else ()
+    lines = [line for text in texts for line in svg.wrapped(text, wide - 16, size)]
+    under = 2 * svg.LINE * size + svg.LINE * size * len(lines)
+    room = None if height is None else (height - under) / sheet.ratio
+    parts = _charts(picture, round(wide / sheet.ratio), room) if picture else None
+    for part, tall in parts or [_foreign(figure, round(wide / sheet.ratio), room)]:
+        sheet.insert(part, tall)
+    for line in lines:
+        sheet.height += svg.LINE * size
+        sheet.text(8, sheet.height, line, size)
+    sheet.height = height or ceil(sheet.height + svg.LINE * size)
+    return sheet
+
+
+def ours(figure: Picture | go.Figure) -> Picture | None:
+    """The picture that a figure shows; None where it is none of ours, or changed."""
+    return figure if isinstance(figure, Picture) else getattr(figure, "unchanged", None)
+
+
+def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[str, float]]:
+    """Curves and bars as SVG, each with its height; a lens's matrix stands above its curves."""
+    with needed("Curves and bars as files", "notebook"):
+        from gpt2viz.pictures.plotly.lens import draw_curves
+        from gpt2viz.pictures.plotly.render import render
+
+    parts = []
+    if isinstance(picture, Lens):
+        matrix = svg.draw(picture.tokens, width=width)
+        parts, figure = [(matrix.svg(), matrix.height)], draw_curves(picture, LIGHT, named=True)
+    else:
+        figure = render(picture, LIGHT)
+    if height is not None:
+        figure.update_layout(height=height - sum(tall for _, tall in parts))
+    data = {"figures": [json.loads(figure.to_json())], "width": width}
+    sent = json.dumps(data | {"ink": LIGHT.ink, "grid": LIGHT.grid}).replace("<", "\\u003c")
+    script = files.scripts({"draw": "chart_svg"}, f"draw(document, {sent})")
+    page = f'<!doctype html><meta charset="utf-8"><body><script>{script}</script></body>'
+    (chart,) = json.loads(run_page(page))
+    return [*parts, (chart, figure.layout.height)]
+
+
+def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, float]:
+    """A figure that others made, or changed, as Plotly draws it: its SVG and its height."""
+    with needed("Another program's figure as a file", "export"):
+        import kaleido
+
+    tall = height or figure.layout.height or 450
+    options = {"format": "svg", "width": width, "height": tall}
+    # MathJax would come from the network; labels are never LaTeX.
+    program = {"path": found_browser(), "mathjax": False, "timeout": LIMIT}
+    made: bytes = kaleido.calc_fig_sync(figure.to_dict(), opts=options, kopts=program)
+    return made.decode(), tall
 
 
 def _label(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
-    """The picture with its metadata, and without what differs from one time to the next."""
+    """The PDF or PNG with its metadata, and without what differs from one time to the next."""
     texts = {} if about is None else {"Title": about.title, "gpt2viz": about.as_json()}
     if kind == "pdf":
         version = about.version if about else __version__
         source = {"Subject": about.source} if about else {}
         return label_pdf(picture, texts | source | {"Creator": f"gpt2viz {version}"})
-    if kind == "png":
-        source = {"Description": about.source} if about else {}
-        return label_png(picture, texts | source, DPI)
-    return label_svg(picture, about)
+    source = {"Description": about.source} if about else {}
+    return label_png(picture, texts | source, DPI)

@@ -192,6 +192,12 @@ class Sheet:
             f'href="data:image/png;base64,{base64.b64encode(png(fine)).decode()}"/>'
         )
 
+    def insert(self, drawing: str, height: float) -> None:
+        """Another SVG, ``height`` pixels tall, below all that is there, by the ``ratio``."""
+        turn = f"translate(0 {_n(self.height)}) scale({_n(self.ratio)})"
+        self.parts.append(f'<g transform="{turn}">{drawing}</g>')
+        self.height += height * self.ratio
+
     def svg(self, *heads: str) -> str:
         """The file, its elements ``heads`` first."""
         size = f'width="{_n(self.width)}" height="{_n(self.height)}"'

@@ -64,7 +64,6 @@ def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtes
             assert {name: known[name].raw for name in asked} == asked
 
 
-@pytest.mark.usefixtures("open_chromium")
 def test_the_guides_say_what_the_model_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +116,6 @@ def test_every_line_for_those_who_come_from_another_tool_runs(
     assert Path("attention.html").is_file()
 
 
-@pytest.mark.usefixtures("open_chromium")
 def test_the_code_of_the_readme_runs_as_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,12 +137,6 @@ def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
     axes = Axis("", ["embeddings"], numbered=False), Axis("after token", ["<b>", "a"])
     words, told = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
     picture = Lens("lens", Panel("", values, *axes, words=words, hover=told), (), column=1)
-    (cells,) = (t for t in render(picture, LIGHT).data if t.type == "heatmap")
-    assert [list(row) for row in cells.text] == [["&lt;i&gt;", "b"]]
-    assert list(cells.customdata[0]) == ["&lt;i&gt; 25 %<br>rank 2", "b 50 %"]
-    assert "after token <b>%{x}</b><br>%{customdata}" in cells.hovertemplate
-    (frame,) = render(picture, LIGHT).layout.shapes
-    assert (frame.x0, frame.x1, frame.y0, frame.y1) == (0.5, 1.5, -0.5, 0.5)
     drawn = canvas.header(picture.tokens, LIGHT)
     assert (drawn["panels"][0]["words"], drawn["panels"][0]["said"]) == (*words, *told)
     assert drawn["grids"][0]["frame"] == (0, 0, 1, 1)

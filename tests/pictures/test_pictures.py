@@ -25,6 +25,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Picture, Reading
+from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.pictures.prediction import probability_bars
 from tests.pictures.samples import one_of_every_kind
@@ -39,13 +40,20 @@ TEXTS = {"x", "y", "z", "text", "customdata", "ticktext", "categoryarray", "temp
 def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
     """Every number of the matrices, bars and curves of a figure, but for what is painted over."""
     found: list[Any] = []
-    for trace in render(picture, colors).data:
+    for trace in (t for figure in figures(picture, colors) for t in figure.data):
         if trace.type == "heatmap":
             if "%{z" in trace.hovertemplate or trace.coloraxis:  # else painted over
                 found += np.asarray(trace.z, float).ravel().tolist()
         else:
             found += [n for side in (trace.x, trace.y) for n in numbers(side)]
     return rounded(found)
+
+
+def figures(picture: Picture, colors: Palette) -> list[Any]:
+    """What Plotly draws of a picture: of a lens the matrix and the curves."""
+    if isinstance(picture, Lens):
+        return [render(picture.tokens, colors), draw_curves(picture, colors)]
+    return [render(picture, colors)]
 
 
 def numbers(side: Any) -> list[float]:
@@ -132,12 +140,13 @@ def test_paper_is_light(picture: Picture) -> None:
         assert not set(COLOR.findall(light)) & only_dark
         assert set(COLOR.findall(dark)) & only_dark
         return
-    printed = export.on_paper(picture, export.About("what")).to_plotly_json()
-    found = set(painted(printed["data"])) | set(painted(printed["layout"]))
-    assert found & colors_of(LIGHT)
-    assert not found & only_dark
-    on_dark = render(picture, DARK).to_plotly_json()
-    assert {*painted(on_dark["data"]), *painted(on_dark["layout"])} & only_dark
+    drawn = [
+        {color for figure in figures(picture, one) for color in painted(figure.to_plotly_json())}
+        for one in (LIGHT, DARK)
+    ]
+    assert drawn[0] & colors_of(LIGHT)
+    assert not drawn[0] & only_dark
+    assert drawn[1] & only_dark
 
 
 def colors_of(palette: Palette) -> set[str]:

@@ -306,16 +306,16 @@ function drawSample(svg, trace) {
  * machine has. */
 export function svgOf(figure, width, ink, grid) {
   const ofPage = family
-  family = "Arial, sans-serif"
+  family = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
   const parentElement = make("div", document.body)
   parentElement.style.cssText = `position: absolute; visibility: hidden; width: ${width}px`
   parentElement.innerHTML = html
   show({ data: { figure, grid }, parentElement, setTriggerValue: () => {} })
   const view = parentElement.querySelector(".chart"), named = namedOf(view.figure)
   const { legend, height } = figure.layout, above = named.length && legend?.yref !== "container"
-  const made = makeSvg("svg", { class: "chart", width, height })
+  const made = makeSvg("svg", { class: "chart", width, height, "font-family": family })
   makeSvg("style", {}, made).textContent =
-    `.chart text { fill: ${ink}; font: ${LETTER}px ${family} } .chart .grid { opacity: .5 }`
+    `.chart text { fill: ${ink}; font-size: ${LETTER}px } .chart .grid { opacity: .5 }`
   makeSvg("svg", { y: above ? LEGEND : 0, width, height }, made).append(...view.svg.childNodes)
   const rooms = named.map(({ name }) => SAMPLE + 5 + widthOf(plain(name)) + 16)
   let x = above ? 0 : width - rooms.reduce((sum, room) => sum + room, 0)

@@ -1,4 +1,4 @@
-"""The logit lens: tokens in the cells of a matrix, and curves on the same rows."""
+"""The curves of a logit lens, on the rows of its matrix."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
 from gpt2viz.pictures.plotly.base import Figure, inked
 from gpt2viz.pictures.plotly.matrices import (
     Box,
-    color_axis,
     heading,
     markup,
-    rectangle,
-    traces_of,
 )
 
 # At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
@@ -28,27 +25,6 @@ _BITS = {"rangemode": "tozero"}
 _TITLE = 20
 #: Numbers and their title below curves, and a legend below these, in pixels.
 _NUMBERS, _LEGEND = 60, 30
-
-
-def draw(picture: Lens, colors: Palette) -> Figure:
-    """Rows from the embeddings down to the end: the tokens, then rank and entropy."""
-    panel, framed = picture.panel, picture.tokens.framed(picture.panel)
-    shares = [0.4, 0.3, 0.3] if picture.column is None else [0.7, 0.15, 0.15]
-    layout = _side_by_side(picture, [panel.title, RANK, ENTROPY], shares, 0.03)
-    title = {"text": panel.columns.title}
-    layout["xaxis"] |= {"type": "category", "showgrid": False, "title": title}
-    layout["xaxis2"] |= _RANKS
-    layout["xaxis3"] |= _BITS
-    for on in ("", "2", "3"):
-        layout[f"yaxis{on}"]["automargin"] = True
-    layout |= {
-        "shapes": [] if framed is None else [rectangle(framed, "", colors.second, 2.5)],
-        "height": 110 + LENS_ROW * len(panel.values),
-        "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
-        "coloraxis": color_axis("unit", 0, 1, panel.quantity, colors),
-    }
-    tokens = traces_of(panel, "", colors, None, {})
-    return Figure(data=tokens + _curves(picture, colors, "2", "3"), layout=layout)
 
 
 def draw_curves(picture: Lens, colors: Palette, *, named: bool = False) -> Figure:

@@ -196,7 +196,7 @@ def traces_of(
     rows, columns = panel.rows, panel.columns
     sides = ((rows.title, "y"), (columns.title, "x"))
     where = "".join(f"{name} <b>%{{{letter}}}</b><br>".lstrip() for name, letter in sides)
-    gap = int(written is not None or bool(panel.words))
+    gap = int(written is not None)
     common = {
         "type": "heatmap",
         "x": columns.names(),
@@ -215,7 +215,6 @@ def traces_of(
         "hovertemplate": f"{where}{panel.quantity} %{{z:.6g}}<extra></extra>",
         "texttemplate": written,
     }
-    numbers |= _words(panel, where) if panel.words else {}
     special = [kind for kind in specials(panel, colors) if kind.cells.any()]
     kinds |= {kind.name: kind.color for kind in special}
     return [numbers | common] + [
@@ -233,17 +232,6 @@ def traces_of(
         | common
         for _, color, other, cells, text, sign in special
     ]
-
-
-def _words(panel: Panel, where: str) -> dict[str, Any]:
-    """The words in the cells in place of numbers, and the pointer's texts for them."""
-    return {
-        "text": [[markup(word) for word in row] for row in panel.words],
-        "texttemplate": "%{text}",
-        "textfont": {"size": 11},
-        "customdata": [[markup(text) for text in row] for row in panel.hover],
-        "hovertemplate": f"{where}%{{customdata}}<extra></extra>",
-    }
 
 
 def _axes(panel: Panel, on: str, colors: Palette, box: Box) -> dict[str, dict[str, Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Lens, Picture, Points
-from gpt2viz.pictures.plotly import lens, wiring
+from gpt2viz.pictures.picture import Bars, Curves, Heatmaps, Picture, Points
+from gpt2viz.pictures.plotly import wiring
 from gpt2viz.pictures.plotly.base import Figure, inked
 from gpt2viz.pictures.plotly.matrices import draw_heatmaps, draw_thumbnails
 from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
@@ -18,7 +18,6 @@ _DRAW: dict[type[Picture], Callable[..., Figure]] = {
     Bars: draw_bars,
     Curves: draw_curves,
     Heatmaps: draw_heatmaps,
-    Lens: lens.draw,
     Points: draw_points,
     Thumbnails: draw_thumbnails,
     Wiring: wiring.draw,
