@@ -42,7 +42,7 @@ PIP := $(BIN)/pip install --disable-pip-version-check --quiet --no-compile
 QUICK := model run analysis anatomy survey textbook training pictures export
 # What is written beside the code, and what is built of it: prose, docs, licences, locks, packages, the
 # map of the rooms. A change of the code seldom breaks it, so `make lint` tests it.
-WRITTEN := tests/docs tests/package tests/test_architecture.py
+WRITTEN := tests/docs tests/package tests/test_architecture.py tests/browser/test_docs.py
 # The versions of requirements.lock without its hashes, which pip would ask of every file.
 VERSIONS := .venv/.versions
 RUNTIME := .venv/.runtime

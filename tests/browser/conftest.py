@@ -433,7 +433,7 @@ def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = Tr
 
 
 #: Menu, sentence and strip of tokens.
-FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-tokens"]
+FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-token_chips"]
 
 
 def found_at_rest(page: Page, *, contrast: bool = True) -> list[str]:

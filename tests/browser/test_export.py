@@ -676,7 +676,7 @@ def test_a_page_computes_what_numpy_does_with_its_weights(
         sentences = ["A crane ate fish", "ate"]
     else:
         live = LivePage(offline, BUNDLED, tmp_path)
-        sentences = [text for text in SENTENCES[::9] if len(ids_of(text)) < SHORT]
+        sentences = [text for text in SENTENCES[::18] if len(ids_of(text)) < SHORT]
         assert live.check(SENTENCES[-1], causal=True, tokens=0) < 0.01
     for n, text in enumerate(sentences):
         for causal in (True, False):

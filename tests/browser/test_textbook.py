@@ -272,7 +272,7 @@ def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
     wait_until(page, lambda: top_of(page, "crane") < -300)
     settle_for_good(page)
     below = top_of(page, "crane")
-    page.wait_for_timeout(3000)
+    page.wait_for_timeout(1000)
     assert top_of(page, "crane") == pytest.approx(below, abs=60)
 
 
@@ -282,60 +282,10 @@ def count(page: Page, answered: int) -> None:
     expect(page.get_by_text(told, exact=True)).to_be_visible()
 
 
-def answer_one(page: Page) -> None:
-    """Type the answer to the first question of the chapter on the mask."""
-    field = page.locator(".st-key-answer_mask_row input")
-    field.fill("six")
-    field.press("Enter")
-    count(page, 1)
-    settle(page)
-
-
-# Something else of the same name in the browser; tests/js has more that is no progress.
-_LEAVE = """
-() => localStorage.setItem("gpt2viz-textbook", '{"mask": [7, null, "no_such"], "order": "x"}')
-"""
-
-
-def test_progress_survives_a_reload_and_comes_back_from_its_file(
+def test_a_row_is_predicted_by_keyboard_and_progress_stays_until_one_starts_again(
     visit: Visit, tmp_path: Path
 ) -> None:
-    page = visit("textbook", chapter="mask")
-    page.evaluate(_LEAVE)
-    page.reload()
-    settle(page)
-    count(page, 0)
-    answer_one(page)
-    page.reload()
-    settle(page)
-    count(page, 1)
-    expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
-    asked = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
-    lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in asked]
-    assert lit == [True, *[False] * (len(asked) - 1)]
-    assert page.locator(".st-key-answer_mask_row").count() == 0
-    page.get_by_role("button", name="Progress").click()
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Save as a file").click()
-    file = tmp_path / "gpt2viz-progress.json"
-    download.value.save_as(file)
-    page.get_by_role("button", name="Start again").click()
-    count(page, 0)
-    settle(page)
-    page.reload()
-    settle(page)
-    count(page, 0)
-    expect(page.locator(".st-key-answer_mask_row input")).to_have_value("")
-    page.get_by_role("button", name="Progress").click()
-    page.locator(".st-key-open_progress input[type=file]").set_input_files(file)
-    count(page, 1)
-    settle(page)
-    page.reload()
-    settle(page)
-    count(page, 1)
-
-
-def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
+    """And comes back from its file."""
     page = visit("textbook", example="E7", width=400)
     reach(page, page.get_by_role("slider", name="ate"))
     page.keyboard.press("End")  # all of it
@@ -367,6 +317,34 @@ def test_a_row_is_predicted_by_keyboard_and_stays_so(visit: Visit) -> None:
     settle(page)
     expect(said).to_be_visible()
     expect(page.get_by_role("slider")).to_have_count(0)
+    progress_comes_back_from_its_file(page, tmp_path / "gpt2viz-progress.json")
+    expect(said).to_be_visible()
+
+
+def progress_comes_back_from_its_file(page: Page, file: Path) -> None:
+    """After one has started again; two questions of the chapter on the mask are answered."""
+    page.set_viewport_size({"width": 1440, "height": 900})
+    count(page, 2)
+    expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
+    asked = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
+    lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in asked]
+    assert lit == [True, *[False] * (len(asked) - 1)]
+    assert page.locator(".st-key-answer_mask_row").count() == 0
+    page.get_by_role("button", name="Progress").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save as a file").click()
+    download.value.save_as(file)
+    page.get_by_role("button", name="Start again").click()
+    count(page, 0)
+    settle(page)
+    page.reload()
+    settle(page)
+    count(page, 0)
+    expect(page.get_by_role("slider")).not_to_have_count(0)
+    expect(page.locator(".st-key-answer_mask_row input")).to_have_value("")
+    page.get_by_role("button", name="Progress").click()
+    page.locator(".st-key-open_progress input[type=file]").set_input_files(file)
+    count(page, 2)
 
 
 def walk_on_by_keyboard(page: Page) -> None:
