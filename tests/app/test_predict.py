@@ -78,27 +78,21 @@ def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
     assert [metric.value for metric in at.metric][1] == str(len(kept))
 
 
-def test_surprise_of_every_token(model: gpt2viz.Model, stages: Any) -> None:
+def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_prediction(
+    model: gpt2viz.Model, stages: Any
+) -> None:
     at = open_page("predict", text=TEXT)
     ids = model.tokenizer.encode(TEXT)
     p = softmax(stages["logits"])
-    expected = [-np.log2(p[n, ids[n + 1]]) for n in range(len(ids) - 1)]
-    shown = array(figure(at, "surprise")["data"][0]["y"])
-    assert np.isnan(shown[0])
-    assert_allclose(shown[1:], expected, rtol=1e-3)
-    off = open_page("predict", text=TEXT, causal="false")
-    assert "already seen" in " ".join(caption.value for caption in off.caption)
-
-
-def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages: Any) -> None:
-    at = open_page("predict", text=TEXT)
+    bits = array(figure(at, "surprise")["data"][0]["y"])
+    assert np.isnan(bits[0])
+    assert_allclose(bits[1:], [-np.log2(p[n, id]) for n, id in enumerate(ids[1:])], rtol=1e-3)
     shown = heatmaps(figure(at, "lens_map"))["lens"]
-    p = softmax(stages["logits"])
     assert shown.shape == (9, 10)
     assert_allclose(shown[-1], p.max(axis=1)[2:], **TOLERANCE)
     names = figure(at, "lens_map")["data"][0]["text"]
-    ids = p.argmax(axis=1)[2:]
-    expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in ids]
+    best = p.argmax(axis=1)[2:]
+    expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in best]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
     told = figure(at, "lens_map")["data"][0]["customdata"]
     assert [text.splitlines()[1] for text in told[-1]] == [
@@ -107,6 +101,8 @@ def test_the_lens_ends_in_the_models_own_prediction(model: gpt2viz.Model, stages
     assert [text.splitlines()[0] for text in told[-1]] == [
         f"{name} {100 * share:.3f} %" for name, share in zip(expected, shown[-1], strict=True)
     ]
+    off = open_page("predict", text=TEXT, causal="false")
+    assert "already seen" in " ".join(caption.value for caption in off.caption)
 
 
 def test_contributions_and_what_they_sum_to(stages: Any) -> None:
@@ -193,20 +189,13 @@ def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -
 
 
 def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:
-    at = open_page("predict?predict=generate", text=BANK, temperature="0.0")
+    """The row and the table are those of the moment of choosing."""
+    chosen = {"text": BANK, "layer": "2", "head": "4", "temperature": "0.0"}
+    at = open_page("predict?predict=generate", **chosen)
     expected = drawn(model, 3, 0)
     for n in (1, 2, 3):
         press(at, "Step")
         assert new_ids(at) == expected[:n]
-    press(at, "Undo")
-    assert new_ids(at) == expected[:2]
-    press(at, "Start over")
-    assert "new" not in at.query_params
-
-
-def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2viz.Model) -> None:
-    chosen = {"text": BANK, "layer": "2", "head": "4", "temperature": "0.0"}
-    at = press(press(open_page("predict?predict=generate", **chosen), "Step"), "Step")
     ids = model.tokenizer.encode(BANK) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
     shown = array(figure(at, "row")["data"][0]["y"])
@@ -216,6 +205,10 @@ def test_the_row_and_the_table_are_those_of_the_moment_of_choosing(model: gpt2vi
     assert last["probability (%)"] == pytest.approx(100 * p, rel=2e-3)
     assert last["surprise (bits)"] == pytest.approx(-np.log2(p), rel=2e-3)
     assert last["rank"] == 1
+    press(at, "Undo")
+    assert new_ids(at) == expected[:2]
+    press(at, "Start over")
+    assert "new" not in at.query_params
 
 
 def test_play_writes_what_as_many_steps_would(
@@ -229,9 +222,14 @@ def test_play_writes_what_as_many_steps_would(
     assert not at.exception
 
 
-def test_what_was_written_becomes_the_sentence(model: gpt2viz.Model) -> None:
-    at = press(open_page("predict?predict=generate", text=BANK), "Step")
-    at = press(at, "Step")
+def test_a_link_holds_what_was_written_and_it_becomes_the_sentence(model: gpt2viz.Model) -> None:
+    at = press(press(open_page("predict?predict=generate", text=BANK), "Step"), "Step")
+    (link,) = [at.query_params["new"]]
+    other = open_page(
+        "predict?predict=generate", text=BANK, new=link[0] if isinstance(link, list) else link
+    )
+    assert new_ids(other) == new_ids(at)
+    assert len(other.dataframe[0].value) == 2
     assert [one for one in at.caption if "Choose a written token" in one.value]
     layer, head = (at.session_state[name] for name in ("layer", "head"))
     press(at, "Make it the sentence")
@@ -276,16 +274,6 @@ def test_play_ends_where_the_page_is_left() -> None:
     assert not at.button(key="play").disabled
 
 
-def test_a_link_holds_what_was_written() -> None:
-    at = press(press(open_page("predict?predict=generate", text=BANK), "Step"), "Step")
-    (link,) = [at.query_params["new"]]
-    other = open_page(
-        "predict?predict=generate", text=BANK, new=link[0] if isinstance(link, list) else link
-    )
-    assert new_ids(other) == new_ids(at)
-    assert len(other.dataframe[0].value) == 2
-
-
 @each("causal", [True, False])
 def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causal: bool) -> None:
     ids = [n % 500 for n in range(240)]
@@ -306,11 +294,7 @@ def test_a_long_link_takes_few_runs(model: gpt2viz.Model, runs: list[int], causa
 @each("new", ["x", "00000000,1", ",", "00000000,999999999", "{sign}"])
 def test_what_was_written_on_another_sentence_is_left_out_with_a_note(new: str) -> None:
     """``{sign}`` alone belongs to the sentence, but nothing was written on."""
-    sign = (
-        press(open_page("predict?predict=generate", text=BANK), "Step")
-        .query_params["new"][0]
-        .split(",")[0]
-    )
+    sign = predict.sign(RunKey("stories", tuple(ids_of(BANK)), True))
     at = open_page("predict?predict=generate", text=BANK, new=new.format(sign=sign))
     assert not at.dataframe
     assert not at.exception
