@@ -241,7 +241,6 @@ LIES = {
         header(1, 1, ARCHITECTURE, tensor("t\n", (8,))) + DATA,
         r"a tensor is called 't\\n'",
     ),
-    "no dimension": (header(1, 1, ARCHITECTURE, tensor("t", ())) + DATA, "t has 0 dimensions"),
     "a strange alignment": (
         header(0, 2, ARCHITECTURE, text("general.alignment"), struct.pack("<II", 4, 0)),
         "general.alignment is 0",
