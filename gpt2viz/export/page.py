@@ -164,7 +164,7 @@ def _painted(picture: Picture) -> Iterator[str]:
     alt = alt_text(picture)
     if isinstance(picture, Lens):
         yield from _painted(picture.tokens)
-        yield _sent("chart", _chart(draw_curves(picture, LIGHT), alt))
+        yield _sent("chart", _chart(draw_curves(picture, LIGHT, named=True), alt))
     elif isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
         matrices = as_heatmaps(picture)
         asks = [False] * len(matrices.panels)
