@@ -120,18 +120,27 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
     assert matrix == found
 
 
-@each("page", ["head", "side_by_side", "side_by_side?differs=mask", "what_if?edits=off:0.1"])
+#: The part that was sent, the one that is chosen then, and how that is called.
+PARTS: list[tuple[dict[str, str], str | None, str]] = [
+    ({}, "1,4,0,3", "queries 1 to 3, keys 0 to 2"),
+    ({"zoom": "1,4,0,3"}, None, "the whole text"),
+    ({"zoom": "1,4,0,3"}, "0,2,1,2", "queries 0 to 1, keys 1"),
+]
+
+
 @each(
-    ("before", "now", "words"),
+    ("page", "part"),
     [
-        ({}, "1,4,0,3", "queries 1 to 3, keys 0 to 2"),
-        ({"zoom": "1,4,0,3"}, None, "the whole text"),
-        ({"zoom": "1,4,0,3"}, "0,2,1,2", "queries 0 to 1, keys 1"),
+        *(("head", part) for part in PARTS),
+        ("side_by_side", PARTS[2]),
+        ("side_by_side?differs=mask", PARTS[1]),
+        ("what_if?edits=off:0.1", PARTS[0]),
     ],
 )
 def test_lines_of_a_part_that_is_chosen_in_the_browser(
-    page: str, before: dict[str, str], now: str | None, words: str, tmp_path: Path
+    page: str, part: tuple[dict[str, str], str | None, str], tmp_path: Path
 ) -> None:
+    before, now, words = part
     found = drawn(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
     then = {} if now is None else {"zoom": now}
     expected = drawn(open_page(page, text=TEXT, query="1", **then), tmp_path)

@@ -123,6 +123,7 @@ def test_the_mean_of_heads_the_row_and_the_path_of_both_runs(runs: Any) -> None:
 
 @each("query", [None, 6])
 def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
+    """And the lens of both runs."""
     (weights, logits, _), (weights_edited, logits_edited, _) = runs
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
@@ -159,13 +160,10 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
         written = bundled_model().tokenizer.token_bytes(best).decode().replace(" ", "·")
         assert token == f"“{written}”"
         assert float(percent) == pytest.approx(100 * probabilities[best], abs=0.02)
+    hold_lens(at, runs, place)
 
 
-@each("query", [None, 6])
-def test_the_lens_of_both_runs(runs: Any, query: int | None) -> None:
-    place = -1 if query is None else query
-    chosen = {} if query is None else {"query": str(query)}
-    at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", **chosen)
+def hold_lens(at: Any, runs: Any, place: int) -> None:
     (heat,), curves = (figure(at, f"lens_runs{what}")["data"] for what in ("", "_curves"))
     expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
