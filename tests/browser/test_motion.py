@@ -115,26 +115,6 @@ def test_the_keyboard_moves_the_query_on_a_small_screen(walk: Visit) -> None:
     assert not found_at_rest(page)
 
 
-def test_frames_are_walked_through_by_keyboard_and_the_address_follows(walk: Visit) -> None:
-    page = walk("textbook", width=400, example="E7")
-    show_what_is_to_be_guessed(page)
-    player = page.locator(".st-key-mask_step_player")
-    player.get_by_role("button", name="Back").focus()
-    page.keyboard.press("Enter")  # nothing comes before the first
-    expect(player.get_by_text("1 of 5")).to_be_visible()
-    player.get_by_role("button", name="Step").focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Space")
-    expect(player.get_by_role("status")).to_contain_text("Row “crane”: −∞ goes in for ate and fish")
-    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(5)
-    page.wait_for_function("location.search.includes('mask_step=2')")
-    settle(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    expect(player.get_by_text("3 of 5")).to_be_visible()
-    player.get_by_role("button", name="Back").click()
-    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(3)
-
-
 #: Takes a step and tells whether a block is at its new place one frame later.
 _JUMPS = """
 async player => {

@@ -348,11 +348,22 @@ def progress_comes_back_from_its_file(page: Page, file: Path) -> None:
 
 
 def walk_on_by_keyboard(page: Page) -> None:
-    """To the frames below, through two of them, and on to a question and its hint."""
+    """To the frames below, through three of them, and on to a question and its hint."""
     player = page.locator(".st-key-mask_step_player")
+    reach(page, player.get_by_role("button", name="Back"))
+    page.keyboard.press("Enter")  # nothing comes before the first
+    expect(player.get_by_text("1 of 5")).to_be_visible()
     reach(page, player.get_by_role("button", name="Step"))
     page.keyboard.press("Enter")
     expect(player.get_by_role("status")).to_contain_text("Row “A”")
+    page.keyboard.press("Space")
+    expect(player.get_by_role("status")).to_contain_text("Row “crane”: −∞ goes in for ate and fish")
+    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(5)
+    page.wait_for_function("location.search.includes('mask_step=2')")
+    settle(page)
+    expect(player.get_by_text("3 of 5")).to_be_visible()
+    player.get_by_role("button", name="Back").click()
+    expect(player.locator(".stage").get_by_text("−∞")).to_have_count(3)
     question = page.locator(".st-key-question_mask_row")
     hint = page.get_by_text("Count the cells above the diagonal.")
     reach(page, question.get_by_role("button", name="Hint"))
