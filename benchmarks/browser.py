@@ -123,9 +123,9 @@ class Visitor:
         self.page.wait_for_timeout(500)
         settle(self.page)
         wait_until_quiet(self.page, "window.drawn > window.clicked", PATIENCE)
-        found = times(self.page)
+        result = times(self.page)
         return Drawn(
-            found.last - found.clicked,
+            result.last - result.clicked,
             (self._traffic.messages - before) / 1e6,
             self.served() - server,
             self._drew() - page,
@@ -169,18 +169,18 @@ def layer_changes(
         for person in people:
             person.type("x " * (n_tokens // 2))
             person.choose_layer(11)
-        found = [[person.choose_layer(1 + n % 10) for person in people] for n in range(rounds)]
-        return [list(one) for one in zip(*found, strict=True)]
+        results = [[person.choose_layer(1 + n % 10) for person in people] for n in range(rounds)]
+        return [list(one) for one in zip(*results, strict=True)]
 
 
 def maps(model: Path | str, chromium: str, texts: Sequence[str]) -> list[Drawn]:
     """Open the map of every head on texts that another page has run already."""
-    found = []
+    results = []
     with visitors(chromium, model) as (person,):
         for text in texts:
             person.open("shapes", text=text)
-            found.append(person.follow("Attention"))
-    return found
+            results.append(person.follow("Attention"))
+    return results
 
 
 def sentences(chromium: str) -> list[Drawn]:
@@ -198,8 +198,8 @@ def opening(address: str, model: str, text: str, chromium: str) -> Opened:
         page.goto(f"{address}/?{urlencode({'model': model, 'text': text})}", wait_until="commit")
         wait_until_quiet(page, "window.drawn", PATIENCE)
         settle(page)
-        found = times(page)
-        return Opened(found.last - found.opened, traffic.messages / 1e6, traffic.files / 1e6)
+        result = times(page)
+        return Opened(result.last - result.opened, traffic.messages / 1e6, traffic.files / 1e6)
 
 
 def start(chromium: str, root: Path) -> Started:
@@ -212,8 +212,8 @@ def start(chromium: str, root: Path) -> Started:
             page.goto(address, wait_until="commit")
             wait_until_quiet(page, "window.drawn", PATIENCE)
             settle(page)
-            found = times(page)
-    return Started(*(moment - begun for moment in (answers, found.first, found.last)))
+            result = times(page)
+    return Started(*(moment - begun for moment in (answers, result.first, result.last)))
 
 
 def torch_import() -> float:

@@ -82,9 +82,9 @@ def started(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=os.environ | settings
     )
     try:
-        found = Contender(process)
-        found.wait_until_ready()
-        yield found
+        result = Contender(process)
+        result.wait_until_ready()
+        yield result
     finally:
         process.terminate()
         process.communicate()
@@ -96,11 +96,11 @@ def peak(contender: str, threads: int, python: Path, n_tokens: int, folder: Path
     In processes of their own, as later runs reuse what was freed; in several, as it depends on
     where the C library finds room.
     """
-    found = []
+    results = []
     for _ in range(PROCESSES):
         with started(contender, threads, python, folder) as one:
-            found.append(one.ask(f"memory {n_tokens}"))
-    return f"{median(found):,.0f} ({min(found):,.0f} to {max(found):,.0f})"
+            results.append(one.ask(f"memory {n_tokens}"))
+    return f"{median(results):,.0f} ({min(results):,.0f} to {max(results):,.0f})"
 
 
 def capture(
@@ -112,10 +112,10 @@ def capture(
     """
     with ExitStack() as stack:
         running, peaks = dict[str, Contender](), dict[str, str]()
-        wanted: dict[str, tuple[str, str | None]] = {n: (made, None) for n, made in OURS.items()}
+        expected: dict[str, tuple[str, str | None]] = {n: (made, None) for n, made in OURS.items()}
         for environment, peer in () if alone else CAPTURE.items():
-            wanted |= {name: (made, environment) for name, made in peer.contenders.items()}
-        for name, (contender, place) in wanted.items():
+            expected |= {name: (made, environment) for name, made in peer.contenders.items()}
+        for name, (contender, place) in expected.items():
             try:
                 python = python_of(place) if place else Path(sys.executable)
                 peaks[name] = peak(contender, threads, python, lengths[-1], folder)
@@ -131,12 +131,12 @@ def capture(
             for _ in range(rounds):
                 for name, one in running.items():
                     times[name].append(one.ask(f"{clock} {n}"))
-            for name, found in times.items():
+            for name, result in times.items():
                 base = GENERATION if OURS.get(name) == "watched_generation" else BASELINE
-                ratios = [a / b for a, b in zip(found, times[base], strict=True)]
+                ratios = [a / b for a, b in zip(result, times[base], strict=True)]
                 shown = f"**{median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
                 if name == BASELINE:
-                    shown = f"{1e3 * median(found):.0f} ms"
+                    shown = f"{1e3 * median(result):.0f} ms"
                 cells[name].append(shown)
         for name in running:
             print(f"| {name} | {' | '.join(cells[name])} | {peaks[name]} |")

@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
-    found: dict[str, list[list[Choice]]] = {name: [[], []] for name in CHOICES}
+    results: dict[str, list[list[Choice]]] = {name: [[], []] for name in CHOICES}
     sent = [0, 0]
     with visitors(find_chromium() or "", roots=(given.beside, ROOT)) as people:
         for n, person in enumerate(people):
@@ -120,10 +120,10 @@ def main() -> None:
                     wait = person.page.evaluate("window.done - window.up")
                     if round_:  # the first one loads what all others have
                         one = Choice(wait, 1000 * (person.served() - used), sent[n] - before)
-                        found[name][n].append(one)
+                        results[name][n].append(one)
     print("| | ms, before | ms, now | server's ms, before | now | messages, before | now |")
     print("|---|---|---|---|---|---|---|")
-    for name, both in found.items():
+    for name, both in results.items():
         columns = [
             f"{median(one[column] for one in each):.0f}" for column in range(3) for each in both
         ]

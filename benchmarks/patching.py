@@ -45,9 +45,9 @@ def main() -> None:
         write_checkpoint(FOLDER, **SIZES)
     print(f"\n| median s (min to max) | {PEER} | gpt2viz | gpt2viz : {PEER} |\n|---|---|---|---|")
     for what, name in SWEEPS.items():
-        found = _times(name, given)
-        theirs, ours = zip(*found, strict=True)
-        cells = [spread(theirs), spread(ours), spread([b / a for a, b in found])]
+        result = _times(name, given)
+        theirs, ours = zip(*result, strict=True)
+        cells = [spread(theirs), spread(ours), spread([b / a for a, b in result])]
         print(f"| {_named(what, FOLDER, N_TOKENS)} | {' | '.join(cells)} |", flush=True)
     print("\n| the bundled model | median s (min to max) |\n|---|---|")
     for what, name in SWEEPS.items():

@@ -97,14 +97,14 @@ def _in_time(command: list[str]) -> float | None:
         command, stdout=pipe, text=True, cwd=ROOT, start_new_session=True
     )
     try:
-        said, _ = process.communicate(timeout=LIMIT + GRACE)
+        text, _ = process.communicate(timeout=LIMIT + GRACE)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return None
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return float(said) if said and float(said) <= LIMIT else None
+    return float(text) if text and float(text) <= LIMIT else None
 
 
 def main() -> None:
@@ -116,8 +116,8 @@ def main() -> None:
         with suppress(TimeoutError):  # then nothing is printed
             page.goto(Path(file).as_uri(), wait_until="commit", timeout=1000 * LIMIT)
             wait_until_quiet(page, drawn, LIMIT)
-            found = times(page)
-            print(found.last - found.opened)
+            result = times(page)
+            print(result.last - result.opened)
 
 
 def _write_run(trace: gpt2viz.Trace, weights: Path, tokens: Path) -> None:
@@ -128,12 +128,12 @@ def _write_run(trace: gpt2viz.Trace, weights: Path, tokens: Path) -> None:
 
 def _answer(route: Route) -> None:
     """Hand a page the script that it asks the internet for; anything else it does without."""
-    found = scripts().get(route.request.url.split("/")[-1])
-    if found is None:
+    result = scripts().get(route.request.url.split("/")[-1])
+    if result is None:
         route.abort()
         return
     anyone = {"Access-Control-Allow-Origin": "*"}
-    route.fulfill(path=found, content_type="text/javascript", headers=anyone)
+    route.fulfill(path=result, content_type="text/javascript", headers=anyone)
 
 
 if __name__ == "__main__":

@@ -92,13 +92,13 @@ def _written(model: gpt2viz.Model, theirs: Any, T: int, rounds: int) -> Iterator
     with torch.inference_mode():
         cache = theirs(torch.tensor([ids]), use_cache=True).cache
     for new in range(rounds):
-        found = {}
+        result = {}
         for name in ("transformers, cached step, no capture", "the same again (noise)"):
             own = deepcopy(cache)  # a step writes into it
-            found[name] = _seconds(partial(theirs, torch.tensor([[new]]), cache=own))
-        found["gpt2viz trace"] = _seconds(partial(gpt2viz.trace, model, [*ids, new]))
+            result[name] = _seconds(partial(theirs, torch.tensor([[new]]), cache=own))
+        result["gpt2viz trace"] = _seconds(partial(gpt2viz.trace, model, [*ids, new]))
         reused = _seconds(partial(gpt2viz.trace, model, [*ids, new], reuse=earlier))
-        yield {**found, "**gpt2viz trace, reuse=**": reused}
+        yield {**result, "**gpt2viz trace, reuse=**": reused}
 
 
 def _seconds(run: Callable[[], Any]) -> float:

@@ -24,9 +24,9 @@ def layers(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence[P
     """Print how long each checkout takes to draw another layer, and what it sends."""
     print(f"\n| T | another layer of 12 heads | {_DRAWN}\n|---|---|---|---|---|---|")
     for n in lengths:
-        found = browser.layer_changes(FOLDER, chromium, n, rounds, roots)
-        for root, times in zip(roots, found, strict=True):
-            _drawn(n, root.name, times, found[-1])
+        result = browser.layer_changes(FOLDER, chromium, n, rounds, roots)
+        for root, times in zip(roots, result, strict=True):
+            _drawn(n, root.name, times, result[-1])
 
 
 def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
@@ -35,11 +35,11 @@ def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
     print(f"\n| T | the map of every head | {_DRAWN}\n|---|---|---|---|---|---|")
     for n in lengths:
         texts = ["x " * (n // 2 - 1) + f"{number} " for number in range(rounds)]
-        found = browser.maps(FOLDER, chromium, texts)
-        _drawn(n, "144 heads, after the trace", found, found)
+        result = browser.maps(FOLDER, chromium, texts)
+        _drawn(n, "144 heads, after the trace", result, result)
     for name in settings.packaged():
-        found = browser.maps(name, chromium, browser.SENTENCES[:rounds])
-        _drawn("a sentence", f"{name}, after the trace", found, found)
+        result = browser.maps(name, chromium, browser.SENTENCES[:rounds])
+        _drawn("a sentence", f"{name}, after the trace", result, result)
 
 
 def _drawn(
@@ -48,8 +48,8 @@ def _drawn(
     """A row: the clock's time, its ratio to that ``beside`` in the same round, and what it took."""
     ratio = median(a.seconds / b.seconds for a, b in zip(times, beside, strict=True))
     work = " + ".join(
-        f"{median(found):.2f}"
-        for found in ([one.server for one in times], [one.page for one in times])
+        f"{median(result):.2f}"
+        for result in ([one.server for one in times], [one.page for one in times])
     )
     sent = max(one.megabytes for one in times)
     taken = spread([one.seconds for one in times])
@@ -65,12 +65,12 @@ def openings(lengths: Sequence[int], rounds: int, chromium: str, roots: Sequence
         for address in addresses:
             browser.opening(address, FOLDER.name, "not counted", chromium)  # it loads the model
         for n in lengths:
-            found: list[list[float]] = []
+            results: list[list[float]] = []
             for number in range(rounds):
                 text = "x " * (n // 2 - 1) + f"{number} "
                 opened = [browser.opening(a, FOLDER.name, text, chromium) for a in addresses]
-                found.append([one.seconds for one in opened])
-            _beside([f"{n} | {root.name}" for root in roots], found)
+                results.append([one.seconds for one in opened])
+            _beside([f"{n} | {root.name}" for root in roots], results)
 
 
 def _beside(names: Sequence[str], rounds: Sequence[Sequence[float]]) -> None:
@@ -106,13 +106,13 @@ def _first_drawings(n: int, rounds: int, chromium: str, address: str, peers: Pee
         for name in peers.files:
             if name in given_up:
                 continue
-            found = peers.open(name, chromium)
-            megabytes[name] = f"{found.megabytes:.1f}"
+            result = peers.open(name, chromium)
+            megabytes[name] = f"{result.megabytes:.1f}"
             times.setdefault(name, [])
-            if found.seconds is None:
+            if result.seconds is None:
                 given_up.add(name)
             else:
-                times[name].append(found.seconds)
+                times[name].append(result.seconds)
     for name, seconds in times.items():
         shown = f"not drawn within {LIMIT} s" if name in given_up else spread(seconds)
         print(f"| {n} | {name} | {shown} | {megabytes[name]} |", flush=True)
@@ -122,23 +122,25 @@ def _first_drawings(n: int, rounds: int, chromium: str, address: str, peers: Pee
 
 def typing(chromium: str) -> None:
     """Print how long it takes from Enter to all heads, with the bundled model."""
-    found = browser.sentences(chromium)
+    result = browser.sentences(chromium)
     print("\n| sentences | from Enter to all heads drawn: median s (min to max) | MB sent |")
     print("|---|---|---|")
-    sent = max(one.megabytes for one in found)
-    print(f"| {len(found)} | {spread([one.seconds for one in found])} | {sent:.2f} |")
+    sent = max(one.megabytes for one in result)
+    print(f"| {len(result)} | {spread([one.seconds for one in result])} | {sent:.2f} |")
 
 
 def starting(rounds: int, chromium: str, roots: Sequence[Path]) -> None:
     """Print how long it takes from starting each checkout's app to its first picture."""
-    alone, found = [], []
+    alone, results = [], []
     for _ in range(rounds):
         alone.append(browser.torch_import())
-        found.append([browser.start(chromium, root) for root in roots])
+        results.append([browser.start(chromium, root) for root in roots])
     print("\n| since the start of the process | median s (min to max) | beside it |")
     print("|---|---|---|")
     for n, what in enumerate(("the server answers", "first picture", "last picture")):
-        _beside([f"{root.name}: {what}" for root in roots], [[o[n] for o in one] for one in found])
+        _beside(
+            [f"{root.name}: {what}" for root in roots], [[o[n] for o in one] for one in results]
+        )
     print(f"| for comparison: `import torch` alone, in a process of its own | {spread(alone)} | |")
 
 

@@ -87,11 +87,11 @@ def watch(page: Page, *, plots: bool) -> None:
 
 def times(page: Page) -> Times:
     """What was noted so far."""
-    found = page.evaluate(
+    result = page.evaluate(
         "[0, window.clicked || 0, window.drawnFirst, window.drawn]"
         ".map(n => (performance.timeOrigin + n) / 1000)"
     )
-    return Times(*found)
+    return Times(*result)
 
 
 def wait_until_quiet(page: Page, drawn: str, limit: float) -> None:
@@ -117,8 +117,8 @@ class Traffic:
 
     def metrics(self) -> dict[str, float]:
         """What Chromium counts of the page: seconds of the processor among them."""
-        found = self._page.send("Performance.getMetrics")["metrics"]
-        return {one["name"]: float(one["value"]) for one in found}
+        result = self._page.send("Performance.getMetrics")["metrics"]
+        return {one["name"]: float(one["value"]) for one in result}
 
     def _file(self, event: dict[str, Any]) -> None:
         self.files += int(event["encodedDataLength"])

@@ -61,11 +61,11 @@ def compute(operation: Any, args: Any, kwargs: Any, moved: list[torch.Size]) -> 
     if moves and there and target == "cpu":
         moved.append(there[0].shape)
     plain_args, plain_kwargs = tree_map(_plain, (args, kwargs))
-    found = operation(*plain_args, **plain_kwargs)
+    result = operation(*plain_args, **plain_kwargs)
     if name.endswith("_") and not name.endswith("__") and there:
         return args[0]  # in place
     on_device = target == NAME or (there and target is None)
-    return tree_map(lambda x: OnDevice(x) if on_device and isinstance(x, Tensor) else x, found)
+    return tree_map(lambda x: OnDevice(x) if on_device and isinstance(x, Tensor) else x, result)
 
 
 def _plain(given: Any) -> Any:

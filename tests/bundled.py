@@ -54,8 +54,8 @@ def hardest(of: np.ndarray) -> np.ndarray:
     """The largest weight of each row, but for the token itself and the first: (…, T)."""
     T = of.shape[-1]
     others = ~np.eye(T, dtype=bool) & (np.arange(T) > 0)
-    found: np.ndarray = np.where(others, of, 0).max(axis=-1)
-    return found
+    result: np.ndarray = np.where(others, of, 0).max(axis=-1)
+    return result
 
 
 def opening(text: str = CRANE) -> tuple[int, int]:
@@ -91,8 +91,8 @@ def copiers() -> list[tuple[int, int]]:
 def by_copying() -> list[tuple[int, int]]:
     """Heads by how much they give to what followed, on fifty random tokens said twice."""
     half = np.random.default_rng(0).choice(VOCABULARY, 50, replace=False)
-    found = np.stack(reference(BUNDLED, [*half, *half], True)["weights"])
-    scores = found.diagonal(-49, axis1=2, axis2=3)[:, :, 1:].mean(axis=-1)
+    result = np.stack(reference(BUNDLED, [*half, *half], True)["weights"])
+    scores = result.diagonal(-49, axis1=2, axis2=3)[:, :, 1:].mean(axis=-1)
     return [divmod(int(n), N_HEAD) for n in (-scores).argsort(axis=None) if scores.flat[n] > 0.5]
 
 

@@ -91,8 +91,8 @@ class Answer(BaseHTTPRequestHandler):
             return self.reply(hub.failing)
         if path.startswith("/cdn/"):
             return self.large_file(path.split("/")[2])
-        asked = path.removeprefix("/api/models/").lstrip("/")
-        name, _, rest = asked.partition("/resolve/")
+        requested = path.removeprefix("/api/models/").lstrip("/")
+        name, _, rest = requested.partition("/resolve/")
         name, _, revision = name.partition("/revision/")
         revision, _, file = rest.partition("/") if rest else (revision, "", "")
         if name in hub.renamed:
@@ -115,12 +115,12 @@ class Answer(BaseHTTPRequestHandler):
         for path in sorted(self.hub.folders[name].iterdir()):
             content = path.read_bytes()
             large = len(content) > self.hub.large
-            found: dict[str, Any] = {"rfilename": path.name, "size": len(content)}
-            found["blobId"] = digest(content, False)
+            results: dict[str, Any] = {"rfilename": path.name, "size": len(content)}
+            results["blobId"] = digest(content, False)
             if large:
                 sha = digest(content, True)
-                found["lfs"] = {"sha256": sha, "size": len(content), "pointerSize": 130}
-            siblings.append(found)
+                results["lfs"] = {"sha256": sha, "size": len(content), "pointerSize": 130}
+            siblings.append(results)
         body = json.dumps({"id": name, "sha": commit(name), "siblings": siblings}).encode()
         self.reply(200, body, Content_Type="application/json")
 

@@ -74,8 +74,8 @@ def loaded(path: Path) -> set[str]:
         for statement in node.body
         for below in ast.walk(statement)
     }
-    found = imports(node for node in nodes(path) if id(node) not in for_types)
-    return {name.split(".")[0] for name in found}
+    result = imports(node for node in nodes(path) if id(node) not in for_types)
+    return {name.split(".")[0] for name in result}
 
 
 def named(path: Path) -> str:
@@ -242,7 +242,7 @@ def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
             and node.value.id in ("self", "cls")
         )
     }
-    found = {
+    result = {
         f"{named(path)}:{node.lineno} {node.attr}"
         for path in SOURCES
         if named(path) not in PRIVATE_GROUND
@@ -251,4 +251,4 @@ def test_private_names_of_others_are_used_in_one_place_a_room() -> None:
         and re.match(r"_[a-z]", node.attr)
         and node.attr not in ours | DOCUMENTED
     }
-    assert not found
+    assert not result

@@ -16,8 +16,8 @@ from gpt2viz.arrays import largest
 )
 def test_the_largest_are_the_first_of_all_sorted(numbers: list[float], n: int) -> None:
     """With equal numbers, some that are none, fewer than are asked for, or none at all."""
-    found = np.array(numbers)
-    assert_array_equal(largest(found, n), np.argsort(-found, kind="stable")[:n])
-    if not np.isnan(found).any():
+    result = np.array(numbers)
+    assert_array_equal(largest(result, n), np.argsort(-result, kind="stable")[:n])
+    if not np.isnan(result).any():
         in_order = sorted(range(len(numbers)), key=numbers.__getitem__, reverse=True)
-        assert largest(found, n).tolist() == in_order[:n]
+        assert largest(result, n).tolist() == in_order[:n]

@@ -24,12 +24,12 @@ MADE_OF: dict[type[BaseException], tuple[Any, ...]] = {
 def errors() -> list[type[BaseException]]:
     """Those that some module declares, by what their first base is called."""
     folder = Path(gpt2viz.__file__).parent
-    found = []
+    results = []
     for path in folder.rglob("*.py"):
         for name in DECLARED.findall(path.read_text("utf-8")):
             module = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
-            found.append(getattr(import_module(module), name))
-    return found
+            results.append(getattr(import_module(module), name))
+    return results
 
 
 def test_every_error_is_pickled_and_copied_as_it_is() -> None:

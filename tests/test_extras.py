@@ -11,17 +11,17 @@ from gpt2viz.extras import needed
 
 
 def test_a_missing_module_is_one_sentence() -> None:
-    said = r"^A chart needs no_such_module: pip install 'gpt2viz\[app\]'$"
-    with pytest.raises(MissingExtraError, match=said) as found, needed("A chart", "app"):
+    text = r"^A chart needs no_such_module: pip install 'gpt2viz\[app\]'$"
+    with pytest.raises(MissingExtraError, match=text) as result, needed("A chart", "app"):
         import_module("no_such_module.part")
-    assert isinstance(found.value, ImportError)
-    assert isinstance(found.value, GPT2VizError)
-    assert found.value.__cause__ is None
+    assert isinstance(result.value, ImportError)
+    assert isinstance(result.value, GPT2VizError)
+    assert result.value.__cause__ is None
 
 
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"gpt2viz\.no_such_room"), needed("It", "app"):
         import_module("gpt2viz.no_such_room")
-    with pytest.raises(ImportError, match="cannot import name") as found, needed("It", "app"):
+    with pytest.raises(ImportError, match="cannot import name") as result, needed("It", "app"):
         from gpt2viz.labels import no_such_name  # type: ignore[attr-defined]  # noqa: F401
-    assert not isinstance(found.value, MissingExtraError)
+    assert not isinstance(result.value, MissingExtraError)

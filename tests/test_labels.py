@@ -89,9 +89,9 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
         (1, "entries of the vocabulary", "1 entry of the vocabulary"),
         (2, "heads of a layer (n_head)", "2 heads of a layer (n_head)"),
     ]
-    for n, things, said in cases:
+    for n, things, words in cases:
         with subtests.test(n=n, things=things):
-            assert pluralize(n, things) == said
+            assert pluralize(n, things) == words
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) 
         (np.nan, "NaN"),
         (9.97, "1.0 · 10¹"),
     ]
-    for number, said in cases:
-        with subtests.test(number=number, said=said):
-            assert power_of_ten(number) == said
+    for number, words in cases:
+        with subtests.test(number=number, said=words):
+            assert power_of_ten(number) == words
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def main() -> None:
     import torch
     from transformer_lens import head_detector
 
-    found = []
+    results = []
     for case in CASES:
         ids, weights = random_head(*case)
         scores = {}
@@ -45,10 +45,10 @@ def main() -> None:
                 exclude_current_token=False,
                 error_measure="mul",
             )
-        found.append(scores)
+        results.append(scores)
     made = {"made by": f"{Path(__file__).name}, transformer_lens {version('transformer_lens')}"}
     path = Path(__file__).with_suffix(".json")
-    path.write_text(json.dumps(made | {"scores": found}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(made | {"scores": results}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

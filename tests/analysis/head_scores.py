@@ -7,11 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 
-def mean_on(weights: np.ndarray, ids: list[int], wanted: Callable[[int, int], bool]) -> np.ndarray:
+def mean_on(
+    weights: np.ndarray, ids: list[int], expected: Callable[[int, int], bool]
+) -> np.ndarray:
     """(nh,): the mean over queries from 1 that have a wanted key of the weight on all of them."""
-    keys = {t: [j for j in range(t + 1) if wanted(t, j)] for t in range(1, len(ids))}
-    found = [weights[:, t, some].sum(axis=1) for t, some in keys.items() if some]
-    return np.mean(found or [np.full(len(weights), np.nan)], axis=0)
+    keys = {t: [j for j in range(t + 1) if expected(t, j)] for t in range(1, len(ids))}
+    results = [weights[:, t, some].sum(axis=1) for t, some in keys.items() if some]
+    return np.mean(results or [np.full(len(weights), np.nan)], axis=0)
 
 
 def expected_scores(weights: np.ndarray, ids: list[int]) -> dict[str, np.ndarray]:

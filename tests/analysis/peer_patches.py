@@ -57,9 +57,9 @@ def main() -> None:
         )
         sweeps = {}
         for (stage, by_position), name in THEIRS.items():
-            found = getattr(patching, name)(model, corrupted, cache, _difference)
+            result = getattr(patching, name)(model, corrupted, cache, _difference)
             # Theirs is (layer, position, head), but for weights.
-            values = found.transpose(1, 2) if by_position and stage != "weights" else found
+            values = result.transpose(1, 2) if by_position and stage != "weights" else result
             sweeps[f"{stage} {by_position}"] = values.tolist()
         # From (layer, head) to (layer, head); 0 where there is no path.
         paths = {

@@ -47,8 +47,8 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
     model = gpt2viz.load_model(written(tmp_path / "model", family, seed=4))
-    found = measured(model)
-    assert found is not None
+    result = measured(model)
+    assert result is not None
     ids = list(probe(420, model.config.n_positions))
     T, n = len(ids), len(ids) // 2
     assert ids[:n] == ids[n:]
@@ -60,16 +60,16 @@ def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, fam
         "duplicate token": lambda t: [t - n] if t >= n else [],
         "induction": lambda t: [t - n + 1] if t >= n else [],
     }
-    assert set(found.scores) == set(HABITS) == set(targets)
+    assert set(result.scores) == set(HABITS) == set(targets)
     for name, of in targets.items():
         for layer, weights in enumerate(run["weights"]):
             for head, one in enumerate(weights):
                 got = [sum(one[t, j] for j in of(t)) for t in range(1, T) if of(t)]
-                assert_allclose(found.scores[name][layer, head], np.mean(got), rtol=1e-4)
+                assert_allclose(result.scores[name][layer, head], np.mean(got), rtol=1e-4)
     logits = run["logits"]
     losses = [np.log(np.exp(logits[t] - logits[t, ids[t + 1]]).sum()) for t in range(T - 1)]
     assert_allclose(
-        [found.first, found.again], [np.mean(losses[: n - 1]), np.mean(losses[n:])], 1e-4
+        [result.first, result.again], [np.mean(losses[: n - 1]), np.mean(losses[n:])], 1e-4
     )
 
 

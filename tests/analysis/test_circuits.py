@@ -285,14 +285,14 @@ def test_a_single_place(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_asked(tiny: gpt2viz.Model) -> None:
-    for layer, head, said in ((3, 0, "layers 0 to 2"), (0, 4, "heads 0 to 3"), (-1, 0, "layer -1")):
-        with pytest.raises(IndexError, match=said):
+    for layer, head, text in ((3, 0, "layers 0 to 2"), (0, 4, "heads 0 to 3"), (-1, 0, "layer -1")):
+        with pytest.raises(IndexError, match=text):
             head_circuit(tiny, layer, head)
     circuit = head_circuit(tiny, 1, 2)
     for token in (-1, 420):
-        for asked in (circuit.writes, circuit.likes):
+        for requested in (circuit.writes, circuit.likes):
             with pytest.raises(IndexError, match="the vocabulary has 0 to 419"):
-                asked(token)
+                requested(token)
     with pytest.raises(gpt2viz.ContextError):
         circuit.scores([1] * 25)
     assert circuit.writes(3, 1000).most == circuit.writes(3, 420).least[::-1]

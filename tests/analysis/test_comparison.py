@@ -57,11 +57,11 @@ def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[
 
 @given(IDS, IDS)
 def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
-    found = shared(a, b)
-    assert all(a[one] == b[other] for one, other in found)
-    assert len({one for one, _ in found}) == len({other for _, other in found}) == len(found)
-    assert len(found) == sum(min(a.count(n), b.count(n)) for n in set(a))
-    assert [one for one, _ in found] == sorted(one for one, _ in found)
+    result = shared(a, b)
+    assert all(a[one] == b[other] for one, other in result)
+    assert len({one for one, _ in result}) == len({other for _, other in result}) == len(result)
+    assert len(result) == sum(min(a.count(n), b.count(n)) for n in set(a))
+    assert [one for one, _ in result] == sorted(one for one, _ in result)
 
 
 def test_words_that_changed_places_are_shared() -> None:
@@ -87,9 +87,9 @@ def test_the_path_of_a_word_against_numpy(folder: Path, causal: bool) -> None:
     assert [layer for _, layer in additions.sites] == [0, 0, 1, 1, 2, 2]
     assert streams.cosine[0] == 1
     assert streams.difference[0] == 0
-    for found in (streams, additions):
+    for result in (streams, additions):
         for (key, layer), cosine, difference in zip(
-            found.sites, found.cosine, found.difference, strict=True
+            result.sites, result.cosine, result.difference, strict=True
         ):
             if key == "token_embedding":
                 continue
@@ -132,10 +132,10 @@ def test_a_token_without_a_vector_is_nobodys_neighbour(folder: Path, tmp_path: P
     weights["transformer.wte.weight"][419] = 0  # a row that only fills the table up
     save_file(weights, tmp_path / "padded" / "model.safetensors")
     trace = gpt2viz.trace(gpt2viz.load_model(tmp_path / "padded"), A)
-    found = nearest(trace, 3, stream_sites(3), top=420)
-    assert np.isfinite(found.cosine[:, :419]).all()
-    assert_array_equal(found.ids[:, 419], 419)
-    assert_array_equal(found.ids[:, :4], nearest(trace, 3, stream_sites(3), top=4).ids)
+    result = nearest(trace, 3, stream_sites(3), top=420)
+    assert np.isfinite(result.cosine[:, :419]).all()
+    assert_array_equal(result.ids[:, 419], 419)
+    assert_array_equal(result.ids[:, :4], nearest(trace, 3, stream_sites(3), top=4).ids)
 
 
 def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
         for f, ids in ((folder, A), (tmp_path / "other", B))
     )
     matches = [(0, 0), (1, 1), (4, 3), (2, 4)]
-    found = largest_differences(run_a, run_b, matches)
-    assert found.shape == (2, 3)
+    result = largest_differences(run_a, run_b, matches)
+    assert result.shape == (2, 3)
     one, other = (
         reference(f, ids, causal=True)["weights"]
         for f, ids in ((folder, A), (tmp_path / "other", B))
@@ -158,7 +158,7 @@ def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
                 for b, d in matches
                 for c, e in matches
             )
-            assert found[layer, head] == pytest.approx(apart, abs=1e-5)
+            assert result[layer, head] == pytest.approx(apart, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: f
     for (key, layer), array in one.captured.items():
         there = other.stage(gpt2viz.STAGE[key].key, layer)
         cut = (..., slice(n), slice(n if gpt2viz.STAGE[key].axes[-1] == "T" else None))
-        found, wanted = array[cut], there[cut]
-        assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+        result, expected = array[cut], there[cut]
+        assert_array_equal(np.isfinite(result), np.isfinite(expected))
         if apart:
-            assert_allclose(found, wanted, atol=apart, rtol=0)
+            assert_allclose(result, expected, atol=apart, rtol=0)
         else:
-            assert_array_equal(found, wanted)
+            assert_array_equal(result, expected)
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     assert "where both texts have equally many tokens, otherwise up to rounding (1e-4" in readme
 

@@ -57,11 +57,11 @@ def subspace(matrix: np.ndarray, rank: int) -> np.ndarray:
 
 def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
-    found, nh, hs = composition(model), model.config.n_head, model.config.head_dim
+    result, nh, hs = composition(model), model.config.n_head, model.config.head_dim
     of = oracle(folder)
     rank = min(hs, np.linalg.matrix_rank(centring(of)))
     for way in get_args(Into):
-        for values in (found.ratio[way], found.kernel[way]):
+        for values in (result.ratio[way], result.kernel[way]):
             assert values.shape == (3, nh, 3, nh)
             later = np.isfinite(values).all(axis=(1, 3))
             assert later.tolist() == np.triu(np.ones((3, 3), bool), 1).tolist()
@@ -69,19 +69,19 @@ def test_every_pair_is_that_of_the_whole_matrices(folder: Path) -> None:
             one, other = matrices(of, *place[:2]), matrices(of, *place[2:])
             norms = np.linalg.norm(one["writes"]) * np.linalg.norm(other[way])
             ratio = np.linalg.norm(one["writes"] @ other[way]) / norms
-            assert found.ratio[way][place] == pytest.approx(ratio, rel=1e-9)
+            assert result.ratio[way][place] == pytest.approx(ratio, rel=1e-9)
             written, reads = subspace(one["writes"].T, rank), subspace(other[way], rank)
             cosines = np.linalg.svd(written.T @ reads, compute_uv=False)
-            assert found.kernel[way][place] == pytest.approx((cosines**2).sum(), rel=1e-9)
-        assert np.nanmax(found.kernel[way]) <= hs + 1e-9
-        assert np.nanmin(found.kernel[way]) >= 0
+            assert result.kernel[way][place] == pytest.approx((cosines**2).sum(), rel=1e-9)
+        assert np.nanmax(result.kernel[way]) <= hs + 1e-9
+        assert np.nanmin(result.kernel[way]) >= 0
 
 
 @pytest.mark.slow
 def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     """The means and deviations behind z, which are formulas, against 4,000 rotations."""
     model = gpt2viz.load_model(folder)
-    found, place, of = composition(model), (0, 0, 2, 0), oracle(folder)
+    result, place, of = composition(model), (0, 0, 2, 0), oracle(folder)
     draws = np.random.default_rng(0)
     one, other = matrices(of, 0, 0)["writes"], matrices(of, 2, 0)["q"]
     n = int(np.linalg.matrix_rank(centring(of)))
@@ -103,56 +103,56 @@ def test_chance_is_what_random_rotations_give(folder: Path) -> None:
     (mean, kernel_mean), (sd, kernel_sd) = np.mean(drawn, axis=0), np.std(drawn, axis=0)
     assert mean == pytest.approx(1 / n, rel=0.03)
     assert kernel_mean == pytest.approx(rank**2 / n, rel=0.03)
-    z = (found.ratio["q"][place] ** 2 - mean) / sd
-    assert found.ratio_z["q"][place] == pytest.approx(z, abs=0.15)
+    z = (result.ratio["q"][place] ** 2 - mean) / sd
+    assert result.ratio_z["q"][place] == pytest.approx(z, abs=0.15)
     if rank == n:  # each reads all that there is: no rotation changes that
-        assert np.isnan(found.kernel_z["q"][place])
+        assert np.isnan(result.kernel_z["q"][place])
         assert kernel_sd == pytest.approx(0, abs=1e-9)
     else:
-        z = (found.kernel["q"][place] - kernel_mean) / kernel_sd
-        assert found.kernel_z["q"][place] == pytest.approx(z, abs=0.15)
+        z = (result.kernel["q"][place] - kernel_mean) / kernel_sd
+        assert result.kernel_z["q"][place] == pytest.approx(z, abs=0.15)
 
 
 def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_embd=48, n_head=6, n_layer=4)
-    found = composition(gpt2viz.load_model(tmp_path))
+    result = composition(gpt2viz.load_model(tmp_path))
     for way in get_args(Into):
-        assert np.nanmean(found.kernel[way]) == pytest.approx(8 * 8 / 47, rel=0.05)
-        for z in (found.kernel_z[way], found.ratio_z[way]):
+        assert np.nanmean(result.kernel[way]) == pytest.approx(8 * 8 / 47, rel=0.05)
+        for z in (result.kernel_z[way], result.ratio_z[way]):
             assert abs(np.nanmean(z)) < 0.3
             assert np.nanstd(z) == pytest.approx(1, abs=0.2)
 
 
 def test_the_hand_built_copier_has_one_edge() -> None:
-    found = composition(copying_model())
-    (edge,) = found.strongest()
+    result = composition(copying_model())
+    (edge,) = result.strongest()
     assert str(edge) == "0.0 → 1.0.k"
     assert edge.kernel == pytest.approx(6, abs=0.2)  # of 12 channels it reads one sign of two
     assert edge.kernel_z > 10
     assert edge.ratio_z > 10
-    assert found.strongest(of=(0, 0)) == (edge,)
-    assert found.strongest(of=(0, 1)) == found.strongest(into=["q", "v"]) == ()
-    assert np.isnan(found.kernel["v"][0, 0, 1, 0])  # 1.0 writes nothing
+    assert result.strongest(of=(0, 0)) == (edge,)
+    assert result.strongest(of=(0, 1)) == result.strongest(into=["q", "v"]) == ()
+    assert np.isnan(result.kernel["v"][0, 0, 1, 0])  # 1.0 writes nothing
 
 
 def test_the_strongest_come_first(tiny: gpt2viz.Model) -> None:
     shares: list[float] = []
-    found = composition(tiny, shares.append)
+    result = composition(tiny, shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    z = np.concatenate([one[one > 0] for one in found.kernel_z.values()])
-    edges = found.strongest(1000)
+    z = np.concatenate([one[one > 0] for one in result.kernel_z.values()])
+    edges = result.strongest(1000)
     assert [edge.kernel_z for edge in edges] == sorted(z.tolist(), reverse=True)
     for edge in edges[:5]:
-        assert found.edge(edge.sender, edge.receiver, edge.into) == edge
-    mine = found.strongest(1000, of=(1, 2))
+        assert result.edge(edge.sender, edge.receiver, edge.into) == edge
+    mine = result.strongest(1000, of=(1, 2))
     assert mine == tuple(e for e in edges if (1, 2) in (e.sender, e.receiver))
-    assert repr(found).startswith(f"Composition: 48 pairs of heads; above chance most {edges[0]}")
+    assert repr(result).startswith(f"Composition: 48 pairs of heads; above chance most {edges[0]}")
 
 
 def test_one_layer_has_no_pairs(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_layer=1)
-    found = composition(gpt2viz.load_model(tmp_path))
-    assert found.strongest() == ()
-    assert_allclose(found.ratio["q"], np.nan)
-    assert repr(found) == "Composition: 0 pairs of heads; above chance most –"
+    result = composition(gpt2viz.load_model(tmp_path))
+    assert result.strongest() == ()
+    assert_allclose(result.ratio["q"], np.nan)
+    assert repr(result) == "Composition: 0 pairs of heads; above chance most –"

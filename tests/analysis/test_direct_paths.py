@@ -39,23 +39,23 @@ def test_every_path_is_as_transformer_lens_makes_it(
     theirs = np.array([kept[way] for way in WAYS])  # (3, layer, head, to layer, to head)
     for layer in (1, 2):
         for head in range(4):
-            found = gpt2viz.patch_paths(model, CLEAN, CORRUPTED, (layer, head), ANSWER)
-            assert found.values.shape == (3, layer, 4)
-            assert_allclose(found.values, theirs[:, :layer, :, layer, head], rtol=1e-5, atol=1e-5)
+            result = gpt2viz.patch_paths(model, CLEAN, CORRUPTED, (layer, head), ANSWER)
+            assert result.values.shape == (3, layer, 4)
+            assert_allclose(result.values, theirs[:, :layer, :, layer, head], rtol=1e-5, atol=1e-5)
     assert np.ptp(theirs[:, 0, :, 1]) > 0.01
 
 
 def test_one_path_is_that_of_all(model: gpt2viz.Model) -> None:
-    told: list[float] = []
+    messages: list[float] = []
     every = gpt2viz.patch_paths(
         model, CLEAN, CORRUPTED, "2.1", ANSWER, direction="noise",
-        progress=lambda _, share: told.append(share),
+        progress=lambda _, share: messages.append(share),
     )  # fmt: skip
     one = gpt2viz.patch_path(model, CLEAN, CORRUPTED, "1.3", "2.1", "v", ANSWER, direction="noise")
     assert_allclose(every.values[2, 1, 3], one.value, rtol=1e-6)
     assert_allclose(every.restored[2, 1, 3], one.restored, rtol=1e-5)
     assert (every.receiver, every.direction) == ((2, 1), "noise")
-    assert_allclose(told, np.arange(1, 7) / 6)
+    assert_allclose(messages, np.arange(1, 7) / 6)
     assert gpt2viz.patch_paths(model, CLEAN, CORRUPTED, "0.2", ANSWER).values.size == 0
 
 
@@ -113,9 +113,9 @@ def test_where_all_is_linear_paths_add_up(linear: gpt2viz.Model) -> None:
         stream = stream + sum(wrote)
     from_tokens = float((through(to, head, tokens) @ direction)[-1])
 
-    found = gpt2viz.patch_paths(linear, clean, corrupted, (to, head), answer)
+    result = gpt2viz.patch_paths(linear, clean, corrupted, (to, head), answer)
     values = gpt2viz.patch_sweep(linear, clean, corrupted, "v", answer)
-    effects = found.values - found.corrupted
+    effects = result.values - result.corrupted
     scale = np.abs(paths).max()
     assert_allclose(effects[2], paths, rtol=1e-3, atol=1e-5 * scale)
     assert_allclose(effects[:2], 0, atol=1e-5 * scale)

@@ -282,8 +282,8 @@ def check_all(cases: Sequence[Any], check: Callable[[Any], None]) -> None:
         try:
             check(case)
         except Exception as error:
-            told = " ".join(f"{type(error).__name__}: {error}".split())
-            wrong.append(f"{case.name}: {told:.200}")
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            wrong.append(f"{case.name}: {message:.200}")
     assert not wrong, "\n".join([f"{len(wrong)} of {len(cases)}:", *wrong])
 
 
@@ -307,7 +307,7 @@ def contributions(case: Case) -> None:
     of, theirs = case.of, case.theirs
     u = of.unembedding[301] - of.unembedding[7]
     for position in (0, 4, -1):
-        found = gpt2viz.contributions(case.model, case.run, 301, 7, position)
+        result = gpt2viz.contributions(case.model, case.run, 301, 7, position)
         end, place = theirs["residual_out"][-1][position], range(len(IDS))[position]
 
         def share(x: np.ndarray, end: np.ndarray = end) -> float:
@@ -329,34 +329,34 @@ def contributions(case: Case) -> None:
                 for x in case.edited.written(n, theirs["head_output"][n])[:, place]
             ),
         ]
-        ones = found.token_embedding, found.position_embedding, found.norm_bias
-        arrays = found.attention_bias, found.mlp, found.heads
+        ones = result.token_embedding, result.position_embedding, result.norm_bias
+        arrays = result.attention_bias, result.mlp, result.heads
         parts = [np.ravel(part) for part in (*ones, *arrays) if part is not None]
-        assert_allclose([found.logit, found.total, *np.concatenate(parts)], expected, atol=1e-4)
+        assert_allclose([result.logit, result.total, *np.concatenate(parts)], expected, atol=1e-4)
 
 
 @analysis
 def logit_lens(case: Case) -> None:
-    found, of = gpt2viz.logit_lens(case.model, case.run), case.of
+    result, of = gpt2viz.logit_lens(case.model, case.run), case.of
     answer = case.theirs["logits"].argmax(axis=1)
-    assert_array_equal(found.answer, answer)
-    for n, (key, layer) in enumerate(found.sites):
+    assert_array_equal(result.answer, answer)
+    for n, (key, layer) in enumerate(result.sites):
         x = case.theirs[key] if layer is None else case.theirs[key][layer]
         logits = of.normed(x, None) @ of.unembedding.T
         p = softmax(logits)
-        assert_array_equal(found.top[n], p.argmax(axis=1))
-        assert_allclose(found.probability[n], p.max(axis=1), **CLOSE)
-        assert_allclose(found.entropy[n], -(p * np.log2(p)).sum(axis=1), **CLOSE)
+        assert_array_equal(result.top[n], p.argmax(axis=1))
+        assert_allclose(result.probability[n], p.max(axis=1), **CLOSE)
+        assert_allclose(result.entropy[n], -(p * np.log2(p)).sum(axis=1), **CLOSE)
         own = logits[range(len(IDS)), answer][:, None]
-        assert_array_equal(found.rank[n], 1 + (logits > own).sum(axis=1))
+        assert_array_equal(result.rank[n], 1 + (logits > own).sum(axis=1))
 
 
 @analysis
 def value_weighted_lengths(case: Case) -> None:
     for layer in range(N_LAYER):
         lengths = [np.linalg.norm(case.given(layer, [key]), axis=-1) for key in range(len(IDS))]
-        found = value_weighted(case.model, case.run, layer)
-        assert_allclose(found, np.stack(lengths, axis=-1), **CLOSE)
+        result = value_weighted(case.model, case.run, layer)
+        assert_allclose(result, np.stack(lengths, axis=-1), **CLOSE)
 
 
 @analysis
@@ -374,9 +374,9 @@ def attention_rollout(case: Case) -> None:
         used = case.given(layer, range(T)).any(axis=(1, 2))
         mean = case.theirs["weights"][layer][used].mean(axis=0) if used.any() else np.eye(T)
         mixed = (mean + np.eye(T)) / 2 @ mixed
-        found = rollout(case.run, layer)
-        assert_allclose(found, mixed, **CLOSE)
-        assert_allclose(found.sum(axis=1), 1, **CLOSE)
+        result = rollout(case.run, layer)
+        assert_allclose(result, mixed, **CLOSE)
+        assert_allclose(result.sum(axis=1), 1, **CLOSE)
 
 
 @analysis
@@ -419,19 +419,19 @@ def the_proof_of_weights_that_were_not_used(case: Case) -> None:
 
 @analysis
 def scores_of_heads(case: Case) -> None:
-    found = head_scores(case.run)
+    result = head_scores(case.run)
     for layer in range(N_LAYER):
         expected = expected_scores(case.theirs["weights"][layer], IDS)
         for name, values in expected.items():
-            assert_allclose(found[name][layer], values, **CLOSE, err_msg=name)
+            assert_allclose(result[name][layer], values, **CLOSE, err_msg=name)
 
 
 @analysis
 def weights_of_some_queries_or_heads(case: Case) -> None:
     for layer in range(N_LAYER):
         expected = case.theirs["weights"][layer]
-        found = case.run.weights_of_queries(layer, slice(3, 6))
-        assert_allclose(found, expected[:, 3:6], **CLOSE)
+        result = case.run.weights_of_queries(layer, slice(3, 6))
+        assert_allclose(result, expected[:, 3:6], **CLOSE)
         heads = [one.copy() for one in case.run.weights_of_heads(layer)]
         assert_allclose(heads, expected, **CLOSE)
 
@@ -446,9 +446,9 @@ def how_alike_heads_are(case: Case) -> None:
 @analysis
 def comparison_with_the_run_as_it_is(case: Case) -> None:
     same = [(n, n) for n in range(len(IDS))]
-    found = largest_differences(case.plain, case.run, same)
+    result = largest_differences(case.plain, case.run, same)
     apart = np.abs(np.array(case.theirs["weights"]) - np.array(case.theirs_plain["weights"]))
-    assert_allclose(found, apart.max(axis=(2, 3)), **CLOSE)
+    assert_allclose(result, apart.max(axis=(2, 3)), **CLOSE)
     for places in (stream_sites(N_LAYER)[1:], addition_sites(N_LAYER)):
         both = path(case.plain, case.run, (4, 4), places)
         for n, (key, layer) in enumerate(places):
@@ -467,12 +467,12 @@ def comparison_with_the_run_as_it_is(case: Case) -> None:
 @analysis
 def nearest_tokens(case: Case) -> None:
     places, rows = stream_sites(N_LAYER)[1:], case.of.unembedding
-    found = nearest(case.run, LAST, places, top=3)
+    result = nearest(case.run, LAST, places, top=3)
     for n, (key, layer) in enumerate(places):
         x = (case.theirs[key] if layer is None else case.theirs[key][layer])[LAST]
         cosines = rows @ x / np.linalg.norm(rows, axis=1) / np.linalg.norm(x)
-        assert_array_equal(found.ids[n], np.argsort(-cosines)[:3])
-        assert_allclose(found.cosine[n], np.sort(cosines)[:-4:-1], **CLOSE)
+        assert_array_equal(result.ids[n], np.argsort(-cosines)[:3])
+        assert_allclose(result.cosine[n], np.sort(cosines)[:-4:-1], **CLOSE)
 
 
 @analysis
@@ -602,9 +602,9 @@ def pairs(model: gpt2viz.Model, edited: Callable[[str, bool], Edited]) -> Iterat
 def paths(pair: Pair) -> None:
     """The receiver reads what the sender makes its whole layer add, in a second run of that."""
     layer, head, of = 2, 1, pair.edited.of
-    found = gpt2viz.patch_paths(pair.model, IDS, CORRUPTED, (layer, head), **pair.given)
+    result = gpt2viz.patch_paths(pair.model, IDS, CORRUPTED, (layer, head), **pair.given)
     before = pair.corrupted["residual_out"][layer - 1]
-    expected = np.empty(found.values.shape)
+    expected = np.empty(result.values.shape)
     for first, writer in product(range(layer), range(N_HEAD)):
         piece = pair.clean["head_output"][first][writer]
         sends = ("head_output", first, lambda x, w=writer, piece=piece: replaced(x, w, piece))
@@ -615,10 +615,10 @@ def paths(pair: Pair) -> None:
             new = of.qkv(way, layer, stream)[row]
             reads = way, layer, lambda x, row=row, new=new: replaced(x, row, new)
             expected[n, first, writer] = pair.metric(pair.edited.run(CORRUPTED, reads, before=True))
-    assert_allclose(found.values, expected, **CLOSE)
-    assert found.corrupted == pytest.approx(pair.metric(pair.corrupted), abs=1e-4)
+    assert_allclose(result.values, expected, **CLOSE)
+    assert result.corrupted == pytest.approx(pair.metric(pair.corrupted), abs=1e-4)
     one = gpt2viz.patch_path(pair.model, IDS, CORRUPTED, "0.1", "2.1", "v", **pair.given)
-    assert one.value == pytest.approx(found.values[2, 0, 1], abs=1e-5)
+    assert one.value == pytest.approx(result.values[2, 0, 1], abs=1e-5)
 
 
 #: A piece of every layer of each stage.

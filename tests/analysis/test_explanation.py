@@ -186,8 +186,8 @@ def test_the_weight_without_a_part(folder: Path) -> None:
         less = scores - [row.table(key)[i][:, j].sum() for key in keys]
         expected = np.exp(less / row.divisor) / np.exp(less / row.divisor).sum()
         for n, key in enumerate(keys):
-            found = row.ablated_weight(key, query_part=query_part, key_part=key_part)
-            assert found == pytest.approx(expected[n], rel=1e-6)
+            result = row.ablated_weight(key, query_part=query_part, key_part=key_part)
+            assert result == pytest.approx(expected[n], rel=1e-6)
     with pytest.raises(ValueError, match="name a part"):
         row.ablated_weight(3)
     with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
@@ -242,12 +242,12 @@ def test_a_part_deleted_from_the_stream(
         less = (k @ q[query] - k_less @ q_less[query])[keys]
         fallen = tables[:, n].sum(axis=1) + tables[:, :, n].sum(axis=1) - tables[:, n, n]
         assert_allclose(fallen, less, rtol=1e-9, atol=size)
-        found = [row.ablated_part_weight(key, part) for key in keys]
+        results = [row.ablated_part_weight(key, part) for key in keys]
         # What the whole keys add is read off the run's own, which float32 has rounded.
         less_of_run = own @ (q - q_less)[query] + (k - k_less)[keys] @ q_less[query]
         for expected, rtol in ((less_of_run, 1e-9), (less, 1e-6)):
             left = np.exp((row.scores - expected) / row.divisor)
-            assert_allclose(found, left / left.sum(), rtol=rtol)
+            assert_allclose(results, left / left.sum(), rtol=rtol)
     with pytest.raises(ValueError, match=r"no part 'head 2\.0'"):
         row.ablated_part_weight(keys[0], "head 2.0")
 

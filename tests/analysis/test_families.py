@@ -37,11 +37,11 @@ def test_weights_and_losses_of_a_batch(folder: Path) -> None:
 
 def test_heads_that_are_given_up(folder: Path) -> None:
     """Each run of the oracle has the means of both texts where heads are gone."""
-    found = gpt2viz.fewest_heads(gpt2viz.load_model(folder), IDS, CORRUPTED, ANSWER)
+    result = gpt2viz.fewest_heads(gpt2viz.load_model(folder), IDS, CORRUPTED, ANSWER)
     of, apart = oracle(folder), []
     plain = [of.run(ids, True)["head_output"] for ids in (IDS, CORRUPTED)]
     for n in (0, 1, 5, 12):
-        gone = found.given_up[:n]
+        gone = result.given_up[:n]
 
         def become(layer: int, heads: np.ndarray, gone: tuple = gone) -> np.ndarray:  # type: ignore[type-arg]
             changed = heads.copy()
@@ -52,7 +52,7 @@ def test_heads_that_are_given_up(folder: Path) -> None:
         logits = [of.run(ids, True, heads_become=become)["logits"][-1] for ids in (IDS, CORRUPTED)]
         first, second = (row[ANSWER[0]] - row[ANSWER[1]] for row in logits)
         apart.append(first - second)
-        assert found.faithfulness[n] == pytest.approx(apart[-1] / apart[0], rel=1e-3, abs=1e-4)
+        assert result.faithfulness[n] == pytest.approx(apart[-1] / apart[0], rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["", "end of text first"])

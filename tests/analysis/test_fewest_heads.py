@@ -43,13 +43,13 @@ def copying() -> gpt2viz.Model:
 
 def test_a_circuit_built_by_hand_is_found_again(copying: gpt2viz.Model) -> None:
     """ "a b c d a" goes on with b, and "c b a d a" with d: it takes both heads, and no other."""
-    found = gpt2viz.fewest_heads(copying, [1, 5, 2, 6, 1], [2, 5, 1, 6, 1], (5, 6))
-    assert found.keeping() == ((0, 0), (1, 0))
-    assert set(found.given_up[:2]) == {(0, 1), (1, 1)}
-    assert_allclose(found.faithfulness[:3], 1, atol=0.05)
-    assert np.ptp(found.faithfulness[:3]) > 0
-    assert_allclose(found.faithfulness[3:], 0, atol=0.05)
-    assert found.keeping(1 - 1e-9) == ((0, 0), (0, 1), (1, 0), (1, 1))
+    result = gpt2viz.fewest_heads(copying, [1, 5, 2, 6, 1], [2, 5, 1, 6, 1], (5, 6))
+    assert result.keeping() == ((0, 0), (1, 0))
+    assert set(result.given_up[:2]) == {(0, 1), (1, 1)}
+    assert_allclose(result.faithfulness[:3], 1, atol=0.05)
+    assert np.ptp(result.faithfulness[:3]) > 0
+    assert_allclose(result.faithfulness[3:], 0, atol=0.05)
+    assert result.keeping(1 - 1e-9) == ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_the_curve_is_what_mean_edits_give(
     monkeypatch.setattr(patching, "AT_ONCE", 20)
     monkeypatch.setattr(module, "_SHARE", part)
     reference = None if over == "the pair" else means
-    found = gpt2viz.fewest_heads(
+    result = gpt2viz.fewest_heads(
         model, CLEAN, CORRUPTED, ANSWER, causal=causal, reference=reference
     )
     whole, gone = share(()), tuple[tuple[int, int], ...]()
     alone: dict[tuple[int, int], float] = {}
-    for n, head in enumerate(found.given_up):
+    for n, head in enumerate(result.given_up):
         if part == 32 or n not in (1, 3):  # these two are the second of a round
             now = guess = share(gone) / whole
             left = sorted({*np.ndindex(2, 4)} - set(gone))
@@ -89,48 +89,48 @@ def test_the_curve_is_what_mean_edits_give(
         assert missed[head] == pytest.approx(min(missed.values()), abs=2e-4)
         guess += alone.pop(head)
         gone = (*gone, head)
-        assert found.faithfulness[n + 1] == pytest.approx(share(gone) / whole, abs=2e-4)
-    assert len(set(gone)) == found.n_heads == 8
-    assert np.ptp(found.faithfulness) > 0.5
+        assert result.faithfulness[n + 1] == pytest.approx(share(gone) / whole, abs=2e-4)
+    assert len(set(gone)) == result.n_heads == 8
+    assert np.ptp(result.faithfulness) > 0.5
 
 
 def test_what_keeps_the_answer_neither_falls_short_nor_overshoots() -> None:
     heads = tuple((0, n) for n in range(5))
     curve = np.array([1, 1.05, 0.94, 1.3, 0.91, 0])
-    found = FewestHeads((1, 2), 5, heads, curve)
-    assert found.keeping() == ((0, 4),)
-    assert found.keeping(0.94) == ((0, 2), (0, 3), (0, 4))
-    assert found.keeping(0.95) == ((0, 1), (0, 2), (0, 3), (0, 4))
-    assert found.keeping(1) == heads
+    result = FewestHeads((1, 2), 5, heads, curve)
+    assert result.keeping() == ((0, 4),)
+    assert result.keeping(0.94) == ((0, 2), (0, 3), (0, 4))
+    assert result.keeping(0.95) == ((0, 1), (0, 2), (0, 3), (0, 4))
+    assert result.keeping(1) == heads
     assert FewestHeads((1, 2), 6, heads, curve).keeping() is None
 
 
 def test_the_heads_that_keep_the_answer_in_words() -> None:
     heads = ((0, 0), (1, 3), (0, 2))
-    found = FewestHeads((1, 2), 3, heads, np.array([1, 1.04, 0.93, 0]))
-    assert found.words() == "1 head of 3 keeps 93 % of the difference between the texts: 0.2."
+    result = FewestHeads((1, 2), 3, heads, np.array([1, 1.04, 0.93, 0]))
+    assert result.words() == "1 head of 3 keeps 93 % of the difference between the texts: 0.2."
     two = "2 heads of 3 keep 104 % of the difference between the texts: 0.2, 1.3."
-    assert found.words(0.95) == two
+    assert result.words(0.95) == two
     none = "Without any of its 3 heads the model keeps 0 % of the difference between the texts."
-    assert found.words(0) == none
-    assert FewestHeads((1, 2), 4, heads, found.faithfulness).words() == ""
+    assert result.words(0) == none
+    assert FewestHeads((1, 2), 4, heads, result.faithfulness).words() == ""
 
 
 def test_a_search_tells_how_far_it_is_and_can_be_ended(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patching, "AT_ONCE", 2 * 3 * 4)  # both texts of four heads
-    told: list[tuple[int, float]] = []
+    messages: list[tuple[int, float]] = []
 
     def progress(so_far: FewestHeads, share: float) -> None:
-        told.append((len(so_far.given_up), share))
-        if len(told) == 3:
+        messages.append((len(so_far.given_up), share))
+        if len(messages) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         gpt2viz.fewest_heads(model, CLEAN, CORRUPTED, ANSWER, progress=progress)
-    assert [n for n, _ in told] == [0, 0, 1]
-    assert [share for _, share in told[:2]] == pytest.approx([4 / 36, 8 / 36])
+    assert [n for n, _ in messages] == [0, 0, 1]
+    assert [share for _, share in messages[:2]] == pytest.approx([4 / 36, 8 / 36])
 
 
 def test_texts_that_are_not_told_apart_say_so() -> None:

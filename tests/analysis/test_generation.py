@@ -108,8 +108,8 @@ def test_it_ends_at_the_end_of_a_text(pair: Any) -> None:
     _, ours = pair
     (place,) = [n for n in range(400) if ours.tokenizer.token_bytes(n) == b"<|endoftext|>"]
     trace = gpt2viz.trace(ours, IDS)
-    found = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == place)
-    assert [c.token for c in generate(ours, IDS, 5, temperature=5.0, seed=found)] == [place]
+    result = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == place)
+    assert [c.token for c in generate(ours, IDS, 5, temperature=5.0, seed=result)] == [place]
 
 
 def test_surprise_is_a_number_however_small_the_probability(pair: Any) -> None:

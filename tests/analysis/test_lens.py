@@ -30,29 +30,29 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def streams_of(theirs: Any) -> dict[tuple[str, int | None], torch.Tensor]:
     """The residual stream as transformers has it, by its own hooks."""
-    found: dict[tuple[str, int | None], torch.Tensor] = {}
+    results: dict[tuple[str, int | None], torch.Tensor] = {}
     hooks = []
     for n, block in enumerate(theirs.transformer.h):
         hooks.append(
             block.ln_2.register_forward_pre_hook(
-                lambda _m, args, n=n: found.__setitem__(("residual_mid", n), args[0])
+                lambda _m, args, n=n: results.__setitem__(("residual_mid", n), args[0])
             )
         )
         following = theirs.transformer.h[n + 1].ln_1 if n + 1 < N_LAYER else theirs.transformer.ln_f
         hooks.append(
             following.register_forward_pre_hook(
-                lambda _m, args, n=n: found.__setitem__(("residual_out", n), args[0])
+                lambda _m, args, n=n: results.__setitem__(("residual_out", n), args[0])
             )
         )
     hooks.append(
         theirs.transformer.h[0].ln_1.register_forward_pre_hook(
-            lambda _m, args: found.__setitem__(("embedding", None), args[0])
+            lambda _m, args: results.__setitem__(("embedding", None), args[0])
         )
     )
     theirs(torch.tensor([IDS]))
     for hook in hooks:
         hook.remove()
-    return found
+    return results
 
 
 @torch.no_grad()
@@ -99,7 +99,7 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
     run = gpt2viz.trace(model, ids, causal, explicit=explicit, edits=EDITS[edits])
     query, u = length // 2, of.unembedding[301] - of.unembedding[7]
     end = run.stage("residual_out", N_LAYER - 1)[0, query].astype(float)
-    found = gpt2viz.route(model, run, 301, query, versus=7)
+    result = gpt2viz.route(model, run, 301, query, versus=7)
     rest = parts_of(of, run, N_LAYER)
     cells = np.zeros((N_LAYER, N_HEAD, length, C))
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
@@ -108,25 +108,25 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
         cells[layer, head] = weights[:, None] * v @ of.merging(layer)[0][head]
         if EDITS[edits] != f"mean:{layer}.{head}":
             del rest[f"head {layer}.{head}"]
-    assert_allclose(found.heads, of.held(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
+    assert_allclose(result.heads, of.held(cells, end, None) @ u, rtol=1e-9, atol=1e-9)
     expected = {part: of.held(x[query], end, None) @ u for part, x in rest.items()}
     expected["constant"] = of.bias(None) @ u if family == "gpt2" else 0
-    parts = {Part("constant"): 0.0, **found.rest}
+    parts = {Part("constant"): 0.0, **result.rest}
     assert abs(parts.pop(Part("rounding"))) < 1e-5
     assert parts == pytest.approx(expected, abs=1e-9)
-    assert found.heads.sum() + sum(found.rest.values()) == pytest.approx(found.logit, abs=1e-9)
-    assert found.logit == pytest.approx(run.logits_at(query)[[301, 7]] @ [1, -1], abs=1e-5)
-    largest = np.sort(np.abs(found.heads).ravel())[:-6:-1]
-    for ((layer, head, at, source), added), size in zip(found.top(5), largest, strict=True):
-        assert (at, added, abs(added)) == (query, found.heads[layer, head, source], size)
-    opened, stream = found.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
+    assert result.heads.sum() + sum(result.rest.values()) == pytest.approx(result.logit, abs=1e-9)
+    assert result.logit == pytest.approx(run.logits_at(query)[[301, 7]] @ [1, -1], abs=1e-5)
+    largest = np.sort(np.abs(result.heads).ravel())[:-6:-1]
+    for ((layer, head, at, source), added), size in zip(result.top(5), largest, strict=True):
+        assert (at, added, abs(added)) == (query, result.heads[layer, head, source], size)
+    opened, stream = result.opened(2, 1, query), run.stage("residual_out", 1)[0].astype(float)
     wrote: dict[str, Any] = {**parts_of(of, run, 2), "constant": None}
     share = run.weights_of_queries(2, slice(query, query + 1))[1, 0, query]
     along = share * of.held(of.merging(2)[0][1], end, None) @ u  # (hs,)
     expected = {part: read_by(of, 2, 1, "v", x, stream)[query] @ along for part, x in wrote.items()}
-    expected["rounding"] = found.heads[2, 1, query] - sum(expected.values())
+    expected["rounding"] = result.heads[2, 1, query] - sum(expected.values())
     assert opened == pytest.approx(expected, abs=1e-9 if length < 1024 else 1e-6)
-    assert sum(opened.values()) == pytest.approx(found.heads[2, 1, query], abs=1e-9)
+    assert sum(opened.values()) == pytest.approx(result.heads[2, 1, query], abs=1e-9)
     assert abs(opened[Part("rounding")]) < 1e-6
 
 

@@ -43,14 +43,14 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
     if n_tokens < 5 and edits:
         edits = "window:3"
     trace = gpt2viz.trace(tiny, IDS[:n_tokens], causal=causal, edits=gpt2viz.parse_edits(edits))
-    found, weights = looks_of(trace), weights_of(trace)
+    result, weights = looks_of(trace), weights_of(trace)
     apart: dict[tuple[int, int], float] = {}
     for query in range(n_tokens):
         expected = []
         for layer, heads in enumerate(weights):
             for head, matrix in enumerate(heads):
                 key, weight = by_loops(matrix, query)
-                assert (found.keys[layer, head, query], found.weights[layer, head, query]) == (
+                assert (result.keys[layer, head, query], result.weights[layer, head, query]) == (
                     key,
                     np.float32(weight),
                 )
@@ -59,20 +59,20 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
                 place = layer, head
                 apart[place] = apart.get(place, 0) + abs(weight - 0.5) / n_tokens
         expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
-        assert found.hardest(query) == expected[:5]
-        assert found.hardest(query, most=99) == expected
-        assert found.hardest_of_each()[query] == expected[:5]
+        assert result.hardest(query) == expected[:5]
+        assert result.hardest(query, most=99) == expected
+        assert result.hardest_of_each()[query] == expected[:5]
         if causal and query < 2:
             assert expected == [], "these can see only themselves and the first"
 
     def best(places: list[tuple[int, int]]) -> tuple[int, int]:
         return min(places, key=lambda place: (round(apart[place], 12), place))
 
-    assert found.opening() == best([*apart])
+    assert result.opening() == best([*apart])
     for layer in range(len(weights)):
-        assert found.opening(layer) == best([place for place in apart if place[0] == layer])
+        assert result.opening(layer) == best([place for place in apart if place[0] == layer])
     for head in range(len(weights[0])):
-        assert found.opening(head=head) == best([place for place in apart if place[1] == head])
+        assert result.opening(head=head) == best([place for place in apart if place[1] == head])
 
 
 def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
@@ -90,10 +90,10 @@ def test_rows_that_are_not_numbers_have_no_look() -> None:
     weights: Any = np.full((2, 4, 4), 0.25, np.float32)
     weights[0, 2] = np.nan
     weights[1, 3] = [0.25, 0.5, np.nan, 0.25]
-    keys, found = hardest_looks(weights)
+    keys, result = hardest_looks(weights)
     assert keys.tolist() == [[1, 2, -1, 1], [1, 2, 1, -1]]
-    assert found[0, 2] == found[1, 3] == 0
-    looks = Looks(keys[None], found[None])
+    assert result[0, 2] == result[1, 3] == 0
+    looks = Looks(keys[None], result[None])
     assert looks.at(0, 0, 2) is None
     assert looks.at(0, 1, 2) == Look(0, 1, 1, 0.25)
     assert [look.head for look in looks.hardest(2)] == [1]

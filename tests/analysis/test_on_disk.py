@@ -40,9 +40,9 @@ def test_what_is_read_again_is_what_was_made(tiny: gpt2viz.Model, cache: Path) -
     shares: list[float] = []
     for _ in range(2):
         assert_equal(cached_scores(tiny, shares.append), weight_scores(tiny))
-        found, wanted = cached_composition(tiny, shares.append), composition(tiny)
+        result, expected = cached_composition(tiny, shares.append), composition(tiny)
         for measure in ("ratio", "ratio_z", "kernel", "kernel_z"):
-            assert_equal(getattr(found, measure), getattr(wanted, measure))
+            assert_equal(getattr(result, measure), getattr(expected, measure))
     assert len(shares) == 12 + 3, "the second time nothing is worked out"
     assert len(list(cache.iterdir())) == 2
 

@@ -34,11 +34,11 @@ def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
     with torch.no_grad():
         p = theirs()(torch.tensor([ids])).logits[0].log_softmax(-1).double().numpy()
     rows = theirs().transformer.wte.weight.detach().double().numpy()
-    found: dict[int, int] = {}
+    results: dict[int, int] = {}
     for place in sorted(range(1, len(ids) - 1), key=lambda n: p[n - 1, ids[n]]):
         old = words[ids[place]]
         whole = old[1:].isalpha() and old[0] == " " and not words[ids[place + 1]][0].isalpha()
-        if not whole or len(found) == 4:
+        if not whole or len(results) == 4:
             continue
         alike: dict[int, float] = {}
         for n in sorted(range(len(words)), key=lambda n: -p[place - 1, n])[:30]:
@@ -49,17 +49,17 @@ def expected(model: gpt2viz.Model, text: str) -> dict[int, int]:
                 a, b = rows[n], rows[ids[place]]
                 alike[n] = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
         if alike:
-            found[place] = max(alike, key=alike.__getitem__)
-    return found
+            results[place] = max(alike, key=alike.__getitem__)
+    return results
 
 
 @pytest.mark.parametrize("text", ["A crane ate fish", GARDEN, "She sat by the bank of the river"])
 def test_the_nearest_of_the_likeliest_in_place_of_what_surprised(
     model: gpt2viz.Model, text: str
 ) -> None:
-    found = changes(model, text)
-    assert {place: token for place, token, _ in found} == expected(model, text)
-    assert [change.position for change in found] == sorted(change.position for change in found)
+    result = changes(model, text)
+    assert {place: token for place, token, _ in result} == expected(model, text)
+    assert [change.position for change in result] == sorted(change.position for change in result)
     assert (MOST, LIKELIEST) == (4, 30)
 
 

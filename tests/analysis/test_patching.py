@@ -101,8 +101,8 @@ class Oracle:
         heads = [] if stage in STREAMS else [range(self.n_head)]
         places = [p if heads else p[0] for p in product(*heads, positions)]
         patches = [(stage, layer, place, mix) for layer in range(3) for place in places]
-        found = [metric(self.logits(into, source, *patch)) for patch in patches]
-        return np.array(found).reshape(3, -1)
+        results = [metric(self.logits(into, source, *patch)) for patch in patches]
+        return np.array(results).reshape(3, -1)
 
 
 def metric(logits: np.ndarray) -> float:
@@ -137,15 +137,15 @@ def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtes
         with subtests.test(stage=stage):
             (oracle, ours), step = pair, 1e-3
             by_position = stage == "k"
-            found = gpt2viz.patch_estimate(
+            result = gpt2viz.patch_estimate(
                 ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
             )
             up, down = (
                 oracle.sweep(CORRUPTED, CLEAN, stage, by_position, mix) for mix in (step, -step)
             )
-            added = found.values.reshape(3, -1) - found.corrupted
+            added = result.values.reshape(3, -1) - result.corrupted
             assert_allclose(added, (up - down) / (2 * step), rtol=2e-3, atol=2e-5)
-            assert found.estimate
+            assert result.estimate
             assert np.ptp(added) > 0.01
 
 
@@ -162,13 +162,13 @@ def test_a_path_is_as_numpy_makes_it(pair: Any) -> None:
         made = np.split(oracle.of.linear(normed, f"h.{second}.attn.c_attn"), 3, axis=1)
         new = by_head(made["qkv".index(into)], nh)[reader]
         expected = metric(oracle.changed(base, into, second, reader, new))
-        found = gpt2viz.patch_path(
+        result = gpt2viz.patch_path(
             ours, CLEAN, CORRUPTED, "0.1", (2, 2), into, ANSWER, direction=direction
         )
-        assert_allclose(found.value, expected, rtol=1e-5, atol=1e-5)
+        assert_allclose(result.value, expected, rtol=1e-5, atol=1e-5)
         assert abs(expected - metric(oracle.run(base, unchanged))) > 1e-4
-        span = found.clean - found.corrupted
-        assert_allclose(found.restored, (found.value - found.corrupted) / span)
+        span = result.clean - result.corrupted
+        assert_allclose(result.restored, (result.value - result.corrupted) / span)
 
 
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
@@ -200,35 +200,35 @@ def test_each_metric(model: gpt2viz.Model) -> None:
         np.exp(x.astype(np.float64)) / np.exp(x.astype(np.float64)).sum()
         for x in (clean, corrupted)
     )
-    found = {
+    result = {
         metric: gpt2viz.patch_sweep(model, [5, 17], [5, 23], "residual_in", 12, metric=metric)
         for metric in ("logit difference", "probability", "divergence")
     }
     wrong = int(corrupted.argmax())
-    assert found["probability"].answer == (12, wrong)
-    assert_allclose(found["logit difference"].clean, clean[12] - clean[wrong], rtol=1e-5)
-    assert_allclose(found["probability"].clean, p[12], rtol=1e-5)
-    assert_allclose(found["probability"].corrupted, q[12], rtol=1e-5)
-    assert found["divergence"].clean == pytest.approx(0, abs=1e-9)
-    assert_allclose(found["divergence"].corrupted, (p * np.log2(p / q)).sum(), rtol=1e-5)
-    assert_allclose(found["divergence"].restored[0], [0, 1], atol=1e-5)
+    assert result["probability"].answer == (12, wrong)
+    assert_allclose(result["logit difference"].clean, clean[12] - clean[wrong], rtol=1e-5)
+    assert_allclose(result["probability"].clean, p[12], rtol=1e-5)
+    assert_allclose(result["probability"].corrupted, q[12], rtol=1e-5)
+    assert result["divergence"].clean == pytest.approx(0, abs=1e-9)
+    assert_allclose(result["divergence"].corrupted, (p * np.log2(p / q)).sum(), rtol=1e-5)
+    assert_allclose(result["divergence"].restored[0], [0, 1], atol=1e-5)
 
 
 def test_a_sweep_tells_how_far_it_is_and_can_be_ended(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patching, "AT_ONCE", 5 * 5)  # five tokens are read anew
-    told: list[tuple[int, float]] = []
+    messages: list[tuple[int, float]] = []
 
     def progress(so_far: gpt2viz.PatchSweep, share: float) -> None:
-        told.append((int(np.isfinite(so_far.values).sum()), share))
-        if len(told) == 2:
+        messages.append((int(np.isfinite(so_far.values).sum()), share))
+        if len(messages) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, answer=ANSWER, progress=progress)
-    assert [n for n, _ in told] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
-    assert_allclose([share for _, share in told], [14 / 21, 19 / 21])
+    assert [n for n, _ in messages] == [9 + 5, 9 + 10]  # 9 pieces are the same in both
+    assert_allclose([share for _, share in messages], [14 / 21, 19 / 21])
 
 
 def test_texts_that_do_not_line_up_are_told_where(model: gpt2viz.Model) -> None:
@@ -254,11 +254,11 @@ def test_what_cannot_be_patched_says_so(model: gpt2viz.Model, subtests: pytest.S
         ({"metric": "loss"}, ValueError, "logit difference"),
         ({"corrupted": []}, gpt2viz.TextError, "no text"),
     ]
-    for arguments, error, said in cases:
+    for arguments, error, text in cases:
         with subtests.test(arguments=arguments, error=error):
-            asked = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
-            with pytest.raises(error, match=said):
-                gpt2viz.patch_sweep(model, **asked)
+            requested = {"clean": CLEAN, "corrupted": CORRUPTED, "answer": ANSWER} | arguments
+            with pytest.raises(error, match=text):
+                gpt2viz.patch_sweep(model, **requested)
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_the_published_heads_of_gpt2_small() -> None:
     if folder is None:
         pytest.skip("gpt2 isn't on this machine")
     small = gpt2viz.load_model(folder)
-    told = "When Mary and John went to the store, {} gave a drink to"
-    texts = told.format("John"), told.format("Mary")
+    message = "When Mary and John went to the store, {} gave a drink to"
+    texts = message.format("John"), message.format("Mary")
     encode = small.tokenizer.encode
     answer = [encode(name)[0] for name in (" Mary", " John")]
 

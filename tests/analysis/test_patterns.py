@@ -19,7 +19,7 @@ from tests.analysis.head_detector import random_head
 
 
 def rows(pairs: np.ndarray) -> list[str]:
-    return ["".join(".#"[int(wanted)] for wanted in row) for row in pairs]
+    return ["".join(".#"[int(expected)] for expected in row) for row in pairs]
 
 
 def test_every_kind(subtests: pytest.Subtests) -> None:
@@ -58,11 +58,11 @@ def test_what_is_no_cell(subtests: pytest.Subtests) -> None:
 
 
 def test_similarity_by_hand() -> None:
-    wanted = drawn("stripes", 5, 2, (), causal=True)
-    assert_allclose(as_weights(wanted)[4], [0.5, 0, 0.5, 0, 0])
-    same = as_weights(wanted)
+    expected = drawn("stripes", 5, 2, (), causal=True)
+    assert_allclose(as_weights(expected)[4], [0.5, 0, 0.5, 0, 0])
+    same = as_weights(expected)
     other = as_weights(drawn("back", 5, 1, (), causal=True))
-    assert_allclose(similarity(np.stack([same, other]), wanted), [1, 0], atol=1e-12)
+    assert_allclose(similarity(np.stack([same, other]), expected), [1, 0], atol=1e-12)
     one = drawn("empty", 3, 0, [Cell(2, 0)], causal=True)
     weights = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0]], np.float32)
     assert similarity(weights, one) == pytest.approx(0.6)  # row 2 only
@@ -79,22 +79,22 @@ def test_nothing_drawn_is_like_nothing() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_similarity_against_a_loop(seed: int) -> None:
     _, weights = random_head(seed, 9, 4)
-    wanted = np.tril(np.random.default_rng(seed).random((9, 9)) < 0.25)
+    expected = np.tril(np.random.default_rng(seed).random((9, 9)) < 0.25)
     ours, theirs = [], []
     for t in range(1, 9):
-        keys = [j for j in range(9) if wanted[t, j]]
+        keys = [j for j in range(9) if expected[t, j]]
         if keys:
             ours += [1 / len(keys) if j in keys else 0 for j in range(t + 1)]
             theirs += [float(weights[t, j]) for j in range(t + 1)]
     cosine = np.dot(ours, theirs) / np.linalg.norm(ours) / np.linalg.norm(theirs)
-    assert similarity(weights, wanted) == pytest.approx(cosine)
+    assert similarity(weights, expected) == pytest.approx(cosine)
 
 
 def test_likeness_to_a_head() -> None:
     heads = np.stack([random_head(seed, 9, 4)[1] for seed in range(4)])
-    found = likeness(heads, heads[2])
-    assert found[2] == pytest.approx(1)
-    for other, shown in zip(heads, found, strict=True):
+    result = likeness(heads, heads[2])
+    assert result[2] == pytest.approx(1)
+    for other, shown in zip(heads, result, strict=True):
         x, y = (head[1:].astype(float).ravel() for head in (other, heads[2]))
         assert shown == pytest.approx(x @ y / np.linalg.norm(x) / np.linalg.norm(y))
     assert np.isnan(likeness(np.ones((2, 1, 1), np.float32), np.ones((1, 1), np.float32))).all()

@@ -75,7 +75,7 @@ def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
     model = gpt2viz.load_model(write_checkpoint(tmp_path))
     for edits, silent in (("", ()), ("mean:0.1,mean:1.2", ("0.1", "1.2")), ("attn:0", ("0.",))):
         trace = gpt2viz.trace(model, IDS, causal=False, edits=parse_edits(edits))
-        found = dict.fromkeys([True, False], 0)
+        result = dict.fromkeys([True, False], 0)
         for query, key in np.ndindex(7, 7):
             case = why(model, trace, 2, 1, query, key)
             for pair in case.pairs:
@@ -86,15 +86,15 @@ def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
                     name = part.removeprefix("head ")
                     if part == name or name.startswith(silent or "none"):
                         assert read is None
-                        found[False] += part != name
+                        result[False] += part != name
                         continue
                     assert read is not None
                     row = trace.stage("weights", *map(int, name.split(".")))[at]
                     assert read.token == row.argmax()
                     assert read.weight == row.max()
-                    found[True] += 1
-        assert found[True]
-        assert bool(found[False]) == ("mean" in edits)  # one that is off adds nothing at all
+                    result[True] += 1
+        assert result[True]
+        assert bool(result[False]) == ("mean" in edits)  # one that is off adds nothing at all
 
 
 def path_by_hand(
@@ -122,13 +122,13 @@ def path_by_hand(
         for name in q
     }
     (side, name), share = max(shares.items(), key=lambda item: item[1])
-    found = [(step, side, name, share)]
+    results = [(step, side, name, share)]
     if not name.startswith("head "):
-        return found
+        return results
     n, h = map(int, name.removeprefix("head ").split("."))
     at = query if side == "query" else key
     looked = int(trace.stage("weights", n, h)[at].argmax())
-    return [*found, *path_by_hand(of, trace, Step(n, h, at, looked))]
+    return [*results, *path_by_hand(of, trace, Step(n, h, at, looked))]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -146,12 +146,12 @@ def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path, fami
         key = max(key, query - (model.config.window(2) or 7) + 1)
         for head in range(4):
             step = Step(2, head, query, key)
-            found = strongest_path(model, trace, step)
+            result = strongest_path(model, trace, step)
             expected = path_by_hand(of, trace, step)
-            assert [(hop.step, *hop.by[:2]) for hop in found] == [hop[:3] for hop in expected]
+            assert [(hop.step, *hop.by[:2]) for hop in result] == [hop[:3] for hop in expected]
             shares = [hop[3] for hop in expected]
-            assert [hop.by.share for hop in found] == pytest.approx(shares, rel=1e-4)
-            lengths.add(len(found))
+            assert [hop.by.share for hop in result] == pytest.approx(shares, rel=1e-4)
+            lengths.add(len(result))
     assert lengths >= {0, 1, 3 if family == "gpt2" else 2}
 
 
@@ -174,10 +174,10 @@ def test_induction_built_by_hand() -> None:
     assert first.key_read.token == 1
     assert case.rule is not None
     assert (case.rule[0].name, case.rule[1] > 0.99) == ("induction", True)
-    said = case.words(tuple("abcdef"))
-    assert said[0].endswith(") because “c” came after “f” before: head 0.0 had copied “f” there.")
-    assert "Without the strongest pair, the query's token × head 0.0 at the key," in said[4]
-    assert said[-1].startswith("100 % of what raises the score pairs the query's own token with")
+    text = case.words(tuple("abcdef"))
+    assert text[0].endswith(") because “c” came after “f” before: head 0.0 had copied “f” there.")
+    assert "Without the strongest pair, the query's token × head 0.0 at the key," in text[4]
+    assert text[-1].startswith("100 % of what raises the score pairs the query's own token with")
     assert {named(why(model, trace, 1, 0, 5, key)) for key in (0, 1, 3, 4, 5)} == {""}
 
 
@@ -261,10 +261,10 @@ def test_what_heads_of_the_bundled_model_go_by(
 ) -> None:
     case = why(model, cat, *place)
     assert named(case) == name
-    said = " ".join(case.words())
-    assert [rule.name for rule in RULES if f"({rule.name}: " in said] == [name] * bool(name)
+    text = " ".join(case.words())
+    assert [rule.name for rule in RULES if f"({rule.name}: " in text] == [name] * bool(name)
     if place[2:] == (0, 0):
-        assert said.startswith("“The” attends to itself (1.00): it sees no other key. Head ")
+        assert text.startswith("“The” attends to itself (1.00): it sees no other key. Head ")
 
 
 def test_a_rule_has_at_least_half(model: gpt2viz.Model, cat: gpt2viz.Trace) -> None:
@@ -335,7 +335,7 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str
     layer, head, query, key, writer = 1, 2, 5, 4, 1
     row = explain_row(model, trace, layer, head, query)
     weights = trace.stage("weights", 0, writer)[key]
-    found = row.by_token(np.ones(len(row.names), bool), key, {Part("head", 0, writer): weights})
+    result = row.by_token(np.ones(len(row.names), bool), key, {Part("head", 0, writer): weights})
     first, second = (
         x[0].astype(float) for x in (trace.stage("embedding"), trace.stage("residual_out", 0))
     )
@@ -345,7 +345,7 @@ def test_what_a_head_would_have_copied_of_each_token(tmp_path: Path, family: str
         values = of.read("v", 0, of.held(change, first, 0))[of.row("v", writer)]
         wrote = -2 * weights @ values @ of.merging(0)[0][writer]
         k = read_by(of, layer, head, "k", np.tile(wrote, (len(IDS), 1)), second)[key]
-        assert found[a] - found[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
+        assert result[a] - result[b] == pytest.approx(q @ k, rel=1e-3, abs=1e-4)
 
 
 def test_without_the_mask_a_later_key_is_no_induction() -> None:
@@ -359,10 +359,10 @@ def test_the_words_take_tokens_as_they_are_to_be_written(
     model: gpt2viz.Model, cat: gpt2viz.Trace
 ) -> None:
     case = why(model, cat, 1, 4, 8, 2)
-    said = " ".join(case.words([f"<{n}>" for n in range(10)]))
-    assert "from 8 <8> to 2 <2>" in said
-    assert said.startswith("“<8>” attends to “<2>” (")
-    assert not set("catsat") & {a for a, b in pairwise(said) if b == ">"}
+    text = " ".join(case.words([f"<{n}>" for n in range(10)]))
+    assert "from 8 <8> to 2 <2>" in text
+    assert text.startswith("“<8>” attends to “<2>” (")
+    assert not set("catsat") & {a for a, b in pairwise(text) if b == ">"}
     assert repr(case) == "\n".join(case.words(cat.labels))
     with pytest.raises(IndexError, match="doesn't see key 9"):
         reason(case.row, 9)

@@ -40,23 +40,23 @@ def test_a_long_text_is_read_two_queries_at_a_time(
     monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
     for explicit in (True, False):
         trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits="window:3,forbid:4:2")
-        found = similarities(trace)
-        assert_allclose(found, by_loops(trace), atol=1e-5)
+        result = similarities(trace)
+        assert_allclose(result, by_loops(trace), atol=1e-5)
         of_one = likeness(trace.stage("weights", 2)[0], trace.stage("weights", 1)[0, 1])
-        assert_allclose(found[5].reshape(3, 4)[2], of_one, atol=1e-5)
+        assert_allclose(result[5].reshape(3, 4)[2], of_one, atol=1e-5)
 
 
 def test_no_more_memory_than_it_may(tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    requests = []
     own = gpt2viz.Trace.weights_of_queries
     monkeypatch.setattr(
         gpt2viz.Trace,
         "weights_of_queries",
-        lambda self, layer, queries: asked.append(queries) or own(self, layer, queries),
+        lambda self, layer, queries: requests.append(queries) or own(self, layer, queries),
     )
     monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
     similarities(gpt2viz.trace(tiny, IDS))
-    assert {(q.start, q.stop) for q in asked} == {(1, 4), (4, 7), (7, 9)}
+    assert {(q.start, q.stop) for q in requests} == {(1, 4), (4, 7), (7, 9)}
 
 
 def test_one_token(tiny: gpt2viz.Model) -> None:
@@ -71,17 +71,17 @@ def random_similarities(seed: int, n: int) -> np.ndarray:
 
 def grouped_by_loops(values: np.ndarray, at_least: float) -> set[frozenset[int]]:
     """Average linkage by its definition: join the two groups most alike, while they are enough."""
-    found = [frozenset([n]) for n in range(len(values))]
+    results = [frozenset([n]) for n in range(len(values))]
 
     def alike(pair: tuple[frozenset[int], frozenset[int]]) -> float:
         return float(np.mean([values[a, b] for a in pair[0] for b in pair[1]]))
 
-    while len(found) > 1:
-        best = max(combinations(found, 2), key=alike)
+    while len(results) > 1:
+        best = max(combinations(results, 2), key=alike)
         if alike(best) < at_least:
             break
-        found = [g for g in found if g not in best] + [best[0] | best[1]]
-    return {group for group in found if len(group) > 1}
+        results = [g for g in results if g not in best] + [best[0] | best[1]]
+    return {group for group in results if len(group) > 1}
 
 
 def test_groups_by_loops(subtests: pytest.Subtests) -> None:
@@ -90,14 +90,14 @@ def test_groups_by_loops(subtests: pytest.Subtests) -> None:
             with subtests.test(seed=seed, at_least=at_least):
                 values = random_similarities(seed, 17)
                 joined = tree(values)
-                found = groups(joined, at_least)
-                assert {frozenset(group) for group in found} == grouped_by_loops(values, at_least)
+                result = groups(joined, at_least)
+                assert {frozenset(group) for group in result} == grouped_by_loops(values, at_least)
                 order = in_order(joined)
                 assert sorted(order) == list(range(17))
-                for group in found:  # side by side in the map
+                for group in result:  # side by side in the map
                     places = sorted(order.index(head) for head in group)
                     assert places == list(range(places[0], places[0] + len(group)))
-                table = group_table(values, found, [str(n) for n in range(17)])
+                table = group_table(values, result, [str(n) for n in range(17)])
                 for row in table.to_dict("records"):
                     group = [int(n) for n in row["layer.head"].split()]
                     assert row["heads"] == len(group)
@@ -121,9 +121,9 @@ def test_a_model_of_one_head() -> None:
 def test_the_map(n: int) -> None:
     values = random_similarities(7, n)
     joined = tree(values)
-    order, found = in_order(joined), groups(joined, 0.9)
+    order, result = in_order(joined), groups(joined, 0.9)
     names = [f"h{k}" for k in range(n)]
-    figure = render(similarity_map("what", values, order, found, names), LIGHT)
+    figure = render(similarity_map("what", values, order, result, names), LIGHT)
     (drawn,) = figure.data
     starts = cells_of(order)
     assert list(drawn.x) == list(drawn.y) == [names[order[k]] for k in starts]
@@ -136,9 +136,9 @@ def test_the_map(n: int) -> None:
             for b in range(starts[across], stops[across])
         ]
         assert drawn.z[down, across] == pytest.approx(max(block), abs=1e-6)
-    assert len(figure.layout.shapes) == len(found)
+    assert len(figure.layout.shapes) == len(result)
     if n == 12:
-        for frame, group in zip(figure.layout.shapes, found, strict=True):
+        for frame, group in zip(figure.layout.shapes, result, strict=True):
             assert [frame.x0 + 0.5, frame.x1 - 0.5] == [
                 order.index(group[0]),
                 order.index(group[-1]),

@@ -22,7 +22,7 @@ def test_it_is_read_as_the_same_number_of_tokens(
     ):
         with subtests.test(text=text):
             ids = model.tokenizer.encode(text)
-            found = one_token_changed(model, gpt2viz.trace(model, ids))
-            assert found is not None
-            assert model.tokenizer.encode(model.tokenizer.decode(found)) == found
-            assert sum(a != b for a, b in zip(ids, found, strict=True)) == 1
+            result = one_token_changed(model, gpt2viz.trace(model, ids))
+            assert result is not None
+            assert model.tokenizer.encode(model.tokenizer.decode(result)) == result
+            assert sum(a != b for a, b in zip(ids, result, strict=True)) == 1

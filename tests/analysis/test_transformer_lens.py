@@ -77,10 +77,10 @@ def model() -> gpt2viz.Model:
 
 
 def test_composition(model: gpt2viz.Model) -> None:
-    found = composition(model)
+    result = composition(model)
     for way, pairs in COMPOSITION.items():
         for place, score in pairs.items():
-            assert found.ratio[way][place] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
+            assert result.ratio[way][place] == pytest.approx(score, abs=2e-6)  # type: ignore[index]
 
 
 @pytest.mark.parametrize("head", CIRCUITS)

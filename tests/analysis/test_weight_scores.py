@@ -22,9 +22,9 @@ from tests.oracles import FAMILIES, oracle, written
 def test_every_score_is_that_of_the_whole_circuits(tmp_path: Path, family: str) -> None:
     shares: list[float] = []
     model = gpt2viz.load_model(written(tmp_path, family))
-    found, of, hs = weight_scores(model, shares.append), oracle(tmp_path), model.config.head_dim
-    assert list(found) == list(WEIGHT_SCORES)
-    assert {scores.shape for scores in found.values()} == {(3, 4)}
+    result, of, hs = weight_scores(model, shares.append), oracle(tmp_path), model.config.head_dim
+    assert list(result) == list(WEIGHT_SCORES)
+    assert {scores.shape for scores in result.values()} == {(3, 4)}
     assert shares == pytest.approx(np.arange(1, 13) / 12)
     for layer, head in ((0, 3), (1, 1), (2, 0)) if family == "gpt2" else ((1, 1),):
         circuit = whole(of, layer, head)
@@ -35,15 +35,15 @@ def test_every_score_is_that_of_the_whole_circuits(tmp_path: Path, family: str) 
         for query in range(1, n):
             for key in range(query + 1):
                 by_distance[query - key] += weights[query, key] / (n - 1)
-        wanted = {
+        expected = {
             "previous token": by_distance[1],
             "first token": np.mean([weights[query, 0] for query in range(1, n)]),
             "offset": by_distance.argmax(),
             "copying": np.trace(circuit.ov) / np.abs(largest(circuit.ov, hs)).sum(),
             "same token": np.trace(circuit.qk) / np.abs(largest(circuit.qk, hs)).sum(),
         }
-        for name, values in found.items():
-            assert values[layer, head] == pytest.approx(wanted[name], abs=1e-5), name
+        for name, values in result.items():
+            assert values[layer, head] == pytest.approx(expected[name], abs=1e-5), name
 
 
 def test_heads_built_by_hand() -> None:
@@ -57,10 +57,10 @@ def test_heads_built_by_hand() -> None:
 
 def test_a_single_place_has_no_neighbour(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_positions=1)
-    found = weight_scores(gpt2viz.load_model(tmp_path))
+    result = weight_scores(gpt2viz.load_model(tmp_path))
     for name in ("previous token", "first token", "offset"):
-        assert np.isnan(found[name]).all()
-    assert np.isfinite(found["copying"]).all()
+        assert np.isnan(result[name]).all()
+    assert np.isfinite(result["copying"]).all()
 
 
 def test_the_guide_lists_them() -> None:

@@ -48,7 +48,7 @@ def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
     config, token = model.config, 219
     E, U = w["wte.weight"], w.get("lm_head.weight", w["wte.weight"])
     sender, receiver = (0, config.n_head - 1), (2, 0)
-    found = gpt2viz.virtual_head(model, sender, receiver)
+    result = gpt2viz.virtual_head(model, sender, receiver)
 
     def both(x: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         wrote = centred(centred(x, 1) @ one, 1) @ other
@@ -57,18 +57,18 @@ def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
     circuits = ov(folder, *sender), ov(folder, *receiver)
     full = both(E, *circuits)  # (n_vocab, n_vocab)
     eigenvalues = np.linalg.eigvals(full)
-    largest = eigenvalues[np.argsort(-np.abs(eigenvalues))[: len(found.ov_eigenvalues)]]
+    largest = eigenvalues[np.argsort(-np.abs(eigenvalues))[: len(result.ov_eigenvalues)]]
     score = np.trace(full) / np.abs(largest).sum()
-    assert found.copying_score == pytest.approx(score, abs=1e-6)
+    assert result.copying_score == pytest.approx(score, abs=1e-6)
     one = np.ones(len(E[0]))
     eps = model.network.ln_f.eps
     normed = layer_norm(E[token : token + 1], one, 0 * one, eps)
     row = both(normed, *circuits)[0]
-    writes = found.writes(token, 400)
+    writes = result.writes(token, 400)
     for ranked, order in ((writes.most, np.argsort(-row)), (writes.least, np.argsort(row))):
         assert [n for n, _ in ranked[:9]] == order[:9].tolist()
         assert_allclose([x for _, x in ranked], row[[n for n, _ in ranked]], atol=1e-6)
-    assert repr(found) == (
+    assert repr(result) == (
         f"VirtualHead: {sender[0]}.{sender[1]}, then {receiver[0]}.{receiver[1]}, copying "
         f"{score:+.2f}"
     )
@@ -77,12 +77,12 @@ def test_two_heads_as_one_are_the_whole_circuits_of_both(folder: Path) -> None:
 def test_two_heads_as_one_move_what_either_moves_in_turn(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
     weights = reference(folder, IDS, True)["weights"]
-    found = gpt2viz.virtual_head(model, (0, 1), (2, 0)).pattern(gpt2viz.trace(model, IDS))
+    result = gpt2viz.virtual_head(model, (0, 1), (2, 0)).pattern(gpt2viz.trace(model, IDS))
     first, second, T = weights[0][1], weights[2][0], len(IDS)
     for query, key in product(range(T), range(T)):
         through = sum(second[query, n] * first[n, key] for n in range(T))
-        assert found[query, key] == pytest.approx(through, abs=1e-5)
-    assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+        assert result[query, key] == pytest.approx(through, abs=1e-5)
+    assert_allclose(result.sum(axis=1), 1, atol=1e-5)
 
 
 def test_heads_that_cannot_be_one() -> None:
@@ -141,17 +141,17 @@ def shares_by_hand(
 
 def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> None:
     model = gpt2viz.load_model(folder)
-    trace, found = gpt2viz.trace(model, IDS), composition(model)
+    trace, result = gpt2viz.trace(model, IDS), composition(model)
     receiver = 2, 1
     weights = reference(folder, IDS, True)["weights"][2][1]
     looks = weights.copy()
     looks[:, 0] = looks[np.arange(len(IDS)), np.arange(len(IDS))] = 0
-    for into, asked in product(get_args(Into), (None, 4)):
-        query = int(looks.max(axis=1).argmax()) if asked is None else asked
+    for into, requested in product(get_args(Into), (None, 4)):
+        query = int(looks.max(axis=1).argmax()) if requested is None else requested
         key = int(looks[query].argmax())
         shares = shares_by_hand(folder, receiver, into, (query, key))
         for sender in ((0, 2), (1, 0)):
-            is_ = carried(model, trace, found.edge(sender, receiver, into), asked)
+            is_ = carried(model, trace, result.edge(sender, receiver, into), requested)
             assert (is_.query, is_.key) == (query, key)
             assert is_.weight == pytest.approx(weights[query, key], abs=1e-5)
             share = shares[f"head {sender[0]}.{sender[1]}"]
@@ -173,9 +173,9 @@ def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", get_args(Measure))
 def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> None:
-    found = composition(bundled_model())
-    z = {"kernel": found.kernel_z, "ratio": found.ratio_z}[by]
-    heads = list(product(range(4), range(found.ratio["q"].shape[1])))
+    result = composition(bundled_model())
+    z = {"kernel": result.kernel_z, "ratio": result.ratio_z}[by]
+    heads = list(product(range(4), range(result.ratio["q"].shape[1])))
     every = {
         (a, b, way): float(z[way][(*a, *b)])
         for a, b, way in product(heads, heads, get_args(Into))
@@ -183,12 +183,12 @@ def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> No
     }
     limit = NormalDist().inv_cdf(1 - 0.05 / len(every))
     above = sorted((-x, pair) for pair, x in every.items() if x > limit)
-    drawn = wired(found, by, most=10_000)
+    drawn = wired(result, by, most=10_000)
     assert (drawn.above, drawn.pairs) == (len(above), len(every))
     assert drawn.limit == pytest.approx(limit)
     assert [(e.sender, e.receiver, e.into) for e in drawn.edges] == [pair for _, pair in above]
     assert [e.z(by) for e in drawn.edges] == [-x for x, _ in above]
-    few = wired(found, by, ["v"], 3)
+    few = wired(result, by, ["v"], 3)
     assert few.edges == tuple(e for e in drawn.edges if e.into == "v")[:3]
     assert few.above == sum(e.into == "v" for e in drawn.edges)
     assert few.limit == drawn.limit
@@ -196,21 +196,21 @@ def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> No
 
 def test_chance_alone_wires_no_heads(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_embd=48, n_head=6, n_layer=4)
-    found = composition(gpt2viz.load_model(tmp_path))
+    result = composition(gpt2viz.load_model(tmp_path))
     for by in get_args(Measure):
-        assert wired(found, by)[0] == ()
+        assert wired(result, by)[0] == ()
 
 
 def test_the_hand_built_copier_is_wired_once() -> None:
     model = copying_model()
-    found = composition(model)
+    result = composition(model)
     for by in get_args(Measure):
-        drawn = wired(found, by)
+        drawn = wired(result, by)
         assert [str(edge) for edge in drawn.edges] == ["0.0 → 1.0.k"]
         assert (drawn.above, drawn.pairs) == (1, 2)  # all others write or read nothing
     text = [3, 7, 1, 3, 7]
     trace = gpt2viz.trace(model, text)
-    edge = copying_edge(found, head_scores(trace))
+    edge = copying_edge(result, head_scores(trace))
     assert edge == drawn.edges[0]
     at = carried(model, trace, edge)
     assert text[at.key - 1] == text[at.query]
@@ -219,7 +219,7 @@ def test_the_hand_built_copier_is_wired_once() -> None:
 
 def test_the_copying_edge_is_between_the_best_of_both_habits(tmp_path: Path) -> None:
     write_checkpoint(tmp_path, n_layer=4)
-    found = composition(gpt2viz.load_model(tmp_path))
+    result = composition(gpt2viz.load_model(tmp_path))
     random = np.random.default_rng(1)
     for _ in range(20):
         habits = {name: random.random((4, 4)) for name in ("induction", "previous token")}
@@ -227,15 +227,15 @@ def test_the_copying_edge_is_between_the_best_of_both_habits(tmp_path: Path) -> 
         receiver = max(later, key=habits["induction"].__getitem__)
         lower = [(n, h) for n, h in product(range(4), range(4)) if n < receiver[0]]
         sender = max(lower, key=habits["previous token"].__getitem__)
-        assert copying_edge(found, habits) == found.edge(sender, receiver, "k")
+        assert copying_edge(result, habits) == result.edge(sender, receiver, "k")
     nothing = {name: np.full((4, 4), np.nan) for name in ("induction", "previous token")}
-    assert copying_edge(found, nothing) is None
+    assert copying_edge(result, nothing) is None
 
 
 @pytest.mark.parametrize("n_layer", [1, 2])
 def test_one_layer_and_one_head(tmp_path: Path, n_layer: int) -> None:
     model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=n_layer, n_head=1, n_embd=8))
-    found, trace = composition(model), gpt2viz.trace(model, IDS)
-    drawn, first = wired(found, "ratio"), copying_edge(found, head_scores(trace))
+    result, trace = composition(model), gpt2viz.trace(model, IDS)
+    drawn, first = wired(result, "ratio"), copying_edge(result, head_scores(trace))
     assert drawn.edges == ()
     assert (first is None) == np.isnan(drawn.limit) == (n_layer == 1)

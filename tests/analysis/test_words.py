@@ -79,10 +79,10 @@ def test_equals_a_product_of_matrices(seed: int, n_tokens: int) -> None:
     word_of = np.cumsum(np.append(0, rng.integers(0, 2, n_tokens - 1)))
     members = (word_of == np.arange(word_of[-1] + 1)[:, None]).astype(float)
     means = members / members.sum(axis=1, keepdims=True)
-    found = group_words(weights, [int(row.argmax()) for row in members])
-    assert found.dtype == np.float32
-    assert_allclose(found, means @ weights @ members.T, atol=1e-6)
-    assert_allclose(found.sum(axis=-1), 1, atol=1e-6)
+    result = group_words(weights, [int(row.argmax()) for row in members])
+    assert result.dtype == np.float32
+    assert_allclose(result, means @ weights @ members.T, atol=1e-6)
+    assert_allclose(result.sum(axis=-1), 1, atol=1e-6)
 
 
 class Run:

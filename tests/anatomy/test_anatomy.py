@@ -176,13 +176,13 @@ def test_values_have_units_and_their_source(folder: Path) -> None:
     )
     values = read_json(folder / "config.json")
     config = read_config(folder)
-    found = {field.name: field for field in explained(config, values)}
-    assert found["vocab_size"].value == "420 tokens"
-    assert found["n_inner"].value == "empty: 96 channels"
-    assert found["attn_pdrop"].value == "25% of the weights"
-    assert found["n_embd"].value == "24 channels"
-    assert "The file calls it hidden_size." in found["n_embd"].meaning
-    assert (found["n_embd"].source, found["resid_pdrop"].source) == ("config.json", "default")
+    result = {field.name: field for field in explained(config, values)}
+    assert result["vocab_size"].value == "420 tokens"
+    assert result["n_inner"].value == "empty: 96 channels"
+    assert result["attn_pdrop"].value == "25% of the weights"
+    assert result["n_embd"].value == "24 channels"
+    assert "The file calls it hidden_size." in result["n_embd"].meaning
+    assert (result["n_embd"].source, result["resid_pdrop"].source) == ("config.json", "default")
     assert [field.value for field in derived(config)] == ["6 channels", "96 channels"]
     others = unused(config, values)
     assert others["reorder_and_upcast_attn"] == "true"
@@ -196,11 +196,11 @@ def test_a_strangers_values_stay_short() -> None:
 
 
 def test_files_with_their_hashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {file.name: file for file in stored_files(folder)}
-    assert list(found) == ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
+    result = {file.name: file for file in stored_files(folder)}
+    assert list(result) == ["config.json", "vocab.json", "merges.txt", "model.safetensors"]
     content = (folder / "model.safetensors").read_bytes()
-    assert found["model.safetensors"].nbytes == len(content)
-    assert found["model.safetensors"].sha256 == hashlib.sha256(content).hexdigest()
+    assert result["model.safetensors"].nbytes == len(content)
+    assert result["model.safetensors"].sha256 == hashlib.sha256(content).hexdigest()
     monkeypatch.setattr("gpt2viz.anatomy.card.HASHED", 10_000)
     assert stored_files(folder)[-1].sha256 == ""
     blob = folder.parent / "blobs" / ("ab" * 32)

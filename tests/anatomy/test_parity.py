@@ -73,9 +73,9 @@ def test_every_part_has_as_many_parameters_as_transformers(subtests: pytest.Subt
 
 @pytest.mark.parametrize("total", RELEASED)
 def test_the_parts_sum_to_the_released_counts(total: int) -> None:
-    found = parts(gpt2viz.GPT2Config(**RELEASED[total]))
-    assert sum(part.n_parameters for part in found) == total
-    assert [part.n_parameters for part in found if part.group == "head"] == [0]
+    result = parts(gpt2viz.GPT2Config(**RELEASED[total]))
+    assert sum(part.n_parameters for part in result) == total
+    assert [part.n_parameters for part in result if part.group == "head"] == [0]
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["explicit", "fused"])
@@ -89,13 +89,13 @@ def test_multiply_adds_are_half_of_pytorchs_flops(
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         # Explicit: of the fused step on a processor PyTorch has no count.
         model.network(torch.tensor([ids]), explicit=True, last_only=True)
-    found = products(gpt2viz.trace(model, ids, explicit=explicit))
-    assert 2 * sum(p.multiply_adds for p in found) == counter.get_total_flops()
+    result = products(gpt2viz.trace(model, ids, explicit=explicit))
+    assert 2 * sum(p.multiply_adds for p in result) == counter.get_total_flops()
     theirs = {
         name.removeprefix("GPT2."): sum(flops.values())
         for name, flops in counter.get_flop_counts().items()
     }
-    ours = {p.name: 2 * p.multiply_adds for p in found}
+    ours = {p.name: 2 * p.multiply_adds for p in result}
     layers = range(model.config.n_layer)
     for module, names in {
         "attn.c_attn": ["Q, K and V"],
@@ -121,9 +121,9 @@ def test_multiply_adds_of_each_family_are_half_of_pytorchs_flops(
         for name, flops in counter.get_flop_counts().items()
     }
     trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
-    found, made = products(trace), [tensors.name for tensors in activations(trace)]
+    result, made = products(trace), [tensors.name for tensors in activations(trace)]
     assert sorted(made) == sorted(stage.label for stage in trace.graph.values())
-    ours = {product.name: 2 * product.multiply_adds for product in found}
+    ours = {product.name: 2 * product.multiply_adds for product in result}
     for module, names in {
         "self_attn.q_proj": ["Q"],
         "self_attn.k_proj": ["K"],
@@ -167,12 +167,12 @@ def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> No
 @pytest.mark.parametrize("explicit", [True, False])
 def test_bytes_are_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> None:
     trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], explicit=explicit)
-    found = activations(trace)
-    assert sum(tensors.kept_bytes for tensors in found) == trace.nbytes
-    assert sum(tensors.made_bytes for tensors in found) == sum(
+    result = activations(trace)
+    assert sum(tensors.kept_bytes for tensors in result) == trace.nbytes
+    assert sum(tensors.made_bytes for tensors in result) == sum(
         r.nbytes for r in trace.tensors if not r.shared
     )
-    weights = [t for t in found if t.key == "weights"]
+    weights = [t for t in result if t.key == "weights"]
     assert [(t.times, t.shape, t.kept_bytes) for t in weights] == [
         (3, (1, 4, 5, 5), 3 * 4 * 5 * 5 * 4)
     ] * explicit
@@ -208,11 +208,11 @@ def test_merges_end_in_the_tokens_of_both_tokenizers(
     both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
 ) -> None:
     ours, theirs = both
-    found = follow(ours, text)
-    ids = [i for word in found for i in word.ids]
+    result = follow(ours, text)
+    ids = [i for word in result for i in word.ids]
     assert ids == ours.encode(text) == theirs.encode(text).ids
-    assert b"".join(piece for word in found for piece in word.pieces) == text.encode()
-    for word in found:
+    assert b"".join(piece for word in result for piece in word.pieces) == text.encode()
+    for word in result:
         pieces = word.start
         assert all(len(piece) == 1 for piece in pieces)
         for merge in word.merges:
@@ -239,11 +239,11 @@ def test_an_added_word_is_taken_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "added_tokens.json").write_text("{}")
     edit_json(tmp_path / "added_tokens.json", **{"<user>": n})
     tokenizer = load_tokenizer(tmp_path)
-    found = follow(tokenizer, "a<user>b")
-    assert [i for word in found for i in word.ids] == tokenizer.encode("a<user>b")
-    assert [word.whole for word in found] == [False, True, False]
-    assert found[1].pieces == (b"<user>",)
-    assert found[1].ids == (n,)
+    result = follow(tokenizer, "a<user>b")
+    assert [i for word in result for i in word.ids] == tokenizer.encode("a<user>b")
+    assert [word.whole for word in result] == [False, True, False]
+    assert result[1].pieces == (b"<user>",)
+    assert result[1].ids == (n,)
 
 
 def test_half_a_surrogate_pair_is_one_message(both: tuple[Tokenizer, Any]) -> None:

@@ -34,9 +34,9 @@ def each(
                     values = case if several else (case,)
                     test(**dict(zip(given, values, strict=True)), **shared | own)
 
-        asked = [one for name, one in parameters.items() if name not in (*given, "subtests")]
+        requests = [one for name, one in parameters.items() if name not in (*given, "subtests")]
         fixture = inspect.Parameter("subtests", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        tried.__signature__ = inspect.Signature([fixture, *asked])  # type: ignore[attr-defined]
+        tried.__signature__ = inspect.Signature([fixture, *requests])  # type: ignore[attr-defined]
         return tried
 
     return decorate

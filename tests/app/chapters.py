@@ -99,20 +99,20 @@ def matrix(at: AppTest, key: str) -> np.ndarray:
 
 def links(at: AppTest, page: str) -> list[dict[str, str]]:
     """What the links to a page ask for."""
-    found = [one.proto for one in at.get("page_link") if one.proto.page == page]
-    return [dict(parse_qsl(one.query_string)) for one in found]
+    results = [one.proto for one in at.get("page_link") if one.proto.page == page]
+    return [dict(parse_qsl(one.query_string)) for one in results]
 
 
 def formulas(at: AppTest, begins: str = "") -> list[str]:
     """The formulas of a page that begin so, without what they begin with."""
-    found = [element.value.strip("$ \n") for element in at.latex]
-    return [text.removeprefix(begins) for text in found if text.startswith(begins)]
+    results = [element.value.strip("$ \n") for element in at.latex]
+    return [text.removeprefix(begins) for text in results if text.startswith(begins)]
 
 
 def formula(at: AppTest, begins: str) -> str:
     """The only formula that begins so, without that."""
-    (found,) = formulas(at, begins)
-    return found
+    (result,) = formulas(at, begins)
+    return result
 
 
 def numbers(text: str) -> np.ndarray:
@@ -127,11 +127,11 @@ def follows(written: str, expected: object) -> None:
     """
     sign, _, rest = written.strip().partition(" ")
     assert sign in ("=", r"\approx"), written
-    found, right = numbers(rest), np.ravel(np.asarray(expected, float))
-    assert len(found) == len(right), written
+    result, right = numbers(rest), np.ravel(np.asarray(expected, float))
+    assert len(result) == len(right), written
     decimals = len(re.findall(r"\.(\d+)", rest)[0])
     unit = 10.0**-decimals * (1e-3 if sign == "=" else 1)
-    np.testing.assert_allclose(found, right, rtol=2e-6, atol=1.001 * unit, err_msg=written)
+    np.testing.assert_allclose(result, right, rtol=2e-6, atol=1.001 * unit, err_msg=written)
 
 
 def spelled(values: Any) -> str:

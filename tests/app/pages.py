@@ -95,8 +95,8 @@ def button_groups(at: AppTest) -> Any:
 
 def button(at: AppTest, label: str) -> Any:
     """The only button that says this."""
-    (found,) = (one for one in at.button if one.label == label)
-    return found
+    (result,) = (one for one in at.button if one.label == label)
+    return result
 
 
 def finish(at: AppTest, offer: str) -> None:
@@ -113,8 +113,8 @@ def finish(at: AppTest, offer: str) -> None:
 def chips(at: AppTest) -> dict[str, Any]:
     """What the strip of tokens is drawn from. The chosen one is set in the address: AppTest can't
     press a component."""
-    (found,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-token_chips"))
-    drawn: dict[str, Any] = json.loads(found.json)
+    (result,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-token_chips"))
+    drawn: dict[str, Any] = json.loads(result.json)
     return drawn
 
 
@@ -182,9 +182,9 @@ def _alts(header: Mapping[str, Any]) -> list[str]:
 
 def sent(at: AppTest, key: str) -> dict[str, Any]:
     """What a component is sent that needs no numbers beside it."""
-    found = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
-    assert len(found) == 1, f"{key}: {len(found)} pictures"
-    data: dict[str, Any] = json.loads(found[0].proto.json)
+    results = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
+    assert len(results) == 1, f"{key}: {len(results)} pictures"
+    data: dict[str, Any] = json.loads(results[0].proto.json)
     return data
 
 
@@ -265,11 +265,11 @@ def as_figure(message: bytes) -> dict[str, Any]:
         one |= {"x": grid["columns"], "y": grid["rows"]}
         one |= {"zmin": panel["low"], "zmax": panel["high"]}
         cells = np.where(masked[n], np.float32(1), np.float32("nan"))
-        said = f"{panel['quantity']} %{{z:.6g}}"
+        words = f"{panel['quantity']} %{{z:.6g}}"
         for name, texts in (("text", panel["words"]), ("customdata", panel["said"])):
             if texts:
                 one[name] = np.reshape(texts, values[n].shape).tolist()
-        data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": said})
+        data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": words})
         if masked[n].any():
             data.append(one | {"z": cells, "hovertemplate": panel["hidden"]})
         framed = [] if grid["frame"] is None else [grid["frame"]]

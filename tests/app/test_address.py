@@ -61,15 +61,15 @@ def touched() -> Iterator[list[str]]:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[str], Any]]:
     """The parameters that the pages read, as they read them, and what each is read by."""
-    found: dict[str, Callable[[str], Any]] = {}
+    results: dict[str, Callable[[str], Any]] = {}
     bind = address._bind
 
     def listen(parameter: Parameter, default: Any, parse: Any, *rest: Any) -> dict[str, Any]:
-        found[parameter.name] = parse
+        results[parameter.name] = parse
         return bind(parameter, default, parse, *rest)
 
     monkeypatch.setattr(address, "_bind", listen)
-    return found
+    return results
 
 
 def fill(at: AppTest, values: dict[str, str]) -> AppTest:
@@ -99,12 +99,12 @@ def taken(parse: Callable[[str], Any]) -> list[str]:
     """The long values that a parameter reads; a text is as good as another."""
     if parse is str:
         return LONG[-1:]
-    found = []
+    results = []
     for long in LONG:
         with suppress(ValueError, KeyError):
             parse(long)
-            found.append(long)
-    return found or LONG[-1:]
+            results.append(long)
+    return results or LONG[-1:]
 
 
 def too_long(
@@ -161,13 +161,13 @@ def test_every_parameter_takes_any_text_and_is_bounded(
         runs.clear()
         at.query_params.clear()
         fill(at, {"text": "A cat sat down", **mode, **part, **odd})
-        told = {name: raw[:20] for name, raw in odd.items()}
-        assert not at.exception, (told, at.exception)
-        assert len(runs) <= 4, told
+        message = {name: raw[:20] for name, raw in odd.items()}
+        assert not at.exception, (message, at.exception)
+        assert len(runs) <= 4, message
         assert sum(map(len, at.query_params.values())) <= address.LONGEST_ADDRESS
         for name in here.keys() & odd.keys():
             assert len(str(at.session_state[name])) < 40 * address.LONGEST_TEXT  # 64 edits in full
-        assert sent(at) < before + 10**6, told
+        assert sent(at) < before + 10**6, message
 
 
 def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,13 +176,13 @@ def test_what_no_address_holds_is_left_out_with_a_note(monkeypatch: pytest.Monke
         notices(at)
     )
     assert at.session_state["layer"] == 0
-    told: list[QueryParams] = []
+    messages: list[QueryParams] = []
     tell = QueryParams._send_query_param_msg
     monkeypatch.setattr(
-        QueryParams, "_send_query_param_msg", lambda self: told.append(self) or tell(self)
+        QueryParams, "_send_query_param_msg", lambda self: messages.append(self) or tell(self)
     )
     at = open_page("attention", {f"x{n}": "y" * 1900 for n in range(9)}, layer="2")
-    assert len(told) == 1  # the browser, of all that is left
+    assert len(messages) == 1  # the browser, of all that is left
     assert set(at.query_params) == {"x0", "x1", "x2", "text", "layer"}
     assert "x3, x4, x5, x6, x7 …: the value can't" in notices(at).replace("\\", "")
     assert at.session_state["layer"] == 2
@@ -209,12 +209,12 @@ def test_every_chapter_takes_any_text(
 ) -> None:
     at, rng = open_page("textbook"), Random("chapters")
     text = {"text": "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve", "causal": "false"}
-    for chapter, told in contents.CHAPTERS.items():
+    for chapter, message in contents.CHAPTERS.items():
         before = set(names)
         fill(at, {"chapter": chapter, **text})
         assert at.session_state["chapter"] == chapter
-        assert at.header[0].value == told.title
-        assert tuple(id for id, _ in asked_in(at.main)) == told.questions
+        assert at.header[0].value == message.title
+        assert tuple(id for id, _ in asked_in(at.main)) == message.questions
         odd = {name: rng.choice(ODD) for name in sorted(set(names) - before)}
         fill(at, odd)
         assert not at.exception, (chapter, odd, at.exception)

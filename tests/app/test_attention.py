@@ -108,19 +108,19 @@ def test_any_text_opens_somewhere(wanted: dict[str, str]) -> None:
 @each("query", [None, "3", "7"])
 def test_the_map_lists_the_hardest_looks(query: str | None) -> None:
     text = "When Mary and John went to the garden, John gave the flower to Mary"
-    found = weights(text)
+    result = weights(text)
     at = open_page("attention", text=text, **({} if query is None else {"query": query}))
     header = unpacked(canvas(at, "all_heads"))[0]
-    assert (header["layers"], header["heads"]) == found.shape[:2]
+    assert (header["layers"], header["heads"]) == result.shape[:2]
     assert header["token"] == (-1 if query is None else int(query))
     assert header["chosen"] == chosen(at)[0] * N_HEAD + chosen(at)[1]
-    largest = hardest(found).reshape(HEADS, -1)
-    assert len(header["looks"]) == len(header["tokens"]) == found.shape[-1]
+    largest = hardest(result).reshape(HEADS, -1)
+    assert len(header["looks"]) == len(header["tokens"]) == result.shape[-1]
     for token, listed in enumerate(header["looks"]):
         expected = sorted(largest[:, token], reverse=True)[: len(listed)]
         assert [float(weight) for *_, weight in listed] == pytest.approx(expected, abs=0.0051)
         for head, key, weight in listed:
-            row = found.reshape(HEADS, *found.shape[2:])[head, token]
+            row = result.reshape(HEADS, *result.shape[2:])[head, token]
             assert row[key] == pytest.approx(float(weight), abs=0.0051)
             assert key not in (0, token)
     assert [len(listed) for listed in header["looks"][:3]] == [0, 0, 5]
@@ -129,19 +129,21 @@ def test_the_map_lists_the_hardest_looks(query: str | None) -> None:
 def looks(rows: np.ndarray, query: int) -> str:
     """What is said of a row of a head's weights (T, T) on ``CRANE``: its three largest."""
     labels, row = ["A", "·crane", "·ate", "·fish"], rows[query]
-    told = [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
-    return f"{labels[query]} attends to " + ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
+    messages = [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
+    return f"{labels[query]} attends to " + ", ".join(
+        f"{labels[n]} ({row[n]:.2f})" for n in messages
+    )
 
 
 def test_a_sentence_says_where_the_chosen_head_looks() -> None:
     layer, head = opening()
     rows = weights(CRANE)[layer, head]
-    said = words(open_page("attention", query="3"))
-    assert f"**Head {layer}.{head}**: {looks(rows, 3)}." in said
+    text = words(open_page("attention", query="3"))
+    assert f"**Head {layer}.{head}**: {looks(rows, 3)}." in text
     row = int(hardest(rows).argmax())
     assert f"**Head {layer}.{head}**: {looks(rows, row)}." in words(open_page("attention"))
-    said = words(open_page("attention", text="the cat the cat", layer="0", head="2", query="3"))
-    assert "·cat (3) attends to" in said, "equal tokens are told apart"
+    text = words(open_page("attention", text="the cat the cat", layer="0", head="2", query="3"))
+    assert "·cat (3) attends to" in text, "equal tokens are told apart"
 
 
 def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
@@ -160,11 +162,11 @@ def test_the_mask_switch_says_what_changed(model: gpt2viz.Model) -> None:
         expected = sorted((w for w in of_row if w >= 0.05), reverse=True)[:3]
         assert numbers == pytest.approx(expected, abs=0.0051)
     assert f"We start with head {layer}.{head}: " in words(at)
-    (said,) = re.findall(
+    (text,) = re.findall(
         r"The next token: “(.+)” (.+) %, with the mask on “(.+)” (.+) %\.", words(at)
     )
     ids = model.tokenizer.encode(CRANE)
-    for (token, percent), causal in ((said[:2], False), (said[2:], True)):
+    for (token, percent), causal in ((text[:2], False), (text[2:], True)):
         logits = reference(BUNDLED, ids, causal)["logits"][-1].astype(np.float64)
         p = np.exp(logits - logits.max())
         best = model.tokenizer.decode([int(p.argmax())]).replace(" ", "·")
@@ -280,12 +282,12 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
         says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", header["head"]["does"]["2.6"])
         name, place = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
         row = names.index(name) if place is None else places.index(place)
-        told = [
+        messages = [
             (name, place or places[names.index(name)], pytest.approx(float(number), abs=0.0051))
             for name, place, number in QUOTED.findall(says)
         ]
-        largest = np.argsort(-numbers[row], kind="stable")[: len(told)]
-        if told != [(names[n], places[n], numbers[row][n]) for n in largest] or not told:
+        largest = np.argsort(-numbers[row], kind="stable")[: len(messages)]
+        if messages != [(names[n], places[n], numbers[row][n]) for n in largest] or not messages:
             wrong.append(f"{here}: {says}")
         if query and row != max(i for i, place in enumerate(places) if int(place) <= int(query)):
             wrong.append(f"{here}: of row {row}: {says}")
@@ -302,9 +304,9 @@ def test_a_strong_first_column_is_asked_about_where_one_is() -> None:
         later = weights(text, causal)[:, :, 1:, 0]
         strong = later.size > 0 and later.mean(axis=-1).max() > 0.5
         at = open_page("attention", text=text, causal=str(causal).lower())
-        asked = any("first column" in one.proto.popover.label for one in at.get("popover"))
-        if asked != strong:
-            wrong.append(f"{text}, mask {causal}: asked {asked}")
+        requested = any("first column" in one.proto.popover.label for one in at.get("popover"))
+        if requested != strong:
+            wrong.append(f"{text}, mask {causal}: asked {requested}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -393,8 +395,8 @@ def in_browser(drawn: AppTest, choices: list[dict[str, str | None]], folder: Pat
 
 def anew(drawn: dict[str, str], choice: dict[str, str | None]) -> AppTest:
     """The page as the server draws it with what is chosen."""
-    wanted = {name: value for name, value in {**drawn, **choice}.items() if value is not None}
-    return open_page("attention", **wanted)
+    expected = {name: value for name, value in {**drawn, **choice}.items() if value is not None}
+    return open_page("attention", **expected)
 
 
 def flat(matrices: list[np.ndarray]) -> np.ndarray:
@@ -404,8 +406,8 @@ def flat(matrices: list[np.ndarray]) -> np.ndarray:
 @each("name", CHOICES)
 def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> None:
     drawn, choices = CHOICES[name]
-    found = in_browser(open_page("attention", **drawn), choices, tmp_path)
-    for choice, here in zip(choices, found, strict=True):
+    result = in_browser(open_page("attention", **drawn), choices, tmp_path)
+    for choice, here in zip(choices, result, strict=True):
         at = anew(drawn, choice)
         header, values, masked = unpacked(canvas(at, "one_head"))
         panels = [{**header["grids"][one["grid"]], **one} for one in header["panels"]]
@@ -449,12 +451,12 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
         for query in queries
         for layer, head in every
     ]
-    found = in_browser(at, choices, tmp_path)
+    result = in_browser(at, choices, tmp_path)
     expected = [
         said(canvas(anew({"text": text}, {"query": query}), "one_head"))["head"]["does"]
         for query in queries
     ]
-    assert [here["does"] for here in found] == [
+    assert [here["does"] for here in result] == [
         does[f"{layer}.{head}"] for does in expected for layer, head in every
     ]
 

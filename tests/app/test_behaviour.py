@@ -78,8 +78,8 @@ def test_any_text_is_a_picture_on_every_page(page: str) -> None:
         if page != "models":
             assert (chips(at)["labels"][0] == "<|endoftext|>") == first
             assert ("was **put first**" in captions) == first
-        said = [block.value for block in (*at.markdown, *at.caption, *at.info, *at.warning)]
-        assert not [one for one in said if re.search(r"·\[\w+\]\(glossary", one)], "no terms"
+        texts = [block.value for block in (*at.markdown, *at.caption, *at.info, *at.warning)]
+        assert not [one for one in texts if re.search(r"·\[\w+\]\(glossary", one)], "no terms"
         if text == "x":
             protos = (str(getattr(part, "proto", "")) for part in at.main)
             assert not [m for proto in protos for m in ONE_OF_MANY.findall(proto)]
@@ -223,10 +223,10 @@ def messages(at: AppTest) -> list[str]:
 def half_drawn(at: AppTest) -> list[str]:
     """Headings, pictures, tables and controls that stand round the message."""
     controls = [*button_groups(at), *at.selectbox, *at.toggle, *at.text_input, *at.radio]
-    found = [one.label for one in controls if one.label not in FRAME]
-    found += [block.value for block in at.markdown if block.value.startswith("#")]
-    found += pictures(at)
-    return found + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
+    results = [one.label for one in controls if one.label not in FRAME]
+    results += [block.value for block in at.markdown if block.value.startswith("#")]
+    results += pictures(at)
+    return results + ["table"] * len(at.dataframe) + [one.label for one in at.metric]
 
 
 @each("page", [page for page in PAGES if page != "models"])
@@ -320,12 +320,12 @@ def overflowing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 
 def test_the_first_tensor_is_named(overflowing: Path) -> None:
     trace = gpt2viz.trace(gpt2viz.load_model(overflowing), [5, 6, 7])
-    found = first_not_finite(trace)
-    assert found is not None
-    assert (found.label, found.layer, found.n_numbers) == ("Raw scores", 1, 4 * 3 * 3)
+    result = first_not_finite(trace)
+    assert result is not None
+    assert (result.label, result.layer, result.n_numbers) == ("Raw scores", 1, 4 * 3 * 3)
     scores = trace.stage("scores", 1)
-    assert found.n_infinite == np.isinf(scores).sum() > 0
-    assert f"{found.n_infinite} infinite" in str(found)
+    assert result.n_infinite == np.isinf(scores).sum() > 0
+    assert f"{result.n_infinite} infinite" in str(result)
     assert first_not_finite(gpt2viz.trace(bundled_model(), "A crane")) is None
 
 
@@ -388,9 +388,9 @@ def test_thumbnails_show_nan(overflowing: Path) -> None:
 @pytest.mark.usefixtures("overflowing")
 def test_the_first_screen_says_nan() -> None:
     at = open_page("attention", model="large", layer="1", head="0", query="2")
-    told = of_head(at)
-    assert "**Head 1.0**: the weights of" in told
-    assert "are NaN, not numbers" in told
+    message = of_head(at)
+    assert "**Head 1.0**: the weights of" in message
+    assert "are NaN, not numbers" in message
     assert chips(at)["next"] == []
 
 

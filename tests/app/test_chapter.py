@@ -105,9 +105,9 @@ def test_all_that_a_chapter_names_exists(name: str) -> None:
                     path = made if made.startswith("gpt2viz.") else f"gpt2viz.textbook.{made}"
                     assert made in STAGE or callable(resolve_name(path))
             case "question":
-                asked = question(block.name, block.text, All())
-                assert asked.hint
-                assert asked.why
+                requested = question(block.name, block.text, All())
+                assert requested.hint
+                assert requested.why
             case "link":
                 address = urlsplit(fill(block.name, All()))
                 assert address.path in {page.name for page in pages.MENU}

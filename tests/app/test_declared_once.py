@@ -27,20 +27,22 @@ def test_a_page_a_parameter_and_a_stage_are_declared_and_there(tmp_path: Path) -
     command = [sys.executable, "-m", "tests.app.another_page"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    label, script = found["menu"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    label, script = result["menu"]
     assert label == "**Fair weather**"
     assert script == "fair_weather"
-    assert found["chips"] == 4  # the sentence's tokens: the frame is there
-    assert any("at 30 degrees" in said for said in found["read"])
-    entries = [entry for entry in found["words"].split("\n\n") if entry.startswith("**")]
+    assert result["chips"] == 4  # the sentence's tokens: the frame is there
+    assert any("at 30 degrees" in text for text in result["read"])
+    entries = [entry for entry in result["words"].split("\n\n") if entry.startswith("**")]
     assert [entry.partition("]")[0] for entry in entries] == ["**[Token", "**[Head"]
-    assert found["address"] == "10"
-    assert found["kept"]
-    value, told = found["odd"]
+    assert result["address"] == "10"
+    assert result["kept"]
+    value, message = result["odd"]
     assert value == 20
-    assert "degrees: 7 can't be shown here. It must be 10 or 20 or 30." in told
-    assert "| `degrees` | How warm | one of those offered | `20` | Fair weather |" in found["table"]
+    assert "degrees: 7 can't be shown here. It must be 10 or 20 or 30." in message
+    assert (
+        "| `degrees` | How warm | one of those offered | `20` | Fair weather |" in result["table"]
+    )
 
 
 def test_a_score_with_a_name_in_records_is_followed_through_a_training(

@@ -88,15 +88,15 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     tokenizer = bundled_model().tokenizer
     clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))
     block = theirs.transformer.h[2]
-    found: list[torch.Tensor] = []
+    results: list[torch.Tensor] = []
 
     def put(_module: Any, inputs: Any) -> Any:
         stream = inputs[0].clone()
-        stream[0, 7] = found[0][0, 7]
+        stream[0, 7] = results[0][0, 7]
         return (stream, *inputs[1:])
 
     with torch.no_grad():
-        handle = block.register_forward_pre_hook(lambda _module, inputs: found.append(inputs[0]))
+        handle = block.register_forward_pre_hook(lambda _module, inputs: results.append(inputs[0]))
         one = theirs(clean).logits[0, -1].double().numpy()
         handle.remove()
         other = theirs(corrupted).logits[0, -1].double().numpy()
@@ -110,10 +110,10 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
 
     at = open_depends(patch="patch:residual_in:2:7")
     assert_allclose(heatmaps(figure(at, "depends_streams"))["residual_in"][2, 7], share, rtol=1e-3)
-    told = page_text(at)
+    message = page_text(at)
     assert (
         "Copying the stream at “·ate” (7) before layer 2 from the first run into the second "
-        f"**recovers {100 * share:.0f} % of the answer**." in told
+        f"**recovers {100 * share:.0f} % of the answer**." in message
     )
     before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
     assert f"goes from {before} to {now}. In the first run it is {source}." in measured(at)
@@ -134,12 +134,12 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
     """Probabilities that are near each other need more digits than logits do."""
     near = {"text": "A crane ate fish", "text2": "A crane happened fish"}
     at = open_depends(**near, metric="probability", patch="patch:attention_output:3:3")
-    found = re.search(
+    result = re.search(
         r"(?s)(\d+) % of the .* goes from (\S+) to (\S+)\. In the first run it is ([\d.]+)\.",
         page_text(at) + measured(at),
     )
-    assert found
-    share, into, now, source = map(float, found.groups())
+    assert result
+    share, into, now, source = map(float, result.groups())
     assert 0.05 < source - into < 0.2
     assert_allclose(share, 100 * (now - into) / (source - into), atol=2)
 
@@ -192,11 +192,11 @@ def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
     ids = [model.tokenizer.encode(text) for text in texts]
     assert len(ids[0]) == len(ids[1])
     (place,) = np.flatnonzero(np.array(ids[0]) != ids[1])
-    found = gpt2viz.patch_sweep(model, *texts, answer=(ids[0][place], ids[1][place]))
-    assert found.clean > 0 > found.corrupted
-    assert found.restored[0, -1] == pytest.approx(0, abs=0.01)
-    assert found.restored[-1, -1] > 0.7
-    assert found.restored[1, place] > 0.8
+    result = gpt2viz.patch_sweep(model, *texts, answer=(ids[0][place], ids[1][place]))
+    assert result.clean > 0 > result.corrupted
+    assert result.restored[0, -1] == pytest.approx(0, abs=0.01)
+    assert result.restored[-1, -1] > 0.7
+    assert result.restored[1, place] > 0.8
     at = open_page("what_if?what_if=depends")
     at.session_state["pairs"] = True
     at.run()
@@ -261,21 +261,21 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     sweeping, model = jobs.Sweep(search()), bundled_model()
     came = sweeping._came
 
-    def cancel_early(found: gpt2viz.PatchSweep, share: float) -> None:
+    def cancel_early(result: gpt2viz.PatchSweep, share: float) -> None:
         if share > 0.6:
             sweeping.cancel()
-        came(found, share)
+        came(result, share)
 
     monkeypatch.setattr(sweeping, "_came", cancel_early)
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
     assert 0.6 < sweeping.share < 1
-    found = cast(gpt2viz.PatchSweep, sweeping.result).values
+    result = cast(gpt2viz.PatchSweep, sweeping.result).values
     whole = sweep("mlp_output").values
-    done = np.isfinite(found)
+    done = np.isfinite(result)
     assert 0 < done.sum() < done.size
-    assert_allclose(found[done], whole[done], **TOLERANCE)
+    assert_allclose(result[done], whole[done], **TOLERANCE)
     sweeping.go_on(model)
     assert not sweeping.running  # nobody wants it
     monkeypatch.setattr(sweeping, "_came", came)
@@ -316,10 +316,10 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     into = "{}.{}".format(*copier())
     at = open_depends(direction=direction, patch=f"patch:q:{into}", piece="q", detail="paths")
     assert not notices(at)
-    found = gpt2viz.patch_paths(
+    result = gpt2viz.patch_paths(
         bundled_model(), CLEAN, CORRUPTED, into, direction=direction
     ).restored  # (3, 1, nh)
-    shares = found if direction == "denoise" else 1 - found
+    shares = result if direction == "denoise" else 1 - result
     maps = heatmaps(figure(at, "head_paths"))
     for way, values in zip("qkv", shares, strict=True):
         assert_allclose(maps[way], values, **TOLERANCE)
@@ -327,9 +327,11 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
     assert shares[place, 0, head] == shares.max() > 0.01
     does, run = ("recovers", "first") if direction == "denoise" else ("removes", "second")
     name = ("queries", "keys", "values")[place]
-    told = f"from the {run} run into only the **{name}** of head **{into}** **{does}"
-    told = f"Copying head **0.{head}**'s output {told} {100 * shares.max():.0f} % of the answer**."
-    assert told in page_text(at)
+    message = f"from the {run} run into only the **{name}** of head **{into}** **{does}"
+    message = (
+        f"Copying head **0.{head}**'s output {message} {100 * shares.max():.0f} % of the answer**."
+    )
+    assert message in page_text(at)
 
 
 def test_a_head_of_the_first_layer_has_no_path() -> None:
@@ -342,14 +344,14 @@ def test_a_head_of_the_first_layer_has_no_path() -> None:
 
 
 def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = gpt2viz.fewest_heads(bundled_model(), CLEAN, CORRUPTED)
+    result = gpt2viz.fewest_heads(bundled_model(), CLEAN, CORRUPTED)
     open_depends()
     monkeypatch.setattr(depends, "AT_ONCE", 0)
     at = open_depends(detail="fewest")
     assert "fewest" not in pictures(at)
     at.button(key="fewest_offer").click().run()
     (curve,) = figure(at, "fewest")["data"]
-    assert_allclose(array(curve["y"]), found.faithfulness, **TOLERANCE)
+    assert_allclose(array(curve["y"]), result.faithfulness, **TOLERANCE)
     assert array(curve["x"]).tolist() == list(range(HEADS, -1, -1))
-    assert found.words() in page_text(at)
-    assert f"heads of {HEADS} keep" in found.words()
+    assert result.words() in page_text(at)
+    assert f"heads of {HEADS} keep" in result.words()

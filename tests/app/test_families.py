@@ -137,8 +137,8 @@ def test_the_ends_of_these_chapters_lead_to_what_they_tell_of() -> None:
     on_head, here = ([float(n) for n in NUMBER.findall(t.replace("−", "-"))][:2] for t in texts)
     assert_allclose(here, on_head, atol=1e-3)
     for name, stages in (("rmsnorm", {"ln_1"}), ("swiglu", {"mlp_gate", "mlp_up", "mlp_act"})):
-        (asked,) = (link for link in links(at[name], "shapes") if "filter" in link)
-        (table,) = (frame.value for frame in open_page("shapes", **asked).dataframe)
+        (requested,) = (link for link in links(at[name], "shapes") if "filter" in link)
+        (table,) = (frame.value for frame in open_page("shapes", **requested).dataframe)
         assert stages <= set(table["key"])
         assert set(table["layer"]) == {1}
 
@@ -182,9 +182,9 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     after = run.stage("scores", layer, head)[query, key]
     goes = f"turned by their positions, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
     assert arrow == goes.replace("-", "−")
-    said = page_text(at)
-    assert said.count("shared with heads 3, 5") == 2, "K and V"
-    assert "Queries before their turn" in said
+    words = page_text(at)
+    assert words.count("shared with heads 3, 5") == 2, "K and V"
+    assert "Queries before their turn" in words
 
 
 def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_layer_with_a_window_says_what_that_hides(tmp_path: Path) -> None:
 def test_a_cache_keeps_what_a_window_hides_and_says_so(text: str, layers: int) -> None:
     """Three layers of two groups of 4 channels, keys and values, in 4 bytes a number."""
     at = open_page("predict?predict=generate", model="window", text=text, cache="true")
-    said = page_text(at)
-    assert f"{3 * 2 * 2 * 4 * 4 * (len(text) - 1)} bytes" in said
+    words = page_text(at)
+    assert f"{3 * 2 * 2 * 4 * 4 * (len(text) - 1)} bytes" in words
     sentence = f"In {layers} layers a query sees only the last 3 tokens, the layer's window"
-    assert said.count("the layer's window") == said.count(sentence) == bool(layers)
+    assert words.count("the layer's window") == words.count(sentence) == bool(layers)

@@ -55,9 +55,9 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
     drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
     # The bundled model's survey has a row of its own, and so has what its weights say.
     assert len(drawn) == 3 * len(SCORES) + len(WEIGHT_SCORES)
-    for text, (run, said) in texts.items():
+    for text, (run, words) in texts.items():
         for layer, weights in enumerate(run["weights"]):
-            for name, scores in expected_scores(weights, said).items():
+            for name, scores in expected_scores(weights, words).items():
                 shown = drawn[f"{SCORES[name].title}, {text}"][layer]
                 assert_allclose(shown, scores, rtol=1e-3, atol=1e-3)
 
@@ -83,24 +83,24 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     folder = write_checkpoint(tmp_path / "weighed")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="weighed", text="A crane ate fish", on="weights")
-    wanted = weight_scores(gpt2viz.load_model(folder))
+    expected = weight_scores(gpt2viz.load_model(folder))
     atlas = figure(at, "atlas_maps")
     drawn = {trace["name"]: trace for trace in atlas["data"]}
-    for name, scores in wanted.items():
+    for name, scores in expected.items():
         shown = drawn[f"{WEIGHT_SCORES[name].title}, weights alone"]
         assert_allclose(array(shown["z"]), scores, rtol=1e-6)
         assert shown["zmin"] == WEIGHT_SCORES[name].lowest
-    assert drawn["offset, weights alone"]["zmax"] == wanted["offset"].max()
+    assert drawn["offset, weights alone"]["zmax"] == expected["offset"].max()
     table = at.dataframe[0].value
     assert list(table.columns) == [
         "layer",
         "head",
         "copying (OV)",
-        *(n for n in wanted if n != "copying"),
+        *(n for n in expected if n != "copying"),
     ]
-    assert list(table["copying (OV)"]) == sorted(wanted["copying"].ravel(), reverse=True)
+    assert list(table["copying (OV)"]) == sorted(expected["copying"].ravel(), reverse=True)
     for row in table.to_dict("records"):
-        for name, scores in wanted.items():
+        for name, scores in expected.items():
             assert row[WEIGHT_SCORES[name].title] == scores[row["layer"], row["head"]]
     assert any("It raises the logit of" in plain(block.value) for block in at.markdown)
     both = open_page("find", model="weighed", text="A crane ate", on="weights", habit="first token")
@@ -206,10 +206,10 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
         shown = heatmaps(figure(at, "map_attention weight"))["attention weight"]
         expected = [stages["weights"][layer][:, query, key] for layer in range(N_LAYER)]
         assert_allclose(shown, expected, **TOLERANCE)
-        (said,) = [plain(c.value) for c in at.caption if "Example" in c.value]
-        assert "in head 2.1, " in said
-        assert f"({query}) attends to " in said
-        assert f"({key}) ({looks[query, key]:.2f})." in said
+        (text,) = [plain(c.value) for c in at.caption if "Example" in c.value]
+        assert "in head 2.1, " in text
+        assert f"({query}) attends to " in text
+        assert f"({key}) ({looks[query, key]:.2f})." in text
     first = open_page("find", text="A crane", find="look", query="0")
     shown = heatmaps(figure(first, "map_attention weight"))["attention weight"]
     itself = np.ones((N_LAYER, N_HEAD))  # the first token sees nothing else
@@ -219,8 +219,8 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
 
 def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     at = open_page("find", text=TEXT, find="look", layer="2", head="1")
-    said = next(c.value for c in at.caption if "Example" in c.value)
-    query = int(re.findall(r"\((\d+)\) attends to ", said)[0])
+    text = next(c.value for c in at.caption if "Example" in c.value)
+    query = int(re.findall(r"\((\d+)\) attends to ", text)[0])
     (first,) = at.session_state["keys"]
     keys(at).set_value([first, 0]).run()
     assert at.query_params["query"] == str(query)
@@ -234,7 +234,7 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
     stages: Any,
 ) -> None:
     at = open_page("find", text=TEXT, find="pattern", pattern="stripes", n="3", cells="7:2,9:6")
-    wanted = np.zeros((15, 15))
+    expected = np.zeros((15, 15))
     for t in range(15):
         keys = [j for j in range(t) if (t - j) % 3 == 0]
         if t == 7:
@@ -242,14 +242,14 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
         if t == 9:
             keys.remove(6)
         for j in keys:
-            wanted[t, j] = 1 / len(keys)
-    assert_allclose(heatmaps(figure(at, "drawn"))["pattern"], wanted, rtol=1e-6)
+            expected[t, j] = 1 / len(keys)
+    assert_allclose(heatmaps(figure(at, "drawn"))["pattern"], expected, rtol=1e-6)
     shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
     for layer in range(N_LAYER):
         for head in range(N_HEAD):
             theirs = stages["weights"][layer][head][3:]
-            cosine = (theirs * wanted[3:]).sum()
-            cosine /= np.linalg.norm(theirs) * np.linalg.norm(wanted[3:])
+            cosine = (theirs * expected[3:]).sum()
+            cosine /= np.linalg.norm(theirs) * np.linalg.norm(expected[3:])
             assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
     assert at.button[-1].label == "Clear 2 painted cells"
     at.selectbox(key="pattern").set_value("empty").run()
@@ -372,9 +372,9 @@ def test_the_bundled_survey_is_of_the_bundled_model() -> None:
     """Where this fails, the weights are new: make survey CORPUS=…"""
     at = open_page("find", text="A crane", on="texts", habit="induction")
     assert not at.warning
-    said = " ".join(caption.value for caption in at.caption)
-    assert "held out from its training" in said
-    assert "only the 55 documents" in said
+    text = " ".join(caption.value for caption in at.caption)
+    assert "held out from its training" in text
+    assert "only the 55 documents" in text
     stored = pd.read_csv(BUNDLED / "survey" / "passages.csv", keep_default_na=False)
     model, tried = bundled_model(), 0
     for name, rows in stored.groupby("score"):

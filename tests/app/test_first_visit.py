@@ -28,8 +28,8 @@ from tests.numpy_gpt2 import reference
 
 
 def bar(at: AppTest) -> str:
-    (found,) = [block.value for block in at.markdown if f" of {len(STEPS)}]" in block.value]
-    return plain(str(found))
+    (result,) = [block.value for block in at.markdown if f" of {len(STEPS)}]" in block.value]
+    return plain(str(result))
 
 
 def buttons(at: AppTest) -> dict[str, Any]:
@@ -44,16 +44,16 @@ def ways(at: AppTest) -> set[str]:
 @each("n", range(1, len(STEPS) + 1))
 def test_a_step_of_the_tour_is_a_state_of_the_app(n: int) -> None:
     step = STEPS[n - 1]
-    wanted = {one.name: str(value) for one, value in step.parameters.items()}
-    at = open_page(step.page.name, tour=str(n), text=TEXT, **wanted)
+    expected = {one.name: str(value) for one, value in step.parameters.items()}
+    at = open_page(step.page.name, tour=str(n), text=TEXT, **expected)
     assert step.see in bar(at)
     assert not at.warning
-    assert {name: at.query_params[name] for name in wanted} == wanted
+    assert {name: at.query_params[name] for name in expected} == expected
     leave = "Leave the tour" if n < len(STEPS) else "End the tour"
     on = [label for label in ("Back", "Next") if label in ways(at)]
     assert on == (["Next"] if n == 1 else ["Back"] if n == len(STEPS) else ["Back", "Next"])
     buttons(at)[leave].click().run()
-    assert not {"tour", "text", *wanted} & set(at.query_params)
+    assert not {"tour", "text", *expected} & set(at.query_params)
     assert step.see not in plain("".join(block.value for block in at.markdown))
 
 
@@ -208,7 +208,7 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
     at = open_page("glossary", {HOSTILE: linked.pop(HOSTILE)}, **linked)
     assert at.selectbox(key="term").value == "key"
     menu = [link.proto.query_string for link in at.get("page_link")]
-    texts = [dict(parse_qsl(asked))["text"] for asked in menu]
+    texts = [dict(parse_qsl(requested))["text"] for requested in menu]
     assert texts.count(HOSTILE) == len(texts) - 1  # all but the tour
     assert texts.count(TEXT) == 1
 
@@ -258,8 +258,8 @@ def choose(example: Example, **chosen: str) -> AppTest:
 
 
 def line(at: AppTest) -> re.Match[str] | None:
-    said = (SAID.search(plain(block.value)) for block in at.caption)
-    return next(filter(None, said), None)
+    text = (SAID.search(plain(block.value)) for block in at.caption)
+    return next(filter(None, text), None)
 
 
 KEPT = [example for example in EXAMPLES if keeps(example)]
@@ -276,15 +276,15 @@ def test_an_example_is_offered_where_its_promise_is_kept(example: Example) -> No
 def test_an_example_is_a_view_in_which_its_line_holds(example: Example) -> None:
     at = choose(example)
     assert at.text_input(key="text").value == example.text
-    found = line(at)
-    assert found
-    assert found["shows"] == example.shows
+    result = line(at)
+    assert result
+    assert result["shows"] == example.shows
     head, row = row_of(example)
     query = int(at.query_params["query"])
-    assert (found["layer"], found["head"]) == tuple(map(str, head))
+    assert (result["layer"], result["head"]) == tuple(map(str, head))
     assert (at.query_params["layer"], at.query_params["head"]) == tuple(map(str, head))
-    assert query == row.query == int(found["at"])
-    assert row.tokens[query].strip() == example.word == found["asks"].strip("·")
+    assert query == row.query == int(result["at"])
+    assert row.tokens[query].strip() == example.word == result["asks"].strip("·")
 
 
 def test_a_first_visit_opens_on_the_head_that_copies() -> None:
@@ -322,10 +322,10 @@ def test_the_line_stays_with_the_sentence() -> None:
 
 def test_an_example_goes_along_with_the_token_that_is_put_first() -> None:
     at = choose(EXAMPLES[0], bos="true")
-    found = line(at)
-    assert found
+    result = line(at)
+    assert result
     assert at.query_params["query"] == "4"
-    assert found["asks"] == "·fish"
+    assert result["asks"] == "·fish"
 
 
 def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:

@@ -129,12 +129,12 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     figure = card(share(page, text=CRANE, layer=str(layer), head=str(head), query="2"))
     row = expected(CRANE, layer, head)[2]
     hold_weights(figure, expected(CRANE, layer, head))
-    said = on_card(figure)
-    assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in said
-    labels, told = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
-    looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in told)
-    assert f"Head {layer}.{head}: ·ate attends to {looks}." in said
-    assert "stories · causal mask on" in said
+    text = on_card(figure)
+    assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in text
+    labels, message = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
+    looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in message)
+    assert f"Head {layer}.{head}: ·ate attends to {looks}." in text
+    assert "stories · causal mask on" in text
     assert marked(figure) == ["·ate"]
     assert (figure.get("width"), figure.get("height")) == ("1600", "900")
 
@@ -151,14 +151,14 @@ def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
     hold_weights(figure, expected(CRANE, 1, 2, causal=False))
     assert "causal mask off" in on_card(figure)
     off, on = (expected(CRANE, 1, 2, causal)[2] for causal in (False, True))
-    told = on_card(
+    message = on_card(
         card(share("attention", text=CRANE, layer="1", head="2", query="2", causal="false"))
     )
-    found = re.search(r"·ate attends to (.*) \(with the mask on: (.*)\)\.", told)
-    assert found
-    for said, row in zip(found.groups(), (off, on), strict=True):
+    result = re.search(r"·ate attends to (.*) \(with the mask on: (.*)\)\.", message)
+    assert result
+    for text, row in zip(result.groups(), (off, on), strict=True):
         largest = sorted((w for w in row if w >= 0.05), reverse=True)[:3]
-        assert [float(n) for n in re.findall(r"\d\.\d+", said)] == pytest.approx(
+        assert [float(n) for n in re.findall(r"\d\.\d+", text)] == pytest.approx(
             largest, abs=0.0051
         )
 
@@ -167,8 +167,8 @@ def test_the_card_has_the_pages_colours_and_says_that_the_mask_is_off() -> None:
 def test_a_text_of_any_length_fits_and_keeps_the_chosen_token(text: str, query: str | None) -> None:
     at = share("attention", text=text, layer="1", head="0", query=query or "")
     root = card(at)
-    said = list(root.iter(f"{SVG}text"))[:-2]  # without the source
-    assert max(float(one.attrib["y"]) for one in said) < 900 - 50 - 32 - 20
+    words = list(root.iter(f"{SVG}text"))[:-2]  # without the source
+    assert max(float(one.attrib["y"]) for one in words) < 900 - 50 - 32 - 20
     assert len(marked(root)) == (query is not None)
     if query is not None:
         ids = ids_of(text)
@@ -221,8 +221,8 @@ def beside(at: AppTest, script: object, *names: str) -> AppTest:
 
 def saved(at: AppTest) -> dict[str, str]:
     """What a session's file holds of a page."""
-    found: dict[str, str] = beside(at, _everything).session_state["saved"]
-    return found
+    results: dict[str, str] = beside(at, _everything).session_state["saved"]
+    return results
 
 
 def opened(at: AppTest, session: dict[str, str]) -> AppTest:
@@ -255,10 +255,10 @@ def test_a_second_sentence_that_no_address_holds_comes_back() -> None:
     assert "too long for a link" in " ".join(block.value for block in at.caption)
     session = saved(at)
     assert session["text2"] == LONG
-    found = opened(open_page("side_by_side?differs=text", text="Dog bites man"), session)
-    assert found.session_state["text2"] == LONG
-    assert found.session_state["text"] == "A crane ate fish"
-    assert not found.warning
+    result = opened(open_page("side_by_side?differs=text", text="Dog bites man"), session)
+    assert result.session_state["text2"] == LONG
+    assert result.session_state["text"] == "A crane ate fish"
+    assert not result.warning
 
 
 def test_a_long_list_comes_back_as_a_list() -> None:

@@ -53,14 +53,14 @@ def test_the_copier_of_the_bundled_model() -> None:
             row = scores[query, : query + 1] / HS**0.5
             assert_allclose(shown[name][query, : query + 1], row - row.mean(), atol=1e-4)
         pairs.append(shown[name][1:][np.tri(9, 10, k=1, dtype=bool)])
-    said = [plain(text.value) for text in (*at.markdown, *at.caption)]
+    texts = [plain(text.value) for text in (*at.markdown, *at.caption)]
     r = np.corrcoef(*pairs)[0, 1]
-    assert any(f"in this sentence (r = {r:.2f}).**" in text for text in said)
+    assert any(f"in this sentence (r = {r:.2f}).**" in text for text in texts)
     every = np.array(
         [[head_circuit(model, n, h).copying_score for h in range(N_HEAD)] for n in range(N_LAYER)]
     )
     place = 1 + int((every > every[layer, head]).sum())
-    assert f"Copying score {every[layer, head]:+.2f}: number {place} of {HEADS} heads." in said
+    assert f"Copying score {every[layer, head]:+.2f}: number {place} of {HEADS} heads." in texts
     tokens, partners = (table.value for table in at.dataframe)
     token = run.token_ids[1]
     for column, (of, value) in zip(
@@ -75,7 +75,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     ):
         name = label(model.tokenizer.token_bytes(of))
         assert tokens[column][0] == f"{name}  {value:+.1f}".replace("-", "−")
-    assert any("likely when it attends to “·cat”." in text for text in said)
+    assert any("likely when it attends to “·cat”." in text for text in texts)
     assert partners.iloc[0, :3].tolist() == ["{}.{}".format(*back()), f"{layer}.{head}", "K"]
     assert partners["z"][0] > 20
     curve = array(figure(at, "places")["data"][0]["y"])
@@ -99,10 +99,10 @@ def test_two_tokens_are_too_little_to_compare() -> None:
 
 def test_any_token_can_be_typed() -> None:
     model = bundled_model()
-    wanted = head_circuit(model, 1, 2).writes(model.tokenizer.encode(" fish")[0], 1).most[0]
-    sign = "+" if wanted.value > 0 else "−"
-    name = label(model.tokenizer.token_bytes(wanted.token))
-    written = f"{name}  {sign}{abs(wanted.value):.1f}"
+    expected = head_circuit(model, 1, 2).writes(model.tokenizer.encode(" fish")[0], 1).most[0]
+    sign = "+" if expected.value > 0 else "−"
+    name = label(model.tokenizer.token_bytes(expected.token))
+    written = f"{name}  {sign}{abs(expected.value):.1f}"
     where = {"text": CATS, "layer": "1", "head": "2"}
     for typed in ("·fish", " fish"):
         at = open_page("head?see=weights", **where | {"token": typed})
@@ -114,14 +114,14 @@ def test_any_token_can_be_typed() -> None:
     assert any("when it attends to “·on”." in plain(text.value) for text in at.markdown)
     assert "token" not in at.query_params, "another token of the sentence is chosen"
     at = open_page("head?see=weights", **where | {"token": "unbelievable<b>"})
-    (said,) = [warning.value for warning in at.warning]
-    assert "is not a single token of this model's vocabulary" in said
+    (words,) = [warning.value for warning in at.warning]
+    assert "is not a single token of this model's vocabulary" in words
     assert len(at.dataframe) == 1, "the partners stay"
 
 
 def test_a_token_of_hyphens_stays_as_it_is_written() -> None:
-    found = (Scored(0, 1.5), Scored(1, -0.25))
-    table = token_table(Ranked(found, found), Ranked(found, found), ["--'", "·a-b"])
+    result = (Scored(0, 1.5), Scored(1, -0.25))
+    table = token_table(Ranked(result, result), Ranked(result, result), ["--'", "·a-b"])
     for column in table:
         assert list(table[column]) == ["--'  +1.5", "·a-b  −0.2"]
 
@@ -151,7 +151,7 @@ COPIES_NOT = itself()
 @each(("layer", "head"), [COPIES, COPIES_TOO])
 def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: int) -> None:
     at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
-    (said,) = [c.value for c in at.caption if "no token repeats" in c.value]
+    (text,) = [c.value for c in at.caption if "no token repeats" in c.value]
     button(at, "Repeat the sentence").click().run()
     assert at.text_input(key="text").value == TWICE
     tokenizer = bundled_model().tokenizer
@@ -161,7 +161,7 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(layer: int, head: i
     assert row.argmax() == key
     assert ids[key - 1] == ids[query], "what followed the same token"
     asks, copied = (tokenizer.decode([ids[n]]).replace(" ", "·") for n in (query, key))
-    assert f"“{asks}” attends to what followed it before: “{copied}” ({row.max():.2f})." in said
+    assert f"“{asks}” attends to what followed it before: “{copied}” ({row.max():.2f})." in text
     assert (at.session_state["layer"], at.session_state["head"]) == (layer, head)
     assert not any("no token repeats" in c.value for c in at.caption)
 
@@ -196,10 +196,10 @@ def proof(page: str, text: str) -> tuple[float, float]:
     """The largest difference, and the largest number of what attention added."""
     at = open_page(page, text=text, layer="1", layers="0,1", causal="true")
     ((mark, tip),) = [(c.value, plain(c.help)) for c in at.caption if "times V" in (c.help or "")]
-    found = re.search(r"difference: (\w+)(?: · 10(\S+))?, among numbers of up to (\S+)\.$", tip)
-    assert found, tip
-    raised = (found[2] or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
-    difference, largest = float(found[1].replace("none", "0") + f"e{raised}"), float(found[3])
+    result = re.search(r"difference: (\w+)(?: · 10(\S+))?, among numbers of up to (\S+)\.$", tip)
+    assert result, tip
+    raised = (result[2] or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
+    difference, largest = float(result[1].replace("none", "0") + f"e{raised}"), float(result[3])
     assert mark == ("✓ checked" if difference < 1e-3 else "✗ **not what the model computed**")
     return difference, largest
 
@@ -220,8 +220,8 @@ def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> N
     def wrong(
         run: gpt2viz.Trace, key: Any, layer: int | None = None, head: int | None = None
     ) -> Array:
-        found = right(run, key, layer, head)
-        return found[..., ::-1] if key == "weights" else found
+        result = right(run, key, layer, head)
+        return result[..., ::-1] if key == "weights" else result
 
     monkeypatch.setattr(gpt2viz.Trace, "stage", wrong)
     assert proof(page, f"A crane lifted {page}")[0] > 0.01
@@ -231,12 +231,12 @@ def test_what_an_earlier_run_had_is_said() -> None:
     """The numbers are checked all the same: see ``tests/run/test_prefix.py`` for what they are."""
     text = "The crane stood by the water and"
     n = len(ids_of(text))
-    said = f"The first {n} tokens came from an earlier run."
+    message = f"The first {n} tokens came from an earlier run."
     assert proof("attention", text)[0] < 1e-3
     again = open_page("attention", text=f"{text} fish")
     (tip,) = [plain(c.help) for c in again.caption if "times V" in (c.help or "")]
-    assert said in tip
+    assert message in tip
     assert proof("attention", f"{text} fish")[0] < 1e-3
     shapes = open_page("shapes", text=f"{text} fish")
     words = [plain(markdown.value) for markdown in shapes.markdown]
-    assert any(word.endswith(f"{said} The table describes a full run.") for word in words)
+    assert any(word.endswith(f"{message} The table describes a full run.") for word in words)

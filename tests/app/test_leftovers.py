@@ -29,9 +29,9 @@ def test_a_page_that_is_open_holds_on_to_no_run(monkeypatch: pytest.MonkeyPatch)
     trace = gpt2viz.trace
 
     def noted(*args: Any, **options: Any) -> Any:
-        found = trace(*args, **options)
-        made[page].append(ref(found))
-        return found
+        result = trace(*args, **options)
+        made[page].append(ref(result))
+        return result
 
     monkeypatch.setattr("gpt2viz.trace", noted)
     visitors = []

@@ -45,19 +45,19 @@ def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dic
     (folder / "sent").write_text(json.dumps({"sent": sent, "choice": choice}), encoding="utf-8")
     answer = run(HERE / "of_lines.js", folder / "sent")
     assert not answer.returncode, answer.stderr
-    found: dict[str, list[dict[str, Any]]] = json.loads(answer.stdout)
-    return found
+    results: dict[str, list[dict[str, Any]]] = json.loads(answer.stdout)
+    return results
 
 
 def matrices(data: dict[str, Any]) -> list[np.ndarray]:
     """A picture's lines laid back into matrices, NaN where there is none."""
-    found = []
+    results = []
     for source in data["sources"]:
         matrix = np.full((len(data["queries"]), len(data["keys"])), np.nan)
         matrix[source["q"], source["k"]] = source["v"]
         assert np.isfinite(matrix).sum() == len(source["v"])
-        found.append(matrix)
-    return found
+        results.append(matrix)
+    return results
 
 
 def alone(data: dict[str, Any]) -> np.ndarray:
@@ -89,7 +89,7 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
 ) -> None:
     """Whichever of both the browser was sent, in their order on the page."""
     at = open_page(page, text=TEXT, picture="lines", **chosen)
-    kept, found = remembered(at), drawn(at, tmp_path)
+    kept, result = remembered(at), drawn(at, tmp_path)
     shown: output.PageOutputs = at.session_state["_shown"]
     names = {picture.what for picture in kept}
     assert names == {name for name in shown.pictures if ", as lines" in name} != set()
@@ -99,10 +99,10 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
     for picture in kept:
         assert {"query", "key", "value"} < set(picture.table().columns)
         assert len(picture.table())
-    here = [one for several in found.values() for one in several]
-    of_lines = {name for name in pictures(at) if name.rstrip("_0123") in found}
-    told = [alt for name, alt in pictures(at).items() if name in of_lines]
-    for lines, picture, alt in zip(here, kept, told, strict=True):
+    here = [one for several in result.values() for one in several]
+    of_lines = {name for name in pictures(at) if name.rstrip("_0123") in result}
+    messages = [alt for name, alt in pictures(at).items() if name in of_lines]
+    for lines, picture, alt in zip(here, kept, messages, strict=True):
         assert alt == lines["alt"]
         assert alt.startswith(f"{picture.what}. ")
         assert f"{lines['shows']}, as lines".endswith(picture.what)
@@ -117,7 +117,7 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
     matrix = drawn(other, tmp_path)
     for one in (one for several in matrix.values() for one in several):
         assert re.fullmatch(r".*, as lines[.] All its numbers are in the menu.*", one.pop("alt"))
-    assert matrix == found
+    assert matrix == result
 
 
 #: The part that was sent, the one that is chosen then, and how that is called.
@@ -141,11 +141,11 @@ def test_lines_of_a_part_that_is_chosen_in_the_browser(
     page: str, part: tuple[dict[str, str], str | None, str], tmp_path: Path
 ) -> None:
     before, now, words = part
-    found = drawn(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
+    result = drawn(open_page(page, text=TEXT, query="1", **before), tmp_path, zoom=now)
     then = {} if now is None else {"zoom": now}
     expected = drawn(open_page(page, text=TEXT, query="1", **then), tmp_path)
-    assert found.keys() == expected.keys()
-    for key, several in found.items():
+    assert result.keys() == expected.keys()
+    for key, several in result.items():
         for one, other in zip(several, expected[key], strict=True):
             assert one.pop("alt").endswith(f", as lines, {words}.")
             del other["alt"], one["shows"], other["shows"]
@@ -155,8 +155,8 @@ def test_lines_of_a_part_that_is_chosen_in_the_browser(
 def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     place = {"layer": "2", "head": "3"}
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
-    found = drawn(at, tmp_path)
-    (a,), (b,) = found["weights_a"], found["weights_b"]
+    result = drawn(at, tmp_path)
+    (a,), (b,) = result["weights_a"], result["weights_b"]
     agree(alone(a), weights(ids_of(TEXT))[2][3])
     agree(alone(b), weights(ids_of(SECOND))[2][3])
     assert [a["chosen"], b["chosen"]] == [1, 6]  # both are crane
@@ -187,8 +187,8 @@ def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, layers="0,1,3", head="5")
     (together,) = drawn(at, tmp_path)["layers_chart"]
     assert [one["name"] for one in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
-    for found, layer in zip(matrices(together), (0, 1, 3), strict=True):
-        agree(found, weights(ids_of(TEXT))[layer][5])
+    for result, layer in zip(matrices(together), (0, 1, 3), strict=True):
+        agree(result, weights(ids_of(TEXT))[layer][5])
     assert len(set(together["colors"])) == 3
     assert not together["title"]
 
@@ -212,24 +212,24 @@ def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
 
 def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
     place = {"text": TEXT, "layer": "1", "head": "2"}
-    (found,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
-    agree(alone(found), weights(ids_of(TEXT))[1][2])
-    assert found["chosen"] == -1
-    (found,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
-    assert found["chosen"] == 2
+    (result,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
+    agree(alone(result), weights(ids_of(TEXT))[1][2])
+    assert result["chosen"] == -1
+    (result,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
+    assert result["chosen"] == 2
 
 
 def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
-    run, found = weights(ids_of(TEXT)), drawn(at, tmp_path)
-    agree(alone(found["chosen_head"][0]), run[1][2])
+    run, result = weights(ids_of(TEXT)), drawn(at, tmp_path)
+    agree(alone(result["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
-    for n, one in enumerate(found["best_heads"]):
+    for n, one in enumerate(result["best_heads"]):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
         agree(alone(one), run[layer][head])
         assert one["title"].startswith(f"Layer {layer} · Head {head}: ")
         assert one["chosen"] == 2
-    assert len(found["best_heads"]) == 4
+    assert len(result["best_heads"]) == 4
 
 
 def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
@@ -247,9 +247,9 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: P
     at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
-    run, found = weights(probe), drawn(at, tmp_path)["best_heads"]
-    assert len(heatmaps(figure(at, "best_heads"))) == len(found) == 4
-    for n, one in enumerate(found):
+    run, result = weights(probe), drawn(at, tmp_path)["best_heads"]
+    assert len(heatmaps(figure(at, "best_heads"))) == len(result) == 4
+    for n, one in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
         agree(alone(one), run[layer][head])
         assert one["chosen"] == -1

@@ -406,8 +406,8 @@ def test_too_large_a_model_is_one_message(
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
     at = open_page("attention", model="a")
-    (said,) = [error.value for error in at.error]
-    assert "needs 222 kB of memory: 130 kB for its weights" in said.replace("\\", "")
+    (text,) = [error.value for error in at.error]
+    assert "needs 222 kB of memory: 130 kB for its weights" in text.replace("\\", "")
     assert not pictures(at)
 
 
@@ -428,8 +428,8 @@ def test_a_broken_list_of_the_owner_is_one_message(
     (tmp_path / "gpt2viz.toml").write_text("models = [")
     monkeypatch.setenv(server_config.CONFIG_VARIABLE, str(tmp_path / "gpt2viz.toml"))
     at = open_page("attention")
-    (said,) = [error.value for error in at.error]
-    assert "gpt2viz.toml: can't be read" in said.replace("\\", "")
+    (text,) = [error.value for error in at.error]
+    assert "gpt2viz.toml: can't be read" in text.replace("\\", "")
     assert not pictures(at)
 
 

@@ -98,25 +98,25 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
     tips = [plain(m.help) for m in at.markdown if m.help.startswith("(B, nh, T, ")]
     assert len(tips) == len(gpt2viz.HEAD_STAGES)
     records = gpt2viz.trace(bundled_model(), TEXT, causal=causal)
-    for key, said in zip(gpt2viz.HEAD_STAGES, tips, strict=True):
+    for key, text in zip(gpt2viz.HEAD_STAGES, tips, strict=True):
         record = records.record(key, 1)
         assert record is not None
-        assert said.endswith(f"`{record.code}`")
+        assert text.endswith(f"`{record.code}`")
         shown = heatmaps(figure(at, f"stage_{key}"))[key]
         assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
         numbers = stages[key][1][4]
         finite = numbers[np.isfinite(numbers)]
-        written = re.search(r"\n(\S+) to ([^\s;]+)", said)
+        written = re.search(r"\n(\S+) to ([^\s;]+)", text)
         assert written
         ends = [number(n) for n in written.groups()]
         assert_allclose(ends, [finite.min(), finite.max()], rtol=6e-3, atol=2e-4)
-        assert f" {len(numbers)} × {len(numbers[0])}  " in said
+        assert f" {len(numbers)} × {len(numbers[0])}  " in text
 
 
 def written_sum(at: AppTest) -> list[dict[str, Any]]:
     """The steps of the written-out cell, as the browser gets them."""
-    (found,) = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-written_sum"))
-    parts: list[dict[str, Any]] = json.loads(found.json)["parts"]
+    (result,) = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-written_sum"))
+    parts: list[dict[str, Any]] = json.loads(result.json)["parts"]
     return parts
 
 
@@ -146,11 +146,11 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     results = [part for part in parts if part["kind"] == "result"]
     score = q[7] @ k[9]
     for side in ("value", "model"):
-        found = [number(one[side]) for one in results]
-        assert_allclose(found, [score, score / HS**0.5, weights[9]], **TOLERANCE)
-    said = " ".join(part["says"] for part in parts if part["kind"] == "arrow")
-    assert ("masked, as this key comes" in said) == causal
-    assert ("the mask is off" in said) == (not causal)
+        matches = [number(one[side]) for one in results]
+        assert_allclose(matches, [score, score / HS**0.5, weights[9]], **TOLERANCE)
+    text = " ".join(part["says"] for part in parts if part["kind"] == "arrow")
+    assert ("masked, as this key comes" in text) == causal
+    assert ("the mask is off" in text) == (not causal)
 
 
 def test_the_strips_of_the_cell_are_the_models_vectors(expected: Any) -> None:
@@ -235,11 +235,11 @@ def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(model, TEXT)
     at = open_page("shapes", text=TEXT)
     table = at.dataframe[0].value
-    (said,) = [block.value for block in at.markdown if "This run made" in block.value]
+    (text,) = [block.value for block in at.markdown if "This run made" in block.value]
     shared = {"q", "k", "v", "attention_output", "mlp_output"}
     size = sum(record.nbytes for record in trace.tensors if record.key not in shared) / 2**20
-    assert f"**{len(trace.tensors)} tensors**, {size:.2f} MiB" in plain(said)
-    assert f"**{sum(p.numel() for p in model.network.parameters()):,} " in said
+    assert f"**{len(trace.tensors)} tensors**, {size:.2f} MiB" in plain(text)
+    assert f"**{sum(p.numel() for p in model.network.parameters()):,} " in text
     assert list(table["tensor"]) == [record.name for record in trace.tensors]
     assert set(table["key"][table["shared"]]) == shared
     assert list(table["bytes"]) == [record.nbytes for record in trace.tensors]

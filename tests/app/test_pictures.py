@@ -137,9 +137,9 @@ def check_alt(page: str, alt: str, name: str) -> None:
 
 def check_words(at: AppTest) -> None:
     """Each word of the glossary in the page's prose is linked to its entry there, once."""
-    said = [block.value for block in [*at.markdown, *at.caption]]
+    texts = [block.value for block in [*at.markdown, *at.caption]]
     explained = {f"**: {term.meaning}" for term in TERMS}  # the menu's own list of them
-    prose = [text for text in said if not any(map(text.endswith, explained))]
+    prose = [text for text in texts if not any(map(text.endswith, explained))]
     cards = [box for box in at.expander if box.label.startswith("The model's card")]
     for card in cards:  # shown as its makers wrote it
         prose.remove(card.markdown[0].value)
@@ -183,11 +183,11 @@ def linked(markdown: str) -> list[str]:
 
 def used(markdown: str) -> set[str]:
     """The keys of the words that are used in prose, by their plain names."""
-    left, found = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
+    left, result = re.sub(NOT_PROSE, " ", plain(markdown), flags=re.M), set()
     for term in sorted(TERMS, key=lambda term: -len(term.name)):
         left, n = re.subn(rf"(?<![\w-]){term.name}s?(?![\w-])", " ", left, flags=re.I)
-        found |= {term.key} if n else set()
-    return found
+        result |= {term.key} if n else set()
+    return result
 
 
 def check_code(at: AppTest, page: str) -> None:
@@ -204,8 +204,8 @@ def check_code(at: AppTest, page: str) -> None:
             continue
         ast.parse(block)  # squeezed below, it would be the package's with its indents lost, too
         lines = [line for line in block.splitlines() if line.strip() != MARK]
-        found = squeezed("\n".join(lines))
-        assert any(found in source for source in SOURCE), block
+        result = squeezed("\n".join(lines))
+        assert any(result in source for source in SOURCE), block
 
 
 def test_lines_have_words_and_a_table_too() -> None:

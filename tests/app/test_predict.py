@@ -94,11 +94,11 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
     best = p.argmax(axis=1)[2:]
     expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in best]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
-    told = figure(at, "lens_map")["data"][0]["customdata"]
-    assert [text.splitlines()[1] for text in told[-1]] == [
+    message = figure(at, "lens_map")["data"][0]["customdata"]
+    assert [text.splitlines()[1] for text in message[-1]] == [
         f"the answer {name} has rank 1" for name in expected
     ]
-    assert [text.splitlines()[0] for text in told[-1]] == [
+    assert [text.splitlines()[0] for text in message[-1]] == [
         f"{name} {100 * share:.3f} %" for name, share in zip(expected, shown[-1], strict=True)
     ]
     off = open_page("predict", text=TEXT, causal="false")
@@ -112,8 +112,8 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     logits = stages["logits"][-1]
     table = table_of(at, "Contributions")
     assert table["added (nats)"].sum() == pytest.approx(logits[one] - logits[other], abs=1e-3)
-    (said,) = [block.help for block in at.markdown if "all contributions" in block.help]
-    written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", said)]
+    (text,) = [block.help for block in at.markdown if "all contributions" in block.help]
+    written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", text)]
     assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
     shown = heatmaps(figure(at, "contribution_map"))["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)
@@ -173,8 +173,8 @@ def press(at: AppTest, name: str) -> AppTest:
 
 
 def new_ids(at: AppTest) -> list[int]:
-    found = at.query_params.get("new", "")
-    return [int(n) for n in (found[0] if isinstance(found, list) else found).split(",")[1:]]
+    result = at.query_params.get("new", "")
+    return [int(n) for n in (result[0] if isinstance(result, list) else result).split(",")[1:]]
 
 
 def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -> list[int]:
@@ -346,13 +346,13 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     }
     assert f"(1, 8, {n}, {n})" in list(shapes["all at once"])
     step, whole = (n_layer * (12 * C * C * new + 2 * new * n * C) + n_vocab * C for new in (1, n))
-    told = page_text(at)
-    assert f"**{100 * step / whole:.1f} %** of the {whole:,} multiply-adds" in told
+    message = page_text(at)
+    assert f"**{100 * step / whole:.1f} %** of the {whole:,} multiply-adds" in message
     each = 2 * n_layer * C * 4  # keys and values, float32
-    assert f"**{each * (n - 1):,} bytes** of keys and values are kept" in told
+    assert f"**{each * (n - 1):,} bytes** of keys and values are kept" in message
     counts = f"{step:,} multiply-adds; {each:,} bytes of"
     assert any(block.help.startswith(counts) for block in at.markdown)
-    assert f"its own key and those of the {n - 1} tokens kept" in told
+    assert f"its own key and those of the {n - 1} tokens kept" in message
     held = [n, 4, 4]
     assert caches["tokens kept"].tolist() == held
     assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
@@ -363,7 +363,7 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
         assert_allclose(array(lines[row]["y"]), bits, rtol=1e-3, atol=1e-3)
         mean = caches["surprise per token (bits)"][row]
         assert mean == pytest.approx(bits.mean(), rel=1e-4)
-    assert "the edits `window:4` and `window:2:2`" in told
+    assert "the edits `window:4` and `window:2:2`" in message
 
 
 def test_where_there_is_less_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,9 +104,9 @@ def test_each_run_has_numbers_of_its_own(what: str) -> None:
     for name, key in {"base": BASE, **OTHERS, "base again": BASE}.items():
         trace = gpt2viz.trace(model, IDS, causal=key.causal, edits=key.edits)
         assert trace.key == key
-        found, expected = np.asarray(ask(key)), np.asarray(work_out(model, trace))
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
-        seen.append(found)
+        result, expected = np.asarray(ask(key)), np.asarray(work_out(model, trace))
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+        seen.append(result)
     for n, one in enumerate(seen[:-1]):
         assert all(not np.allclose(one, other, atol=1e-9) for other in seen[n + 1 : -1]), n
 
@@ -122,9 +122,9 @@ def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.Mo
         start = replace(key, token_ids=IDS[:4])
         trace = gpt2viz.trace(bundled_model(), IDS[:4], key.causal, edits=key.edits)
         expected = appraise(trace, 9)
-        found = run_cache.choice(start, 9)
-        assert found.rank == expected.rank
-        assert found.probability == pytest.approx(expected.probability, rel=1e-4)
+        result = run_cache.choice(start, 9)
+        assert result.rank == expected.rank
+        assert result.probability == pytest.approx(expected.probability, rel=1e-4)
     assert [(key.causal, key.token_ids) for key in ran] == [(False, IDS[:4])]
 
 
@@ -145,13 +145,13 @@ def test_a_run_takes_the_start_that_it_shares_with_the_one_that_shares_most() ->
         trace = run_cache.run(key)
         assert (trace.key, trace.reused) == (key, reused)
         bare = gpt2viz.trace(model, key.token_ids, key.causal, edits=key.edits)
-        for found, expected in (
+        for result, expected in (
             (trace.stage("weights", LAST), bare.stage("weights", LAST)),
             (trace.stage("residual_out", LAST), bare.stage("residual_out", LAST)),
             (trace.logits, bare.logits),
         ):
             rounding = 1e-5 * np.abs(expected).max()
-            np.testing.assert_allclose(found, expected, rtol=0, atol=rounding)
+            np.testing.assert_allclose(result, expected, rtol=0, atol=rounding)
 
 
 def test_caches_tell_runs_apart_by_all_of_their_keys() -> None:

@@ -201,16 +201,16 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     config = {"add_bos_token": True, "add_eos_token": True, "add_prefix_space": True}
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    for asked in ({}, {"bos": "true"}):
-        at = open_page("attention", text="crane", **asked)
+    for requested in ({}, {"bos": "true"}):
+        at = open_page("attention", text="crane", **requested)
         assert tokens(at) == ["<|endoftext|>", "·crane", "<|endoftext|>"]
         assert switches(at) == {"<|endoftext|> first": True}
-        said = captions(at)
-        assert said.count("was **put first** by this model's own tokenizer") == 2  # a space, too
-        assert "was **put last** by this model's own tokenizer" in said
-    for bos, said, n in (("true", "count as 2.", 22), ("false", "counts as one.", 23)):
+        text = captions(at)
+        assert text.count("was **put first** by this model's own tokenizer") == 2  # a space, too
+        assert "was **put last** by this model's own tokenizer" in text
+    for bos, text, n in (("true", "count as 2.", 22), ("false", "counts as one.", 23)):
         at = open_page("attention", text=" crane" * 30, bos=bos)
-        assert said in at.warning[0].value
+        assert text in at.warning[0].value
         button(at, f"Use the first {n} tokens").click().run()
         assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")

@@ -107,17 +107,17 @@ def test_no_visitor_empties_what_is_kept_for_all() -> None:
 
 def test_a_connection_begins_with_its_whole_page() -> None:
     """Also where the browser, whose server ended, asks for a part of the page it had."""
-    visit, asked = server.Visit(), rerun("head", "gone", auto=True)
-    assert admitted(visit, asked) == rerun("head")
-    assert admitted(visit, asked) == asked
+    visit, requested = server.Visit(), rerun("head", "gone", auto=True)
+    assert admitted(visit, requested) == rerun("head")
+    assert admitted(visit, requested) == requested
 
 
 def test_no_part_of_a_page_that_was_left_is_drawn_into_the_next() -> None:
     visit = server.Visit()
     assert admitted(visit, rerun())  # the address alone says which page
     begin(visit, "app.py")  # not known yet
-    for wanted in (rerun("head", "save"), rerun("head"), rerun("head", "save"), rerun("shapes")):
-        assert admitted(visit, wanted) == wanted
+    for expected in (rerun("head", "save"), rerun("head"), rerun("head", "save"), rerun("shapes")):
+        assert admitted(visit, expected) == expected
     assert admitted(visit, rerun("head", "save")) is None
     begin(visit, "shapes")
     assert admitted(visit, rerun("shapes", "save"))
@@ -139,11 +139,11 @@ def test_who_is_connected_is_counted_and_heard_through_the_limits() -> None:
             read.append(message["bytes"])
         await send({"type": "websocket.close"})
 
-    wanted = rerun("head").SerializeToString()
+    expected = rerun("head").SerializeToString()
     with TestClient(server.Limits(streamlit, False)).websocket_connect("/_stcore/stream") as socket:
         socket.send_bytes(BackMsg(clear_cache=True).SerializeToString())
-        socket.send_bytes(wanted)
-    assert (counts, read, metrics.current("visitors")) == ([1], [wanted], 0)
+        socket.send_bytes(expected)
+    assert (counts, read, metrics.current("visitors")) == ([1], [expected], 0)
 
 
 def test_a_page_is_told_where_its_server_is() -> None:
@@ -188,11 +188,11 @@ def test_every_cache_has_a_bound() -> None:
     for file in sorted((ROOT / "gpt2viz").rglob("*.py")):
         for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef):
-                asked = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
+                requests = [a.arg for a in function.args.args if a.arg not in ("self", "cls")]
                 unbounded += [
                     f"{file.relative_to(ROOT)}: {function.name}"
                     for decorator in map(ast.unparse, function.decorator_list)
-                    if asked
+                    if requests
                     and re.match(r"(functools\.|st\.)?(lru_)?cache(_data|_resource)?\b", decorator)
                     if not re.search(r"(max_entries|maxsize|ttl)=(?!None)", decorator)
                 ]

@@ -211,10 +211,10 @@ def test_two_heads_and_two_layers() -> None:
     a, b, _ = shown(at)
     assert_allclose(a, run["weights"][1][2], **TOLERANCE)
     assert_allclose(b, run["weights"][3][4], **TOLERANCE)
-    found = every_head(at)
+    result = every_head(at)
     for layer, head in np.ndindex(N_LAYER, N_HEAD):
         expected = cosine(run["weights"][layer][head][1:].ravel(), run["weights"][1][2][1:].ravel())
-        assert found[layer, head] == pytest.approx(expected, abs=2e-3)
+        assert result[layer, head] == pytest.approx(expected, abs=2e-3)
     assert not at.dataframe  # one run: one path, and the same comes next
     whole = open_page("side_by_side?differs=text", **page, whole="true")
     a, b, _ = shown(whole)
@@ -383,9 +383,9 @@ MAN = "Man bites dog"
 
 
 def strip(**parameters: str) -> dict[str, np.ndarray]:
-    found = heatmaps(figure(open_page("side_by_side", text=MAN, **parameters), "strip_chart"))
-    assert list(found) == ["0", "1", "2", "3"]
-    return found
+    result = heatmaps(figure(open_page("side_by_side", text=MAN, **parameters), "strip_chart"))
+    assert list(result) == ["0", "1", "2", "3"]
+    return result
 
 
 def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
@@ -436,9 +436,9 @@ def test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer() -> None:
 def test_a_head_that_is_picked_among_layers_is_chosen_on_every_page() -> None:
     at = open_page("side_by_side", text=MAN, layer="2", compare="mean")
     assert drawn(at) == ["Layer 0 · mean of all heads", "Layer 2 · mean of all heads"]
-    for picked, told in ((5, "head 5"), ("rollout", "rollout"), (1, "head 1")):
+    for picked, message in ((5, "head 5"), ("rollout", "rollout"), (1, "head 1")):
         (heads,) = [group for group in button_groups(at) if group.key == "_head_or_whole"]
         heads.set_value(picked).run()
-        assert drawn(at) == [f"Layer 0 · {told}", f"Layer 2 · {told}"]
+        assert drawn(at) == [f"Layer 0 · {message}", f"Layer 2 · {message}"]
         assert at.query_params.get("compare") == ("rollout" if picked == "rollout" else None)
     assert (at.query_params["layer"], at.query_params["head"]) == ("2", "1")

@@ -148,18 +148,18 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
 ) -> None:
     for name in LESSONS:
         with subtests.test(chapter=name):
-            at, told = opened(name)[0], CHAPTERS[name]
-            assert at.header[0].value == told.title
+            at, message = opened(name)[0], CHAPTERS[name]
+            assert at.header[0].value == message.title
             titles = " ".join(element.value for element in at.subheader)
-            assert [id for id in told.examples if f"[{id}]" not in titles] == []
+            assert [id for id in message.examples if f"[{id}]" not in titles] == []
             lines = [b.label for b in at.button if b.label.startswith("Printed and computed")]
-            ids = ", ".join(told.examples)
+            ids = ", ".join(message.examples)
             assert lines == ([f"Printed and computed: {ids}"] if ids else [])
             assert "|printed|computed|" not in said(at)
-            asked = dict(asked_in(at.main))
-            assert tuple(asked) == told.questions
-            assert (1 if told.part else 2) <= len(asked) <= 5
-            for id, block in asked.items():
+            requested = dict(asked_in(at.main))
+            assert tuple(requested) == message.questions
+            assert (1 if message.part else 2) <= len(requested) <= 5
+            for id, block in requested.items():
                 first, *_ = (e.value for e in inside(block) if e.type == "markdown")
                 assert first.startswith("**?**"), id
                 # Nothing is told that no one asked: only what a question is about.
@@ -203,11 +203,11 @@ def check_code(part: Part) -> None:
 def test_the_code_under_a_picture_is_what_was_called_for_it(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
-            found = opened(name)[1]
-            assert any(part.listed for part in found) or name in ("mistakes", "start")
+            result = opened(name)[1]
+            assert any(part.listed for part in result) or name in ("mistakes", "start")
             source = "\n".join(block.value for block in opened(name)[0].code)
             assert name != "mask" or "may_see = torch.ones_like(scores).tril()" in source
-            for part in found:
+            for part in result:
                 check_code(part)
 
 
@@ -236,10 +236,10 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
     for id, table in zip(EXAMPLES, tables, strict=True):
         verdicts = re.findall(r"-badge\[(\w+)\]", table)
         assert verdicts == [claim.verdict for claim in claims(id) if claim.verdict], id
-    told = {"agrees": 0, "differs": 0} | Counter(re.findall(r"-badge\[(\w+)\]", str(tables)))
+    message = {"agrees": 0, "differs": 0} | Counter(re.findall(r"-badge\[(\w+)\]", str(tables)))
     text = said(at)
-    assert f"Of {sum(told.values())} printed results **{told['agrees']} agree** and" in text
-    assert f"**{told['differs']} differ**" in text
+    assert f"Of {sum(message.values())} printed results **{message['agrees']} agree** and" in text
+    assert f"**{message['differs']} differ**" in text
     assert "1 result printed: 1 agrees, 0 differ." in text  # E11
     assert "4 results printed: 3 agree, 1 differs." in text  # E19
     assert tuple(asked_in(at.main)) == ()
@@ -279,7 +279,9 @@ STORY = ("order", "crane", "by-hand", "mask", "mlp", "residual")
 
 def test_chapters_read_a_long_sentence(subtests: pytest.Subtests) -> None:
     """Any other: see ``test_address``; a single token: ``test_behaviour``."""
-    for name in (name for name, told in CHAPTERS.items() if told.sentence and name not in STORY):
+    for name in (
+        name for name, message in CHAPTERS.items() if message.sentence and name not in STORY
+    ):
         with subtests.test(chapter=name):
             at = open_page("textbook", chapter=name, text="the bank " * 60, causal="false")
             assert tuple(id for id, _ in asked_in(at.main)) == CHAPTERS[name].questions
@@ -322,8 +324,8 @@ def test_most_examples_have_numbers_to_change() -> None:
     for name in CHAPTERS:
         for element in inside(chapter(name).main):
             if element.type == "subheader":
-                found = re.search(r"\[(E\d+)\]", element.value)
-                example = found[1] if found else ""
+                result = re.search(r"\[(E\d+)\]", element.value)
+                example = result[1] if result else ""
             elif example and element.type in (
                 *("selectbox", "toggle", "checkbox", "button_group", "bidi_component", "radio"),
             ):
@@ -349,19 +351,19 @@ def prose(name: str) -> dict[str, list[str]]:
     Without what is folded away: code, and the tables of claims.
     """
     (column,) = (block for block in chapter(name).columns if block.header)
-    found: dict[str, list[str]] = {"text": [], "questions": []}
+    results: dict[str, list[str]] = {"text": [], "questions": []}
 
     def read(block: Block, part: str) -> None:
         for child in block.children.values():
             if not isinstance(child, Block):
                 if child.type in ("markdown", "caption"):
-                    found[part].append(plain(child.value))
+                    results[part].append(plain(child.value))
             elif child.type != "expander" or not _ASIDE.match(child.proto.label):
                 asks = "-question_" in str(getattr(child.proto, "id", ""))
                 read(child, "questions" if asks else part)
 
     read(column, "text")
-    return found
+    return results
 
 
 def test_a_chapter_is_plain_to_read(subtests: pytest.Subtests) -> None:

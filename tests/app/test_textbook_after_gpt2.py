@@ -37,10 +37,10 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     at = visit("kv-cache", cache_x=spelled(x))
     q, k, v = (np.reshape(x, (4, 2)) @ w.T for w in seeded())
-    found, output = drawn(at, "cache_kept"), looked(q, k) @ v
+    result, output = drawn(at, "cache_kept"), looked(q, k) @ v
     for name, part in (("keys kept", k), ("values kept", v), ("output, read again", output)):
-        assert_allclose(found[name], part, rtol=1e-4, atol=1e-5)
-    assert_allclose(found["output, cached"], output, rtol=1e-4, atol=1e-5)
+        assert_allclose(result[name], part, rtol=1e-4, atol=1e-5)
+    assert_allclose(result["output, cached"], output, rtol=1e-4, atol=1e-5)
     for name, cost in (("read again", [16, 40, 72, 112]), ("cached", [16, 20, 24, 28])):
         assert numbers(formula(at, rf"\text{{{name}: }}")).tolist() == [*cost, sum(cost)]
     curves = {line["name"]: array(line["y"]) for line in figure(at, "cache_cost")["data"]}
@@ -53,9 +53,9 @@ def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
 
 def test_the_way_to_the_model_s_own_cache() -> None:
     for name in ("kv-cache", "sinks"):
-        (asked,) = (one for one in links(shown(name), "predict") if "cache" in one)
-        assert (asked["predict"], asked["cache"]) == ("generate", "true")
-    there = open_page("predict", **asked)
+        (requested,) = (one for one in links(shown(name), "predict") if "cache" in one)
+        assert (requested["predict"], requested["cache"]) == ("generate", "true")
+    there = open_page("predict", **requested)
     assert there.toggle(key="cache").value
     assert not there.warning
 
@@ -120,8 +120,8 @@ def test_both_are_moved_and_the_score_stays(
     pairs = both[:, 0::2] + 1j * both[:, 1::2]
     speeds = np.array([1, 0.01])
     turned = pairs * np.exp(1j * np.outer([at_q + move, at_k + move], speeds))
-    found = matrix(at, "rope_turned")[2:]
-    assert_allclose(found[:, 0::2] + 1j * found[:, 1::2], turned, atol=1e-4)
+    result = matrix(at, "rope_turned")[2:]
+    assert_allclose(result[:, 0::2] + 1j * result[:, 1::2], turned, atol=1e-4)
 
     def score(distance: int) -> float:
         return float((pairs[0] * pairs[1].conj() * np.exp(1j * distance * speeds)).real.sum())
@@ -142,12 +142,12 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
     words = np.reshape(x, (4, 2))
     torch.manual_seed(0)
     w_q, w_k, _ = 2 * torch.randn(3, 4, 2, 2).double().numpy()
-    found = drawn(at, "group_weights")
+    result = drawn(at, "group_weights")
     for n in range(4):
         group = n // (4 // groups)
         mean = np.split(w_k, groups)[group].mean(axis=0)
         weights = looked(words @ w_q[n].T, words @ mean.T)
-        seen = np.where(np.tri(4, dtype=bool), found[f"head {n}, group {group}"], 0)
+        seen = np.where(np.tri(4, dtype=bool), result[f"head {n}, group {group}"], 0)
         assert_allclose(seen, weights, atol=1e-4)
     assert numbers(formula(at, rf"2 \cdot {groups} "))[-1] == 2 * groups * 4 * 2 * 4
     table = at.dataframe[0].value
@@ -165,8 +165,8 @@ def test_groups_of_unequal_size_are_refused_in_words() -> None:
 @pytest.mark.parametrize(("scores", "drop"), [([4, 3, 2, 3], False), ([-0.5, 99, 0.1, 98], True)])
 def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop: bool) -> None:
     values = np.array(ODD).reshape(4, 2)
-    asked = {"sink_scores": spelled(scores), "sink_values": spelled(ODD)}
-    at = visit("sinks", sink_drop=str(drop).lower(), **asked)
+    requested = {"sink_scores": spelled(scores), "sink_values": spelled(ODD)}
+    at = visit("sinks", sink_drop=str(drop).lower(), **requested)
     weights = softmax(np.where(np.arange(4) < drop, -np.inf, scores))
     assert_allclose(matrix(at, "sink_weights")[0], weights, atol=1e-6)
     follows(formula(at, r"\text{softmax} "), weights)
@@ -217,16 +217,16 @@ def test_states_follow_the_edited_words() -> None:
     for word in x:
         state = np.tanh(word + np.array([[0.5, -0.5], [0.5, 0.5]]) @ state)
         expected.append(state)
-    found = matrix(visit("rnn", rnn_x=spelled(x)), "rnn_states")
-    assert_allclose(found, expected, atol=1e-6)
+    result = matrix(visit("rnn", rnn_x=spelled(x)), "rnn_states")
+    assert_allclose(result, expected, atol=1e-6)
 
 
 def test_the_bytes_of_tables_are_those_of_their_numbers() -> None:
     at = visit("flash", flash_T="64", flash_size="16")
     rows = at.session_state["_shown"].tables["Three ways to the same outputs"]
-    found = rows["largest table of scores, in bytes"].tolist()
-    assert found[:2] == [12 * 64 * 64 * 4, 12 * 64 * 16 * 4]
-    assert np.isnan(found[2])
+    result = rows["largest table of scores, in bytes"].tolist()
+    assert result[:2] == [12 * 64 * 64 * 4, 12 * 64 * 16 * 4]
+    assert np.isnan(result[2])
 
 
 #: Every table of these pages: what it doesn't take.
@@ -244,10 +244,14 @@ JUNK = {
 
 
 def test_what_cannot_be_read_is_told_and_left_out(subtests: pytest.Subtests) -> None:
-    assert set(JUNK) == {name for name, told in CHAPTERS.items() if told.part and told.questions}
+    assert set(JUNK) == {
+        name for name, message in CHAPTERS.items() if message.part and message.questions
+    }
     for name, junk in JUNK.items():
         with subtests.test(name):
             at = visit(name, **junk)
-            told = plain(" ".join(warning.value for warning in at.warning))
-            assert [one for one in junk if f"{one}: " not in told or one in at.query_params] == []
+            message = plain(" ".join(warning.value for warning in at.warning))
+            assert [
+                one for one in junk if f"{one}: " not in message or one in at.query_params
+            ] == []
             assert [block.value for block in at.latex] == [one.value for one in shown(name).latex]

@@ -112,25 +112,25 @@ NOT_DONE = [
 
 
 def chapter_of(id: str) -> str:
-    (found,) = (name for name, chapter in CHAPTERS.items() if id in chapter.questions)
-    return found
+    (result,) = (name for name, chapter in CHAPTERS.items() if id in chapter.questions)
+    return result
 
 
 @cache
 def answered_in_words() -> tuple[dict[str, AppTest], dict[str, Question]]:
     """Each chapter with its typed questions answered, and every question as it asks it."""
-    asked: dict[str, Question] = {}
+    requests: dict[str, Question] = {}
     ask = questions._ask
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            questions, "_ask", lambda q, *rest: asked.setdefault(q.id, q) and ask(q, *rest)
+            questions, "_ask", lambda q, *rest: requests.setdefault(q.id, q) and ask(q, *rest)
         )
         opened = {
             name: revisit(name, typed={id: RIGHT[id][0] for id in RIGHT if chapter_of(id) == name})
             for name in CHAPTERS
             if name != APPENDIX
         }
-    return opened, asked
+    return opened, requests
 
 
 @cache
@@ -278,9 +278,9 @@ def test_sums_of_a_mask_that_comes_too_late_are_told() -> None:
 def test_what_can_be_told_of_any_wrong_answer(given: str, answer: str, said_of: str | None) -> None:
     assert not is_right(given, answer)
     if said_of is not None:
-        found = explain_wrong(given, answer, {})
-        assert said_of in found
-        assert bool(said_of) == bool(found)
+        result = explain_wrong(given, answer, {})
+        assert said_of in result
+        assert bool(said_of) == bool(result)
 
 
 def test_a_number_is_read_as_it_may_be_meant() -> None:
@@ -320,9 +320,9 @@ def test_a_head_that_looks_at_itself_is_found() -> None:
     most = (weights.argmax(axis=-1) == np.arange(len(ids))).all(axis=-1)
     less = np.argwhere(most & (itself < itself.max() - 0.05))[0]
     ends = (np.unravel_index(n, itself.shape) for n in (itself.argmax(), itself.argmin()))
-    for (layer, head), found in zip((*ends, less), (True, False, True), strict=True):
+    for (layer, head), result in zip((*ends, less), (True, False, True), strict=True):
         at = open_page("textbook", chapter="heads", layer=str(layer), head=str(head))
-        assert answered(at) == ["real_self"] * found
+        assert answered(at) == ["real_self"] * result
 
 
 def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
@@ -338,8 +338,8 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     assert (at.text_area(key=own).value, "Compare for yourself" in said(at)) == (words, True)
     assert ":green[**✓**] **Explain**" not in said(at)
     here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on", "explain_order"]}
-    found = at.session_state["_progress"]
-    assert {name: ids for name, ids in found.items() if ids} == here
+    result = at.session_state["_progress"]
+    assert {name: ids for name, ids in result.items() if ids} == here
     lessons = [name for name, chapter in CHAPTERS.items() if chapter.questions]
     ticked = [option for option in at.radio(key="chapter").options if "✓" in option]
     assert ticked == [f"{len(lessons)}. {CHAPTERS['mistakes'].title} ✓"]

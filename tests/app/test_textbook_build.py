@@ -43,8 +43,8 @@ BUILT = {
 }
 
 
-def build(**asked: str) -> AppTest:
-    return open_page("textbook", chapter="build", **asked)
+def build(**requested: str) -> AppTest:
+    return open_page("textbook", chapter="build", **requested)
 
 
 def right(at: AppTest) -> int:
@@ -133,11 +133,11 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
     write_checkpoint(tmp_path / "scaled", scale_attn_by_inverse_layer_idx=True)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, tmp_path.iterdir())))
     st.cache_resource.clear()
-    for text, told in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
+    for text, message in (("a crane ate", ""), ("a" * 23, "1 token, and each is what")):
         at = build(**BUILT, model="tiny", text=text)
         assert right(at) == 8
         assert "build_all" in answered(at)
-        assert told in said(at)
+        assert message in said(at)
     for more, why in (
         ({"model": "scaled", "text": "a crane ate"}, "differs from GPT-2 in its scale"),
         ({"text": "A"}, "Type a sentence of 3 tokens or more"),
@@ -155,8 +155,8 @@ LISTED = line_by_line()
 
 
 def line(begins: str) -> int:
-    (found,) = (LISTED.first(pair) for pair in PAIRS if pair.begins == begins)
-    return found
+    (result,) = (LISTED.first(pair) for pair in PAIRS if pair.begins == begins)
+    return result
 
 
 def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
@@ -175,16 +175,16 @@ def test_both_files_stand_there_and_what_is_no_line_opens_the_scores() -> None:
 @pytest.fixture(scope="module")
 def every_line() -> AppTest:
     """The chapter in layer 2 and head 3, with what it says of each line, one after the other."""
-    said = section._explain_line
+    text = section._explain_line
 
     def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
         for pair in PAIRS:
-            said(view, LISTED.first(pair), pair, layer, head)
+            text(view, LISTED.first(pair), pair, layer, head)
 
-    asked = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
+    requested = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section, "_explain_line", of_all)
-        return open_page("textbook", chapter="whole", **asked)
+        return open_page("textbook", chapter="whole", **requested)
 
 
 def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None:
@@ -213,13 +213,13 @@ def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None
 def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
     """The pages that the section's links open, with what they ask for."""
     begun = ("The cell of", "The model writes on")
-    found = (
+    result = (
         one.proto
         for one in at.get("page_link")
         if one.proto.label.startswith(begun)
         or one.proto.label.endswith((", among all tensors", ", on Predict"))
     )
-    return [(one.page, dict(parse_qsl(one.query_string))) for one in found]
+    return [(one.page, dict(parse_qsl(one.query_string))) for one in result]
 
 
 def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
@@ -228,19 +228,19 @@ def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
     for pair in PAIRS:
         keys = pair.makes or pair.towards
         if set(keys) & set(HEAD_STAGES):
-            page, asked = links.pop(0)
-            assert (page, asked["layer"], asked["head"]) == ("head", "2", "3")
-            assert {"query", "key"} <= asked.keys()
+            page, requested = links.pop(0)
+            assert (page, requested["layer"], requested["head"]) == ("head", "2", "3")
+            assert {"query", "key"} <= requested.keys()
         if not keys:
-            page, asked = links.pop(0)
-            assert (page, asked["predict"]) == ("predict", "generate")
+            page, requested = links.pop(0)
+            assert (page, requested["predict"]) == ("predict", "generate")
         for key in (key for key in keys if key not in HEAD_STAGES):
-            page, asked = links.pop(0)
+            page, requested = links.pop(0)
             if key == "last_logits":
-                assert (page, asked["predict"]) == ("predict", "next")
+                assert (page, requested["predict"]) == ("predict", "next")
                 continue
             assert page == "shapes"
-            rows = tables.containing(of_run, asked["filter"])
+            rows = tables.containing(of_run, requested["filter"])
             assert key in set(rows["key"]), key
             assert set(rows["layer"].dropna()) <= ({2} if STAGE[key].per_layer else set())
     assert links == []

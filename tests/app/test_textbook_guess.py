@@ -99,9 +99,9 @@ def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
 
 
 def test_what_is_said_of_a_guess_is_plain() -> None:
-    found = {guess.describe(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
-    assert len({one.partition(". ")[2] for one in found}) > 6
-    assert grade(found) <= 9
+    result = {guess.describe(guesses.judge(ROWS[id], given)) for id, given, _ in MISTAKES}
+    assert len({one.partition(". ")[2] for one in result}) > 6
+    assert grade(result) <= 9
     assert guess.describe(Verdict(0.004, "")).startswith("Close! Your guess is off by less than")
 
 
@@ -134,9 +134,9 @@ def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
     odd = fits | {"scale": [1, 2, 3, 4], "next": "x", "gone": [100]}
     answered: dict[str, Any] = {"answered": {"mask": ["mask_row"]}}
     cases: list[tuple[Any, Any]] = [(None, {}), ([], {}), (7, {}), (fits, fits), (odd, fits)]
-    for more, expected in [*(({"guesses": given}, found) for given, found in cases), ({}, {})]:
-        done, found = progress.read(json.dumps(answered | more).encode(), known)
+    for more, expected in [*(({"guesses": given}, result) for given, result in cases), ({}, {})]:
+        done, result = progress.read(json.dumps(answered | more).encode(), known)
         assert done["mask"] == ["mask_row"]
-        assert found == expected
+        assert result == expected
     for junk in JUNK:
         assert progress.fitting_guesses({"crane": junk}) == ({"crane": []} if junk == [] else {})

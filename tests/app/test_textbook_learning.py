@@ -43,10 +43,12 @@ def loss_of(table: np.ndarray) -> float:
 @pytest.fixture
 def one_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No training is there yet, those to come are tiny, and none is left behind."""
-    found: dict[int, lesson.Training] = {}
-    monkeypatch.setattr(lesson, "training", lambda n: found.setdefault(n, lesson.Training(n, TINY)))
+    results: dict[int, lesson.Training] = {}
+    monkeypatch.setattr(
+        lesson, "training", lambda n: results.setdefault(n, lesson.Training(n, TINY))
+    )
     yield
-    for one in found.values():
+    for one in results.values():
         one.cancel()
         one.wait(time.monotonic() + 20)
 
@@ -56,7 +58,7 @@ def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     ids = bundled_model().tokenizer.encode("the bank by the river bank")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
     numbers = [
-        [int(found[1]) for found in re.finditer(r"\((\d+)\)$", "\n".join(frame[name]), re.M)]
+        [int(result[1]) for result in re.finditer(r"\((\d+)\)$", "\n".join(frame[name]), re.M)]
         for name in ("sentence reads", "sentence: target")
     ]
     assert numbers == [ids[:-1], ids[1:]]

@@ -71,21 +71,21 @@ Q = [0.7, 0.7]
     ],
 )
 def test_the_crane_follows_from_its_tables(address: dict[str, str], q: Any, k: Any, v: Any) -> None:
-    asked = dict(address)
+    requested = dict(address)
     if "crane" not in address:
-        asked |= {"crane_q": spelled(q), "crane_k_bird": spelled(k), "crane_v_bird": spelled(v)}
-    at = visit("crane", **asked)
+        requested |= {"crane_q": spelled(q), "crane_k_bird": spelled(k), "crane_v_bird": spelled(v)}
+    at = visit("crane", **requested)
     q, k, v = (np.array(table, float) for table in (q, k, v))
     k, v, heat = k.reshape(3, 2), v.reshape(3, 2), float(address.get("crane_heat", 1))
-    found, size = sent(at, "crane_arrows"), q @ q
+    result, size = sent(at, "crane_arrows"), q @ q
     weights = softmax(k @ q / heat)
     feet = np.outer(k @ q / size, q) if size else np.zeros((3, 2))
-    assert_allclose(found["arrows"], [q, *k], atol=1e-12)
-    assert_allclose(found["values"], v, atol=1e-12)
-    assert_allclose(found["shadows"], feet, atol=1e-5)
-    assert_allclose(found["scores"], k @ q, rtol=1e-6, atol=1e-6)
-    assert_allclose(found["weights"], weights, atol=1e-6)
-    assert_allclose(np.diff(found["ends"], axis=0), weights[:, None] * v, atol=1e-5)
+    assert_allclose(result["arrows"], [q, *k], atol=1e-12)
+    assert_allclose(result["values"], v, atol=1e-12)
+    assert_allclose(result["shadows"], feet, atol=1e-5)
+    assert_allclose(result["scores"], k @ q, rtol=1e-6, atol=1e-6)
+    assert_allclose(result["weights"], weights, atol=1e-6)
+    assert_allclose(np.diff(result["ends"], axis=0), weights[:, None] * v, atol=1e-5)
     assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], weights, atol=1e-6)
     after = drawn(at, "crane_vectors")["values, and the crane afterwards"][-1]
     assert_allclose(after, weights @ v, rtol=1e-5, atol=1e-5)
@@ -113,19 +113,19 @@ def test_what_the_browser_draws_on_the_way_is_what_is_computed_here(tmp_path: Pa
     ]
     (tmp_path / "points").write_text(json.dumps(written))
     answers = json.loads(run(HERE / "followed.js", tmp_path / "points").stdout)
-    for case, found in zip(written, answers, strict=True):
+    for case, result in zip(written, answers, strict=True):
         arrows, v = (np.array(case[name]) for name in ("arrows", "values"))
         q, keys = arrows[0], arrows[1:]
-        asked = np.tile(q, (len(keys), 1))
-        here = attention.attend(asked, keys, v, scaled=False, temperature=case["heat"])
-        assert_allclose(found["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
-        assert_allclose(found["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
-        assert_allclose(found["shadows"], attention.shadows(q, keys), rtol=1e-4, atol=1e-5)
+        requested = np.tile(q, (len(keys), 1))
+        here = attention.attend(requested, keys, v, scaled=False, temperature=case["heat"])
+        assert_allclose(result["scores"], here.scores[0], rtol=1e-5, atol=1e-4)
+        assert_allclose(result["weights"], here.weights[0], rtol=1e-3, atol=1e-6)
+        assert_allclose(result["shadows"], attention.shadows(q, keys), rtol=1e-4, atol=1e-5)
         ends = attention.tip_to_tail(here.weights[0], v)
-        assert_allclose(found["ends"], ends, rtol=1e-3, atol=1e-4)
-        assert [found[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
+        assert_allclose(result["ends"], ends, rtol=1e-3, atol=1e-4)
+        assert [result[name] for name in ("arrows", "values")] == [case["arrows"], case["values"]]
         # Shares no code with either.
-        assert_allclose(found["weights"], softmax(keys @ q / case["heat"]), atol=1e-12)
+        assert_allclose(result["weights"], softmax(keys @ q / case["heat"]), atol=1e-12)
 
 
 def test_a_table_that_cannot_be_read_is_refused_and_one_can_go_back_to_the_texts() -> None:
@@ -205,13 +205,13 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
     at = visit("by-hand", hs=str(hs))
     scores = attention.random_scores(hs).double().numpy()
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
-    assert_allclose(matrix(at, "sharpness"), [found.mean(axis=0) for found in weights], atol=1e-5)
-    told = [
-        f"**{found[:, 0].mean():.2f}** ({low:.2f} to {high:.2f})"
-        for found in weights
-        for low, high in [np.quantile(found[:, 0], [0.1, 0.9])]
+    assert_allclose(matrix(at, "sharpness"), [result.mean(axis=0) for result in weights], atol=1e-5)
+    messages = [
+        f"**{result[:, 0].mean():.2f}** ({low:.2f} to {high:.2f})"
+        for result in weights
+        for low, high in [np.quantile(result[:, 0], [0.1, 0.9])]
     ]
-    assert f"Unscaled {told[0]}, divided by √hs {told[1]}" in said(at)
+    assert f"Unscaled {messages[0]}, divided by √hs {messages[1]}" in said(at)
     assert f", {attention.SCALE_DRAWS} draws" in next(iter(drawn(at, "sharpness")))
 
 
@@ -241,8 +241,8 @@ def closed(scores: np.ndarray, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("edit", [(), (3, -4, 5, 6, 0, 0, 0, 0, -50, 100, 2, 1, 1, 2, 3, 4)])
 def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None:
-    asked = {"mask_scores": spelled(edit)} if edit else {}
-    at = visit("mask", mask_step="3", mask_on="false", **asked)
+    requested = {"mask_scores": spelled(edit)} if edit else {}
+    at = visit("mask", mask_step="3", mask_on="false", **requested)
     data, scores = (
         sent(at, "mask_step_player"),
         np.reshape(edit or attention.PRINTED_SCALED, (4, 4)),
@@ -257,8 +257,8 @@ def test_the_mask_closes_over_the_tables_scores(edit: tuple[float, ...]) -> None
         assert_allclose(cells(frame, "scores"), closed(scores, n), atol=0.0051)
         assert_allclose(cells(frame, "weights"), softmax(closed(scores, n)), atol=0.0051)
         if 0 < n < 4:
-            told = re.findall(r"weights (.*) become (.*)\.", frame["caption"])[0]
-            for texts, before in zip(told, (n - 1, n), strict=True):
+            message = re.findall(r"weights (.*) become (.*)\.", frame["caption"])[0]
+            for texts, before in zip(message, (n - 1, n), strict=True):
                 row = softmax(closed(scores, before))[n - 1]
                 assert_allclose([float(x) for x in texts.split(", ")], row, atol=0.0051)
 
@@ -313,8 +313,8 @@ def test_a_step_that_is_not_there_is_told() -> None:
 
 def test_orders_with_and_without_places_and_mask() -> None:
     for on, causal in ((False, False), (False, True), (True, False), (True, True)):
-        asked = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
-        at = open_page("textbook", chapter="mask", **asked)
+        requested = {"mask_places": str(on).lower(), "order_mask": str(causal).lower()}
+        at = open_page("textbook", chapter="mask", **requested)
         places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
         gap = orders(places, causal)
         assert f"between the two sentences, rounded: **{gap:.4f}**" in said(at)
@@ -378,8 +378,8 @@ def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
     for on in (True, False):
         at = visit("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
         text = said(at).replace("\n", " ")
-        found = [np.asarray(m, float) for m in drawn(at, "variants_dropped").values()]
-        sums = np.nansum(found, axis=2)
+        results = [np.asarray(m, float) for m in drawn(at, "variants_dropped").values()]
+        sums = np.nansum(results, axis=2)
         assert f"between **{sums.min():.2f}** and **{sums.max():.2f}**" in text
         assert (sums.max() > 1.001) == on
     rows = at.session_state["_shown"].tables["Inside three blocks"]
@@ -434,11 +434,11 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
 )
 def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causal: bool) -> None:
     chosen = {"query": str(query)} if query else {}
-    asked = {"text": text, "causal": str(causal).lower(), "stream_step": "2"} | chosen
-    at = visit("residual", **asked)
+    requested = {"text": text, "causal": str(causal).lower(), "stream_step": "2"} | chosen
+    at = visit("residual", **requested)
     frames = sent(at, "stream_step_player")["frames"]
     marks = [{mark["key"]: mark["text"] for mark in frame["marks"]} for frame in frames]
-    found = [
+    results = [
         [one.get(f"{key} number", "") for key in ("added", "length", "turned")] for one in marks
     ]
     ids = bundled_model().tokenizer.encode(text)
@@ -446,20 +446,22 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     streams = [out["embedding"][query]]
     for n in range(N_LAYER):
         streams += [out["residual_mid"][n][query], out["residual_out"][n][query]]
-    assert len(found) == 2 + 2 * N_LAYER
-    for before, now, (added, length, turned) in zip(streams, streams[1:], found[2:], strict=False):
+    assert len(results) == 2 + 2 * N_LAYER
+    for before, now, (added, length, turned) in zip(
+        streams, streams[1:], results[2:], strict=False
+    ):
         size, gap = np.linalg.norm(now), np.linalg.norm(now - before)
         assert float(length) == pytest.approx(size, abs=0.06 if size > 9.9 else 0.006)
         assert float(added) == pytest.approx(gap, abs=0.06 if gap > 9.9 else 0.006)
         cosine = now @ before / size / np.linalg.norm(before)
         assert float(turned.replace("−", "-")) == pytest.approx(cosine, abs=0.006)
     word = gpt2viz.trace(bundled_model(), text).labels[query]
-    told = [frame["caption"] for frame in frames]
-    assert all(caption.startswith(f"“{word}”: ") for caption in told)
-    assert told[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
-    assert found[0][2] == ""
+    messages = [frame["caption"] for frame in frames]
+    assert all(caption.startswith(f"“{word}”: ") for caption in messages)
+    assert messages[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
+    assert results[0][2] == ""
     lengths, cosines = kept(
-        at, f"A token's way through the residual stream, step 3 of {len(found)}"
+        at, f"A token's way through the residual stream, step 3 of {len(results)}"
     ).series
     after = [np.linalg.norm(vector) for vector in (streams[1] - streams[0], streams[1])]
     assert_allclose(np.array(lengths.x, float), after, rtol=1e-4)
@@ -467,7 +469,7 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     cosine = streams[1] @ streams[0] / np.linalg.norm(streams[0]) / np.linalg.norm(streams[1])
     assert cosines.x[0] == pytest.approx(cosine, abs=1e-5)
     parts = [f"layer {n}, {part}" for n in range(N_LAYER) for part in ("attention", "the MLP")]
-    for caption, part, row in zip(told[1:], ["its position", *parts], found[1:], strict=True):
+    for caption, part, row in zip(messages[1:], ["its position", *parts], results[1:], strict=True):
         added, length, turned = row
         adds = f"{part} adds a vector of length {added}. The stream is now {length} long; cosine "
         assert f"{adds}to before {turned}." in caption
@@ -490,8 +492,8 @@ def test_probabilities_and_loss_follow_from_the_logits(heat: str, x: str) -> Non
 def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
         n = len(bundled_model().tokenizer.encode(text))
-        told = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
-        assert (told if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
+        message = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
+        assert (message if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
 
 
 @pytest.mark.parametrize(
@@ -555,7 +557,7 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     assert ("one of the three input words" in text) == (all_near[0] in (a, b, c))
     rows = at.session_state["_shown"].tables["Nearest neighbours of the sum"]
     listed = [re.findall(r"(\S+) -?\d\.\d\d", row) for row in rows["with the cosine"]]
-    assert listed == [[names[n] for n in found[:5]] for found in (all_near, others, alone)]
+    assert listed == [[names[n] for n in result[:5]] for result in (all_near, others, alone)]
 
 
 def test_words_lie_where_the_model_has_them() -> None:

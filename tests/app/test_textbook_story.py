@@ -65,9 +65,9 @@ def told(at: AppTest) -> str:
 
 def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None:
     for key, panels in TINY[name].items():
-        found = drawn(at, key)
+        result = drawn(at, key)
         for title, step in panels.items():
-            assert_allclose(found[title], steps[step], atol=1e-4, err_msg=f"{name}: {title}")
+            assert_allclose(result[title], steps[step], atol=1e-4, err_msg=f"{name}: {title}")
 
 
 def test_pictures_show_the_steps_of_the_oracle() -> None:
@@ -235,30 +235,32 @@ def oracle(text: str, causal: bool) -> dict[str, Any]:
 
 def link(at: AppTest, page: str, name: str) -> dict[str, str]:
     """What the chapter's link to a page asks for; ``name`` is a parameter that only it has."""
-    (found,) = (one for one in links(at, page) if name in one)
-    return found
+    (result,) = (one for one in links(at, page) if name in one)
+    return result
 
 
 def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtests) -> None:
     for text, causal in (("A", True), (CRANE, False), (LONG, True)):
         with subtests.test(text):
             at = open_page("textbook", chapter="mask", text=text, causal=str(causal).lower())
-            asked = link(at, "head", "key")
-            layer, head, query, key = (int(asked[n]) for n in ("layer", "head", "query", "key"))
+            requested = link(at, "head", "key")
+            layer, head, query, key = (int(requested[n]) for n in ("layer", "head", "query", "key"))
             weights = oracle(text, causal)["weights"][layer][head]
             assert query == len(weights) - 1
             assert weights[query].max() == pytest.approx(weights[query, key], rel=1e-4)
             assert f"**{weights[query, key]:.3f}**" in told(at)
-            there = open_page("head", **{name: asked[name] for name in asked if name != "chapter"})
+            there = open_page(
+                "head", **{name: requested[name] for name in requested if name != "chapter"}
+            )
             assert not there.warning
             label = gpt2viz.trace(bundled_model(), text).labels[query]
             assert f"query {label} ({query}), key" in told(there)
             assert_allclose(drawn(there, "stage_weights")["weights"], weights, atol=1e-5)
 
 
-def check_neurons(at: AppTest, found: dict[str, Any], n: int) -> None:
+def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
     """The eight strongest neurons of layer 2, and what they, the others and the bias add."""
-    checkpoint, mid = read(BUNDLED), found["residual_mid"][2][n]
+    checkpoint, mid = read(BUNDLED), results["residual_mid"][2][n]
     widened = checkpoint.linear(checkpoint.norm(mid, "h.2.ln_2"), "h.2.mlp.c_fc")
     bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
     best = np.argsort(-abs(bent))[:8]
@@ -278,32 +280,32 @@ def check_neurons(at: AppTest, found: dict[str, Any], n: int) -> None:
     strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
     (line,) = (text for text in formulas(at) if r"\text{channel }" in text)
     written = [float(n) for n in re.findall(r"-?\d+\.\d+", line)]
-    expected = [strong, added.sum() - strong, bias, found["mlp_output"][2][n, 0]]
+    expected = [strong, added.sum() - strong, bias, results["mlp_output"][2][n, 0]]
     assert_allclose(written, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("text", "query"), [(CRANE, "1"), ("A", "")])
 def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
-    found = oracle(text, True)
-    n = int(query or len(found["embedding"]) - 1)
+    result = oracle(text, True)
+    n = int(query or len(result["embedding"]) - 1)
     chosen = {"text": text, "layer": "2", "head": "3"} | ({"query": query} if query else {})
     names = ("crane", "by-hand", "heads", "mlp", "residual", "next-word")
     at = {name: open_page("textbook", chapter=name, **chosen) for name in names}
-    q, k = (found[part][2][3] for part in "qk")
-    hardest = found["weights"][2][3][n].argmax()
+    q, k = (result[part][2][3] for part in "qk")
+    hardest = result["weights"][2][3][n].argmax()
     rows = np.array([q[n], k[hardest], q[n] * k[hardest]])
-    scores = [found[stage][2][3][n] for stage in ("scores", "scaled_scores")]
+    scores = [result[stage][2][3][n] for stage in ("scores", "scaled_scores")]
     stream = [("residual_out", 1), ("attention_output", 2), ("mlp_output", 2), ("residual_out", 2)]
     made: dict[tuple[str, str], Any] = {
         ("crane", "real_qk"): rows[:, :8],
         ("by-hand", "real_scaled"): scores,
         ("heads", "real_outputs"): [
-            *found["head_output"][2][:, n, :8],
-            found["attention_output"][2][n, :8],
+            *result["head_output"][2][:, n, :8],
+            result["attention_output"][2][n, :8],
         ],
-        ("mlp", "real_mlp"): [found[key][2][n, :8] for key in ("residual_mid", "mlp_output")],
-        ("residual", "real_stream"): [found[key][layer][n, :8] for key, layer in stream],
-        ("next-word", "real_logits"): [-np.sort(-found["logits"][n])[:5]],
+        ("mlp", "real_mlp"): [result[key][2][n, :8] for key in ("residual_mid", "mlp_output")],
+        ("residual", "real_stream"): [result[key][layer][n, :8] for key, layer in stream],
+        ("next-word", "real_logits"): [-np.sort(-result["logits"][n])[:5]],
     }
     for (name, key), expected in made.items():
         assert_allclose(matrix(at[name], key)[: len(expected)], expected, atol=1e-4, err_msg=key)
@@ -311,12 +313,12 @@ def test_the_real_steps_are_those_of_the_model(text: str, query: str) -> None:
     raw, divided = (float(n) for n in re.findall(r"-?\d+\.\d+", line))
     assert_allclose([raw, divided], [score[hardest] for score in scores], atol=1e-4)
     assert divided == pytest.approx(raw / np.sqrt(32), abs=1e-4)
-    check_neurons(at["mlp"], found, n)
+    check_neurons(at["mlp"], result, n)
 
 
 def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
-    found, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
-    hardest = found["weights"][1][4][2].argmax()
+    result, chosen = oracle(CRANE, True), {"layer": "1", "head": "4", "query": "2"}
+    hardest = result["weights"][1][4][2].argmax()
     id = bundled_model().tokenizer.encode(CRANE)[2]
     number = read(BUNDLED)[1]["wte.weight"][id, 0]
     tables = read(BUNDLED).w["wte.weight"], read(BUNDLED).w["wpe.weight"]
@@ -326,8 +328,8 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
     )
     for name, expected in {
         "order": f"the cosine is {abs(token @ place.T).mean():.2f} on average",
-        "crane": f"is the score, **{found['scores'][1][4][2, hardest]:.3f}**",
-        "heads": f"those of head 4 begin with {found['head_output'][1][4, 2, 0]:.3f}.",
+        "crane": f"is the score, **{result['scores'][1][4][2, hardest]:.3f}**",
+        "heads": f"those of head 4 begin with {result['head_output'][1][4, 2, 0]:.3f}.",
         "tokens": f"has the id **{id:,}**. So its vector is row {id:,} of the table, which begins "
         f"with {number:.3f}.",
     }.items():
@@ -343,22 +345,24 @@ def test_the_link_lands_on_the_tensors_of_the_step() -> None:
         "mlp": {"mlp_in", "mlp_act", "mlp_projected", "mlp_output"},
         "residual": {"residual_mid", "residual_out"},
     }.items():
-        asked = link(open_page("textbook", chapter=name, layer="2"), "shapes", "filter")
-        (table,) = (frame.value for frame in open_page("shapes", filter=asked["filter"]).dataframe)
+        requested = link(open_page("textbook", chapter=name, layer="2"), "shapes", "filter")
+        (table,) = (
+            frame.value for frame in open_page("shapes", filter=requested["filter"]).dataframe
+        )
         assert keys <= set(table["key"]), name
         assert set(table["layer"].dropna()) <= {2}, name
 
 
 def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
     at = open_page("textbook", chapter="next-word")
-    found = oracle(CRANE, True)["next_token_probabilities"]
-    assert f"**{found.max():.1%}**" in told(at)
-    asked = link(at, "predict", "predict")
-    there = open_page("predict", **{name: asked[name] for name in ("predict", "query")})
+    result = oracle(CRANE, True)["next_token_probabilities"]
+    assert f"**{result.max():.1%}**" in told(at)
+    requested = link(at, "predict", "predict")
+    there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
     (table,) = (
         made for made in there.session_state["_shown"].tables.values() if "model (%)" in made
     )
-    assert table["model (%)"].iloc[0] == pytest.approx(100 * found.max(), rel=1e-3)
+    assert table["model (%)"].iloc[0] == pytest.approx(100 * result.max(), rel=1e-3)
 
 
 def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
@@ -412,16 +416,16 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert parts[-1, -1] == pytest.approx(beyond, rel=1e-3)
     assert f"{len(parts) - 1} \\cdot {len(parts) - 1}" in " ".join(formulas(at))
     place = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}
-    cell, opened = (asked for asked in links(at, "head") if "layer" in asked)
+    cell, opened = (requested for requested in links(at, "head") if "layer" in requested)
     assert cell.items() >= ({"text": read} | place).items()
     assert opened.items() >= place.items()
     other, other_head, asks, looked = map(int, re.split("[.:]", opened["why"]))
-    found = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
-    assert found
+    result = re.search(r"it looked hardest at (\d+) \S+, \*\*.*?\*\* \(weight ([\d.]+)\)", words)
+    assert result
     row = made["weights"][other][other_head, asks]
-    assert (int(found[1]), found[2]) == (looked, f"{row[looked]:.2f}")
+    assert (int(result[1]), result[2]) == (looked, f"{row[looked]:.2f}")
     assert row[looked] == row.max()
-    (off,) = (asked for asked in links(at, "what_if") if "layer" in asked)
+    (off,) = (requested for requested in links(at, "what_if") if "layer" in requested)
     assert off["edits"] == f"off:{other}.{other_head}"
     without = gpt2viz.trace(bundled_model(), ids, edits=gpt2viz.parse_edits(off["edits"]))
     left = without.stage("weights", layer, head)[query, key]

@@ -33,8 +33,8 @@ CURVES = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["cu
 
 def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     at = open_page("training")
-    said = "\n".join(block.value for block in (*at.markdown, *at.caption))
-    assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(said)
+    text = "\n".join(block.value for block in (*at.markdown, *at.caption))
+    assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(text)
     assert any(f"measured {len(CURVES)} times" in block.help for block in at.caption)
     names = ("held_out_loss", "first_half_loss", "second_half_loss")
     for line, name in zip(figure(at, "losses")["data"], names, strict=True):
@@ -96,9 +96,9 @@ def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
 
 def sent(at: AppTest) -> Any:
     """What the slider gets."""
-    found = [c.proto.json for c in at.get("bidi_component") if c.proto.id.endswith("-steps")]
-    assert len(found) == 1
-    return json.loads(found[0])
+    results = [c.proto.json for c in at.get("bidi_component") if c.proto.id.endswith("-steps")]
+    assert len(results) == 1
+    return json.loads(results[0])
 
 
 def tiles(data: Any, text: str) -> np.ndarray:
@@ -150,9 +150,9 @@ def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     ]
     (beside,) = [name for name in lines if name.startswith("0.3 ")]
     for n, step in enumerate(STEPS):
-        found = checkpoint_runs.habits("grown", 1)[step].scores
-        assert_allclose(lines["induction"][n], found["induction"][2, 1])
-        assert_allclose(lines[beside][n], found[beside.removeprefix("0.3 ")][0, 3])
+        result = checkpoint_runs.habits("grown", 1)[step].scores
+        assert_allclose(lines["induction"][n], result["induction"][2, 1])
+        assert_allclose(lines[beside][n], result[beside.removeprefix("0.3 ")][0, 3])
     assert "Head 2.1" in page_text(page).replace("**", "")
     assert "Head 0.3" in page_text(page).replace("**", "")
     assert "Olsson et al. 2022" in page_text(page)
@@ -187,8 +187,8 @@ def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> 
 
 def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:
     page = open_page("training", model="grown", text=TEXT, step="20", layer="1", head="0")
-    (told,) = page.info  # its checkpoints stand above: how it learned is shown
-    assert "Nothing was measured while this model learned" in told.value
+    (message,) = page.info  # its checkpoints stand above: how it learned is shown
+    assert "Nothing was measured while this model learned" in message.value
     shown: output.PageOutputs = page.session_state["_shown"]
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     head = shown.pictures["Weights of head 1.0 at step 20 and in the model itself"].matrices
@@ -263,8 +263,8 @@ def test_a_worker_takes_the_points_that_all_share(
     ids = gpt2viz.load_model(grown).tokenizer.encode(TEXT)
     for step, model in gpt2viz.load_steps(grown).items():
         alone = gpt2viz.trace(model, ids).next_token_probabilities[0]
-        found = checkpoint_runs.run_at(RunKey("grown", tuple(ids), True), step)
-        assert_allclose([p for _, p in found.following], np.sort(alone)[::-1][:5], rtol=1e-5)
+        result = checkpoint_runs.run_at(RunKey("grown", tuple(ids), True), step)
+        assert_allclose([p for _, p in result.following], np.sort(alone)[::-1][:5], rtol=1e-5)
 
 
 def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:

@@ -54,7 +54,7 @@ def runs() -> Any:
         merged[..., :hs] = 0
         return (merged,)
 
-    found = []
+    results = []
     for edited in (False, True):
         hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
         hidden[5, 2] |= edited
@@ -72,8 +72,8 @@ def runs() -> Any:
         with torch.no_grad():
             lens = [theirs.lm_head(theirs.transformer.ln_f(x)).double().numpy() for x in stream]
         weights = np.stack([a[0] for a in out.attentions])
-        found.append((weights, out.logits[0].double().numpy(), np.stack(lens)))
-    return found
+        results.append((weights, out.logits[0].double().numpy(), np.stack(lens)))
+    return results
 
 
 def after(theirs: Any, n: int) -> Any:

@@ -61,21 +61,21 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
         assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
         assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
         assert_allclose(shown[:, :-1].sum(axis=1), shown[:, -1], rtol=1e-4, atol=1e-4)
-        found = re.search(r"sum to (\S+), and the model's q·k is (\S+);", page_text(at))
-        assert found
-        assert [float(n) for n in found.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
+        result = re.search(r"sum to (\S+), and the model's q·k is (\S+);", page_text(at))
+        assert result
+        assert [float(n) for n in result.groups()] == pytest.approx([row[2]] * 2, rel=1e-4)
 
 
 def test_it_says_the_reason_and_what_is_left_without_a_head() -> None:
     shown = open_page("head", see="why", **COPYING)
     assert not re.findall(r"sum \*\*[\d.]+\*\*, run", page_text(shown))  # no run is made unasked
     at = shown.toggle(key="without").set_value(True).run()
-    said, before = page_text(at), back()
-    assert f"came after “·cat” before: head {before[0]}.{before[1]} had copied “·cat” there" in said
-    weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", said)
+    text, before = page_text(at), back()
+    assert f"came after “·cat” before: head {before[0]}.{before[1]} had copied “·cat” there" in text
+    weights = re.findall(r"sum \*\*[\d.]+\*\*, run \*\*([\d.]+)\*\*", text)
     links = [link.proto for link in at.get("page_link") if link.proto.page == "what_if"]
-    asked = [dict(parse_qsl(link.query_string)) for link in links]
-    edits = [gpt2viz.parse_edits(one["edits"])[0] for one in asked if "edits" in one]
+    requests = [dict(parse_qsl(link.query_string)) for link in links]
+    edits = [gpt2viz.parse_edits(one["edits"])[0] for one in requests if "edits" in one]
     assert before in [(edit.layer, edit.head) for edit in edits]
     theirs = transformers_model(BUNDLED)
     ids = torch.tensor([ids_of(CATS)])
@@ -186,11 +186,11 @@ def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
 
 def test_a_long_run_makes_one_more_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpt2viz.run.tracer.EXPLICIT_BYTES", 0)
-    said = page_text(
+    text = page_text(
         open_page("head", see="why", **COPYING | {"text": f"{CATS}.", "without": "true"})
     )
-    assert len(re.findall(r"sum \*\*[\d.]+\*\*, run", said)) == 1
-    assert len(re.findall(r"sum \*\*[\d.]+\*\*", said)) > 1
+    assert len(re.findall(r"sum \*\*[\d.]+\*\*, run", text)) == 1
+    assert len(re.findall(r"sum \*\*[\d.]+\*\*", text)) > 1
 
 
 def test_a_click_opens_the_head_of_its_column_or_under_sum_of_its_row(
@@ -300,33 +300,37 @@ def test_a_way_goes_along_with_its_tokens() -> None:
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Panel, clicks.ExplainLink | None]]:
     """Every head's panel that a page has drawn, by its title, with the way that leads from it."""
-    found: dict[str, tuple[Panel, clicks.ExplainLink | None]] = {}
+    results: dict[str, tuple[Panel, clicks.ExplainLink | None]] = {}
     way = clicks.explain_link
 
     def keep(panel: Panel, of_page: RunKey | None) -> clicks.ExplainLink | None:
-        wanted = way(panel, of_page)
+        expected = way(panel, of_page)
         if panel.head is not None:
-            found[panel.title] = panel, wanted
-        return wanted
+            results[panel.title] = panel, expected
+        return expected
 
     monkeypatch.setattr(clicks, "explain_link", keep)
-    return found
+    return results
 
 
 def went(
-    monkeypatch: pytest.MonkeyPatch, panel: Panel, wanted: clicks.ExplainLink, row: int, column: int
+    monkeypatch: pytest.MonkeyPatch,
+    panel: Panel,
+    expected: clicks.ExplainLink,
+    row: int,
+    column: int,
 ) -> dict[str, str]:
     """What the address says on the page that opens."""
     opened: list[dict[str, str]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(address, "parameters", lambda asked: said(HERE, asked))
+        patch.setattr(address, "parameters", lambda requested: said(HERE, requested))
         patch.setattr(st, "switch_page", lambda _path, query_params: opened.append(query_params))
-        clicks.explain(panel, wanted, Cell("", row, column))
+        clicks.explain(panel, expected, Cell("", row, column))
     return opened[0]
 
 
-def said(before: Mapping[str, str], asked: clicks.ExplainLink) -> dict[str, str]:
-    texts = {p.name: address._format(value) for p, value in asked.items() if value != ()}
+def said(before: Mapping[str, str], requested: clicks.ExplainLink) -> dict[str, str]:
+    texts = {p.name: address._format(value) for p, value in requested.items() if value != ()}
     return {**before, **texts}
 
 
@@ -348,10 +352,10 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     open_page(page, **HERE, **more)
-    panel, wanted = next(found for name, found in drawn.items() if name.startswith(title))
-    assert wanted is not None
+    panel, expected = next(result for name, result in drawn.items() if name.startswith(title))
+    assert expected is not None
     row, column = 5, 1 + 3 * (title == "Changed")
-    at = open_page("head", **{**more, **went(monkeypatch, panel, wanted, row, column)})
+    at = open_page("head", **{**more, **went(monkeypatch, panel, expected, row, column)})
     assert not at.warning
     weight = panel.values[row, column]
     assert panel.values[row].std() > 0
@@ -364,8 +368,8 @@ def test_the_run_that_is_explained_is_that_of_the_cell(
 def test_the_edits_are_said_and_taken_away_with_one_click() -> None:
     edits = "off:0.1,forbid:8:2"
     at = open_page("head?see=why", **COPYING, edits=edits, edited="true")
-    told = "**Edited run**: Layer 0 head 1 is off: its output is 0 · Query 8"
-    assert told in page_text(at).replace("\\", "")
+    message = "**Edited run**: Layer 0 head 1 is off: its output is 0 · Query 8"
+    assert message in page_text(at).replace("\\", "")
     assert "An edit hides this key from this query, so its weight is 0" in page_text(at)
     at.toggle(key="edited").set_value(False).run()
     assert "changed run" not in page_text(at)
@@ -409,7 +413,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
     monkeypatch.setattr(address, "chosen", lambda _parameter: None)
     room = {"text": CATS}
-    monkeypatch.setattr(address, "parameters", lambda asked: said(room, asked))
+    monkeypatch.setattr(address, "parameters", lambda requested: said(room, requested))
     trace = gpt2viz.trace(bundled_model(), CATS)
     measure = weights_measure(trace, trace.labels, LAYER)
     own = one_head(measure, HEAD, "", "")
@@ -435,9 +439,9 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     cut = tuple(tokenizer.encode("🦩"))[:1]  # half a character
     assert way(replace(here, token_ids=cut)) is None
     dog = tuple(tokenizer.encode("The dog"))
-    found = way(replace(here, token_ids=dog))
-    assert found is not None
-    assert found[parameters.TEXT] == "The dog"
+    result = way(replace(here, token_ids=dog))
+    assert result is not None
+    assert result[parameters.TEXT] == "The dog"
     monkeypatch.setattr(address, "chosen", lambda _parameter: True)  # <|endoftext|> goes first
     first = tuple(tokenizer.encode("The dog", bos=True))
     assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"

@@ -30,30 +30,30 @@ CATS = "The cat sat on the mat and the cat sat"
 
 def drawn(at: Any) -> list[tuple[str, str]]:
     """Every edge of the picture, and what the pointer says of it."""
-    found = [trace for trace in figure(at, "wiring")["data"] if "marker" in trace]
-    return [tuple(point) for trace in found for point in trace.get("customdata", [])]
+    results = [trace for trace in figure(at, "wiring")["data"] if "marker" in trace]
+    return [tuple(point) for trace in results for point in trace.get("customdata", [])]
 
 
 def test_it_opens_with_the_heads_that_copy() -> None:
     at = open_page("find?find=wiring", text=CATS)
     model = bundled_model()
-    run, found = gpt2viz.trace(model, CATS), gpt2viz.composition(model)
+    run, result = gpt2viz.trace(model, CATS), gpt2viz.composition(model)
     scores = head_scores(
         gpt2viz.trace(model, probe(model.config.vocab_size, model.config.n_positions))
     )
-    first, above = copying_edge(found, scores), wired(found)
+    first, above = copying_edge(result, scores), wired(result)
     assert first in above.edges
-    said, here = page_text(at), carried(model, run, first)
+    text, here = page_text(at), carried(model, run, first)
     (a, b), (c, d) = first.sender, first.receiver
     shared = f"{100 * here.share:.0f} % of what singles out “{run.labels[here.key]}” for "
-    assert f"**Heads {a}.{b} and {c}.{d} copy together: here {a}.{b} accounts for {shared}" in said
-    assert f" to {here.key} {run.labels[here.key]} ({here.weight:.2f})." in said
+    assert f"**Heads {a}.{b} and {c}.{d} copy together: here {a}.{b} accounts for {shared}" in text
+    assert f" to {here.key} {run.labels[here.key]} ({here.weight:.2f})." in text
     copies, back = scores["induction"][first.receiver], scores["previous token"][first.sender]
-    assert f"{c}.{d} puts {100 * copies:.0f} % of its weight on what followed" in said
-    assert f"{a}.{b} {100 * back:.0f} % on the previous token. In the weights" in said
-    assert f"(z = {first.kernel_z:.1f})" in said
-    assert f"The strongest 20 of {above.above} edges above chance are drawn." in said
-    assert f"z > {above.limit:.1f}" in said
+    assert f"{c}.{d} puts {100 * copies:.0f} % of its weight on what followed" in text
+    assert f"{a}.{b} {100 * back:.0f} % on the previous token. In the weights" in text
+    assert f"(z = {first.kernel_z:.1f})" in text
+    assert f"The strongest 20 of {above.above} edges above chance are drawn." in text
+    assert f"z > {above.limit:.1f}" in text
     edges = dict(drawn(at))
     assert sorted(edges) == sorted(map(str, above.edges))
     table = at.dataframe[0].value
@@ -72,8 +72,8 @@ def test_the_address_says_what_is_drawn() -> None:
     chosen = {"measure": "ratio", "into": "v", "most": "10", "edge": "0.1:3.2:q", "query": "4"}
     at = open_page("find?find=wiring", text=CATS, **chosen)
     model = bundled_model()
-    found = gpt2viz.composition(model)
-    above, edge = wired(found, "ratio", ["v"], 10), found.edge((0, 1), (3, 2), "q")
+    result = gpt2viz.composition(model)
+    above, edge = wired(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
     assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
     assert_allclose(at.dataframe[0].value["ratio"], [one.ratio for one in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
@@ -110,19 +110,21 @@ def test_a_path_is_patched_when_it_is_asked_for() -> None:
     first, second = "A crane ate fish. A crane ate", "A crane ate grass. A crane ate"
     model = bundled_model()
     edge = wired(gpt2viz.composition(model)).edges[1]
-    asked = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
-    at = open_page("find?find=wiring", **asked)
+    requested = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
+    at = open_page("find?find=wiring", **requested)
     assert "Patching the path" not in page_text(at)
     assert dict(drawn(at))[str(edge)].endswith("choose it to patch its path")
-    at = open_page("find?find=wiring", **asked, path="true")
+    at = open_page("find?find=wiring", **requested, path="true")
     answer = telling_answers(*(gpt2viz.trace(model, text) for text in (first, second)))
-    found = gpt2viz.patch_path(model, first, second, *edge[:3], answer)
-    share = f"{100 * found.restored:.0f} %".replace("-", "−")
-    numbers = [found.corrupted, found.value, found.clean]
-    wanted = [f"{x:.2f}".replace("-", "−") for x in numbers]
+    result = gpt2viz.patch_path(model, first, second, *edge[:3], answer)
+    share = f"{100 * result.restored:.0f} %".replace("-", "−")
+    numbers = [result.corrupted, result.value, result.clean]
+    expected = [f"{x:.2f}".replace("-", "−") for x in numbers]
     assert f"Patching the path recovers {share} of the answer." in page_text(at)
-    assert f"is {wanted[2]} in the first sentence and {wanted[0]} in the second." in page_text(at)
-    assert f"with the path of the first it is {wanted[1]}." in page_text(at)
+    assert f"is {expected[2]} in the first sentence and {expected[0]} in the second." in page_text(
+        at
+    )
+    assert f"with the path of the first it is {expected[1]}." in page_text(at)
     edges = dict(drawn(at))
     assert edges[str(edge)].endswith(f"patched: {share}")
     assert sum("choose it" in pointed for pointed in edges.values()) == len(edges) - 1
@@ -150,8 +152,8 @@ def test_where_there_is_nothing_to_wire(
     assert wanted in page_text(at)
     if not sizes:
         assert drawn(at) == []
-        found = gpt2viz.composition(gpt2viz.load_model(folder))
-        assert np.nanmax([np.nanmax(z) for z in found.kernel_z.values()]) < wired(found).limit
+        result = gpt2viz.composition(gpt2viz.load_model(folder))
+        assert np.nanmax([np.nanmax(z) for z in result.kernel_z.values()]) < wired(result).limit
         assert "Yet in the weights" in page_text(at)
 
 

@@ -49,11 +49,11 @@ def test_the_chips_say_what_choosing_one_does(
 ) -> None:
     text = "The cat sat on the mat and the cat sat"
     at = open_page(page, text=text, query="1", **parameters)
-    found = chips(at)
-    assert found["name"] == "10 tokens"
-    (name,) = (b.proto for b in at.markdown if found["name"] in plain(b.value) and b.proto.help)
+    result = chips(at)
+    assert result["name"] == "10 tokens"
+    (name,) = (b.proto for b in at.markdown if result["name"] in plain(b.value) and b.proto.help)
     assert plain(name.help) == f"{sentence.A_CHIP} {does}".strip()
-    assert found["disabled"] == (not does)
+    assert result["disabled"] == (not does)
     if does in ("", sentence.LIGHT_UP):  # what else it does, another test holds by numbers
         other = open_page(page, text=text, query="3", **parameters)
         lights_up = _frames(at) != _frames(other)

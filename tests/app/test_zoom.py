@@ -72,9 +72,9 @@ def look(page: str, **more: str) -> AppTest:
 
 def noted(at: AppTest) -> dict[str, Any]:
     """What the line about a part is told."""
-    (found,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-part_note"))
-    told: dict[str, Any] = json.loads(found.json)
-    return told
+    (result,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-part_note"))
+    messages: dict[str, Any] = json.loads(result.json)
+    return messages
 
 
 def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
@@ -109,9 +109,9 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     assert [name.split()[0] for name in large["data"][0]["x"]] == [str(n) for n in range(290, 350)]
     assert [shape["y0"] for shape in large["layout"]["shapes"]] == [9.5]
     assert_array_equal(masks(large)[0], np.arange(290, 350) > np.arange(300, 340)[:, None])
-    told = noted(at)
-    assert told["part"] == [300, 340, 290, 350]
-    assert not told["here"], "the browser hasn't got the numbers of so many tokens"
+    message = noted(at)
+    assert message["part"] == [300, 340, 290, 350]
+    assert not message["here"], "the browser hasn't got the numbers of so many tokens"
 
 
 @each(
@@ -129,9 +129,9 @@ def test_every_page_shows_the_part(
 ) -> None:
     at = look(page, zoom="300,340,290,350", layers="0,1", causal="true")
     spec = figure(at, chart)
-    found = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    results = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
     layer = expected[key][1][2][300:340, 290:350]
-    assert any(z.shape == layer.shape and np.allclose(z, layer, **TOLERANCE) for z in found)
+    assert any(z.shape == layer.shape and np.allclose(z, layer, **TOLERANCE) for z in results)
     assert panel in heatmaps(spec)
 
 
@@ -157,7 +157,7 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     shapes = {
         name: {panel.values.shape for panel in picture.matrices} for name, picture in cut.items()
     }
-    of_it = [name for name, found in shapes.items() if found == {(4, 4)}]
+    of_it = [name for name, result in shapes.items() if result == {(4, 4)}]
     assert of_it
     for name in of_it:
         assert part in name
@@ -167,9 +167,9 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     for name in set(cut) - set(of_it):
         assert "queries" not in name
         assert ("tokens 3 to 6" in name) == ((4, 32) in shapes.get(name, ()))
-    told = noted(at)
-    assert (told["part"], told["end"], told["here"]) == ([3, 7, 2, 6], 10, True)
-    assert told["of"].startswith("of 10 tokens. What the page says about a whole row or column")
+    message = noted(at)
+    assert (message["part"], message["end"], message["here"]) == ([3, 7, 2, 6], 10, True)
+    assert message["of"].startswith("of 10 tokens. What the page says about a whole row or column")
 
 
 def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
@@ -355,8 +355,8 @@ def test_what_is_not_dragged_in_the_browser_is_sent_as_it_was(n: int) -> None:
         assert window.shown is None
         return
     sent = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
-    told, values, masked = unpacked(sent)
-    assert {name: told[name] for name in said(before)} == said(before)
+    message, values, masked = unpacked(sent)
+    assert {name: message[name] for name in said(before)} == said(before)
     assert np.array_equal([values, masked], unpacked(before)[1:])
 
 

@@ -52,12 +52,12 @@ def find_chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    found = find_chromium()
-    if not found and os.environ.get("CI"):
+    result = find_chromium()
+    if not result and os.environ.get("CI"):
         pytest.fail("CI needs Chromium: install it, or set CHROMIUM to its path")
-    if not found:
+    if not result:
         pytest.skip("no Chromium found; install it, or set CHROMIUM to its path")
-    return found
+    return result
 
 
 @contextmanager
@@ -99,8 +99,8 @@ def complaints(log: str) -> list[str]:
     while one ends, the other may find the session's values changed. Met once in some ten runs of
     all the tests; it holds nothing of the app's.
     """
-    found = log.split("Traceback")[1:]
-    return [one for one in found if not ("_compact_state" in one and "changed size" in one)]
+    result = log.split("Traceback")[1:]
+    return [one for one in result if not ("_compact_state" in one and "changed size" in one)]
 
 
 @pytest.fixture(scope="session")
@@ -204,7 +204,7 @@ def visit(browser: Browser, server: str) -> Iterator[Callable[..., Page]]:
     yield open_page
     for visitor in here:
         visitor.context.close()
-    assert not [said for visitor in here for said in visitor.complaints]
+    assert not [text for visitor in here for text in visitor.complaints]
 
 
 @pytest.fixture(scope="session")
@@ -246,7 +246,7 @@ def walk(
     yield open_page
     for visitor in staying:
         visitor.close_others()
-    complaints = [said for visitor in staying for said in visitor.complaints]
+    complaints = [text for visitor in staying for text in visitor.complaints]
     if complaints or request.session.testsfailed > failed:
         staying.pop().context.close()
     assert not complaints
@@ -274,8 +274,8 @@ class Reader:
         self.page.wait_for_timeout(300)
         settle(self.page)
         messages = self._staying[0].messages
-        found, self._told = messages - self._told, messages
-        return found
+        result, self._told = messages - self._told, messages
+        return result
 
 
 @pytest.fixture
@@ -326,8 +326,8 @@ def settle(page: Page) -> None:
 
     Looking with each frame, as Playwright does by itself, would have the browser make the frames.
     """
-    asked = time.monotonic_ns() // 1000
-    page.wait_for_function(_SETTLED, arg=[asked, LOOKS], polling=LOOK, timeout=180_000)
+    requested = time.monotonic_ns() // 1000
+    page.wait_for_function(_SETTLED, arg=[requested, LOOKS], polling=LOOK, timeout=180_000)
 
 
 # A promise: the app has become busy, or has chosen in the browser, or asks the server for nothing,

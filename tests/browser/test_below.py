@@ -85,60 +85,60 @@ class Tab:
 
     def messages(self) -> list[ForwardMsg]:
         """What was sent as the page, or a part of it, was drawn last."""
-        found = [ForwardMsg.FromString(raw) for raw in self.screen.raw]
-        return found[max(n for n, one in enumerate(found) if one.HasField("new_session")) :]
+        results = [ForwardMsg.FromString(raw) for raw in self.screen.raw]
+        return results[max(n for n, one in enumerate(results) if one.HasField("new_session")) :]
 
     def deltas(self) -> list[Any]:
         return [one.delta for one in self.messages() if one.HasField("delta")]
 
     def parts(self, of: str) -> list[tuple[str, Any]]:
         """The fragment and what it is of each widget or block of a kind."""
-        found = []
+        results = []
         for one in self.deltas():
             sent = one.add_block if of == "popover" else one.new_element
             if sent.HasField(of):
-                found.append((one.fragment_id, getattr(sent, of)))
-        return found
+                results.append((one.fragment_id, getattr(sent, of)))
+        return results
 
     def below(self) -> dict[tuple[int, ...], bytes]:
         """All that stands below the frame, by its place, but for what says that it computes.
 
         A box is told its value once, and then holds it.
         """
-        found = {}
+        result = {}
         for one in self.messages():
             sent = one.delta
             if not one.HasField("delta") or not sent.fragment_id or sent.HasField("new_transient"):
                 continue
             if sent.new_element.HasField("selectbox"):
                 sent.new_element.ClearField("has_one_shot_effect")
-                for told in ("set_value", "raw_value"):
-                    sent.new_element.selectbox.ClearField(told)
-            found[tuple(one.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
-        top = max(path[:2] for path in found)
-        return {path: sent for path, sent in found.items() if path[:2] == top}
+                for message in ("set_value", "raw_value"):
+                    sent.new_element.selectbox.ClearField(message)
+            result[tuple(one.metadata.delta_path)] = sent.SerializeToString(deterministic=True)
+        top = max(path[:2] for path in result)
+        return {path: sent for path, sent in result.items() if path[:2] == top}
 
     def pick(self, label: str, value: str = "") -> None:
         """Choose one of several by its name, press a button, or open what one of them opens."""
-        found = [
+        results = [
             (kind, fragment, one)
             for kind in ("button_group", "button", "popover")
             for fragment, one in self.parts(kind)
             if one.label == label
         ]
-        kind, fragment, one = found[-1]
+        kind, fragment, one = results[-1]
         message = BackMsg()
         state = message.rerun_script
         state.query_string, state.page_script_hash = self._visitor._query, self._script
         state.fragment_id = fragment
-        told = state.widget_states.widgets.add()
-        told.id = one.id
+        text = state.widget_states.widgets.add()
+        text.id = one.id
         if kind == "button_group":
-            told.string_array_value.data.append(value)
+            text.string_array_value.data.append(value)
         elif kind == "button":
-            told.trigger_value = True
+            text.trigger_value = True
         else:
-            told.bool_value = True
+            text.bool_value = True
         self._visitor._socket.send(message.SerializeToString())
         self.screen = self._visitor._receive()
 
@@ -176,12 +176,12 @@ def test_what_is_chosen_below_changes_what_the_whole_page_would(
             tab = tabs(page, chosen)
             first = tab.below()
             for label, value, alone in steps:
-                before, asked = tab.below(), tab.chosen
+                before, requested = tab.below(), tab.chosen
                 tab.pick(label, value)
                 assert not tab.screen.exceptions
                 assert tab.screen.status.startswith("FINISHED_FRAGMENT") == alone, label
                 assert all(one.fragment_id for one in tab.deltas()) == alone, label
-                assert tab.chosen != asked, label
+                assert tab.chosen != requested, label
                 whole = tabs(page, tab.chosen).below()
                 assert tab.below() == whole != before, label
             tab.go(chosen)

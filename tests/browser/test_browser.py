@@ -49,8 +49,8 @@ def picture(page: Page, key: str, n: int = 0) -> Locator:
 
 
 def drawn(page: Page, key: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page.evaluate(DRAWN, key)
-    return found
+    results: list[dict[str, Any]] = page.evaluate(DRAWN, key)
+    return results
 
 
 def weights(text: str, layer: int, causal: bool = True) -> np.ndarray:
@@ -163,9 +163,9 @@ def shows(page: Page, text: str, layer: int, causal: bool = True) -> None:
     T = len(expected[0])
     page.wait_for_function(f"T => ({DRAWN})('heads')[0]?.z.length === T", arg=T)
     settle(page)
-    found = [p["z"] for p in drawn(page, "heads") if p["name"].startswith(f"{layer}.")]
-    assert len(found) == len(expected)
-    for a, b in zip(found, expected, strict=True):
+    results = [p["z"] for p in drawn(page, "heads") if p["name"].startswith(f"{layer}.")]
+    assert len(results) == len(expected)
+    for a, b in zip(results, expected, strict=True):
         assert_allclose(a, b, atol=SHADE)
     assert_allclose(drawn(page, "head_large")[0]["z"], expected[0], atol=1e-6)
     expect(page.locator("[data-stale='true']")).to_have_count(0)

@@ -36,14 +36,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    asked: list[str] = []
+    requests: list[str] = []
     complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
     page.close()
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
 
 
@@ -52,12 +52,12 @@ def test_the_docs_are_searched_from_the_disk(site: Path, page: Page) -> None:
     page.locator(".md-search__input").click()
     page.wait_for_function("window.__index")
     page.keyboard.type("confidence intervals", delay=20)
-    found = page.locator(".md-search-result__link")
-    expect(found.first).to_be_visible()
-    places = [link.get_attribute("href") or "" for link in found.all()]
+    result = page.locator(".md-search-result__link")
+    expect(result.first).to_be_visible()
+    places = [link.get_attribute("href") or "" for link in result.all()]
     assert any("researchers.html" in place for place in places), places
     file = places[0].rpartition("/")[2].partition("#")[0].partition("?")[0]
-    found.first.click()
+    result.first.click()
     page.wait_for_url(f"**/{file}*")
 
 

@@ -103,8 +103,8 @@ def expected(shown: str) -> Weights:
     of, _, where = shown.partition(" ")
     layer, head = ranked()[int(where)] if of == "best" else map(int, where.split("."))
     tokens = ids_of(SECOND) if of == "second" else ids_of(TEXT)
-    found: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
-    return found
+    result: Weights = reference(BUNDLED, tokens, causal=of != "open")["weights"][layer][head]
+    return result
 
 
 def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], float]:
@@ -117,12 +117,12 @@ def lines(page: Page, key: str, n: int, source: int) -> dict[tuple[int, int], fl
     }
 
 
-def agree(found: dict[tuple[int, int], float], weights: Weights, total: list[Weights]) -> None:
+def agree(results: dict[tuple[int, int], float], weights: Weights, total: list[Weights]) -> None:
     least = next(n for n in AT_LEAST if sum((one >= n).sum() for one in total) <= AT_REST)
-    missing = set(zip(*np.nonzero(weights >= least), strict=True)) ^ found.keys()
+    missing = set(zip(*np.nonzero(weights >= least), strict=True)) ^ results.keys()
     assert all(abs(weights[ends] - least) < 1e-5 for ends in missing)
-    assert len(found) > 3
-    for ends, width in found.items():
+    assert len(results) > 3
+    for ends, width in results.items():
         assert width == pytest.approx(0.6 + 6.4 * weights[ends], abs=1e-4)
 
 

@@ -205,12 +205,12 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
             )
             written = paper.evaluate(_WRITTEN)
             shot = np.asarray(Image.open(io.BytesIO(paper.screenshot())).convert("L"))
-            for said, size_of_letters, left, right, top, bottom in written:
-                assert size_of_letters >= 8, said  # pixels: 6 pt
-                assert left >= -1, said
-                assert right <= size["width"] + 1, said
-                assert top >= -1, said
-                assert bottom <= size["height"] + 1, said
+            for words, size_of_letters, left, right, top, bottom in written:
+                assert size_of_letters >= 8, words  # pixels: 6 pt
+                assert left >= -1, words
+                assert right <= size["width"] + 1, words
+                assert top >= -1, words
+                assert bottom <= size["height"] + 1, words
             caption = [part for part in written if f"gpt2viz\xa0{gpt2viz.__version__}" in part[0]]
             assert caption
             names = [part for part in written if part[0] in ("key", "dimension", "channel")]
@@ -225,10 +225,10 @@ def test_a_columns_picture_can_be_read_and_leaves_nothing_blank(
 def offline(browser: Browser) -> Iterator[Page]:
     """A page that may open files, and must not ask for anything else."""
     page = browser.new_page()
-    asked: list[str] = []
+    requests: list[str] = []
 
     def note(request: Request) -> None:
-        asked.append(request.url)
+        requests.append(request.url)
 
     page.context.on("request", note)  # those of windows that it opens too
     complaints: list[str] = []
@@ -236,7 +236,7 @@ def offline(browser: Browser) -> Iterator[Page]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     yield page
     page.close()
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
     assert complaints == []
 
 

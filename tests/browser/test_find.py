@@ -58,9 +58,9 @@ def test_painting_cells(walk: Visit) -> None:
     click_cell(page, "drawing", 1, 2)  # masked: nothing happens
     assert "cells=3%3A1%2C2%3A0" in page.url
     (picture,) = drawn(page, "drawing")
-    wanted = np.zeros((4, 4))
-    wanted[3, 1] = wanted[2, 0] = 1
-    assert np.array_equal(np.array(picture["z"], float), wanted)
+    expected = np.zeros((4, 4))
+    expected[3, 1] = expected[2, 0] = 1
+    assert np.array_equal(np.array(picture["z"], float), expected)
     click_cell(page, "drawing", 3, 1)
     assert "cells=2%3A0" in page.url
 
@@ -72,8 +72,8 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
     page.wait_for_url("**/side_by_side?*")
     settle(page)
     (one, head), (other, second) = names[2].split("."), names[7].split(".")
-    for said in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
-        assert said in page.url
+    for text in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
+        assert text in page.url
     assert f"head2={second}" in page.url
     page.go_back()
     settle(page)

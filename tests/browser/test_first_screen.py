@@ -28,8 +28,8 @@ PICTURES = """
 
 
 def pictures(page: Page) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = page.evaluate(PICTURES)
-    return found
+    results: list[tuple[float, float]] = page.evaluate(PICTURES)
+    return results
 
 
 #: Where ``CHANGES`` doesn't begin.

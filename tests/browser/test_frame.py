@@ -50,10 +50,10 @@ def test_the_token_that_a_first_visit_chooses_can_be_left(walk: Visit) -> None:
     act(page, chips.last.click)
     expect(chips.last).not_to_be_checked()
 
-    told = chips.nth(2).get_by_text(re.compile(r"position 2, id \d+"))
+    message = chips.nth(2).get_by_text(re.compile(r"position 2, id \d+"))
 
     def height() -> float:
-        box = told.bounding_box()
+        box = message.bounding_box()
         assert box
         return box["height"]
 
@@ -188,9 +188,9 @@ def test_tab_goes_from_the_menu_over_sentence_and_choices_to_the_pictures(walk: 
     while seen[-1] != len(_REGIONS) - 1 and len(seen) < 80:
         page.keyboard.press("Tab")
         seen.append(page.evaluate(where))
-    found = [region for region in seen if region >= 0]
-    assert found == sorted(found)
-    assert set(found) == set(range(len(_REGIONS)))
+    results = [region for region in seen if region >= 0]
+    assert results == sorted(results)
+    assert set(results) == set(range(len(_REGIONS)))
 
 
 def test_a_tip_never_lies_on_what_its_button_opened(walk: Callable[..., Page]) -> None:

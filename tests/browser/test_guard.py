@@ -48,12 +48,12 @@ def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
     """By one who connects and opens no page."""
     before = held(server)
     visitor = Visitor(urlsplit(server).port or 0)
-    asked = BackMsg()
-    asked.file_urls_request.file_names.extend(str(n) for n in range(20))
-    visitor._socket.send(asked.SerializeToString())
+    requested = BackMsg()
+    requested.file_urls_request.file_names.extend(str(n) for n in range(20))
+    visitor._socket.send(requested.SerializeToString())
     while (message := received(visitor)).WhichOneof("type") != "file_urls_response":
         pass
-    places = [found.upload_url for found in message.file_urls_response.file_urls]
+    places = [result.upload_url for result in message.file_urls_response.file_urls]
     token = xsrf(server)
     assert [put(server, place, token, 100_000) for place in places] == [204] * 20
     # Refused by its length alone: the server hangs up on whoever goes on to send it.
@@ -68,8 +68,8 @@ def test_files_that_no_page_asked_for_are_not_piled_up(server: str) -> None:
 def held(server: str) -> int:
     """The bytes of files that visitors have sent."""
     with urlopen(f"{server}/_stcore/metrics", timeout=10) as metrics:  # noqa: S310 (our own)
-        found = re.findall(r"UploadedFileManager.*} (\d+)", metrics.read().decode())
-    return sum(map(int, found))
+        result = re.findall(r"UploadedFileManager.*} (\d+)", metrics.read().decode())
+    return sum(map(int, result))
 
 
 def received(visitor: Visitor) -> ForwardMsg:

@@ -22,9 +22,9 @@ PAIRS = {"scores": 3, "masked_scores": 5, "weights": 6}
 
 
 def box(part: Locator) -> Any:
-    found = part.bounding_box()
-    assert found
-    return found
+    result = part.bounding_box()
+    assert result
+    return result
 
 
 def sum_of(page: Page) -> Locator:
@@ -33,8 +33,8 @@ def sum_of(page: Page) -> Locator:
 
 def results(page: Page) -> list[float]:
     """Raw score, scaled score and weight, as they are written."""
-    found = sum_of(page).locator(".result b").all_text_contents()
-    return [float(text.removeprefix("= ").replace("−", "-")) for text in found]
+    result = sum_of(page).locator(".result b").all_text_contents()
+    return [float(text.removeprefix("= ").replace("−", "-")) for text in result]
 
 
 def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subtests) -> None:
@@ -56,15 +56,15 @@ def stands_beside_the_pictures(page: Page) -> None:
     for width, beside in ((1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
-        found = box(sum_of(page))
+        result = box(sum_of(page))
         for one in page.locator(".st-key-stages .tiles").all():
             drawn = box(one)
-            assert (drawn["x"] + drawn["width"] <= found["x"]) == beside
+            assert (drawn["x"] + drawn["width"] <= result["x"]) == beside
             assert drawn["x"] + drawn["width"] <= width
             assert drawn["width"] >= 100
             if not beside:
-                assert drawn["y"] + drawn["height"] <= found["y"]
-        assert found["x"] + found["width"] <= width
+                assert drawn["y"] + drawn["height"] <= result["y"]
+        assert result["x"] + result["width"] <= width
 
 
 def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtests) -> None:
@@ -86,12 +86,12 @@ def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtes
             assert_allclose(results(page), expected, rtol=2e-4, atol=2e-4)
             assert not np.allclose(results(page), before)
             assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
-            found, clicked = (
+            result, clicked = (
                 box(sum_of(page)),
                 box(page.locator(".st-key-stages .tiles").nth(chart)),
             )
-            assert found["y"] + found["height"] <= 900
-            assert found["x"] >= clicked["x"] + clicked["width"]
+            assert result["y"] + result["height"] <= 900
+            assert result["x"] >= clicked["x"] + clicked["width"]
     click_cell(page, "stages", row=1, column=2, chart=PAIRS["masked_scores"])
     expect(sum_of(page)).to_contain_text("masked, as this key comes after the query: −∞")
     expect(sum_of(page).locator(".chosen")).to_contain_text("−∞0.00000.0000")
@@ -100,9 +100,9 @@ def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtes
 
 def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     page = walk("head", text=LONG, layer=1, head=4)
-    for place, row, told in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
+    for place, row, message in ((0, 8, "query=8"), (1, 3, "key=3"), (2, 5, "key=5")):
         click_cell(page, "sources", row=row, column=2, chart=place)
-        assert told in page.url
+        assert message in page.url
     heading = page.get_by_role("heading", name="One cell in full")
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")
     open_from_menu(page, "Predict")  # whose link was drawn before the key was chosen
@@ -117,7 +117,9 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")
     expect(page.locator(".st-key-why_strands")).to_contain_text(re.compile("9 ·because[^#]*, 6 "))
-    assert all(told in page.url for told in ("see=why", "layer=1", "head=4", "query=9", "key=6"))
+    assert all(
+        message in page.url for message in ("see=why", "layer=1", "head=4", "query=9", "key=6")
+    )
 
 
 def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:

@@ -31,13 +31,13 @@ NUMBERS = """
 def oracle(text: str, layer: int) -> np.ndarray:
     """Attention weights (nh, T, T) of a GPT-2 that shares no code with the app."""
     ids = ids_of(text)
-    found: np.ndarray = reference(BUNDLED, ids, causal=True)["weights"][layer]
-    return found
+    result: np.ndarray = reference(BUNDLED, ids, causal=True)["weights"][layer]
+    return result
 
 
 def lines(page: Page, group: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = page.locator(f".rows g.{group}").evaluate(LINES)
-    return found
+    results: list[dict[str, Any]] = page.locator(f".rows g.{group}").evaluate(LINES)
+    return results
 
 
 def token(page: Page, name: str) -> Any:

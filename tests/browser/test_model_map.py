@@ -47,8 +47,8 @@ def point(page: Page, head: int, row: int) -> None:
 
 def lit(page: Page) -> list[list[int]]:
     """Of every head the rows that have their full colours."""
-    found: list[list[int]] = picture(page, "heads").evaluate(_LIT)
-    return found
+    results: list[list[int]] = picture(page, "heads").evaluate(_LIT)
+    return results
 
 
 def looks(page: Page) -> str:
@@ -79,9 +79,9 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
         for head, one in enumerate(weights("A crane ate fish", layer)):
             key = 1 + int(one[3, 1:3].argmax())
             largest[float(one[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
-    said = looks(page)
-    assert said.startswith("Strongest from 3 ·fish")
-    places = [said.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
+    text = looks(page)
+    assert text.startswith("Strongest from 3 ·fish")
+    places = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert places == sorted(places)
     page.mouse.move(5, 5)
     wait_until(page, lambda: lit(page) == everything)

@@ -102,16 +102,16 @@ def test_a_proxys_name_is_answered_where_the_owner_says_so(app: App) -> None:
     assert " 101 " in answer(app.address, "a.example", "http://a.example")
     assert " 403 " in answer(app.address, "b.example", "http://b.example")
     connection = Connection(urlsplit(app.address).port or 0)
-    said = b"".join(connection.open("models", {}).raw)
+    text = b"".join(connection.open("models", {}).raw)
     connection.close()
-    assert b"Other machines can reach this server" in said
-    assert b"none is permitted yet" in said
+    assert b"Other machines can reach this server" in text
+    assert b"none is permitted yet" in text
 
 
 def box(page: Page, part: str) -> dict[str, float]:
-    found = page.locator(part).first.bounding_box()
-    assert found
-    return dict(found)  # type: ignore[arg-type]
+    result = page.locator(part).first.bounding_box()
+    assert result
+    return dict(result)  # type: ignore[arg-type]
 
 
 MODELS = BUNDLED.name, "twelve"
@@ -299,5 +299,5 @@ def test_a_pdf_needs_nothing_on_the_server(browser: Browser, visitor: Visitor) -
     (width,) = re.findall(r'<svg[^>]*? width="([\d.]+)"', to_print)[:1]  # CSS pixels, 0.75 points
     assert sheet.mediabox.width == pytest.approx(float(width) * 0.75, abs=1)
     written = " ".join(sheet.extract_text().split())
-    for said in ("Probability of the most probable next tokens", "model stories", "<b>", "ёж"):
-        assert said in written
+    for text in ("Probability of the most probable next tokens", "model stories", "<b>", "ёж"):
+        assert text in written

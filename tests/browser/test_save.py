@@ -30,11 +30,11 @@ def open_save(page: Page, tab: str) -> None:
 def saved(page: Page, button: str) -> tuple[str, Path]:
     """Press a button of the open tab: the file's name, and where it lies."""
     settle(page)
-    with page.expect_download() as found:
+    with page.expect_download() as result:
         page.get_by_role("tabpanel").get_by_role("button", name=button).locator(
             "visible=true"
         ).first.click()
-    return found.value.suggested_filename, Path(found.value.path())
+    return result.value.suggested_filename, Path(result.value.path())
 
 
 def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
@@ -44,8 +44,8 @@ def test_a_picture_and_its_numbers(walk: Callable[..., Page]) -> None:
     assert name == f"{NAME}Attention-weights-L1H5_causal.svg"
     root = ElementTree.parse(path).getroot()  # noqa: S314 (our own file)
     written = " ".join(text for part in root.iter(f"{SVG}text") for text in part.itertext())
-    for said in ("Dog bites man", "model stories", "causal mask on", gpt2viz.__version__):
-        assert said in written
+    for words in ("Dog bites man", "model stories", "causal mask on", gpt2viz.__version__):
+        assert words in written
     assert next(root.iter(f"{SVG}rect")).get("fill") == "#ffffff"  # from a dark page
     name, path = saved(page, "CSV")  # Save is still open
     assert name == f"{NAME}Attention-weights-L1H5_causal.csv"
@@ -122,13 +122,13 @@ def test_a_link_and_a_picture_for_a_slide(walk: Callable[..., Page]) -> None:
     page.locator(".st-key-share button").filter(visible=True).click()
     body = page.locator(".st-key-share_body")
     link = body.locator("[data-testid='stCode'] code").inner_text()
-    for said in ("text=Dog+bites+man", "layer=1", "head=3", "query=1"):
-        assert said in link
+    for text in ("text=Dog+bites+man", "layer=1", "head=3", "query=1"):
+        assert text in link
     settle(page)
-    with page.expect_download() as found:
+    with page.expect_download() as result:
         body.get_by_role("button", name="PNG").click()
-    assert found.value.suggested_filename == f"{NAME}L1H3_card_causal.png"
-    picture = Path(found.value.path()).read_bytes()
+    assert result.value.suggested_filename == f"{NAME}L1H3_card_causal.png"
+    picture = Path(result.value.path()).read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert struct.unpack(">II", picture[16:24]) == (1600, 900)
     expect(body).to_be_visible()

@@ -181,8 +181,8 @@ def test_the_sum_of_one_cell(person: Person) -> None:
     q, k = (reference(BUNDLED, ids_of(CRANE), True)[of][layer][head] for of in "qk")
     shown = person.page.get_by_text(re.compile(r"^= −?\d")).first
     in_sight(shown)
-    found = float((shown.text_content() or "").removeprefix("= ").replace("−", "-"))
-    assert_allclose(found, q[2] @ k[1], atol=0.006)
+    result = float((shown.text_content() or "").removeprefix("= ").replace("−", "-"))
+    assert_allclose(result, q[2] @ k[1], atol=0.006)
 
 
 def test_a_head_off_and_the_prediction(person: Person) -> None:

@@ -146,8 +146,8 @@ def test_next_lands_on_the_title_and_each_chapter_fits_a_phone_and_bars_nobody(
         if chapter == "order":
             edit_the_tiny_crane(page)
         if chapter == "next-word":
-            told = page.get_by_text("numbers that you changed")
-            expect(told).to_contain_text("Position vectors")
+            message = page.get_by_text("numbers that you changed")
+            expect(message).to_contain_text("Position vectors")
         if chapter == "build":
             fill_a_gap(page)
         if CHAPTERS[chapter].guess:
@@ -277,9 +277,11 @@ def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
 
 
 def count(page: Page, answered: int) -> None:
-    asked = sum(len(chapter.questions) for chapter in CHAPTERS.values())
-    told = f"{answered} of {asked} questions answered." if answered else f"{asked} questions."
-    expect(page.get_by_text(told, exact=True)).to_be_visible()
+    requested = sum(len(chapter.questions) for chapter in CHAPTERS.values())
+    message = (
+        f"{answered} of {requested} questions answered." if answered else f"{requested} questions."
+    )
+    expect(page.get_by_text(message, exact=True)).to_be_visible()
 
 
 def test_a_row_is_predicted_by_keyboard_and_progress_stays_until_one_starts_again(
@@ -303,8 +305,8 @@ def test_a_row_is_predicted_by_keyboard_and_progress_stays_until_one_starts_agai
     fish.focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    said = page.get_by_text("Your guess is off by 0.28")
-    expect(said).to_be_visible()
+    text = page.get_by_text("Your guess is off by 0.28")
+    expect(text).to_be_visible()
     settle(page)
     mine, real = (
         page.locator(f".st-key-guessed_mask .{kind}").all()[2] for kind in ("guessed", "real")
@@ -315,10 +317,10 @@ def test_a_row_is_predicted_by_keyboard_and_progress_stays_until_one_starts_agai
     walk_on_by_keyboard(page)
     page.reload()
     settle(page)
-    expect(said).to_be_visible()
+    expect(text).to_be_visible()
     expect(page.get_by_role("slider")).to_have_count(0)
     progress_comes_back_from_its_file(page, tmp_path / "gpt2viz-progress.json")
-    expect(said).to_be_visible()
+    expect(text).to_be_visible()
 
 
 def progress_comes_back_from_its_file(page: Page, file: Path) -> None:
@@ -326,9 +328,9 @@ def progress_comes_back_from_its_file(page: Page, file: Path) -> None:
     page.set_viewport_size({"width": 1440, "height": 900})
     count(page, 2)
     expect(page.locator(".st-key-question_mask_row").get_by_text("done")).to_be_visible()
-    asked = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
-    lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in asked]
-    assert lit == [True, *[False] * (len(asked) - 1)]
+    requests = [page.locator(f".st-key-question_{id}") for id in CHAPTERS["mask"].questions]
+    lit = [one.evaluate("part => getComputedStyle(part).boxShadow") != "none" for one in requests]
+    assert lit == [True, *[False] * (len(requests) - 1)]
     assert page.locator(".st-key-answer_mask_row").count() == 0
     page.get_by_role("button", name="Progress").click()
     with page.expect_download() as download:

@@ -96,13 +96,13 @@ def hold_tip(page: Page, n: int) -> None:
     chip.hover()
     tip = chip.get_by_text(f"position {n}")
     wait_until(page, lambda: bool((box := tip.bounding_box()) and box["height"] > 10))
-    box, told = chip.bounding_box(), tip.bounding_box()
+    box, message = chip.bounding_box(), tip.bounding_box()
     assert box
-    assert told
-    assert box["x"] - 60 <= told["x"] <= box["x"] + box["width"]
-    assert 0 <= told["y"] - box["y"] - box["height"] <= 10
+    assert message
+    assert box["x"] - 60 <= message["x"] <= box["x"] + box["width"]
+    assert 0 <= message["y"] - box["y"] - box["height"] <= 10
     on_top = "({ x, y }) => document.elementFromPoint(x, y).closest('.st-key-token_chips') !== null"
-    assert page.evaluate(on_top, {"x": told["x"] + 5, "y": told["y"] + 10})
+    assert page.evaluate(on_top, {"x": message["x"] + 5, "y": message["y"] + 10})
 
 
 def test_many_that_can_t_be_chosen_are_read_and_scrolled_by_keyboard(walk: Visit) -> None:

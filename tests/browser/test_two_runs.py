@@ -128,9 +128,9 @@ def patch_of_a_sweep(page: Page) -> None:
     assert "patch=patch%3Aresidual_in%3A2%3A2" in page.url
     answer = telling_answers(*(gpt2viz.trace(model, one) for one in (text, other)))
     share = gpt2viz.patch_sweep(model, text, other, answer=answer).restored[2, 2]
-    told = page.get_by_text(f"recovers {100 * share:.0f} % of the answer").bounding_box()
-    assert told
-    assert told["y"] + told["height"] <= 900
+    message = page.get_by_text(f"recovers {100 * share:.0f} % of the answer").bounding_box()
+    assert message
+    assert message["y"] + message["height"] <= 900
     page.get_by_role("button", name="This patch as an edit").click()
     page.wait_for_url("**edits=patch*")
     settle(page)

@@ -38,8 +38,8 @@ class FirstScreen(Reader):
 
     def lines(self) -> dict[tuple[int, int], float]:
         """Every line at rest, by its ends."""
-        found = lines(self.page, "rest")
-        return {(int(one["query"]), int(one["key"])): one["width"] for one in found}
+        result = lines(self.page, "rest")
+        return {(int(one["query"]), int(one["key"])): one["width"] for one in result}
 
     def frame(self) -> Any:
         return picture(self.page, "head_large").evaluate("view => view.p.panels[0].frame")
@@ -60,9 +60,9 @@ def large(reader: FirstScreen) -> np.ndarray:
     return np.array(drawn(reader.page, "head_large")[0]["z"])
 
 
-def agree(found: dict[tuple[int, int], float], expected: np.ndarray) -> None:
-    assert found.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
-    for ends, width in found.items():
+def agree(results: dict[tuple[int, int], float], expected: np.ndarray) -> None:
+    assert results.keys() == set(zip(*np.nonzero(expected >= 0.01), strict=True))
+    for ends, width in results.items():
         assert width == pytest.approx(0.6 + 6.4 * expected[ends], abs=1e-4)
 
 

@@ -115,9 +115,9 @@ def whole() -> dict[str, list[np.ndarray]]:
 def shows(page: Page, key: str, expected: list[np.ndarray], part: tuple[slice, slice]) -> None:
     """Every matrix of a container is that part of what it shows of all of the text."""
     rows, columns = part
-    found = drawn(page, key)
-    assert len(found) == len(expected)
-    for one, of_whole in zip(found, expected, strict=True):
+    result = drawn(page, key)
+    assert len(result) == len(expected)
+    for one, of_whole in zip(result, expected, strict=True):
         pairs = of_whole.shape == (10, 10)
         cells = of_whole[rows, columns] if pairs else of_whole[rows]
         assert_allclose(one["z"], cells, rtol=1e-4, atol=1e-6)

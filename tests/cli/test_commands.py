@@ -43,8 +43,8 @@ def test_help_has_an_example_for_each_command(run: Run, subtests: pytest.Subtest
             assert f"  gpt2viz {command} " in of_command or command == "models"
             listed = " ".join(run("--help").stdout.split())
             assert f" {command} {COMMANDS[command]} " in f"{listed} "
-            said = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
-            assert COMMANDS[command] in said
+            text = " ".join(of_command.replace(' ("-" reads stdin)', "").split())
+            assert COMMANDS[command] in text
 
 
 def test_a_command_that_is_none(run: Run) -> None:
@@ -64,10 +64,10 @@ def test_the_recipe_for_a_pickle_can_be_pasted(folder: Path, tmp_path: Path) -> 
     torch.save(load_file(folder / "model.safetensors"), pickled)
     numbers = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
     (folder / "model.safetensors").unlink()
-    told = CliRunner().invoke(main, ["trace", "A", "-m", str(folder), "-q"])
-    assert told.exit_code == 1
-    said, recipe = told.stderr.split(":\n\n")
-    assert said.startswith(f"gpt2viz: {folder}: the weights are only there as a pickle")
+    message = CliRunner().invoke(main, ["trace", "A", "-m", str(folder), "-q"])
+    assert message.exit_code == 1
+    text, recipe = message.stderr.split(":\n\n")
+    assert text.startswith(f"gpt2viz: {folder}: the weights are only there as a pickle")
     (tmp_path / "recipe.py").write_text(recipe)
     runpy.run_path(str(tmp_path / "recipe.py"))
     again = gpt2viz.trace(gpt2viz.load_model(folder), [5, 6]).logits
@@ -142,11 +142,11 @@ def test_models(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     listed = tmp_path / "config" / "gpt2viz" / "gpt2viz.toml"
     listed.write_text('models = ["mine", "spoiled"]')
     result = run("models", "--json")
-    found = {row["name"]: row for row in json.loads(result.stdout)}
-    sources = {name: row["source"] for name, row in found.items()}
+    actual = {row["name"]: row for row in json.loads(result.stdout)}
+    sources = {name: row["source"] for name, row in actual.items()}
     configured = dict.fromkeys(("theirs", "mine"), "configured")
     assert sources == configured | {"stories": "bundled", "someone/tiny": "hub cache"}
-    assert found["stories"]["parameters"] == PARAMETERS
+    assert actual["stories"]["parameters"] == PARAMETERS
     assert "spoiled can't be loaded" in result.stderr
     assert run("models", "--json", "--quiet").stderr == ""
     assert f"{4e-6 * PARAMETERS:.1f} MB" in run("models").stdout
@@ -204,8 +204,8 @@ def test_heads(run: Run, tiny_folder: Path) -> None:
         mean = np.nanmean([scores[name] for scores in scored], axis=0)
         printed = table[table["score"] == name]["mean"].to_numpy().reshape(mean.shape)
         assert_allclose(printed, mean, atol=1e-6, err_msg=name)
-    found = ("--out", "found", "--about", "Two.", "--quiet")
-    result = run(*common, "--tokens", "12", "--top", "1", *found)
+    actual = ("--out", "found", "--about", "Two.", "--quiet")
+    result = run(*common, "--tokens", "12", "--top", "1", *actual)
     assert result.stderr == ""
     best = table.sort_values("mean", ascending=False).groupby("score").head(1)
     lines = [line.rsplit(maxsplit=7) for line in result.stdout.splitlines()[1:]]
@@ -237,7 +237,7 @@ def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: P
     assert len(means) == 4 * len(SCORES) * 4
     assert lines[0].split()[-2:] == ["documents", "born"]
     assert len(lines) == 1 + len(SCORES) * 4
-    told = set()
+    message = set()
     for line in lines[1:]:
         name, layer, head, mean, *_, born = line.rsplit(maxsplit=8)
         habit = name.strip()
@@ -246,8 +246,8 @@ def test_heads_of_every_checkpoint_and_when_they_were_born(run: Run, tmp_path: P
         first = min(s for s in by_step if by_step[s] >= by_step[1300] / 2)
         a_weight = habit not in ("largest weight", "mean distance", "entropy")
         assert born == (f"{first:,}" if a_weight and by_step[1300] >= 0.2 else "-")
-        told.add(born)
-    assert len(told) > 2
+        message.add(born)
+    assert len(message) > 2
 
 
 def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> None:
@@ -288,8 +288,8 @@ def test_heads_where_no_cluster_answers(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
     where = ("--engine", "ray", "--address", "127.0.0.1:9", "--tokens", "12")
     result = run("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), *where)
-    said = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` starts one\n"
-    assert (result.exit_code, result.stderr) == (1, said)
+    text = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` starts one\n"
+    assert (result.exit_code, result.stderr) == (1, text)
 
 
 def test_what_heads_cannot_do_is_one_line(run: Run, tiny_folder: Path) -> None:
@@ -318,8 +318,8 @@ def test_convert(run: Run, tmp_path: Path) -> None:
     assert Path("mine", "model.safetensors").is_file()
     result = run("convert", str(tmp_path / "ckpt.pt"), "mine")
     assert (result.exit_code, "mine is not empty" in result.stderr) == (1, True)
-    found = json.loads(run("convert", str(tmp_path / "ckpt.pt"), "again", "--json", "-q").stdout)
-    assert found["parameters"] == sum(p.numel() for p in network.parameters())
+    actual = json.loads(run("convert", str(tmp_path / "ckpt.pt"), "again", "--json", "-q").stdout)
+    assert actual["parameters"] == sum(p.numel() for p in network.parameters())
 
 
 #: Streamlit's settings and the app's own arguments, of each app that would have started.
@@ -386,8 +386,8 @@ def test_app_says_where_it_is(
     run: Run, started: Started, monkeypatch: pytest.MonkeyPatch, host: str, there: str
 ) -> None:
     monkeypatch.setattr("gpt2viz.cli.serve.check_free", lambda *_: None)  # a machine without IPv6
-    said = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
-    assert said == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
+    text = run("app", "--port", "8700", "--host", host, "--no-browser").stdout
+    assert text == f"Starting gpt2viz at {there} Ctrl-C ends it.\n"
 
 
 def test_app_says_what_is_wrong_before_it_starts(
@@ -415,5 +415,5 @@ def test_as_a_process_whose_reader_goes_away(arguments: list[str]) -> None:
     )
     assert process.stdout
     process.stdout.close()
-    _, told = process.communicate()
-    assert (process.returncode, told) == (1, b"")
+    _, message = process.communicate()
+    assert (process.returncode, message) == (1, b"")

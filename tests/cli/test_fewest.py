@@ -22,35 +22,35 @@ def answer(model: gpt2viz.Model) -> list[int]:
 def test_it_says_which_heads_are_left_and_what_goes_with_each(
     run: Run, tiny: gpt2viz.Model, tiny_folder: Path
 ) -> None:
-    told = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, "--keep", "0.6")
-    found = gpt2viz.fewest_heads(tiny, *PAIR, answer(tiny))
-    kept = found.keeping(0.6)
+    message = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, "--keep", "0.6")
+    result = gpt2viz.fewest_heads(tiny, *PAIR, answer(tiny))
+    kept = result.keeping(0.6)
     assert kept
-    assert kept != found.keeping()
-    said, _, heading, *rows = told.stdout.splitlines()
-    assert said == f"{found.words(0.6)} The answers are 'a' and 'b'."
+    assert kept != result.keeping()
+    text, _, heading, *rows = message.stdout.splitlines()
+    assert text == f"{result.words(0.6)} The answers are 'a' and 'b'."
     assert heading.split() == ["heads", "left", "kept"]
-    first, last = found.n_heads - len(kept), found.n_heads
+    first, last = result.n_heads - len(kept), result.n_heads
     assert [row.split()[:2] for row in rows] == [
-        [str(last - n), f"{100 * found.faithfulness[n]:.0f}"] for n in range(first, last + 1)
+        [str(last - n), f"{100 * result.faithfulness[n]:.0f}"] for n in range(first, last + 1)
     ]
-    gone = [f"without {layer}.{head}" for layer, head in found.given_up[first:]]
+    gone = [f"without {layer}.{head}" for layer, head in result.given_up[first:]]
     assert [row.partition("%  ")[2] for row in rows] == ["", *gone]
-    assert "Giving up heads: 100 %" in told.stderr
+    assert "Giving up heads: 100 %" in message.stderr
 
 
 def test_its_json_has_every_step(run: Run, tiny: gpt2viz.Model, tiny_folder: Path) -> None:
     texts = ["A crane lifted steel.", "The animal ate fish."]
     Path("texts.txt").write_text("\n".join(texts))
     options = ("--no-causal", "--mean-over", "texts.txt", "--keep", "0.6", "--json", "-q")
-    told = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, *options)
-    assert told.stderr == ""
-    printed = json.loads(told.stdout)
+    message = run("fewest", *PAIR, "-m", str(tiny_folder), *ANSWER, *options)
+    assert message.stderr == ""
+    printed = json.loads(message.stdout)
     means = gpt2viz.mean_reference(tiny, texts)
-    found = gpt2viz.fewest_heads(tiny, *PAIR, answer(tiny), causal=False, reference=means)
-    assert_allclose(printed["faithfulness"], found.faithfulness)
-    assert list(map(tuple, printed["given_up"])) == list(found.given_up)
-    assert list(map(tuple, printed["kept"])) == list(found.keeping(0.6) or ())
+    result = gpt2viz.fewest_heads(tiny, *PAIR, answer(tiny), causal=False, reference=means)
+    assert_allclose(printed["faithfulness"], result.faithfulness)
+    assert list(map(tuple, printed["given_up"])) == list(result.given_up)
+    assert list(map(tuple, printed["kept"])) == list(result.keeping(0.6) or ())
     assert (printed["text"], printed["other"]) == PAIR
     assert [printed["right"], printed["wrong"]] == answer(tiny)
     assert printed["mean_over"].startswith("2 texts, sha256 ")

@@ -24,39 +24,39 @@ def document(run: Run, *arguments: str) -> Any:
 def probabilities(trace: gpt2viz.Trace) -> np.ndarray:
     """After every token, from the logits, in NumPy: (T, n_vocab)."""
     e = np.exp(trace.logits[0].astype(float) - trace.logits[0].max(axis=1, keepdims=True))
-    found: np.ndarray = e / e.sum(axis=1, keepdims=True)
-    return found
+    result: np.ndarray = e / e.sum(axis=1, keepdims=True)
+    return result
 
 
 def test_surprise(run: Run) -> None:
     trace = gpt2viz.trace(bundled_model(), CAT)
     p, ids = probabilities(trace), trace.token_ids
     bits = [-np.log2(p[t - 1, ids[t]]) for t in range(1, len(ids))]
-    found = document(run, "surprise", CAT)
-    assert found["bits"][0] is None
-    assert_allclose(found["bits"][1:], bits, rtol=1e-4)
-    assert (found["tokens"][1], found["what"]) == (" cat", "surprise")
+    result = document(run, "surprise", CAT)
+    assert result["bits"][0] is None
+    assert_allclose(result["bits"][1:], bits, rtol=1e-4)
+    assert (result["tokens"][1], result["what"]) == (" cat", "surprise")
     lines = run("surprise", CAT).stdout.splitlines()
     assert lines[0].split() == ["0", "-", "The"]
     assert lines[9].split() == ["9", f"{bits[8]:.2f}", "·sat"]
     edited = document(run, "surprise", CAT, "--edits", "off:0.0")
-    assert edited["bits"][9] != found["bits"][9]
+    assert edited["bits"][9] != result["bits"][9]
 
 
 def test_lens(run: Run) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CAT)
     p = probabilities(trace)[1]
-    found = document(run, "lens", CAT, "--position", "1")
-    last = found["places"][-1]
+    result = document(run, "lens", CAT, "--position", "1")
+    last = result["places"][-1]
     best = int(p.argmax())
-    assert (found["position"], found["answer"], last["token_id"]) == (1, best, best)
+    assert (result["position"], result["answer"], last["token_id"]) == (1, best, best)
     assert (last["stage"], last["layer"], last["rank_of_the_answer"]) == ("residual_out", 3, 1)
     assert last["probability"] == pytest.approx(p.max(), rel=1e-4)
     assert last["entropy"] == pytest.approx(-(p * np.log2(p)).sum(), rel=1e-4)
-    assert found["places"][0]["stage"] == "embedding"
+    assert result["places"][0]["stage"] == "embedding"
     lines = run("lens", CAT).stdout.splitlines()
-    assert len(lines) == len(found["places"])
+    assert len(lines) == len(result["places"])
     assert lines[-1].split()[:1] == ["residual_out.3"]
     assert lines[-1].split()[-1] == label(b" on")
 
@@ -65,12 +65,12 @@ def test_contributions(run: Run) -> None:
     model = bundled_model()
     trace = gpt2viz.trace(model, CAT)
     on, down = (model.tokenizer.encode(word)[0] for word in (" on", " down"))
-    found = document(run, "contributions", CAT, "--token", " on", "--versus", " down")
-    assert (found["token"], found["versus"], found["position"]) == (on, down, 9)
+    result = document(run, "contributions", CAT, "--token", " on", "--versus", " down")
+    assert (result["token"], result["versus"], result["position"]) == (on, down, 9)
     logits = trace.logits[0, 9]
-    assert found["logit"] == pytest.approx(float(logits[on] - logits[down]), abs=1e-3)
-    assert sum(found["parts"].values()) == pytest.approx(found["logit"], abs=1e-3)
-    assert len(found["parts"]) == 3 + N_LAYER * (N_HEAD + 2)
+    assert result["logit"] == pytest.approx(float(logits[on] - logits[down]), abs=1e-3)
+    assert sum(result["parts"].values()) == pytest.approx(result["logit"], abs=1e-3)
+    assert len(result["parts"]) == 3 + N_LAYER * (N_HEAD + 2)
     assert document(run, "contributions", CAT)["token"] == int(logits.argmax())
     lines = run("contributions", CAT).stdout.splitlines()
     assert len(lines) == 13
@@ -82,8 +82,8 @@ def test_contributions(run: Run) -> None:
 def test_route(run: Run) -> None:
     trace = gpt2viz.trace(bundled_model(), CAT)
     expected = gpt2viz.route(bundled_model(), trace, " on", 3)
-    found = document(run, "route", CAT, "--token", " on", "--query", "3")
-    assert (found["heads"], found["rest"]) == (expected.heads.tolist(), expected.rest)
+    result = document(run, "route", CAT, "--token", " on", "--query", "3")
+    assert (result["heads"], result["rest"]) == (expected.heads.tolist(), expected.rest)
     ((layer, head, _, key), added), *_ = gpt2viz.route(bundled_model(), trace, " on").top()
     lines = run("route", CAT, "--top", "6").stdout.splitlines()
     assert lines[5] == f"{added:>9.3f}  head {layer}.{head} from {key} ({trace.labels[key]})"
@@ -96,9 +96,9 @@ def test_generate(run: Run) -> None:
         ids.append(int(gpt2viz.trace(model, ids).logits[0, -1].argmax()))
     text = model.tokenizer.decode(ids)
     assert run("generate", "A crane ate", "-n", "4").stdout == f"{text}\n"
-    found = document(run, "generate", "A crane ate", "--tokens", "4")
-    assert [choice["token"] for choice in found["choices"]] == ids[-4:]
-    assert found["added"] == model.tokenizer.decode(ids[-4:])
+    result = document(run, "generate", "A crane ate", "--tokens", "4")
+    assert [choice["token"] for choice in result["choices"]] == ids[-4:]
+    assert result["added"] == model.tokenizer.decode(ids[-4:])
     drawn = ("generate", "A crane", "-n", "5", "--temperature", "1.5", "--top-k", "40", "-q")
     assert run(*drawn, "--seed", "1").stdout == run(*drawn, "--seed", "1").stdout
     assert run(*drawn, "--seed", "1").stdout != run(*drawn, "--seed", "2").stdout

@@ -45,13 +45,13 @@ def test_the_printed_table_has_the_weights(run: Run, ids: list[int]) -> None:
 
 
 def test_json(run: Run, ids: list[int]) -> None:
-    found = json.loads(run("trace", TEXT, "-l", "1", "-H", "5", "--json").stdout)
-    assert_allclose(found["values"], weights(ids)[1, 5], atol=1e-5)
-    assert found["tokens"] == ["A", " crane", " ate", " fish"]
-    assert found["token_ids"] == ids
-    told = ["model", "layer", "head", "stage", "shape", "causal", "version"]
-    wanted = ["stories", 1, 5, "weights", [4, 4], True, gpt2viz.__version__]
-    assert [found[name] for name in told] == wanted
+    result = json.loads(run("trace", TEXT, "-l", "1", "-H", "5", "--json").stdout)
+    assert_allclose(result["values"], weights(ids)[1, 5], atol=1e-5)
+    assert result["tokens"] == ["A", " crane", " ate", " fish"]
+    assert result["token_ids"] == ids
+    messages = ["model", "layer", "head", "stage", "shape", "causal", "version"]
+    expected = ["stories", 1, 5, "weights", [4, 4], True, gpt2viz.__version__]
+    assert [result[name] for name in messages] == expected
 
 
 def test_json_has_null_where_the_mask_forbids(run: Run) -> None:
@@ -72,29 +72,29 @@ def test_a_piece_of_another_text(run: Run) -> None:
     """From layer 2 on the second token reads as in the other text, which begins alike."""
     other = "A dog ate fish"
     patch = ("--edits", "patch:residual_in:2:1", "--patch-from", other)
-    found = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
+    result = json.loads(run("trace", TEXT, *patch, "-l", "2", "--json").stdout)
     ids = ids_of(other)
-    assert_allclose(found["values"][1], weights(ids)[2, 0][1], atol=1e-5)
-    assert found["patch_from"] == other
+    assert_allclose(result["values"][1], weights(ids)[2, 0][1], atol=1e-5)
+    assert result["patch_from"] == other
 
 
 def test_a_mean_over_the_lines_of_a_file(run: Run, tmp_path: Path) -> None:
     texts = ["A dog saw a bird", "The cat ate fish"]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     mean = ("--edits", "mean:0.1", "--mean-over", str(tmp_path / "texts.txt"))
-    found = json.loads(run("trace", TEXT, *mean, "-H", "1", "-s", "head_output", "--json").stdout)
+    result = json.loads(run("trace", TEXT, *mean, "-H", "1", "-s", "head_output", "--json").stdout)
     model = bundled_model()
     runs = [gpt2viz.trace(model, text).stage("head_output", 0, 1)[:4] for text in texts]
-    assert_allclose(found["values"], np.mean(runs, axis=0), atol=1e-5)
-    assert found["mean_over"].startswith("2 texts, sha256 ")
+    assert_allclose(result["values"], np.mean(runs, axis=0), atol=1e-5)
+    assert result["mean_over"].startswith("2 texts, sha256 ")
 
 
 def test_the_end_of_text_is_put_first(run: Run, ids: list[int]) -> None:
-    found = json.loads(run("trace", TEXT, "-l", "1", "--bos", "--json").stdout)
+    result = json.loads(run("trace", TEXT, "-l", "1", "--bos", "--json").stdout)
     end = bundled_model().tokenizer.end_of_text
     assert end is not None
-    assert found["token_ids"] == [end, *ids]
-    assert_allclose(found["values"], weights([end, *ids])[1, 0], atol=1e-5)
+    assert result["token_ids"] == [end, *ids]
+    assert_allclose(result["values"], weights([end, *ids])[1, 0], atol=1e-5)
     assert json.loads(run("trace", "<|endoftext|>", "--json").stdout)["token_ids"] != [end]
 
 
@@ -113,18 +113,18 @@ def test_a_token_that_the_tokenizer_puts_first_is_left_out(run: Run, tmp_path: P
 def test_special_tokens_are_text_unless_asked_for_and_it_is_said(run: Run, ids: list[int]) -> None:
     typed = f"{TEXT}<|endoftext|>{TEXT}"
     plain = run("trace", typed, "--json")
-    said = "Special tokens in the text are read as ordinary text (<|endoftext|>); --special reads"
-    assert said in plain.stderr
+    text = "Special tokens in the text are read as ordinary text (<|endoftext|>); --special reads"
+    assert text in plain.stderr
     assert len(json.loads(plain.stdout)["token_ids"]) > 2 * len(ids) + 1
     read = run("trace", typed, "--json", "--special")
     end = bundled_model().tokenizer.end_of_text
     assert read.stderr == run("trace", TEXT, "--json").stderr == "Running stories …\n"
     assert end is not None
-    found = json.loads(read.stdout)
-    assert (found["token_ids"], found["text"]) == ([*ids, end, *ids], typed)
-    assert_allclose(found["values"], weights([*ids, end, *ids])[0, 0], atol=1e-5)
+    result = json.loads(read.stdout)
+    assert (result["token_ids"], result["text"]) == ([*ids, end, *ids], typed)
+    assert_allclose(result["values"], weights([*ids, end, *ids])[0, 0], atol=1e-5)
     assert run("trace", typed, "--quiet").stderr == ""
-    assert said in run("shapes", typed).stderr
+    assert text in run("shapes", typed).stderr
 
 
 def test_a_stage_by_the_name_that_transformer_lens_has(run: Run) -> None:
@@ -135,11 +135,11 @@ def test_a_stage_by_the_name_that_transformer_lens_has(run: Run) -> None:
         ("hook_embed", ("-s", "token_embedding")),
     ):
         head = ("-H", "1") if "-H" in ours else ()
-        found, expected = (
+        result, expected = (
             json.loads(run("trace", TEXT, *given, "--json").stdout)
             for given in (("-s", name, *head), ours)
         )
-        assert found == expected
+        assert result == expected
     again = run("trace", TEXT, "-s", "blocks.2.hook_mlp_out", "-l", "2", "--json")
     assert again.exit_code == 0
     for name, layer, code in (("blocks.2.hook_mlp_out", "1", 2), ("blocks.9.hook_mlp_out", "9", 1)):
@@ -206,11 +206,11 @@ def test_a_picture(run: Run) -> None:
 
 def test_text_of_stdin(run: Run, ids: list[int]) -> None:
     for mark in ("", "\ufeff"):  # which some editors put first
-        found = json.loads(run("trace", "-", "--json", stdin=f"{mark}{TEXT}\n").stdout)
-        assert found["token_ids"] == ids
+        actual = json.loads(run("trace", "-", "--json", stdin=f"{mark}{TEXT}\n").stdout)
+        assert actual["token_ids"] == ids
     crane = "Ein Kranich ißt\nFisch 🦩\n\n"
-    found = json.loads(run("trace", "-", "--json", stdin=crane).stdout)
-    assert found["text"] == crane.removesuffix("\n")
+    actual = json.loads(run("trace", "-", "--json", stdin=crane).stdout)
+    assert actual["text"] == crane.removesuffix("\n")
     result = run("shapes", "-", stdin=b"A \xff")
     assert result.exit_code == 1
     assert "stdin is not UTF-8 (byte 2)" in result.stderr
@@ -271,8 +271,8 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(
     def written(name: str, *more: str) -> None:
         with full_disk(200):
             result = run("trace", TEXT, "--out", name, "-q", *more)
-        said = f"gpt2viz: {name}: can't be written (File too large)\n"
-        assert (result.exit_code, result.stderr) == (1, said)
+        text = f"gpt2viz: {name}: can't be written (File too large)\n"
+        assert (result.exit_code, result.stderr) == (1, text)
 
     for name in ("w.npz", "w.safetensors", "w.csv", "w.parquet", "w.json", "w.html"):
         with subtests.test(name=name):

@@ -18,13 +18,13 @@ LAYER, HEAD = copier()
 
 
 def test_it_says_what_the_pairs_are(run: Run) -> None:
-    said = run("why", CATS, "-l", str(LAYER), "-H", str(HEAD), "--query", "8").stdout.splitlines()
+    text = run("why", CATS, "-l", str(LAYER), "-H", str(HEAD), "--query", "8").stdout.splitlines()
     model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), LAYER, HEAD, 8)
     case = gpt2viz.reason(row, 2)  # the key with most weight
     n = len(case.words())
-    assert said[:n] == list(case.words())
-    heading, *rows = said[n + 1 :]
+    assert text[:n] == list(case.words())
+    heading, *rows = text[n + 1 :]
     assert heading.split()[:3] == ["the", "query's", "part"]
     for line, pair in zip(rows, case.pairs, strict=True):
         assert f"{pair.value:.2f}" in line
@@ -59,8 +59,8 @@ def test_its_files_have_the_table_and_its_sums(run: Run) -> None:
     model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), 2, 0, 9)
     table = row.table(int(row.keys[row.weights.argmax()]))
-    for found in (pd.read_csv("w.csv"), pd.read_parquet("w.parquet")):
-        values = found["value"].to_numpy(float).reshape(len(table) + 1, -1)
+    for result in (pd.read_csv("w.csv"), pd.read_parquet("w.parquet")):
+        values = result["value"].to_numpy(float).reshape(len(table) + 1, -1)
         assert_allclose(values[:-1, :-1], table, rtol=1e-5, atol=1e-5)
         assert_allclose(values[-1, :-1], table.sum(axis=0), rtol=1e-5, atol=1e-5)
         assert_allclose(values[:-1, -1], table.sum(axis=1), rtol=1e-5, atol=1e-5)

@@ -71,7 +71,9 @@ SEEN: dict[str, tuple[str, Callable[[Row], float]]] = {
 }
 
 
-def measured(habit: str, shown: np.ndarray, tokens: list[str], asked: int, seen: int) -> np.ndarray:
+def measured(
+    habit: str, shown: np.ndarray, tokens: list[str], requested: int, seen: int
+) -> np.ndarray:
     """(n_layer, nh): how much of a habit each head has, by loops over its weights ``shown``.
 
     Without a habit: what it gives to token ``seen`` for the one ``asked``.
@@ -84,7 +86,7 @@ def measured(habit: str, shown: np.ndarray, tokens: list[str], asked: int, seen:
             sum(w[t][j + 1] for j in earlier[t]) for t in range(T) if earlier[t]
         ],
         "entropy": lambda w: [-sum(p * np.log2(p) for p in w[t] if p > 0) for t in range(1, T)],
-        "": lambda w: [w[asked][seen]],
+        "": lambda w: [w[requested][seen]],
     }
     return np.array([[np.mean(rows[habit](head)) for head in layer] for layer in shown])
 

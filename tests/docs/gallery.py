@@ -44,8 +44,8 @@ def entries() -> list[tuple[str, str, str]]:
 def first_screens() -> list[tuple[int, int, Any, str]]:
     """(width, height, light or dark, picture) of the first page's views."""
     text = (DOCS / "gallery.md").read_text(encoding="utf-8")
-    found = re.findall(r"\((pictures/first-(\d+)x(\d+)-(light|dark)\.png)\)", text)
-    return [(int(width), int(height), scheme, name) for name, width, height, scheme in found]
+    result = re.findall(r"\((pictures/first-(\d+)x(\d+)-(light|dark)\.png)\)", text)
+    return [(int(width), int(height), scheme, name) for name, width, height, scheme in result]
 
 
 def photograph(page: Page, address: str, target: Path) -> None:

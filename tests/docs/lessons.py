@@ -87,8 +87,8 @@ def guesses() -> dict[str, str]:
 def by_hand() -> dict[str, str]:
     """Weights from the scores of the row that the guide opens, and the crane's mixture."""
     guide = (LESSONS.parent / "teachers.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"/head\?text=A\+crane\+ate\+fish&layer=(\d+)&head=(\d+)", guide)
-    layer, head = map(int, found)
+    (result,) = re.findall(r"/head\?text=A\+crane\+ate\+fish&layer=(\d+)&head=(\d+)", guide)
+    layer, head = map(int, result)
     scores = model(CRANE)["scaled_scores"][layer][head, 3].round(2)
     words, powers, weights = CRANE.split(), np.exp(scores), softmax(scores)
     rows = [

@@ -67,17 +67,17 @@ def _reads_itself(layer: int, head: int) -> Head:
     """The head by which a copier's query knows its own token; else the one that most reads it."""
     model = bundled_model()
     row = gpt2viz.explain_row(model, gpt2viz.trace(model, CATS), layer, head, query=9)
-    found = re.fullmatch(r"head (\d+)\.(\d+)", gpt2viz.reason(row, key=3).pairs[0].query_part)
-    return (int(found[1]), int(found[2])) if found else itself()
+    result = re.fullmatch(r"head (\d+)\.(\d+)", gpt2viz.reason(row, key=3).pairs[0].query_part)
+    return (int(result[1]), int(result[2])) if result else itself()
 
 
 def named() -> dict[str, Head]:
     """The heads that the guides name now."""
-    found = {}
+    result = {}
     for role, (guide, pattern) in _NAMED.items():
         (head,) = set(re.findall(pattern, (DOCS / guide).read_text(encoding="utf-8")))
-        found[role] = (int(head[0]), int(head[1]))
-    return found
+        result[role] = (int(head[0]), int(head[1]))
+    return result
 
 
 def with_heads(text: str, before: dict[str, Head], now: dict[str, Head]) -> str:
@@ -86,7 +86,7 @@ def with_heads(text: str, before: dict[str, Head], now: dict[str, Head]) -> str:
         form.format(*before[role]): form.format(*now[role]) for role in before for form in _FORMS
     }
     either = "|".join(re.escape(old) + r"(?!\d)" for old in written)
-    return re.sub(either, lambda found: written[found[0]], text)
+    return re.sub(either, lambda result: written[result[0]], text)
 
 
 def with_outputs(text: str) -> str:
@@ -118,12 +118,12 @@ def _with_outputs(code: str, space: dict[str, object]) -> str:
         end = after
         while end < len(lines) and lines[end].startswith("# "):
             end += 1
-        told = re.fullmatch(r"(print\(.*\)  # )([^:]*)(:.*)?", lines[after - 1])
+        message = re.fullmatch(r"(print\(.*\)  # )([^:]*)(:.*)?", lines[after - 1])
         if printed and end > after:
             lines[after:end] = [f"# {line}" for line in printed]
             shift += len(printed) - (end - after)
-        elif told and len(printed) == 1:
-            lines[after - 1] = f"{told[1]}{printed[0]}{told[3] or ''}"
+        elif message and len(printed) == 1:
+            lines[after - 1] = f"{message[1]}{printed[0]}{message[3] or ''}"
         printed.clear()
     return "\n".join(lines) + "\n"
 
@@ -154,11 +154,11 @@ def likeliest(text: str, causal: bool = True) -> str:
 
 def taught() -> dict[str, tuple[str, ...]]:
     """What the lesson tells: a pattern of the sentence, and what its groups have to say."""
-    found = heads()
-    off, one_off = (f"off:{layer}.{head}" for layer, head in (found["back"], found["copier"]))
+    result = heads()
+    off, one_off = (f"off:{layer}.{head}" for layer, head in (result["back"], result["copier"]))
     on, down, short = chance(CATS, "on"), chance(CATS, "down"), "The cat sat"
     future = likeliest(CRANE, causal=False)
-    copied = float(weights(CATS)[found["copier"]][9, 3])
+    copied = float(weights(CATS)[result["copier"]][9, 3])
     both: dict[str, tuple[Any, ...]] = {
         r"\*on\* leads with (\d+ %), \*down\* has (\d+ %)": (on, down),
         r"\*down\* leads with (\d+ %), and \*on\* has (\d+ %)": (
@@ -180,9 +180,9 @@ def taught() -> dict[str, tuple[str, ...]]:
 def with_lesson(text: str) -> str:
     """A lesson's plan with what ``taught`` says, wherever it says it."""
     for pattern, values in taught().items():
-        for found in reversed(list(re.finditer(pattern, text))):
+        for result in reversed(list(re.finditer(pattern, text))):
             for n in range(len(values), 0, -1):
-                text = text[: found.start(n)] + values[n - 1] + text[found.end(n) :]
+                text = text[: result.start(n)] + values[n - 1] + text[result.end(n) :]
     return text
 
 
@@ -194,17 +194,17 @@ def rewritten() -> dict[Path, str]:
     guides |= {name: with_lesson(guides[name]) for name in PLANS}
     guides["researchers.md"] = with_outputs(guides["researchers.md"])
     tour = f"BACK, COPY = {now['back']}, {now['copier']}"
-    found = {DOCS / name: text for name, text in guides.items()}
-    found |= {TOUR: re.sub("BACK, COPY = .*", tour, TOUR.read_text(encoding="utf-8"))}
-    return found | lessons.sheets()
+    result = {DOCS / name: text for name, text in guides.items()}
+    result |= {TOUR: re.sub("BACK, COPY = .*", tour, TOUR.read_text(encoding="utf-8"))}
+    return result | lessons.sheets()
 
 
 def main() -> None:
     """Write what is no longer true, and say which files changed."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("books.txt").write_text(f"{CATS}.\n" * 4, encoding="utf-8")
-        found = rewritten()
-    for path, text in found.items():
+        result = rewritten()
+    for path, text in result.items():
         if text != path.read_text(encoding="utf-8"):
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT), file=sys.stderr)

@@ -48,8 +48,8 @@ def sentences(markdown: str) -> list[list[str]]:
     for pattern, instead in _LEFT_OUT:
         markdown = re.sub(pattern, instead, markdown)
     parts = re.split(r"[.?!]+[”’)*]*(?=\s|$)|\n\s*\n|\n- ", markdown.replace("*", ""))
-    found = ([w for w in _WORD.findall(part) if len(w) > 1 or w in "aAI"] for part in parts)
-    return [words for words in found if words]
+    result = ([w for w in _WORD.findall(part) if len(w) > 1 or w in "aAI"] for part in parts)
+    return [words for words in result if words]
 
 
 def grade(texts: Iterable[str]) -> float:
@@ -57,9 +57,9 @@ def grade(texts: Iterable[str]) -> float:
 
     Raises ``ValueError`` where they hold no words.
     """
-    found = [words for text in texts for words in sentences(text)]
-    if not found:
+    results = [words for text in texts for words in sentences(text)]
+    if not results:
         raise ValueError("no words to read")
-    n = sum(map(len, found))
-    heard = sum(syllables(word) for words in found for word in words)
-    return 0.39 * n / len(found) + 11.8 * heard / n - 15.59
+    n = sum(map(len, results))
+    heard = sum(syllables(word) for words in results for word in words)
+    return 0.39 * n / len(results) + 11.8 * heard / n - 15.59

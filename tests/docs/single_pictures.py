@@ -74,9 +74,9 @@ def main() -> None:
     for line, target, made in drawn():
         picture = Image.open(io.BytesIO(as_png(made))).convert("RGB")
         picture.thumbnail((WIDEST, WIDEST), Image.Resampling.LANCZOS)
-        told = PngInfo()
-        told.add_text("line", line)
-        picture.quantize(64).save(target, optimize=True, pnginfo=told)
+        message = PngInfo()
+        message.add_text("line", line)
+        picture.quantize(64).save(target, optimize=True, pnginfo=message)
         print(f"{target.name}, {target.stat().st_size / 1000:.0f} kB")
 
 

@@ -55,13 +55,13 @@ def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtes
     for link in sorted(set(re.findall(r"\((http://127\.0\.0\.1:8501/[^)]*)\)", texts))):
         with subtests.test(link):
             parts = urlsplit(link)
-            asked = dict(parse_qsl(parts.query))
-            if asked.get("model", "stories") not in settings.by_name(()):
-                pytest.skip(f"{asked['model']} isn't installed: make run WITH=smollm2 does it")
-            at = open_page(NAMES[parts.path.strip("/")], **asked)
-            assert [said.value for said in (*at.error, *at.warning)] == []
-            known = at.session_state["_address"] if asked else {}
-            assert {name: known[name].raw for name in asked} == asked
+            requested = dict(parse_qsl(parts.query))
+            if requested.get("model", "stories") not in settings.by_name(()):
+                pytest.skip(f"{requested['model']} isn't installed: make run WITH=smollm2 does it")
+            at = open_page(NAMES[parts.path.strip("/")], **requested)
+            assert [text.value for text in (*at.error, *at.warning)] == []
+            known = at.session_state["_address"] if requested else {}
+            assert {name: known[name].raw for name in requested} == requested
 
 
 def test_the_guides_say_what_the_model_does(
@@ -140,8 +140,8 @@ def test_the_code_of_the_readme_runs_as_it_stands(
 
 
 def test_what_the_lesson_and_the_guide_claim() -> None:
-    found, shown = numbers.heads(), weights(CATS)
-    (layer, head), (early, one_back) = found["copier"], found["back"]
+    result, shown = numbers.heads(), weights(CATS)
+    (layer, head), (early, one_back) = result["copier"], result["back"]
     off, one_off = f"off:{early}.{one_back}", f"off:{layer}.{head}"
     on, down = (numbers.chance(CATS, word) for word in ("on", "down"))
     assert (numbers.likeliest(CATS), numbers.likeliest("The cat sat")) == ("on", "down")
@@ -153,21 +153,21 @@ def test_what_the_lesson_and_the_guide_claim() -> None:
     without = gpt2viz.trace(model, CATS, edits=gpt2viz.parse_edits(off))
     assert without.stage("weights", layer, head)[9, 3] < 0.2 < shown[layer, head, 9, 3]
     assert (np.diagonal(shown[early, one_back], -1) > 0.9).all()
-    assert (shown[found["itself"]].argmax(axis=-1) == np.arange(10)).all()
-    assert shown[found["rests"]][1:, 0].mean() > 0.5
+    assert (shown[result["itself"]].argmax(axis=-1) == np.arange(10)).all()
+    assert shown[result["rests"]][1:, 0].mean() > 0.5
 
 
 def test_every_chance_in_a_plan_is_worked_out() -> None:
-    found = dict.fromkeys(numbers.taught(), 0)
+    result = dict.fromkeys(numbers.taught(), 0)
     for name in numbers.PLANS:
         text = read(name)
         held: set[int] = set()
-        for pattern in found:
+        for pattern in result:
             for match in re.finditer(pattern, text):
                 held |= {match.start(n) for n in range(1, len(match.groups()) + 1)}
-                found[pattern] += 1
+                result[pattern] += 1
         assert {match.start() for match in re.finditer(r"\d+\s+%", text)} <= held, name
-    assert all(found.values()), found
+    assert all(result.values()), result
 
 
 def test_the_plans_name_chapters_and_tasks_that_there_are() -> None:
@@ -220,14 +220,14 @@ def test_the_nudge_that_the_guide_tells_of_is_that_of_the_recipe() -> None:
 def test_the_sheet_has_no_figure_that_is_not_worked_out() -> None:
     source = lessons.SHEET.read_text(encoding="utf-8")
     assert re.findall(r"\d", re.sub(r"\{\w+\}|GPT-2", "", source)) == []
-    told, one = lessons.figures(), lessons.sheet(answers=True)
-    assert (told["best"], told["one"], told["most"]) == ("on", "1.00", "A")
-    assert float(told["animal"]) > float(told["machine"])
+    message, one = lessons.figures(), lessons.sheet(answers=True)
+    assert (message["best"], message["one"], message["most"]) == ("on", "1.00", "A")
+    assert float(message["animal"]) > float(message["machine"])
     shown, (layer, head) = weights(CATS), numbers.heads()["copier"]
-    assert shown[layer, head, 9].argmax() == int(told["first_sat"]) + 1 == 3
+    assert shown[layer, head, 9].argmax() == int(message["first_sat"]) + 1 == 3
     for percent in ("best_chance", "second_chance", "short_chance", "copied", "without"):
-        assert told[percent] in read("teachers.md"), percent
-    assert one.count("×") == int(told["hidden"]) == 6
+        assert message[percent] in read("teachers.md"), percent
+    assert one.count("×") == int(message["hidden"]) == 6
 
 
 def test_the_students_sheet_has_a_gap_for_each_answer_and_needs_no_other_file() -> None:
@@ -279,10 +279,10 @@ def test_the_gallery_shows_every_page() -> None:
 
 def test_each_line_of_the_gallery_draws_its_picture() -> None:
     """Where this fails: python -m tests.docs.single_pictures"""
-    found = list(single_pictures.drawn())
-    assert len(found) == 9
-    assert {path for _, path, _ in found} == set((DOCS / "pictures").glob("one-*.png"))
-    for line, path, made in found:
+    result = list(single_pictures.drawn())
+    assert len(result) == 9
+    assert {path for _, path, _ in result} == set((DOCS / "pictures").glob("one-*.png"))
+    for line, path, made in result:
         if isinstance(made, gpt2viz.AttentionView):
             assert made.layers
         else:

@@ -58,12 +58,12 @@ def test_npz_gives_back_every_array_and_what_the_run_was(
         assert saved["token_ids"].tolist() == [5, 7, 5, 11, 2]
         assert saved["forbidden"][3, 1]
         assert saved["forbidden"].sum() == 1
-        said = json.loads(str(saved["about"]))
-    assert said["model"] == "tiny"
-    assert said["causal"] == "true"
-    assert said["edits"] == "off:1.2,forbid:3:1"
-    assert said["version"] == gpt2viz.__version__
-    assert bytes.fromhex(json.loads(said["token_bytes"])[1]) == trace.token_bytes[1]
+        text = json.loads(str(saved["about"]))
+    assert text["model"] == "tiny"
+    assert text["causal"] == "true"
+    assert text["edits"] == "off:1.2,forbid:3:1"
+    assert text["version"] == gpt2viz.__version__
+    assert bytes.fromhex(json.loads(text["token_bytes"])[1]) == trace.token_bytes[1]
 
 
 def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_safetensors_gives_back_the_same(trace: gpt2viz.Trace, tmp_path: Path) -
 
 def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
     long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
-    said = export.numbers.metadata(long)
-    assert "weights" in json.loads(said["left_out"])
+    text = export.numbers.metadata(long)
+    assert "weights" in json.loads(text["left_out"])
     assert "weights.0" not in export.numbers.arrays(long)
     whole = export.numbers.metadata(gpt2viz.trace(tiny, [1, 2, 3], explicit=True))
     assert json.loads(whole["left_out"]) == []
@@ -126,40 +126,40 @@ def test_csv_says_what_it_is_and_keeps_numbers() -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size=1, max_size=4))
 def test_no_text_in_a_csv_is_a_formula(texts: list[str]) -> None:
     table = pd.DataFrame({"=x": texts, "n": range(-2, len(texts) - 2)})
-    found = rows(export.table_bytes(table, "csv", replace(ABOUT, what="=cmd")))
-    for row, text in zip(found[1:], texts, strict=True):
+    result = rows(export.table_bytes(table, "csv", replace(ABOUT, what="=cmd")))
+    for row, text in zip(result[1:], texts, strict=True):
         assert row[0].removeprefix("'" if text.startswith(FORMULA) else "") == text
         assert not row[0].startswith(FORMULA)
         assert not row[2].startswith(FORMULA)
-    assert found[0][0] == "'=x"
-    assert found[1][1] == "-2"
+    assert result[0][0] == "'=x"
+    assert result[1][1] == "-2"
 
 
 def test_a_pictures_numbers_are_the_runs(trace: gpt2viz.Trace) -> None:
     labels = ["<a>", "$b", "c", "c", "&lt;"]
     panels = [stage_panel(trace, labels, "weights", 1, n, f"Head {n}") for n in range(4)]
-    found = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
-    assert list(found.columns) == ["picture", "query", "key", "value", "hidden"]
+    result = export.figure_table(heatmaps(panels, LIGHT, n_columns=2))
+    assert list(result.columns) == ["picture", "query", "key", "value", "hidden"]
     weights = trace.stage("weights", 1)[0]
-    np.testing.assert_array_equal(found["value"].to_numpy().reshape(4, 5, 5), weights)
-    masked = [text.startswith("masked") for text in found["hidden"]]
+    np.testing.assert_array_equal(result["value"].to_numpy().reshape(4, 5, 5), weights)
+    masked = [text.startswith("masked") for text in result["hidden"]]
     np.testing.assert_array_equal(masked, np.isinf(trace.stage("masked_scores", 1)[0]).ravel())
-    assert found["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]
-    assert found["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
-    assert found.iloc[1]["key"] == "1 $b"
-    assert found["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
+    assert result["picture"].unique().tolist() == [f"Head {n}" for n in range(4)]
+    assert result["query"].unique().tolist() == ["0 <a>", "1 $b", "2 c", "3 c", "4 &lt;"]
+    assert result.iloc[1]["key"] == "1 $b"
+    assert result["query"][:6].tolist() == ["0 <a>"] * 5 + ["1 $b"]
 
 
 def test_two_axes_of_one_name_keep_both_columns() -> None:
     values = np.array([[1, 0.25, 0.5], [0.25, 1, 0.75], [0.5, 0.75, 1]])
     picture = similarity_map("what", values, [2, 0, 1], [], ["0.0", "0.1", "1.0"])
-    found = export.figure_table(picture)
-    assert list(found.columns) == [
+    result = export.figure_table(picture)
+    assert list(result.columns) == [
         "picture",
         *("head, as layer.head (" + s for s in ("row)", "column)")),
         "value",
     ]
-    by_pair = {(row, column): value for _, row, column, value in found.itertuples(index=False)}
+    by_pair = {(row, column): value for _, row, column, value in result.itertuples(index=False)}
     assert by_pair["1.0", "0.0"] == 0.5
     assert by_pair["0.1", "1.0"] == 0.75
     assert len(by_pair) == 9
@@ -170,8 +170,8 @@ def test_bars_of_which_only_some_are_named_at_the_axis_are_saved_with_their_name
     labels = [f"token {n}" for n in ids]
     rows = np.linspace(0, 1, 90), np.linspace(1, 0, 90)
     bars = aligned_bars("what", align(ids, ids), (labels, labels), rows, ("a", "b"))
-    found = export.figure_table(bars)
-    read = pd.read_parquet(io.BytesIO(export.table_bytes(found, "parquet")))
+    result = export.figure_table(bars)
+    read = pd.read_parquet(io.BytesIO(export.table_bytes(result, "parquet")))
     assert read["x"][:4].tolist() == ["token 0", "token 1", "token 2", "token 3"]
     np.testing.assert_array_equal(read["y"], np.concatenate(rows))
 
@@ -180,8 +180,8 @@ def test_a_png_keeps_its_pixels_and_gets_its_size_on_paper() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
     plain = io.BytesIO()
     Image.fromarray(pixels).save(plain, "PNG")
-    told = label_png(plain.getvalue(), {"Title": "fish ·"}, 300)
-    with Image.open(io.BytesIO(told)) as opened:
+    message = label_png(plain.getvalue(), {"Title": "fish ·"}, 300)
+    with Image.open(io.BytesIO(message)) as opened:
         opened.load()
         np.testing.assert_array_equal(np.asarray(opened), pixels)
         assert opened.info["dpi"] == pytest.approx((300, 300), abs=0.1)
@@ -393,13 +393,13 @@ def printed_pdf() -> bytes:
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30))
 def test_a_pdf_says_what_it_shows_and_stays_whole(text: str) -> None:
-    told = label_pdf(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
-    places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", told, re.MULTILINE)]
+    message = label_pdf(printed_pdf(), {"Title": text, "gpt2viz": "{}"})
+    places = [int(row) for row in re.findall(rb"^(\d{10}) 00000 n", message, re.MULTILINE)]
     for n, place in enumerate(places, start=1):  # readers mend wrong ones without a word
-        assert told[place:].startswith(b"%d 0 obj\n" % n)
-    start = int(told.split()[-2])
-    assert told[start:].startswith(b"xref\n")
-    read = PdfReader(io.BytesIO(told), strict=True)
+        assert message[place:].startswith(b"%d 0 obj\n" % n)
+    start = int(message.split()[-2])
+    assert message[start:].startswith(b"xref\n")
+    read = PdfReader(io.BytesIO(message), strict=True)
     assert read.metadata is not None
     assert str(read.metadata["/Title"]) == text
     assert dict(read.metadata).keys() == {"/Title", "/gpt2viz", "/Producer"}

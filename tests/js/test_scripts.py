@@ -45,13 +45,13 @@ def test_every_script_is_tested() -> None:
 
 def test_no_script_or_style_stands_in_a_string() -> None:
     marks = ("=> {", "addEventListener(", "document.querySelector", "{ display: ", "px; }")
-    found = [
+    results = [
         (path.name, mark)
         for path in PACKAGE.rglob("*.py")
         for mark in marks
         if mark in path.read_text(encoding="utf-8")
     ]
-    assert not found
+    assert not results
 
 
 def test_styles_are_of_the_scripts_roots() -> None:
@@ -76,16 +76,16 @@ def test_a_message_arrives_bit_by_bit_and_in_its_colours(tmp_path: Path) -> None
     ]
     message = canvas.encode(canvas.header(Heatmaps("what", panels, "signed"), LIGHT), panels)
     (tmp_path / "message").write_bytes(message)
-    found = json.loads(run(HERE / "painted.js", tmp_path / "message").stdout)
-    assert found["rows"] == rows.plain_names()
-    assert_array_equal(found["bits"], values.view(np.uint32).ravel())
+    result = json.loads(run(HERE / "painted.js", tmp_path / "message").stdout)
+    assert result["rows"] == rows.plain_names()
+    assert_array_equal(result["bits"], values.view(np.uint32).ravel())
     hidden = np.stack([np.zeros_like(masked), masked])
-    assert_array_equal(found["masked"], hidden.ravel())
-    pixels = np.array(found["pixels"]).reshape(2, 5, 7, 4)
+    assert_array_equal(result["masked"], hidden.ravel())
+    pixels = np.array(result["pixels"]).reshape(2, 5, 7, 4)
     shown = np.isfinite(values) & ~hidden
     high = np.abs(values[shown]).max()
     stops, colors = zip(*LIGHT.signed, strict=True)
     for channel in range(3):
         of_stops = [int(color[2 * channel + 1 : 2 * channel + 3], 16) for color in colors]
-        wanted = np.interp(values[shown] / high / 2 + 0.5, stops, of_stops)
-        assert_allclose(pixels[..., channel][shown], wanted, atol=2)
+        expected = np.interp(values[shown] / high / 2 + 0.5, stops, of_stops)
+        assert_allclose(pixels[..., channel][shown], expected, atol=2)

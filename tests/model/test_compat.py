@@ -68,12 +68,12 @@ def test_torch_says_which_tensors_share_memory() -> None:
 
 def test_the_frame_that_called_a_module_is_found_behind_pytorchs() -> None:
     """The module's own method: one frame fewer would be PyTorch's, one more, the test's."""
-    found: list[str] = []
+    results: list[str] = []
 
     def line() -> None:
         frame = torch_ground.frame_of_model()
         assert frame is not None
-        found.append(frame.f_code.co_qualname)
+        results.append(frame.f_code.co_qualname)
 
     def note(_module: nn.Module, _inputs: object, _output: Tensor) -> None:
         line()
@@ -82,4 +82,4 @@ def test_the_frame_that_called_a_module_is_found_behind_pytorchs() -> None:
     torch_ground.hook(attend.weights, note)
     with torch.inference_mode():
         attend(*(torch.zeros(1, 1, 2, 4) for _ in "qkv"), torch.zeros(2, 2, dtype=torch.bool))
-    assert found == ["Attend.forward"]
+    assert results == ["Attend.forward"]

@@ -73,9 +73,9 @@ def test_every_stage_is_the_cpus(
     )
     for stage in gpt2viz.STAGES:
         for layer in range(cpu.config.n_layer) if stage.keep and stage.per_layer else ():
-            found = there.stage(stage.key, layer)
-            assert (found.dtype, found.flags.writeable) == (np.dtype(np.float32), False)
-            assert_allclose(found, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)
+            result = there.stage(stage.key, layer)
+            assert (result.dtype, result.flags.writeable) == (np.dtype(np.float32), False)
+            assert_allclose(result, here.stage(stage.key, layer), **NEAR, err_msg=stage.key)
     assert_allclose(there.logits, here.logits, **NEAR)
     assert_allclose(there.next_token_probabilities, here.next_token_probabilities, **NEAR)
     assert [r.shape for r in there.tensors] == [r.shape for r in here.tensors]
@@ -95,8 +95,8 @@ def test_what_is_read_with_the_models_weights(cpu: gpt2viz.Model, device: str) -
     assert parts[1].total == pytest.approx(parts[1].logit, abs=1e-4)
     lengths = [value_weighted(m, t, 2) for m, t in ((cpu, here), (model, there))]
     assert_allclose(lengths[1], lengths[0], **NEAR)
-    said = [[c.token for c in gpt2viz.generate(m, TEXT, 3)] for m in (cpu, model)]
-    assert said[1] == said[0]
+    texts = [[c.token for c in gpt2viz.generate(m, TEXT, 3)] for m in (cpu, model)]
+    assert texts[1] == texts[0]
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])

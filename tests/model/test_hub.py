@@ -56,10 +56,10 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     assert [file.name for file in offer.files] == NEEDED
     assert offer.nbytes == sum((tmp_path / "tiny" / name).stat().st_size for name in NEEDED)
     assert not server.asked("/cdn/")
-    told: list[int] = []
-    folder = hub.fetch(offer, told.append)
-    assert told == sorted(told)
-    assert told[-1] == offer.nbytes == offer.here
+    messages: list[int] = []
+    folder = hub.fetch(offer, messages.append)
+    assert messages == sorted(messages)
+    assert messages[-1] == offer.nbytes == offer.here
     assert not server.asked("pytorch_model")
     assert not server.asked("flax")
     ours = gpt2viz.load_model(folder, "someone/tiny")
@@ -88,8 +88,8 @@ def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
     server.folders["someone/secret"] = server.folders["someone/tiny"]
     server.private["someone/secret"] = "Bearer hf_secret"
     get("someone/secret")
-    asked = server.asked("/api/models/someone/secret")
-    assert {h.get("authorization") for h in asked} == {"Bearer hf_secret"}
+    requested = server.asked("/api/models/someone/secret")
+    assert {h.get("authorization") for h in requested} == {"Bearer hf_secret"}
     assert [h.get("authorization") for h in server.asked("/cdn/")] == [None]
 
 
@@ -117,15 +117,15 @@ def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, ru
     assert hub.look_up("someone/tiny", "step10").files[-1] != hub.look_up("someone/tiny").files[-1]
     assert run("fetch", "someone/tiny@step10").exit_code == 0
     assert hub.cached() == {"someone/tiny": newest}
-    found, earlier = (
+    result, earlier = (
         gpt2viz.trace(model, "A").logits
         for model in (gpt2viz.load_steps(newest)[10], gpt2viz.load_model(tmp_path / "step10"))
     )
-    assert_array_equal(found, earlier)
-    for wrong, told in (("step9", "has no such revision"), ("", "names no revision")):
+    assert_array_equal(result, earlier)
+    for wrong, message in (("step9", "has no such revision"), ("", "names no revision")):
         refused = run("fetch", f"someone/tiny@{wrong}")
         assert refused.exit_code == 1
-        assert told in refused.stderr
+        assert message in refused.stderr
 
 
 @pytest.mark.skipif(
@@ -242,13 +242,13 @@ def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, r
     assert opening.startswith(f"someone/tiny is {spell(nbytes)}, ")
     assert tenths == sorted(tenths, key=lambda line: int(line.split()[1]))
     assert tenths[-1] == "Fetching: 100 %"
-    found = json.loads(run("fetch", "someone/tiny", "--json", "--quiet").stdout)
-    assert found == {
+    result = json.loads(run("fetch", "someone/tiny", "--json", "--quiet").stdout)
+    assert result == {
         "name": "someone/tiny", "bytes": nbytes, "here": nbytes, "folder": str(folder)
     }  # fmt: skip
     assert (
         json.loads(run("trace", "A", "-m", "someone/tiny", "--json").stdout)["model"]
-        == found["name"]
+        == result["name"]
     )
     assert gpt2viz.load_model("someone/tiny").config.n_layer == 3
 

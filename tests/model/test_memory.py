@@ -136,9 +136,9 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     whole = weights.read
 
     def meanwhile(stored: Mapping[str, weights.Stored]) -> dict[str, torch.Tensor]:
-        found = whole(stored)
+        result = whole(stored)
         os.utime(folder / "model.safetensors", ns=(1, 1))
-        return found
+        return result
 
     monkeypatch.setattr("gpt2viz.model.checkpoint.read", meanwhile)
     with pytest.raises(gpt2viz.CheckpointError, match="were changed while they were read"):

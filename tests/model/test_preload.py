@@ -34,8 +34,8 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 def found(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
     """What was loaded of these."""
-    asked = [(name, step) for name in folders for step in (None, *STEPS)]
-    return [(name, step) for name, step in asked if preload.find(name, folders[name], step)]
+    requests = [(name, step) for name in folders for step in (None, *STEPS)]
+    return [(name, step) for name, step in requests if preload.find(name, folders[name], step)]
 
 
 def test_every_model_is_loaded_with_the_checkpoints_of_its_training(

@@ -173,9 +173,9 @@ def test_a_row_of_zeros_and_a_far_number_survive(tmp_path: Path) -> None:
     weights["wte.weight"][4, 7] = 50.0
     (tmp_path / "model" / "steps").mkdir()
     write_packed(weights, tmp_path / "model" / "steps" / "step-1.safetensors", bits=8)
-    found = gpt2viz.load_steps(tmp_path / "model")[1].network.wte.weight
-    assert not found[3].any()
-    assert_allclose(found[4, 7], 50.0, rtol=1e-5)
+    result = gpt2viz.load_steps(tmp_path / "model")[1].network.wte.weight
+    assert not result[3].any()
+    assert_allclose(result[4, 7], 50.0, rtol=1e-5)
 
 
 def test_five_bits_a_number(tmp_path: Path) -> None:

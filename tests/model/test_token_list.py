@@ -120,10 +120,10 @@ def test_what_it_lacks_is_named_in_one_message(tmp_path: Path) -> None:
     by_characters, by_words = TokenList(CHARACTERS), TokenList(SUMS)
     with pytest.raises(TextError) as refusal:
         by_characters.encode("Was *ist* das, *Käthe*?")
-    said = str(refusal.value)
-    assert "a list of 27 tokens, in which these characters are missing: " in said
-    assert ": 'W', '*', 'K', 'ä', '?'. It has '\\n', ' ', ',', '.', " in said
-    assert said.endswith("and others.")
+    text = str(refusal.value)
+    assert "a list of 27 tokens, in which these characters are missing: " in text
+    assert ": 'W', '*', 'K', 'ä', '?'. It has '\\n', ' ', ',', '.', " in text
+    assert text.endswith("and others.")
     with pytest.raises(TextError, match=r"these words are missing: '1x', 'and'\. It has '0'"):
         by_words.encode("1x + 31 and 1x = 2")
     with pytest.raises(TextError, match="half of a surrogate"):
@@ -228,7 +228,7 @@ def test_convert_refuses_a_vocabulary_by_its_own_name(
 
 def test_the_command_takes_the_pickle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nano(tmp_path, 27, monkeypatch)
-    asked = ["convert", tmp_path / "ckpt.pt", tmp_path / "out", "--tokenizer"]
-    done = CliRunner().invoke(main, [*map(str, asked), str(meta(tmp_path, CHARACTERS))])
+    requests = ["convert", tmp_path / "ckpt.pt", tmp_path / "out", "--tokenizer"]
+    done = CliRunner().invoke(main, [*map(str, requests), str(meta(tmp_path, CHARACTERS))])
     assert (done.exit_code, done.stderr) == (0, "")
     assert json.loads((tmp_path / "out" / "tokens.json").read_text("utf-8")) == CHARACTERS

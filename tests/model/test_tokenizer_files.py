@@ -159,9 +159,9 @@ def folders(root: Path) -> Iterator[Path]:
         "prefix": PLAIN | {"add_prefix_space": True},
         "fast, prefix": FAST | {"add_prefix_space": True},
     }
-    for config, said in configs.items():
+    for config, text in configs.items():
         for change, made in changes.items():
-            yield folder(root, f"json: {config}: {change}", said, made)
+            yield folder(root, f"json: {config}: {change}", text, made)
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
     fast = {
         "space": space,

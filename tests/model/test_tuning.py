@@ -108,8 +108,8 @@ atexit.register(tell)
 
 
 def test_every_program_is_tuned_before_torch_is_loaded() -> None:
-    told = {name: printed(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
-    assert {name: text.splitlines()[-1] for name, text in told.items()} == dict.fromkeys(
+    message = {name: printed(f"{WATCH}\n{program}") for name, program in PROGRAMS.items()}
+    assert {name: text.splitlines()[-1] for name, text in message.items()} == dict.fromkeys(
         PROGRAMS, "PASSIVE"
     )
 

@@ -68,11 +68,11 @@ def main(folder: Path) -> None:
     command = [sys.executable, "-m", "jupyterlab", "--IdentityProvider.token="]
     command += [f"--ServerApp.{name}={value}" for name, value in options.items()]
     alone = {"PYTHONPATH": str(ROOT), "JUPYTER_CONFIG_DIR": str(folder / "config")}
-    asked: list[str] = []
+    requests: list[str] = []
 
     def note(request: Request) -> None:
         if not request.is_navigation_request() and request.frame.name.startswith("gpt2viz-"):
-            asked.append(request.url)
+            requests.append(request.url)
 
     with (
         subprocess.Popen(command, cwd=folder, env=os.environ | alone) as server,
@@ -85,7 +85,7 @@ def main(folder: Path) -> None:
             page.on("request", note)
             assert read(page, f"http://127.0.0.1:{port}") == CLICKED
             assert page.evaluate("window.hacked") is None
-            assert asked == []
+            assert requests == []
             browser.close()
         finally:
             server.terminate()

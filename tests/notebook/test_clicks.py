@@ -37,10 +37,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
 
 def displayed(shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What IPython is told to show, which asks the view for nothing more."""
-    told: list[Any] = []
-    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: told.append(one))
+    messages: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda one, **_raw: messages.append(one))
     assert DisplayFormatter().format(shown) == ({}, {})
-    return told
+    return messages
 
 
 def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -> None:
@@ -99,8 +99,8 @@ def test_without_anywidget_it_shows_and_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "gpt2viz.notebook.clicks", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    wanted = r"^What is selected in a notebook needs anywidget: pip install 'gpt2viz\[widget\]'$"
-    with pytest.raises(gpt2viz.MissingExtraError, match=wanted):
+    expected = r"^What is selected in a notebook needs anywidget: pip install 'gpt2viz\[widget\]'$"
+    with pytest.raises(gpt2viz.MissingExtraError, match=expected):
         _ = shown.selected
     (alone,) = displayed(shown, monkeypatch)
     assert alone["text/html"].startswith('<iframe sandbox="allow-scripts"')

@@ -28,36 +28,36 @@ rng = np.random.default_rng(0)
 
 def weights(*shape: int) -> np.ndarray:
     """Rows drawn evenly of all that sum to 1: of no others are the steps so many bits."""
-    found = rng.exponential(size=shape)
-    return (found / found.sum(axis=-1, keepdims=True)).astype(np.float32)
+    result = rng.exponential(size=shape)
+    return (result / result.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
 def text_of(html: str, name: str) -> bytes:
-    (found,) = re.findall(rf'<script type="text/plain" {name}>(.*?)</script>', html, re.DOTALL)
-    return zlib.decompress(base64.b64decode(found))
+    (result,) = re.findall(rf'<script type="text/plain" {name}>(.*?)</script>', html, re.DOTALL)
+    return zlib.decompress(base64.b64decode(result))
 
 
 def about(html: str) -> Any:
-    (found,) = re.findall(r'data-part="about">(.*?)</script>', html, re.DOTALL)
-    return json.loads(found)
+    (result,) = re.findall(r'data-part="about">(.*?)</script>', html, re.DOTALL)
+    return json.loads(result)
 
 
 def decoded(html: str) -> list[np.ndarray]:
     """The numbers of every layer, (nh, rows, columns), as the file has them."""
-    said, layers = about(html), []
-    for n, kept in enumerate(said["layers"]):
-        shape = (said["map"]["heads"], kept["rows"], kept["columns"])
+    text, layers = about(html), []
+    for n, kept in enumerate(text["layers"]):
+        shape = (text["map"]["heads"], kept["rows"], kept["columns"])
         content = text_of(html, f'data-layer="{n}"')
         if kept["step"]:
             low, high = np.frombuffer(content, np.uint8).reshape(2, *shape).astype(float)
             codes = low + 256 * high
             special = {65533: -np.inf, 65534: np.nan, 65535: np.inf}
-            found = kept["low"] + kept["step"] * codes
+            result = kept["low"] + kept["step"] * codes
             for code, number in special.items():
-                found[codes == code] = number
+                result[codes == code] = number
         else:
-            found = np.frombuffer(content, "<f4").reshape(shape)
-        layers.append(found)
+            result = np.frombuffer(content, "<f4").reshape(shape)
+        layers.append(result)
     return layers
 
 
@@ -91,8 +91,8 @@ def test_small_attention_arrives_bit_by_bit(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
             given, shape = CASES[case]
-            found = np.stack(decoded(gpt2viz.show(given).html()))
-            np.testing.assert_array_equal(found, in_float32(given).reshape(shape))
+            result = np.stack(decoded(gpt2viz.show(given).html()))
+            np.testing.assert_array_equal(result, in_float32(given).reshape(shape))
 
 
 class Jax:
@@ -118,13 +118,13 @@ def test_a_long_text_is_kept_in_steps_and_its_error_is_said() -> None:
     given[0, 0, 3, 4] = np.nan
     given[1, 0, 3, 4] = np.inf
     view = gpt2viz.show(given)
-    said = " ".join(view.notes)
-    assert "in steps of 0.001, at most 0.0005 off" in said
-    assert "2 of 2,500 rows don't sum to 1: their sums are not finite" in said
-    found = np.stack(decoded(view.html()))
-    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(given))
+    text = " ".join(view.notes)
+    assert "in steps of 0.001, at most 0.0005 off" in text
+    assert "2 of 2,500 rows don't sum to 1: their sums are not finite" in text
+    result = np.stack(decoded(view.html()))
+    np.testing.assert_array_equal(np.isfinite(result), np.isfinite(given))
     finite = np.isfinite(given)
-    off = np.abs(found[finite] - given[finite])
+    off = np.abs(result[finite] - given[finite])
     assert 0.00049 < off.max() <= 0.0005 + 1e-9
     assert max(one.error for one in view.layers) == pytest.approx(off.max(), rel=1e-6)
 
@@ -152,8 +152,8 @@ def test_one_of_several_texts() -> None:
         (list(given), given[:, 2]),
         (given[0, :, 0], given[:1, 2, :1]),  # of one head, as nn.MultiheadAttention's mean is
     ):
-        found = decoded(gpt2viz.show(case, list("abcde"), text=2).html())
-        np.testing.assert_array_equal(found, expected)
+        result = decoded(gpt2viz.show(case, list("abcde"), text=2).html())
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_what_a_mask_was_filled_with_is_no_number() -> None:
@@ -181,11 +181,11 @@ def test_colours_end_where_small_weights_are_seen() -> None:
     cells = np.frombuffer(text_of(view.html(), 'data-part="map"'), np.uint8).reshape(4, 40, 40)
     pooled_ = [blocks(head, 40) for head in faint]
     seen = np.tri(40, dtype=bool)
-    wanted = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
-    np.testing.assert_allclose(cells[:, seen] / 252, wanted, atol=0.5 / 252 + 1e-6)
+    correct = np.clip(np.array(pooled_) / end, 0, 1)[:, seen]
+    np.testing.assert_allclose(cells[:, seen] / 252, correct, atol=0.5 / 252 + 1e-6)
     assert f"{(faint > end).mean():.2%} of the numbers are larger" in " ".join(view.notes)
-    found = np.stack(decoded(view.html()))[0]
-    assert np.abs(found - faint).max() < end / 64  # a step is a colour that is told from the next
+    result = np.stack(decoded(view.html()))[0]
+    assert np.abs(result - faint).max() < end / 64  # a step is a colour that is told from the next
     for given, vmax, expected in (
         (faint, 1, 1.0),
         (faint, 0.5, 0.5),
@@ -229,9 +229,13 @@ def test_what_generate_returns_is_stitched_into_one_picture() -> None:
     ).eval()
     model.set_attn_implementation("eager")
     ids = torch.tensor([list(b"abc"), list(b"xyz")])
-    asked: dict[str, Any] = {"do_sample": False, "return_dict_in_generate": True, "pad_token_id": 0}
-    asked |= {"max_new_tokens": 4, "output_attentions": True}
-    written = [model.generate(ids, use_cache=cache, **asked) for cache in (True, False)]
+    requests: dict[str, Any] = {
+        "do_sample": False,
+        "return_dict_in_generate": True,
+        "pad_token_id": 0,
+    }
+    requests |= {"max_new_tokens": 4, "output_attentions": True}
+    written = [model.generate(ids, use_cache=cache, **requests) for cache in (True, False)]
     whole = model(written[0].sequences[:, :-1], output_attentions=True).attentions
     texts = [chr(n).encode() for n in written[0].sequences[1, :-1]]
     for output in written:
@@ -245,14 +249,14 @@ def test_what_generate_returns_is_stitched_into_one_picture() -> None:
             np.testing.assert_allclose(decoded(view.html()), expected, atol=1e-6)
             assert [name.split(" ", 1)[1] for name in view.about["keys"]] == list(map(label, texts))
     with pytest.raises(gpt2viz.AttentionError, match="num_beams=1"):
-        gpt2viz.show(model.generate(ids, num_beams=2, **asked), Tokens(), text=0)
+        gpt2viz.show(model.generate(ids, num_beams=2, **requests), Tokens(), text=0)
 
 
 def test_steps_over_another_text_are_put_below_each_other() -> None:
     cross = weights(5, 2, 4, 7)  # what five steps read of seven keys
     steps = [[step[:, :1]] for step in cross]
-    found = decoded(gpt2viz.show(steps, (list("abcde"), list("uvwxyz!"))).html())
-    np.testing.assert_array_equal(found, cross[:, :, 0].transpose(1, 0, 2)[None])
+    result = decoded(gpt2viz.show(steps, (list("abcde"), list("uvwxyz!"))).html())
+    np.testing.assert_array_equal(result, cross[:, :, 0].transpose(1, 0, 2)[None])
 
 
 def test_a_fast_tokenizers_output_names_the_tokens() -> None:
@@ -277,8 +281,8 @@ def test_rows_that_do_not_sum_to_1_are_said() -> None:
     given = weights(1, 3, 4, 4)
     given[0, 1, 2] *= 0.5
     given[0, 2, 0] *= 0.25
-    said = "2 of 12 rows don't sum to 1: their sums are 0.25 to 0.5."
-    assert said in gpt2viz.show(given).notes
+    text = "2 of 12 rows don't sum to 1: their sums are 0.25 to 0.5."
+    assert text in gpt2viz.show(given).notes
     nearly = torch.from_numpy(weights(1, 3, 64, 64)).bfloat16()
     assert "sum" not in " ".join(gpt2viz.show(nearly).notes)
 
@@ -326,8 +330,8 @@ def test_small_pictures_have_the_largest_of_their_blocks() -> None:
     given = weights(1, 2, 90, 60)
     html = gpt2viz.show(given, (list("q" * 90), list("k" * 60)), vmax=1).html()
     cells = np.frombuffer(text_of(html, 'data-part="map"'), np.uint8).reshape(2, 40, 40)
-    for head, found in zip(given[0], cells, strict=True):
-        np.testing.assert_allclose(found / 252, blocks(head, 40), atol=0.5 / 252 + 1e-6)
+    for head, result in zip(given[0], cells, strict=True):
+        np.testing.assert_allclose(result / 252, blocks(head, 40), atol=0.5 / 252 + 1e-6)
 
 
 def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
@@ -340,7 +344,7 @@ def test_cells_that_are_nothing_everywhere_are_grey_and_said() -> None:
         np.unpackbits(hidden, bitorder="little")[:36].reshape(6, 6), ~seen
     )
     assert "Grey: 0 in every head of every layer." in view.notes
-    assert not [said for said in view.notes if "sum" in said]
+    assert not [text for text in view.notes if "sum" in text]
     assert "Grey" not in " ".join(gpt2viz.show(weights(2, 3, 6, 6)).notes)
 
 
@@ -362,8 +366,8 @@ def test_a_traces_tokens_and_weights() -> None:
     np.testing.assert_array_equal(
         decoded(view.html()), [trace.stage("weights", n)[0] for n in range(n_layer)]
     )
-    said = about(view.html())
-    assert said["queries"][1] == "1 ·cat"
+    text = about(view.html())
+    assert text["queries"][1] == "1 ·cat"
     assert view.title.startswith("stories · Attention weights of ")
     scores = decoded(gpt2viz.show(trace, stage="masked_scores").html())
     np.testing.assert_array_equal(scores[1], trace.stage("masked_scores", 1)[0])
@@ -386,8 +390,8 @@ def test_an_output_of_transformers() -> None:
     )
     view = gpt2viz.show(output, tokenizer, ids, text=0)
     assert view.about["queries"] == ["0 [CLS]", "1 ·word", "2 ·word", "3 Ã"]
-    wanted = np.stack([layer[0].numpy() for layer in output.attentions])
-    np.testing.assert_array_equal(decoded(view.html()), wanted)
+    expected = np.stack([layer[0].numpy() for layer in output.attentions])
+    np.testing.assert_array_equal(decoded(view.html()), expected)
     with pytest.raises(gpt2viz.AttentionError, match="2 texts, and 1 is shown at a time"):
         gpt2viz.show(output)
     with pytest.raises(gpt2viz.AttentionError, match="output_attentions=True"):
@@ -405,10 +409,10 @@ def test_a_cache_of_transformer_lens() -> None:
         for n in (1, 0)
         for name, values in names.items()
     }
-    found = gpt2viz.show(cache, list("abcd"))
-    np.testing.assert_array_equal(decoded(found.html()), patterns[:, 0])
-    found = gpt2viz.show(cache, list("abcd"), stage="masked_scores")
-    np.testing.assert_array_equal(decoded(found.html()), scores[:, 0])
+    result = gpt2viz.show(cache, list("abcd"))
+    np.testing.assert_array_equal(decoded(result.html()), patterns[:, 0])
+    result = gpt2viz.show(cache, list("abcd"), stage="masked_scores")
+    np.testing.assert_array_equal(decoded(result.html()), scores[:, 0])
     with pytest.raises(gpt2viz.AttentionError, match=r"of stage 'scores'.*: masked_scores weights"):
         gpt2viz.show(cache, stage="scores")
     del cache["blocks.0.attn.hook_pattern"]
@@ -455,8 +459,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 def test_what_does_not_fit_is_said_with_the_remedy(subtests: pytest.Subtests) -> None:
     for case in WRONG:
         with subtests.test(case=case):
-            given, options, said = WRONG[case]
-            with pytest.raises(gpt2viz.AttentionError, match=said):
+            given, options, text = WRONG[case]
+            with pytest.raises(gpt2viz.AttentionError, match=text):
                 gpt2viz.show(*given, **options)
 
 

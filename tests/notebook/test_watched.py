@@ -37,11 +37,11 @@ def test_what_was_generated_is_one_picture() -> None:
     with gpt2viz.watch(model) as run:
         output = model.generate(IDS, attention_mask=mask, **options)
     whole = torch.cat([mask, torch.ones(2, 5, dtype=torch.int64)], 1)
-    wanted = eager(model, input_ids=output.sequences[:, :-1], **with_positions(whole)).attentions
+    expected = eager(model, input_ids=output.sequences[:, :-1], **with_positions(whole)).attentions
     for ids in (output, output.sequences):
         view = gpt2viz.show(run, CHARACTERS, ids, text=1)
         seen = np.stack(decoded(view.html()))[:, :, 3:]
-        np.testing.assert_allclose(seen, [layer[1, :, 3:] for layer in wanted], atol=1e-5)
+        np.testing.assert_allclose(seen, [layer[1, :, 3:] for layer in expected], atol=1e-5)
         assert view.about["queries"] == view.about["keys"] == labels(output.sequences[1, :-1])
     scores = np.stack(decoded(gpt2viz.show(run, text=0, stage="masked_scores").html()))
     np.testing.assert_allclose(scores[1], run.scores(1)[0], atol=1e-5)
@@ -64,8 +64,8 @@ def test_beams_and_two_texts() -> None:
         (CROSS, (output, IDS), IDS[1]),
     ):
         view = gpt2viz.show(run, CHARACTERS, ids, text=1, part=part)
-        wanted = [run.weights(n, part=part, beams=output.beam_indices)[1] for n in (0, 1)]
-        np.testing.assert_array_equal(decoded(view.html()), wanted)
+        expected = [run.weights(n, part=part, beams=output.beam_indices)[1] for n in (0, 1)]
+        np.testing.assert_array_equal(decoded(view.html()), expected)
         assert view.about["queries"] == labels(output.sequences[1, :-1])
         assert view.about["keys"] == labels(keys)
 

@@ -210,9 +210,9 @@ class Hiding(PathFinder):
 _owners = cache(packages_distributions)
 
 
-def hide_all_but(*wanted: str, also: Iterable[str] = ()) -> None:
+def hide_all_but(*expected: str, also: Iterable[str] = ()) -> None:
     """Leave gpt2viz in this process what these extras bring, and what other packages do."""
-    allowed = {"gpt2viz", *closure(*wanted), *brought(map(Requirement, also))}
+    allowed = {"gpt2viz", *closure(*expected), *brought(map(Requirement, also))}
     owners = _owners()
     hidden = {n for n, by in owners.items() if not allowed & set(map(canonicalize_name, by))}
     loaded = hidden & sys.modules.keys() - {"colorama"}  # tqdm's, where it is there
@@ -293,9 +293,9 @@ def outcomes(extra: str, folder: Path) -> dict[str, str]:
                 for table in (COMMANDS, PYTHON)
             )
             helps = [f"{name} --help" for name in cli.COMMANDS] if plain else []
-            said = {line: command(line) for line in [*helps, *lines]}
-            said |= {line: python(line, space) for line in code}
-    return {line: "" if AS_FAR_AS.search(text) else text for line, text in said.items()}
+            words = {line: command(line) for line in [*helps, *lines]}
+            words |= {line: python(line, space) for line in code}
+    return {line: "" if AS_FAR_AS.search(text) else text for line, text in words.items()}
 
 
 if __name__ == "__main__":

@@ -49,21 +49,21 @@ def pyproject() -> dict[str, Any]:
 
 def extras() -> dict[str, list[str]]:
     """What pyproject.toml lists for each extra."""
-    found: dict[str, list[str]] = pyproject()["project"]["optional-dependencies"]
-    return found
+    results: dict[str, list[str]] = pyproject()["project"]["optional-dependencies"]
+    return results
 
 
 def asked(*names: str) -> set[Requirement]:
     """What pyproject.toml lists for the library, and for these extras on top."""
-    found: set[Requirement] = set()
+    results: set[Requirement] = set()
     waiting = [*pyproject()["project"]["dependencies"], f"gpt2viz[{','.join(names)}]"]
     while waiting:
         one = Requirement(waiting.pop())
         if one.name == "gpt2viz":
             waiting += [line for e in one.extras for line in extras()[e]]
         else:
-            found.add(one)
-    return found
+            results.add(one)
+    return results
 
 
 def closure(*names: str) -> set[str]:
@@ -73,15 +73,15 @@ def closure(*names: str) -> set[str]:
 
 def brought(requirements: Iterable[Requirement]) -> set[str]:
     """All that these bring on this system, themselves included, as canonical names."""
-    found: set[str] = set()
+    results: set[str] = set()
     waiting = list(requirements)
     while waiting:
         name = canonicalize_name(waiting.pop().name)
-        if name not in found:
-            found.add(name)
+        if name not in results:
+            results.add(name)
             more = map(Requirement, distribution(name).requires or ())
             waiting += [r for r in more if r.marker is None or r.marker.evaluate({"extra": ""})]
-    return found
+    return results
 
 
 def families(name: str) -> str:
@@ -89,11 +89,11 @@ def families(name: str) -> str:
 
     Raises ``LookupError`` for a package whose licence is none of these.
     """
-    said = _said(distribution(name).metadata)
-    found = {family for pattern, family in FAMILIES.items() if re.search(pattern, said)}
-    if not found or "GPL" in said:
-        raise LookupError(f"{name}: {said!r} is no licence that gpt2viz may build on unseen")
-    return ", ".join(sorted(found))
+    text = _said(distribution(name).metadata)
+    result = {family for pattern, family in FAMILIES.items() if re.search(pattern, text)}
+    if not result or "GPL" in text:
+        raise LookupError(f"{name}: {text!r} is no licence that gpt2viz may build on unseen")
+    return ", ".join(sorted(result))
 
 
 def _said(told: PackageMetadata) -> str:

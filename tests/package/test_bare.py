@@ -50,8 +50,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
         text=True,
     )
     assert not made.returncode, made.stderr
-    found: dict[str, dict[str, str]] = json.loads(made.stdout)
-    return found
+    results: dict[str, dict[str, str]] = json.loads(made.stdout)
+    return results
 
 
 @cache
@@ -64,26 +64,26 @@ def test_each_does_what_it_is_for_and_names_what_the_rest_needs(
     outcomes: dict[str, dict[str, str]],
 ) -> None:
     wrong = []
-    for here, said in outcomes.items():
-        tried = {line: wanted for line, wanted in NEEDS.items() if wanted or not here}
-        assert said.keys() == tried.keys()
-        for line, wanted in tried.items():
-            named = set(re.findall(r"pip install 'gpt2viz\[(\w+)\]'", said[line]))
-            enough = brings(wanted) <= brings(here)
+    for here, text in outcomes.items():
+        tried = {line: expected for line, expected in NEEDS.items() if expected or not here}
+        assert text.keys() == tried.keys()
+        for line, expected in tried.items():
+            named = set(re.findall(r"pip install 'gpt2viz\[(\w+)\]'", text[line]))
+            enough = brings(expected) <= brings(here)
             # One that isn't enough may bring what the line needs all the same.
-            if said[line] and (enough or named != {wanted}):
-                wrong.append(f"[{here}] {line}: {said[line]}")
-            if not said[line] and not here and wanted:
-                wrong.append(f"[] {line}: doesn't need [{wanted}]")
+            if text[line] and (enough or named != {expected}):
+                wrong.append(f"[{here}] {line}: {text[line]}")
+            if not text[line] and not here and expected:
+                wrong.append(f"[] {line}: doesn't need [{expected}]")
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_smaller_extra_would_do(outcomes: dict[str, dict[str, str]]) -> None:
     wrong = [
         f"{line} needs no more than [{other}]"
-        for line, wanted in NEEDS.items()
+        for line, expected in NEEDS.items()
         for other in extras()
-        if wanted and brings(other) < brings(wanted) and not outcomes[other][line]
+        if expected and brings(other) < brings(expected) and not outcomes[other][line]
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -15,14 +15,14 @@ def test_every_dependency_is_listed_with_its_licence() -> None:
     """The table may have more: what other systems or versions need."""
     text = (licences.ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
     listed = dict(re.findall(r"^\| \[(.+?)\].* \| (.+) \|$", text, re.MULTILINE))
-    found = licences.table()
-    assert {name: listed.get(name) for name in found} == found, "make licences"
-    assert {"torch", "streamlit", "numpy", "websockets"} <= found.keys()
+    result = licences.table()
+    assert {name: listed.get(name) for name in result} == result, "make licences"
+    assert {"torch", "streamlit", "numpy", "websockets"} <= result.keys()
 
 
 def test_a_licence_is_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Message()
-    monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=told))
+    message = Message()
+    monkeypatch.setattr(licences, "distribution", lambda _: SimpleNamespace(metadata=message))
     cases: list[tuple[dict[str, str], str | None]] = [
         ({"License-Expression": "Apache-2.0 OR BSD-2-Clause"}, "Apache-2.0, BSD-like"),
         ({"Classifier": "License :: OSI Approved :: MIT License", "License": "see file"}, "MIT"),
@@ -32,9 +32,9 @@ def test_a_licence_is_read_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, None),
     ]
     for fields, family in cases:
-        told = Message()
+        message = Message()
         for name, value in fields.items():
-            told[name] = value
+            message[name] = value
         if family is None:
             with pytest.raises(LookupError, match="x: "):
                 licences.families("x")

@@ -39,11 +39,11 @@ class Pinned(NamedTuple):
 
 def entries(lock: Path = LOCK) -> list[Pinned]:
     text = re.sub(r"^#.*\n", "", lock.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    found = []
+    results = []
     for entry in re.split(r"\n(?=\S)", text.strip()):
         first, *hashes = entry.split(" \\\n")
-        found.append(Pinned(Requirement(first), [line.strip() for line in hashes]))
-    return found
+        results.append(Pinned(Requirement(first), [line.strip() for line in hashes]))
+    return results
 
 
 def test_every_file_has_a_hash() -> None:
@@ -68,9 +68,9 @@ def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> 
     locked = {(canonicalize_name(e.asked.name), e.version) for e in entries(TOOLS_LOCK)}
     assert len(lines(TOOLS)) > 20
     for one in lines(TOOLS):
-        found = [v for name, v in locked if name == canonicalize_name(one.name)]
-        assert found, one
-        assert all(v in one.specifier for v in found), (one, found)
+        results = [v for name, v in locked if name == canonicalize_name(one.name)]
+        assert results, one
+        assert all(v in one.specifier for v in results), (one, results)
     assert {(canonicalize_name(e.asked.name), e.version) for e in entries()} <= locked
 
 
@@ -83,8 +83,8 @@ def test_the_tests_run_with_what_is_locked() -> None:
         here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
         needed = closure(extra) | more
         assert needed <= here.keys()
-        told = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
-        assert {name: v.public for name, v in told.items()} == {n: str(here[n]) for n in told}
+        message = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
+        assert {name: v.public for name, v in message.items()} == {n: str(here[n]) for n in message}
 
 
 def test_make_installs_the_locked_versions() -> None:

@@ -35,10 +35,10 @@ MODEL = "assets/models/stories"
 
 def tracked(folder: str) -> set[str]:
     """The files below a folder of the clone that belong to the product."""
-    found = (ROOT / folder).rglob("*")
+    result = (ROOT / folder).rglob("*")
     return {
         str(path.relative_to(ROOT))
-        for path in found
+        for path in result
         if path.is_file() and "__pycache__" not in path.parts
     }
 
@@ -55,8 +55,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(built: Path) -> Path:
-    (found,) = built.glob("*.whl")
-    return found
+    (result,) = built.glob("*.whl")
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -71,15 +71,15 @@ def test_the_sdist_has_all_that_the_project_is_made_of(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     assert path.name == f"gpt2viz-{gpt2viz.__version__}.tar.gz"
     with tarfile.open(path) as archive:
-        found = {name.split("/", 1)[1] for name in archive.getnames()}
+        result = {name.split("/", 1)[1] for name in archive.getnames()}
     single = {"app.py", "LICENSE", "README.md", "pyproject.toml", ".streamlit/config.toml"}
     single |= {"CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "mkdocs.yml"}
     single |= {path.name for path in ROOT.glob("requirements*")}
-    assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= found
+    assert single | tracked("gpt2viz") | tracked("pages") | tracked(MODEL) <= result
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode == 0:  # else this is no clone
         whole = {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
-        assert whole <= found, sorted(whole - found)
+        assert whole <= result, sorted(whole - result)
 
 
 def test_an_index_shows_the_readme_without_what_is_not_there(metadata: Message) -> None:
@@ -99,11 +99,11 @@ def test_an_index_shows_the_readme_without_what_is_not_there(metadata: Message) 
 
 
 def test_how_to_cite_it() -> None:
-    told = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert {"cff-version", "message", "title", "authors"} <= told.keys()  # all that CFF demands
-    assert told["version"] == gpt2viz.__version__
-    assert (told["license"], told["type"]) == ("MIT", "software")
-    assert [one["name"] for one in told["authors"]] == ["the gpt2viz authors"]
+    message = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= message.keys()  # all that CFF demands
+    assert message["version"] == gpt2viz.__version__
+    assert (message["license"], message["type"]) == ("MIT", "software")
+    assert [one["name"] for one in message["authors"]] == ["the gpt2viz authors"]
     assert "the gpt2viz authors" in (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
@@ -126,13 +126,13 @@ def fill_as_a_container(folder: Path) -> list[str]:
 
 def test_the_wheel_has_app_pages_model_and_types(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
-        found = {name for name in archive.namelist() if ".dist-info/" not in name}
+        result = {name for name in archive.namelist() if ".dist-info/" not in name}
         licence = archive.read(f"gpt2viz-{gpt2viz.__version__}.dist-info/licenses/LICENSE")
         weights = archive.read(f"gpt2viz/_app/{MODEL}/model.safetensors")
     app = {"app.py", ".streamlit/config.toml"} | tracked("pages") | tracked("assets/models")
     app |= tracked("docs/lessons")
-    assert found == tracked("gpt2viz") | {f"gpt2viz/_app/{name}" for name in app}
-    assert "gpt2viz/py.typed" in found
+    assert result == tracked("gpt2viz") | {f"gpt2viz/_app/{name}" for name in app}
+    assert "gpt2viz/py.typed" in result
     assert licence == (ROOT / "LICENSE").read_bytes()
     assert weights == (ROOT / MODEL / "model.safetensors").read_bytes()
 
@@ -184,7 +184,7 @@ def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() 
         assert bounds == {">=", "<"}, one
         (end,) = (bound.version for bound in one.specifier if bound.operator == "<")
         ends.setdefault(canonicalize_name(one.name), set()).add(end)
-    assert all(len(found) == 1 for found in ends.values()), ends
+    assert all(len(result) == 1 for result in ends.values()), ends
     tools = lines(ROOT / "requirements-dev.txt")
     for one in tools:
         assert {bound.operator for bound in one.specifier} & {"<", "=="}, one

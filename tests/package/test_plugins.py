@@ -41,8 +41,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
     made = subprocess.run([*pip, str(EXAMPLE)], cwd=site, capture_output=True, text=True)
     assert not made.returncode, made.stderr
     folder = tmp_path_factory.mktemp("work")
-    asked = [sys.executable, "-m", "tests.package.with_plugins", str(folder), str(site)]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    requests = [sys.executable, "-m", "tests.package.with_plugins", str(folder), str(site)]
+    done = subprocess.run(requests, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr
     return json.loads(done.stdout.splitlines()[-1]) | {"stderr": done.stderr}
 
@@ -63,11 +63,11 @@ def test_the_examples_score_is_listed_and_measured(seen: Any, run: gpt2viz.Trace
         [surest(head) for head in run.stage("weights", n)[0]] for n in range(run.config.n_layer)
     ]
     assert_allclose(seen["confidence"], expected, rtol=1e-6)
-    found = seen["find"]["tables"][0]
-    assert list(found)[:3] == ["layer", "head", "confidence"]
-    assert_allclose(found["confidence"], sorted(np.ravel(expected))[::-1], rtol=1e-6)
-    said = "where idle heads rest (Voita et al. 2019). Added by " + BY
-    assert [said in text for text in seen["find"]["said"]].count(True) == 1
+    result = seen["find"]["tables"][0]
+    assert list(result)[:3] == ["layer", "head", "confidence"]
+    assert_allclose(result["confidence"], sorted(np.ravel(expected))[::-1], rtol=1e-6)
+    words = "where idle heads rest (Voita et al. 2019). Added by " + BY
+    assert [words in text for text in seen["find"]["said"]].count(True) == 1
     code, printed, _ = seen["printed"]
     assert code == 0
     assert printed.splitlines()[-1].split()[0] == "confidence"
@@ -76,9 +76,9 @@ def test_the_examples_score_is_listed_and_measured(seen: Any, run: gpt2viz.Trace
 
 def test_the_examples_page_is_in_the_menu_and_draws(seen: Any, run: gpt2viz.Trace) -> None:
     page = seen["page"]
-    where, asked = page["menu"]["Surest heads"]
+    where, requested = page["menu"]["Surest heads"]
     assert where == "added"
-    assert "added=surest_heads" in asked
+    assert "added=surest_heads" in requested
     layers = range(run.config.n_layer)
     weights = np.stack([run.stage("weights", n)[0, :, 6, 1:] for n in layers])
     layer, head, key = np.unravel_index(weights.argmax(), weights.shape)
@@ -102,7 +102,7 @@ def test_the_examples_edit_acts_and_is_offered(seen: Any, run: gpt2viz.Trace) ->
     page = seen["what if"]
     assert not page["errors"] + page["warnings"]
     does = "Layer 1 head 3 puts out what it had made for the token before"
-    assert [does in said for said in page["buttons"]].count(True) == 1
+    assert [does in text for text in page["buttons"]].count(True) == 1
     assert page["kinds"][0][-1] == "Late"
     (table,) = (one for one in page["tables"] if "changed (%)" in one)
     shares = 100 * softmax(expected["logits"][-1])
@@ -118,7 +118,7 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
     )
     assert no_score == "d of broken 2.0 is str, not a gpt2viz.heads.Score."
     assert not_there.startswith("broken_too:SCORE of broken 2.0 can't be loaded: ModuleNotFound")
-    for said, what in zip(
+    for text, what in zip(
         seen["failed"],
         (
             "'raises' of broken 2.0 raised ZeroDivisionError: division by zero",
@@ -128,8 +128,8 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
         ),
         strict=True,
     ):
-        assert what in said
-        assert "uninstall what adds it" in said
+        assert what in text
+        assert "uninstall what adds it" in text
     measured = {name for name, there in seen["scores then"].items() if there}
     never_twice = {"duplicate token", "induction"}
     assert measured == set(seen["scores"]) - never_twice
@@ -139,30 +139,30 @@ def test_what_is_broken_is_named_and_the_rest_goes_on(seen: Any) -> None:
         f"The edit 'late' of broken 2.0 is left out: {BY} has one of that name."
     )
     failed = "The edit 'fails' of broken 2.0 raised ZeroDivisionError: integer division or modulo"
-    assert [failed in said for said in seen["broken edit"]["warnings"]].count(True) == 1
+    assert [failed in text for text in seen["broken edit"]["warnings"]].count(True) == 1
     assert not seen["broken edit"]["errors"]
     odd = "The edit 'odd' of broken 2.0 raised Odd: odd"
-    assert [odd in said for said in seen["odd edit"]["warnings"]].count(True) == 1
+    assert [odd in text for text in seen["odd edit"]["warnings"]].count(True) == 1
     assert "Layer 1 head 3 counts twice" in " ".join(seen["lambda"]["buttons"])
     assert not seen["lambda"]["errors"]
     assert any("changed (%)" in table for table in seen["lambda"]["tables"])
     (warned,) = seen["find"]["warnings"]
-    told = [*seen["troubles"], *seen["failed"]]
-    assert re.sub(r"\\(.)", r"\1", warned).replace("\u2060", "").split("\n\n") == told
-    code, printed, said = seen["printed then"]
+    messages = [*seen["troubles"], *seen["failed"]]
+    assert re.sub(r"\\(.)", r"\1", warned).replace("\u2060", "").split("\n\n") == messages
+    code, printed, text = seen["printed then"]
     assert (code, printed) == (1, "")
-    assert said.splitlines()[-1] == f"gpt2viz: {seen['failed'][0]}"
+    assert text.splitlines()[-1] == f"gpt2viz: {seen['failed'][0]}"
 
 
 def test_a_page_that_breaks_says_so_in_the_frame(seen: Any) -> None:
-    (said,) = seen["broken page"]["errors"]
-    assert "“Worst heads” of broken 2" in said
-    assert "raised LookupError" in said
+    (text,) = seen["broken page"]["errors"]
+    assert "“Worst heads” of broken 2" in text
+    assert "raised LookupError" in text
     assert "Attention" in seen["broken page"]["menu"]
-    (said,) = seen["interrupted page"]["errors"]
-    assert "“Interrupts” of broken 2.0 raised KeyboardInterrupt" in said.replace("\\", "")
-    (said,) = seen["page that leaves"]["errors"]
-    assert "can't be loaded: SystemExit: 3" in said.replace("\\", "")
+    (text,) = seen["interrupted page"]["errors"]
+    assert "“Interrupts” of broken 2.0 raised KeyboardInterrupt" in text.replace("\\", "")
+    (text,) = seen["page that leaves"]["errors"]
+    assert "can't be loaded: SystemExit: 3" in text.replace("\\", "")
     (nobody,) = seen["no page"]["info"]
     assert "No package here has a page" in nobody
     assert list(seen["no page"]["menu"]).count("Find") == 1

@@ -22,7 +22,7 @@ OTHERS = ("3.12", "3.13", "3.14")
 LINUX = "x86_64-manylinux_2_28"
 
 
-def resolved(wanted: list[Requirement], python: str) -> dict[str, str]:
+def resolved(expected: list[Requirement], python: str) -> dict[str, str]:
     """The versions by name that uv would install, as wheels only; no file is fetched.
 
     Skips where no index answers.
@@ -31,7 +31,7 @@ def resolved(wanted: list[Requirement], python: str) -> dict[str, str]:
     uv += ["--no-header", "--no-annotate", "--python-version", python, "--python-platform", LINUX]
     done = subprocess.run(
         [*uv, "--only-binary", ":all:", "-"],
-        input="\n".join(map(str, wanted)),
+        input="\n".join(map(str, expected)),
         env=os.environ | {"UV_PYTHON_DOWNLOADS": "never"},
         capture_output=True,
         text=True,
@@ -51,16 +51,16 @@ def test_a_notebook_keeps_all_that_it_has() -> None:
         if not one.specifier.contains(here[canonicalize_name(one.name)], prereleases=True)
     ]
     assert outside == []
-    found = resolved([*asked(), *lines(COLAB)], "3.12")
-    cuda = {name for name in found if name.startswith(("nvidia-", "cuda-"))}  # torch's own
-    assert {name: found[name] for name in found.keys() - cuda} == here
+    result = resolved([*asked(), *lines(COLAB)], "3.12")
+    cuda = {name for name in result if name.startswith(("nvidia-", "cuda-"))}  # torch's own
+    assert {name: result[name] for name in result.keys() - cuda} == here
 
 
 def test_every_other_python_that_is_named_has_wheels_of_all() -> None:
     every = list(asked("all"))
     with ThreadPoolExecutor(len(OTHERS)) as pool:
-        for found in pool.map(lambda python: resolved(every, python), OTHERS):
-            assert {canonicalize_name(one.name) for one in every} <= found.keys()
+        for result in pool.map(lambda python: resolved(every, python), OTHERS):
+            assert {canonicalize_name(one.name) for one in every} <= result.keys()
 
 
 def test_the_pythons_that_are_named_are_those_that_were_tried() -> None:

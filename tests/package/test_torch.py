@@ -39,9 +39,9 @@ def index(folder: Path) -> Iterator[str]:
     """The address of an index whose only file is a PyTorch for processors."""
     name = f"torch-{TORCH.version}+cpu"
     (folder / "torch").mkdir(parents=True)
-    told = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\n"
+    message = f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH.version}+cpu\n"
     with ZipFile(folder / "torch" / f"{name}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr(f"{name}.dist-info/METADATA", f"{told}Requires-Dist: no-such\n")
+        wheel.writestr(f"{name}.dist-info/METADATA", f"{message}Requires-Dist: no-such\n")
         wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{name}.dist-info/RECORD", "")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
@@ -90,13 +90,13 @@ def test_make_takes_it_alone_and_does_without_where_nobody_answers(tmp_path: Pat
         ThreadPoolExecutor(len(folders)) as pool,  # each waits for pip, and one for its time-out
     ):
         made, *without = pool.map(taken, folders, (there, waiting, refusing))
-    printed, found = made
-    assert found == [f"torch-{TORCH.version}+cpu.dist-info"]
+    printed, result = made
+    assert result == [f"torch-{TORCH.version}+cpu.dist-info"]
     assert len(printed.splitlines()) == 1
-    for said, nothing in without:
+    for text, nothing in without:
         assert nothing == []
-        assert len(said.splitlines()) == 2
-        assert "PyPI's, which brings CUDA" in said.splitlines()[1]
+        assert len(text.splitlines()) == 2
+        assert "PyPI's, which brings CUDA" in text.splitlines()[1]
 
 
 @pytest.mark.parametrize(("cuda", "reached"), [("", True), ("", False), ("1", True)])
@@ -112,9 +112,9 @@ def test_the_container_drops_of_the_lock_what_is_cudas(
     pip.chmod(0o755)
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CUDA": cuda}
     subprocess.run(["sh", "-c", script], cwd=tmp_path, env=variables, check=True)
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert asked[-1].endswith("--require-hashes -r requirements.lock")
-    assert [line.endswith(f" {TORCH.asked}") for line in asked[:-1]] == [True] * (not cuda)
+    requested = (tmp_path / "asked").read_text().splitlines()
+    assert requested[-1].endswith("--require-hashes -r requirements.lock")
+    assert [line.endswith(f" {TORCH.asked}") for line in requested[:-1]] == [True] * (not cuda)
     left = entries(tmp_path / "requirements.lock")
     gone = {one.asked.name for one in entries()} - {one.asked.name for one in left}
     if cuda or not reached:

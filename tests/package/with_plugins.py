@@ -80,12 +80,12 @@ leaves = leaves:draw
 
 def add_broken(folder: Path) -> None:
     """Put a package "broken" 2.0 where Python finds it, as an installer would."""
-    told = folder / "broken-2.0.dist-info"
-    told.mkdir(parents=True)
+    message = folder / "broken-2.0.dist-info"
+    message.mkdir(parents=True)
     (folder / "broken.py").write_text(BROKEN, encoding="utf-8")
     (folder / "leaves.py").write_text(LEAVES, encoding="utf-8")
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n")
-    (told / "entry_points.txt").write_text(ENTRIES)
+    (message / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 2.0\n")
+    (message / "entry_points.txt").write_text(ENTRIES)
     sys.path.append(str(folder))
 
 
@@ -96,8 +96,8 @@ def surveyed(folder: Path) -> tuple[int, str, str]:
     from gpt2viz.cli import main
 
     (folder / "texts.txt").write_text(f"{TEXT}. {TEXT}.\n", encoding="utf-8")
-    asked = ["heads", "--corpus", str(folder / "texts.txt"), "--tokens", "12", "--workers", "1"]
-    result = CliRunner().invoke(main, [*asked, "--top", "1"])
+    requests = ["heads", "--corpus", str(folder / "texts.txt"), "--tokens", "12", "--workers", "1"]
+    result = CliRunner().invoke(main, [*requests, "--top", "1"])
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -139,12 +139,12 @@ def main(folder: Path, example: str) -> None:
     SCORES._looked = KINDS._looked = False  # as in a program that starts now
     pages.added.cache_clear()
     failed: list[str] = []
-    found = head_scores(run, lambda error: failed.append(str(error)))
+    result = head_scores(run, lambda error: failed.append(str(error)))
     seen |= {
         "troubles": SCORES.errors,
         "edit troubles": KINDS.errors,
         "failed": failed,
-        "scores then": {name: bool((of == of).all()) for name, of in found.items()},
+        "scores then": {name: bool((of == of).all()) for name, of in result.items()},
         "printed then": surveyed(folder),
         "find": opened("find", habit="confidence", on="sentence"),
         "broken edit": opened("what_if", edits="fails:1.3"),

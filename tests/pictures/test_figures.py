@@ -60,11 +60,11 @@ def test_masked_nan_and_infinite_are_three_pictures_and_zero_is_none(colors: Pal
         colors,
         scale="signed",
     )
-    found = overlays(figure)
+    result = overlays(figure)
     assert len({colors.masked, colors.nan, colors.infinite}) == 3
-    assert_array_equal(np.argwhere(found[colors.masked]), [[0, 1]])
-    assert_array_equal(np.argwhere(found[colors.nan]), [[1, 0]])
-    assert_array_equal(np.argwhere(found[colors.infinite]), [[1, 2], [2, 0]])
+    assert_array_equal(np.argwhere(result[colors.masked]), [[0, 1]])
+    assert_array_equal(np.argwhere(result[colors.nan]), [[1, 0]])
+    assert_array_equal(np.argwhere(result[colors.infinite]), [[1, 2], [2, 0]])
     legend = [trace.name for trace in figure.data if trace.type == "scatter"]
     assert legend == ["masked", "NaN: not a number", "infinite"]
 
@@ -135,10 +135,10 @@ def test_markup_in_a_token_is_written_out() -> None:
 def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
     values = np.array([[0.25, 0.5]], np.float32)
     axes = Axis("", ["embeddings"], numbered=False), Axis("after token", ["<b>", "a"])
-    words, told = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
-    picture = Lens("lens", Panel("", values, *axes, words=words, hover=told), (), column=1)
+    words, messages = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
+    picture = Lens("lens", Panel("", values, *axes, words=words, hover=messages), (), column=1)
     drawn = canvas.header(picture.tokens, LIGHT)
-    assert (drawn["panels"][0]["words"], drawn["panels"][0]["said"]) == (*words, *told)
+    assert (drawn["panels"][0]["words"], drawn["panels"][0]["said"]) == (*words, *messages)
     assert drawn["grids"][0]["frame"] == (0, 0, 1, 1)
     assert drawn["bar"] == "attention weight"
 

@@ -17,12 +17,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def marks(frame: Frame) -> dict[str, Mark]:
-    found = {mark.key: mark for mark in frame.marks}
-    assert len(found) == len(frame.marks)  # each key once, else blocks would change places
+    result = {mark.key: mark for mark in frame.marks}
+    assert len(result) == len(frame.marks)  # each key once, else blocks would change places
     for mark in frame.marks:
         assert mark.x >= 0
         assert mark.x + mark.wide <= 1 + 1e-9
-    return found
+    return result
 
 
 def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
@@ -30,23 +30,23 @@ def test_a_cell_stands_in_its_row_and_column_as_dark_as_its_number() -> None:
     weights = np.array([[1.0, 0.0], [0.05, 0.95]])
     weights[0, 1] = 0
     masked = frames.closing_mask([(scores, weights)], ("A", "crane"), ["closed"])
-    found = marks(masked.frames[0])
-    assert found["scores 0 1"].role == "masked"
-    assert found["scores 0 1"].text == "−∞"
+    result = marks(masked.frames[0])
+    assert result["scores 0 1"].role == "masked"
+    assert result["scores 0 1"].text == "−∞"
     for (row, column), value in np.ndenumerate(scores):
         if np.isfinite(value):
-            cell = found[f"scores {row} {column}"]
+            cell = result[f"scores {row} {column}"]
             assert (cell.role, cell.share) == ("signed", value / 2)
-    assert [found[f"weights 1 {n}"].share for n in (0, 1)] == [0.05, 0.95]
-    assert found["weights 1 1"].text == "0.95"
+    assert [result[f"weights 1 {n}"].share for n in (0, 1)] == [0.05, 0.95]
+    assert result["weights 1 1"].text == "0.95"
     for name in ("scores", "weights"):
-        cells = [[found[f"{name} {row} {column}"] for column in (0, 1)] for row in (0, 1)]
+        cells = [[result[f"{name} {row} {column}"] for column in (0, 1)] for row in (0, 1)]
         assert cells[0][0].x == cells[1][0].x < cells[0][1].x
         assert cells[0][0].y == cells[0][1].y < cells[1][0].y
-        assert cells[0][1].x == found[f"{name} column 1"].x
-    assert found["scores 1 1"].x + found["scores 1 1"].wide < found["weights 1 0"].x
-    assert found["row 1"].y == found["scores 1 0"].y
-    assert all(one.y + one.tall <= masked.lines + 1e-9 for one in found.values())
+        assert cells[0][1].x == result[f"{name} column 1"].x
+    assert result["scores 1 1"].x + result["scores 1 1"].wide < result["weights 1 0"].x
+    assert result["row 1"].y == result["scores 1 0"].y
+    assert all(one.y + one.tall <= masked.lines + 1e-9 for one in result.values())
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
@@ -61,11 +61,11 @@ def test_a_still_is_drawn_as_the_frame_is(colors: Palette) -> None:
         ("x", "width", [(one.x, one.wide) for one in blocks]),
         ("y", "height", [(one.y, one.tall) for one in blocks]),
     ):
-        found = np.array([[float(one.attrib[name]) for name in (start, size)] for one in drawn])
-        wanted = np.array(ends)
-        scale = found[0, 1] / wanted[0, 1]
-        found[:, 0] -= found[0, 0] - wanted[0, 0] * scale
-        np.testing.assert_allclose(found, wanted * scale, atol=0.02)
+        result = np.array([[float(one.attrib[name]) for name in (start, size)] for one in drawn])
+        expected = np.array(ends)
+        scale = result[0, 1] / expected[0, 1]
+        result[:, 0] -= result[0, 0] - expected[0, 0] * scale
+        np.testing.assert_allclose(result, expected * scale, atol=0.02)
     caption, *words = root.iter(f"{SVG}text")
     assert caption.text == "One row is <closed>"
     marks = [mark for mark in picture.frame.marks if mark.text]
@@ -146,15 +146,15 @@ def test_blocks_keep_their_size_and_stand_where_their_numbers_do(subtests: pytes
             assert split == again
             assert whole == merged
             blocks = [(token, head) for token in range(T) for head in range(nh)]
-            for found in (whole, split, sheets):
-                assert sum(not key.startswith(("token", "head")) for key in found) == T * nh
+            for result in (whole, split, sheets):
+                assert sum(not key.startswith(("token", "head")) for key in result) == T * nh
                 for token, head in blocks:
-                    one = found[f"{token} {head}"]
+                    one = result[f"{token} {head}"]
                     assert one.wide == whole["0 0"].wide
                     assert one.role == head % 4
                     assert one.y + one.tall <= drawn.lines + 1e-9
                 corners = {
-                    (round(found[f"{t} {h}"].x, 6), round(found[f"{t} {h}"].y, 6))
+                    (round(result[f"{t} {h}"].x, 6), round(result[f"{t} {h}"].y, 6))
                     for t, h in blocks
                 }
                 assert len(corners) == len(blocks)
@@ -194,6 +194,6 @@ def test_bars_are_as_long_as_their_numbers_on_one_scale() -> None:
 def test_numbers_that_are_none_have_no_length() -> None:
     lost = Stop("a", np.nan, np.inf, np.nan, [], [])
     (only,) = frames.way_through([lost]).frames
-    found = marks(only)
-    assert [found[f"{key} bar"].wide for key in ("added", "length", "turned")] == [0, 0, 0]
-    assert found["length number"].text == "∞"
+    result = marks(only)
+    assert [result[f"{key} bar"].wide for key in ("added", "length", "turned")] == [0, 0, 0]
+    assert result["length number"].text == "∞"

@@ -115,8 +115,10 @@ def test_no_word_about_colour_is_true_on_one_page_only() -> None:
         if not path.stem.endswith("_js"):
             source = path.read_text(encoding="utf-8")
             texts = re.findall(r'^\s+(?:[\w.]+\()?f?"([^"]* [^"]*)"', source, re.M)
-            found = [text for text in texts if LIGHTNESS.search(text) and "light-dark(" not in text]
-            assert not found, path
+            results = [
+                text for text in texts if LIGHTNESS.search(text) and "light-dark(" not in text
+            ]
+            assert not results, path
 
 
 def is_blue(color: str) -> bool:
@@ -146,5 +148,5 @@ def test_a_difference_is_the_second_minus_the_first() -> None:
     first, second = (Panel("", np.full((1, 1), n, np.float32), axis, axis) for n in (0.25, 1))
     assert difference(first, second, "").values == 0.75
     assert difference(first, first, "").least == 0.01
-    said = difference_in_words("B − A", "A", "B")
-    assert said == "**B − A**: blue where B is larger, orange where A is."
+    text = difference_in_words("B − A", "A", "B")
+    assert text == "**B − A**: blue where B is larger, orange where A is."

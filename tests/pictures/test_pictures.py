@@ -39,14 +39,14 @@ TEXTS = {"x", "y", "z", "text", "customdata", "ticktext", "categoryarray", "temp
 
 def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
     """Every number of the matrices, bars and curves of a figure, but for what is painted over."""
-    found: list[Any] = []
+    results: list[Any] = []
     for trace in (t for figure in figures(picture, colors) for t in figure.data):
         if trace.type == "heatmap":
             if "%{z" in trace.hovertemplate or trace.coloraxis:  # else painted over
-                found += np.asarray(trace.z, float).ravel().tolist()
+                results += np.asarray(trace.z, float).ravel().tolist()
         else:
-            found += [n for side in (trace.x, trace.y) for n in numbers(side)]
-    return rounded(found)
+            results += [n for side in (trace.x, trace.y) for n in numbers(side)]
+    return rounded(results)
 
 
 def figures(picture: Picture, colors: Palette) -> list[Any]:
@@ -60,8 +60,8 @@ def numbers(side: Any) -> list[float]:
     return [float(n) for n in side if not isinstance(n, str) and n is not None]
 
 
-def rounded(found: Any) -> Counter[float]:
-    return Counter(round(float(n), 5) for n in found if np.isfinite(n))
+def rounded(result: Any) -> Counter[float]:
+    return Counter(round(float(n), 5) for n in result if np.isfinite(n))
 
 
 def test_every_kind_is_here() -> None:
@@ -85,11 +85,13 @@ def test_the_numbers_of_a_picture_are_drawn(subtests: pytest.Subtests) -> None:
         for colors in (LIGHT, DARK):
             with subtests.test(kind=kind, colors=colors):
                 picture = PICTURES[kind]
-                wanted: list[Any] = [n for panel in picture.matrices for n in panel.values.ravel()]
-                wanted += [
+                expected: list[Any] = [
+                    n for panel in picture.matrices for n in panel.values.ravel()
+                ]
+                expected += [
                     n for one in picture.series for side in (one.x, one.y) for n in numbers(side)
                 ]
-                missing = rounded(wanted) - drawn_numbers(picture, colors)
+                missing = rounded(expected) - drawn_numbers(picture, colors)
                 assert not missing
 
 
@@ -120,13 +122,13 @@ def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
 
 @EVERY
 def test_words_say_what_is_largest(picture: Picture) -> None:
-    said = export.alt_text(picture)
-    assert said
+    text = export.alt_text(picture)
+    assert text
     for panel in picture.matrices if len(picture.matrices) < 5 else ():
         several = np.count_nonzero(panel.values, axis=1) > 1
-        assert f"largest {panel.values[several].max():.3g} at " in said
+        assert f"largest {panel.values[several].max():.3g} at " in text
         if panel.values.min() < 0:
-            assert f"smallest {panel.values.min():.3g} at " in said
+            assert f"smallest {panel.values.min():.3g} at " in text
 
 
 @EVERY
@@ -194,8 +196,8 @@ def test_a_thumbnail_is_hidden_where_all_its_cells_are() -> None:
 
 
 def test_a_share_below_none_has_a_true_minus() -> None:
-    found = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
-    (curve,) = faithfulness_curve("kept", found).curves
+    result = FewestHeads((1, 2), 3, ((0, 0), (0, 1)), np.array([1, 0.5, -0.25]))
+    (curve,) = faithfulness_curve("kept", result).curves
     assert curve.hover[-1].startswith("1 head left: −25.0 %")
 
 
@@ -224,9 +226,9 @@ def test_a_matrix(subtests: pytest.Subtests) -> None:
             "3 × 3, largest 5 at query 1 ·<b>crane</b>, key 0 A.",
         ),
     ]
-    for values, said in cases:
-        with subtests.test(values=values, said=said):
-            assert alt_text(Heatmaps("what", [panel(values)])) == said
+    for values, text in cases:
+        with subtests.test(values=values, said=text):
+            assert alt_text(Heatmaps("what", [panel(values)])) == text
 
 
 def test_several_matrices_by_their_titles() -> None:
@@ -269,13 +271,13 @@ def unnamed(values: np.ndarray, masked: np.ndarray | None = None) -> Panel:
 
 def test_a_line_goes_from_its_row_to_its_column() -> None:
     values = np.array([[1, 0, 0], [0.995, 0.005, 0], [0.25, 0.5, 0.25]])
-    found = lines("what", [unnamed(values)], ["Head 0"])
-    (only,) = found.sources
+    result = lines("what", [unnamed(values)], ["Head 0"])
+    (only,) = result.sources
     ends = list(zip(only.queries.tolist(), only.keys.tolist(), strict=True))
     assert ends == [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)]
     assert_allclose(only.weights, [1, 0.995, 0.25, 0.5, 0.25], rtol=1e-6)
-    assert (found.threshold, found.at_rest, found.peak) == (0.01, 0.01, 1)
-    assert_allclose(found.lost, 0.005 / 3, rtol=1e-5)
+    assert (result.threshold, result.at_rest, result.peak) == (0.01, 0.01, 1)
+    assert_allclose(result.lost, 0.005 / 3, rtol=1e-5)
 
 
 def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
@@ -286,21 +288,21 @@ def test_a_masked_cell_and_one_without_a_number_are_no_lines() -> None:
 
 
 def test_lengths_are_drawn_on_their_own_scale() -> None:
-    found = lines("what", [unnamed(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
-    assert found.peak == 8
-    assert found.threshold == 0.08
-    assert found.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
+    result = lines("what", [unnamed(np.array([[8, 0.05], [0.1, 4]]))], ["Head 0"], unit=False)
+    assert result.peak == 8
+    assert result.threshold == 0.08
+    assert result.sources[0].weights.tolist() == pytest.approx([8, 0.1, 4])
 
 
 def test_a_long_text_keeps_its_widest_lines_and_says_which() -> None:
     generator = np.random.default_rng(0)
     four = [unnamed(generator.dirichlet(np.full(256, 0.3), 256)) for _ in range(4)]
-    found = lines("what", four, list("abcd"))
+    result = lines("what", four, list("abcd"))
     every = np.stack([one.values for one in four])
-    assert (every >= found.at_rest).sum() <= AT_REST
-    assert sum(len(source.weights) for source in found.sources) <= MOST_LINES
-    assert min(source.weights.min() for source in found.sources) >= found.threshold
-    assert_allclose(found.lost, every[every < found.threshold].sum() / every.sum(), rtol=1e-4)
+    assert (every >= result.at_rest).sum() <= AT_REST
+    assert sum(len(source.weights) for source in result.sources) <= MOST_LINES
+    assert min(source.weights.min() for source in result.sources) >= result.threshold
+    assert_allclose(result.lost, every[every < result.threshold].sum() / every.sum(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("n_panels", "n_tokens"), [(5, 3), (1, 257)])

@@ -34,7 +34,7 @@ def texts(root: ElementTree.Element) -> list[str]:
 
 def images(root: ElementTree.Element, shape: tuple[int, int]) -> list[np.ndarray]:
     """The colour of the middle of each of so many cells (rows, columns), of every image."""
-    found = []
+    results = []
     for one in root.iter(f"{SVG}image"):
         content = base64.b64decode(one.attrib["href"].partition(",")[2])
         pixels = np.asarray(Image.open(io.BytesIO(content)))
@@ -42,8 +42,8 @@ def images(root: ElementTree.Element, shape: tuple[int, int]) -> list[np.ndarray
             (2 * np.arange(n) + 1) * size // (2 * n)
             for n, size in zip(shape, pixels.shape[:2], strict=True)
         ]
-        found.append(pixels[np.ix_(*middles)])
-    return found
+        results.append(pixels[np.ix_(*middles)])
+    return results
 
 
 def shade(color: str) -> tuple[int, ...]:

@@ -19,15 +19,15 @@ from tests.pictures.samples import wiring
 
 def traces(picture: Wiring) -> dict[str, list[Any]]:
     """The traces of a figure: its edges, their letters, the heads and the legend."""
-    found: dict[str, list[Any]] = {"edges": [], "letters": [], "heads": [], "key": []}
+    results: dict[str, list[Any]] = {"edges": [], "letters": [], "heads": [], "key": []}
     for trace in render(picture, LIGHT).data:
         if trace.showlegend is not False:
-            found["key"].append(trace)
+            results["key"].append(trace)
         elif trace.mode == "lines":
-            found["edges"].append(trace)
+            results["edges"].append(trace)
         else:
-            found["letters" if trace.text[0] in "QKV" else "heads"].append(trace)
-    return found
+            results["letters" if trace.text[0] in "QKV" else "heads"].append(trace)
+    return results
 
 
 def test_an_edge_goes_from_head_to_head() -> None:
@@ -49,15 +49,15 @@ def test_an_edge_goes_from_head_to_head() -> None:
 
 
 def test_edges_are_told_apart_without_a_colour() -> None:
-    found = traces(wiring())
-    key = {trace.name: trace.line.dash for trace in found["key"]}
+    result = traces(wiring())
+    key = {trace.name: trace.line.dash for trace in result["key"]}
     assert list(key) == ["Q: into queries", "K: into keys", "V: into values"]
     assert len(set(key.values())) == 3
-    for trace in found["edges"]:
+    for trace in result["edges"]:
         into = trace.customdata[0].split("&lt;/b")[0][-1].upper()
         (dash,) = (dash for name, dash in key.items() if name.startswith(into))
         assert trace.line.dash == dash
-    for trace in found["letters"]:
+    for trace in result["letters"]:
         names = [edge for edge, _ in trace.customdata]
         assert [name[-1].upper() for name in names] == list(trace.text)
 
@@ -86,9 +86,9 @@ def test_edges_in_words_and_as_a_table() -> None:
 
 
 def test_no_edges_are_heads_alone() -> None:
-    found = traces(Wiring("wired", 1, 3, ()))
-    assert (found["edges"], found["letters"]) == ([], [])
-    assert list(found["heads"][0].text) == ["0.0", "0.1", "0.2"]
+    result = traces(Wiring("wired", 1, 3, ()))
+    assert (result["edges"], result["letters"]) == ([], [])
+    assert list(result["heads"][0].text) == ["0.0", "0.1", "0.2"]
 
 
 def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
@@ -105,8 +105,8 @@ def random_wires(n_layer: int, n_head: int, count: int) -> list[Wire]:
 
 
 def test_letters_stand_neither_on_heads_nor_on_one_another() -> None:
-    found = traces(Wiring("wired", 4, 8, random_wires(4, 8, 20)))
-    places = [np.stack([one.x, one.y], axis=-1) for one in (*found["letters"], *found["heads"])]
+    result = traces(Wiring("wired", 4, 8, random_wires(4, 8, 20)))
+    places = [np.stack([one.x, one.y], axis=-1) for one in (*result["letters"], *result["heads"])]
     pixels = np.concatenate(places) * [75, 96]  # from head to head, as on the page
     apart = np.abs(pixels[:20, None] - pixels[None]).max(axis=2) + 99 * np.eye(20, len(pixels))
     assert apart.min() >= 15

@@ -178,8 +178,8 @@ def test_a_function_that_fails_is_named(
 @pytest.mark.parametrize("text", ["late:1.3", "prune:0.0"])
 def test_an_edit_that_is_not_installed(text: str) -> None:
     name = text.partition(":")[0]
-    wanted = f"There is no edit '{name}' here. Install the package that adds it, or write off:1.3"
-    with pytest.raises(EditError, match=wanted):
+    expected = f"There is no edit '{name}' here. Install the package that adds it, or write off:1.3"
+    with pytest.raises(EditError, match=expected):
         parse_edits(text)
 
 

@@ -76,10 +76,10 @@ def test_what_comes_next_by_its_text(tiny: gpt2viz.Model, tiny_folder: Path) -> 
     for position in (-1, 1):
         logits = expected["logits"][position]
         shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-        found = run.next_tokens(5, position)
-        assert [one.id for one in found] == np.argsort(-shares, kind="stable")[:5].tolist()
-        assert_allclose([one.probability for one in found], np.sort(shares)[:-6:-1], rtol=1e-4)
-        for text, n, _ in found:
+        result = run.next_tokens(5, position)
+        assert [one.id for one in result] == np.argsort(-shares, kind="stable")[:5].tolist()
+        assert_allclose([one.probability for one in result], np.sort(shares)[:-6:-1], rtol=1e-4)
+        for text, n, _ in result:
             assert text == tiny.tokenizer.token_bytes(n).decode(errors="backslashreplace")
     assert len(run.next_tokens()) == 10
     assert len(run.next_tokens(10**6)) == tiny.config.vocab_size

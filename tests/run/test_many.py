@@ -21,15 +21,15 @@ def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -
         for edits, causal in cases:
             with subtests.test(explicit=explicit, edits=edits):
                 texts = [text for text in TEXTS if not edits or len(text) > 3]
-                asked = {
+                requested = {
                     "causal": causal,
                     "explicit": explicit,
                     "edits": gpt2viz.parse_edits(edits),
                 }
-                found = gpt2viz.trace_many(tiny, iter(texts), **asked)  # type: ignore[arg-type]
-                assert len(found) == len(texts)
-                for text, run in zip(texts, found, strict=True):
-                    alone = gpt2viz.trace(tiny, text, **asked)  # type: ignore[arg-type]
+                result = gpt2viz.trace_many(tiny, iter(texts), **requested)  # type: ignore[arg-type]
+                assert len(result) == len(texts)
+                for text, run in zip(texts, result, strict=True):
+                    alone = gpt2viz.trace(tiny, text, **requested)  # type: ignore[arg-type]
                     assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
                     assert run.tensors == alone.tensors
                     assert run.captured.keys() == alone.captured.keys()

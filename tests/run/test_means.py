@@ -39,7 +39,7 @@ def means(theirs: Any, layer: int) -> np.ndarray:
         for ids in TEXTS:
             theirs(torch.tensor([ids]))
     handle.remove()
-    return torch.stack([torch.stack(found).mean(dim=0) for found in by_place]).numpy()
+    return torch.stack([torch.stack(result).mean(dim=0) for result in by_place]).numpy()
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])

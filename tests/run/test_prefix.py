@@ -40,19 +40,19 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, gp
     return made
 
 
-def check_whole(found: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
+def check_whole(result: gpt2viz.Trace, full: gpt2viz.Trace) -> None:
     """Every stage, the prediction, who it is and how it was made."""
-    assert (found.key, found.text, found.tokens) == (full.key, full.text, full.tokens)
-    assert found.explicit == full.explicit
-    assert found.captured.keys() == full.captured.keys()
-    assert found.tensors == full.tensors
-    assert found.nbytes == full.nbytes
+    assert (result.key, result.text, result.tokens) == (full.key, full.text, full.tokens)
+    assert result.explicit == full.explicit
+    assert result.captured.keys() == full.captured.keys()
+    assert result.tensors == full.tensors
+    assert result.nbytes == full.nbytes
     for stage in (s for s in STAGES if s.keep):
         for layer in range(full.config.n_layer) if stage.per_layer else (None,):
-            one, other = found.stage(stage.key, layer), full.stage(stage.key, layer)
+            one, other = result.stage(stage.key, layer), full.stage(stage.key, layer)
             assert_allclose(one, other, **TOLERANCE, err_msg=f"{stage.key} of layer {layer}")
-    assert_allclose(found.logits, full.logits, **TOLERANCE)
-    assert_allclose(found.next_token_probabilities, full.next_token_probabilities, **TOLERANCE)
+    assert_allclose(result.logits, full.logits, **TOLERANCE)
+    assert_allclose(result.next_token_probabilities, full.next_token_probabilities, **TOLERANCE)
 
 
 @st.composite
@@ -92,10 +92,10 @@ def test_it_is_the_full_trace(
     _, model = models[kind]
     before, after = texts
     earlier = gpt2viz.trace(model, before, explicit=was_explicit)
-    found = gpt2viz.trace(model, after, explicit=explicit, reuse=earlier)
+    result = gpt2viz.trace(model, after, explicit=explicit, reuse=earlier)
     same = [a == b for a, b in zip(before, after, strict=False)]
-    assert found.reused == min([*same, False].index(False), len(after) - 1)
-    check_whole(found, gpt2viz.trace(model, after, explicit=explicit))
+    assert result.reused == min([*same, False].index(False), len(after) - 1)
+    check_whole(result, gpt2viz.trace(model, after, explicit=explicit))
 
 
 def test_it_is_what_numpy_computes(
@@ -134,8 +134,8 @@ def test_only_the_rest_is_run(
     earlier = gpt2viz.trace(tiny, IDS, explicit=explicit)
     monkeypatch.setattr(GPT2, "forward", noted)
     for text, reused in (([*IDS, 4, 5], 7), (IDS, 6), (IDS[:3], 2), ([1, *IDS], 0), ([5], 0)):
-        found = gpt2viz.trace(tiny, text, explicit=explicit, reuse=earlier)
-        assert found.reused == reused
+        result = gpt2viz.trace(tiny, text, explicit=explicit, reuse=earlier)
+        assert result.reused == reused
         assert ran.pop() == text[reused:]
     assert not ran
 
@@ -151,25 +151,25 @@ def test_a_chain_of_traces_stays_whole_and_holds_on_to_none(tiny: gpt2viz.Model)
         for place, array in trace.captured.items():
             assert not np.shares_memory(array, earlier.captured[place])
             assert not array.flags.writeable
-    said = "7 tokens through tiny (3 layers of 4 heads), causal mask on, the first 6 from an"
-    assert said in repr(trace)
+    text = "7 tokens through tiny (3 layers of 4 heads), causal mask on, the first 6 from an"
+    assert text in repr(trace)
 
 
 def test_a_saved_trace_is_reused(tiny: gpt2viz.Model, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     save_trace(gpt2viz.trace(tiny, IDS), path)
-    found = gpt2viz.trace(tiny, [*IDS, 8], reuse=gpt2viz.load_trace(path, tiny))
-    assert found.reused == len(IDS)
-    check_whole(found, gpt2viz.trace(tiny, [*IDS, 8]))
+    result = gpt2viz.trace(tiny, [*IDS, 8], reuse=gpt2viz.load_trace(path, tiny))
+    assert result.reused == len(IDS)
+    check_whole(result, gpt2viz.trace(tiny, [*IDS, 8]))
 
 
 def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> None:
     plain, first = (tiny.tokenizer.encode("A crane", bos=on) for on in (False, True))
     assert first[1:] == plain
-    found = gpt2viz.trace(tiny, first, reuse=gpt2viz.trace(tiny, plain))
-    assert found.reused == 0
-    check_whole(found, gpt2viz.trace(tiny, first))
-    again = gpt2viz.trace(tiny, [*first, 3], reuse=found)
+    result = gpt2viz.trace(tiny, first, reuse=gpt2viz.trace(tiny, plain))
+    assert result.reused == 0
+    check_whole(result, gpt2viz.trace(tiny, first))
+    again = gpt2viz.trace(tiny, [*first, 3], reuse=result)
     assert again.reused == len(first)
 
 

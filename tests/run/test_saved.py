@@ -112,9 +112,9 @@ def compressed(path: Path) -> None:
 def changed(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         with np.load(path) as saved:
-            found = dict(saved)
-        found[name] = make(found[name])
-        np.savez(path, **{key: value for key, value in found.items() if value is not None})
+            result = dict(saved)
+        result[name] = make(result[name])
+        np.savez(path, **{key: value for key, value in result.items() if value is not None})
 
     return change
 

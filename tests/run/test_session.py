@@ -45,10 +45,10 @@ def test_anything_else_is_one_sentence(subtests: pytest.Subtests) -> None:
         (b'{"gpt2viz_session": 1, "page": "A", "parameters": {"t": "\\ud800"}}', "damaged"),
         (b" " * 1_000_001, "too large"),
     ]
-    for content, told in cases:
+    for content, message in cases:
         with (
-            subtests.test(content=content, told=told),
-            pytest.raises(gpt2viz.ExportError, match=told),
+            subtests.test(content=content, told=message),
+            pytest.raises(gpt2viz.ExportError, match=message),
         ):
             read_session(content)
 
@@ -61,10 +61,10 @@ def test_a_run_with_edits_comes_back_on_what_if() -> None:
     model = bundled_model()
     edits = gpt2viz.parse_edits("off:1.3,window:2")
     trace = gpt2viz.trace(model, "A crane ate fish", edits=edits)
-    found = session(trace)
-    assert (found.page, found.parameters["edits"]) == ("What if", "off:1.3,window:2")
-    assert run_of(found).key == run_of(found, model).key == trace.key
-    elsewhere = replace(found, page="Attention")  # where edits aren't in force
+    result = session(trace)
+    assert (result.page, result.parameters["edits"]) == ("What if", "off:1.3,window:2")
+    assert run_of(result).key == run_of(result, model).key == trace.key
+    elsewhere = replace(result, page="Attention")  # where edits aren't in force
     assert run_of(elsewhere).edits == ()
 
 

@@ -61,8 +61,8 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
 
 def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) -> None:
     trace = gpt2viz.trace(tiny, "A crane", edits=parse_edits("off:1.3"))
-    said = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
-    assert repr(trace) == f"{said}0:A 1:·crane"
+    text = "Trace of 2 tokens through tiny (3 layers of 4 heads), causal mask on, edits off:1.3\n"
+    assert repr(trace) == f"{text}0:A 1:·crane"
     assert repr(gpt2viz.trace(tiny, [1])).startswith("Trace of 1 token through")
     assert repr(tiny).startswith("Model(name='tiny', config=GPT2Config(vocab_size=420,")
     assert len(repr(tiny)) < 600
@@ -80,15 +80,15 @@ def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
 
 def test_a_special_token_that_is_typed_is_text_and_said_to_be(tiny: gpt2viz.Model) -> None:
     typed, end = "A<|endoftext|>", tiny.tokenizer.end_of_text
-    said = r"are read as ordinary text \(<\|endoftext\|>\)\. .*encode\(text, special=True\)"
-    with pytest.warns(UserWarning, match=said) as warned:
+    text = r"are read as ordinary text \(<\|endoftext\|>\)\. .*encode\(text, special=True\)"
+    with pytest.warns(UserWarning, match=text) as warned:
         plain = gpt2viz.trace(tiny, typed)
-    with pytest.warns(UserWarning, match=said) as warned_too:
+    with pytest.warns(UserWarning, match=text) as warned_too:
         next(gpt2viz.generate(tiny, typed, 1))
     assert {warning.filename for warning in (*warned, *warned_too)} == {__file__}
     assert end not in plain.token_ids
-    asked = gpt2viz.trace(tiny, tiny.tokenizer.encode(typed, special=True))  # without a warning
-    assert asked.token_ids == (*tiny.tokenizer.encode("A"), end)
+    requested = gpt2viz.trace(tiny, tiny.tokenizer.encode(typed, special=True))  # without a warning
+    assert requested.token_ids == (*tiny.tokenizer.encode("A"), end)
 
 
 def test_a_token_that_is_part_of_a_character_shows_its_bytes(tiny: gpt2viz.Model) -> None:
@@ -138,10 +138,10 @@ def test_outputs_of_a_long_run_are_mixed_block_by_block(
     for causal, edits in product((True, False), ((), gpt2viz.parse_edits("forbid:5:4"))):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=False, edits=edits)
         before = trace.nbytes
-        found = trace.weighted_head_outputs(1, shares)
+        result = trace.weighted_head_outputs(1, shares)
         assert trace.nbytes == before  # nothing of it is kept
         outputs = gpt2viz.trace(tiny, ids, causal, edits=edits).stage("head_output", 1)[0]
-        assert_allclose(found, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
+        assert_allclose(result, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
 
 
 def test_weights_of_a_long_run_come_head_by_head(
@@ -206,11 +206,11 @@ def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model
             )
         )
     for n in runs:
-        expected, found = serial[n % 60], together[n]
-        assert found.token_ids == expected.token_ids
-        assert len(found.tensors) == len(expected.tensors)
+        expected, result = serial[n % 60], together[n]
+        assert result.token_ids == expected.token_ids
+        assert len(result.tensors) == len(expected.tensors)
         for place, array in expected.captured.items():
-            assert_array_equal(found.captured[place], array)
+            assert_array_equal(result.captured[place], array)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])

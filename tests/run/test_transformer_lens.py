@@ -59,11 +59,11 @@ def model() -> gpt2viz.Model:
 def test_a_name_gives_their_numbers(model: gpt2viz.Model, explicit: bool) -> None:
     trace = gpt2viz.trace(model, IDS, explicit=explicit)
     for name, numbers in THEIRS.items():
-        found = trace.stage(name)
+        result = trace.stage(name)
         if re.search(r"hook_[qkvz]$", name):
-            found = found.transpose(0, 2, 1, 3)  # theirs are (B, T, nh, hs)
+            result = result.transpose(0, 2, 1, 3)  # theirs are (B, T, nh, hs)
         assert_allclose(
-            found.reshape(-1)[[1, 2, -2, -1]], numbers, rtol=1e-5, atol=2e-6, err_msg=name
+            result.reshape(-1)[[1, 2, -2, -1]], numbers, rtol=1e-5, atol=2e-6, err_msg=name
         )
     general = {re.sub(r"(?<=blocks\.)\d", "N", name) for name in THEIRS}
     assert general == set(TRANSFORMER_LENS)

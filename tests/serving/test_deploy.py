@@ -39,13 +39,13 @@ def cluster() -> Parts:
 
 @pytest.fixture(scope="module")
 def compose() -> Parts:
-    found: Parts = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
-    return found
+    result: Parts = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    return result
 
 
 def container(cluster: Parts) -> Parts:
-    (found,) = cluster["Deployment"]["spec"]["template"]["spec"]["containers"]
-    return dict(found)
+    (result,) = cluster["Deployment"]["spec"]["template"]["spec"]["containers"]
+    return dict(result)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -129,6 +129,6 @@ def test_what_is_started_is_what_there_is(cluster: Parts, compose: Parts) -> Non
 
 def test_the_https_proxy_is_valid_and_logs_no_address(caddy: str) -> None:
     command = [caddy, "adapt", "--config", str(DEPLOY / "Caddyfile")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    logs = json.loads(told.stdout)["logging"]["logs"]
+    message = subprocess.run(command, capture_output=True, text=True, check=True)
+    logs = json.loads(message.stdout)["logging"]["logs"]
     assert logs["default"]["encoder"]["fields"] == {"request": {"filter": "delete"}}

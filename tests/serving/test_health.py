@@ -35,8 +35,8 @@ def worker(number: int) -> Iterator[int]:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            asked = self.path == "/metrics.json"
-            self.wfile.write((ANSWER.format(number) if asked else "ok").encode())
+            requested = self.path == "/metrics.json"
+            self.wfile.write((ANSWER.format(number) if requested else "ok").encode())
 
         def log_message(self, *_: object) -> None: ...
 
@@ -59,12 +59,12 @@ def test_metrics_are_each_workers(nobody: int) -> None:
         )
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     families = list(text_string_to_metric_families(body))
-    found = {
+    result = {
         sample.name: {s.labels["worker"]: s.value for s in family.samples}
         for family in families
         for sample in family.samples
     }
-    assert found == {
+    assert result == {
         "gpt2viz_up": {"1": 1, "2": 0, "3": 1},
         "gpt2viz_restarts_total": {"1": 0, "2": 3, "3": 1},
         "gpt2viz_visitors": {"1": 3, "3": 5},
@@ -79,9 +79,9 @@ def test_who_ends_in_the_middle_of_an_answer_is_not_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer_half() -> None:
-            with listening.accept()[0] as asked:
-                asked.recv(1000)
-                asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\no")
+            with listening.accept()[0] as requested:
+                requested.recv(1000)
+                requested.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\no")
 
         Thread(target=answer_half, daemon=True).start()
         health = Health([listening.getsockname()[1]], [1], [0])
@@ -104,9 +104,9 @@ def test_a_worker_that_answers_nothing_is_counted_until_it_does(nobody: int) -> 
     silence = [0.0, 0.0]
     with worker(1) as port:
         health = Health([port, nobody], [1, 1], silence)
-        for asked in (1, 2, 3):
+        for requested in (1, 2, 3):
             health.listen()
-            assert silence == [0.0, asked * EVERY]
+            assert silence == [0.0, requested * EVERY]
     with worker(2) as port:
         health.ports = [nobody, port]
         health.listen()
@@ -125,9 +125,9 @@ def adapted(program: str, written: str, tmp_path: Path) -> dict[str, object]:
         assert done.returncode == 0, done.stderr
         assert check != ["fmt"] or done.stdout == written
     command = [program, "adapt", "--config", str(file)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, object] = json.loads(told.stdout)
-    return found
+    message = subprocess.run(command, capture_output=True, text=True, check=True)
+    results: dict[str, object] = json.loads(message.stdout)
+    return results
 
 
 def handlers(part: object) -> Iterator[dict[str, object]]:
@@ -145,16 +145,16 @@ def test_the_proxy_keeps_a_visitor_with_one_worker(caddy: str, tmp_path: Path) -
     assert "trusted_proxies" not in proxy.configuration(*given)
     written = proxy.configuration(*given, proxies=["10.0.0.0/8", "192.0.2.1"])
     assert f"lb_policy cookie {proxy.COOKIE} 5ec4e7\n" in written
-    told = adapted(caddy, written, tmp_path)
-    assert told["admin"] == {"disabled": True}
-    proxies = [one for one in handlers(told) if one["handler"] == "reverse_proxy"]
+    message = adapted(caddy, written, tmp_path)
+    assert message["admin"] == {"disabled": True}
+    proxies = [one for one in handlers(message) if one["handler"] == "reverse_proxy"]
     health, pages = sorted(proxies, key=lambda one: len(one["upstreams"]))  # type: ignore[arg-type]
     assert health["upstreams"] == [{"dial": "127.0.0.1:8502"}]
     assert pages["trusted_proxies"] == ["10.0.0.0/8", "192.0.2.1"]
     assert pages["upstreams"] == [{"dial": "127.0.0.1:7001"}, {"dial": "127.0.0.1:7002"}]
     policy = pages["load_balancing"]["selection_policy"]  # type: ignore[index]
     assert policy == {"policy": "cookie", "name": proxy.COOKIE, "secret": "5ec4e7"}
-    closed = [one for one in handlers(told) if one["handler"] == "static_response"]
+    closed = [one for one in handlers(message) if one["handler"] == "static_response"]
     assert {one["status_code"] for one in closed} == {404}  # the workers' own metrics, and others
 
 
@@ -173,9 +173,9 @@ def test_the_proxy_logs_no_address_when_something_goes_wrong(
             except OSError:
                 time.sleep(0.05)
         process.terminate()
-        _, told = process.communicate(timeout=20)
-    assert "no upstreams available" in told or "connection refused" in told
-    assert "Zebras" not in told
+        _, message = process.communicate(timeout=20)
+    assert "no upstreams available" in message or "connection refused" in message
+    assert "Zebras" not in message
 
 
 def test_without_caddy_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(f"{self.path}\n{self.headers}")
-        asked = self.path.partition("?")[0]
-        let_in = asked != "/oauth2/auth" or KNOWN["Cookie"] in self.headers.get("Cookie", "")
+        requests = self.path.partition("?")[0]
+        let_in = requests != "/oauth2/auth" or KNOWN["Cookie"] in self.headers.get("Cookie", "")
         self.send_response(200 if let_in else 401)
         self.end_headers()
         self.wfile.write(self.server.name.encode())
@@ -95,7 +95,7 @@ def test_the_login_of_the_docs_lets_in_whom_it_knows(caddy: str) -> None:
         assert ask(port, link, **KNOWN) == (200, "", "pages")
         assert ask(port, "/oauth2/sign_in") == (200, "", "login")
         assert pages.asked[0].startswith(f"{link}\n")
-        assert not [asked for asked in login.asked if TYPED in asked]
+        assert not [requested for requested in login.asked if TYPED in requested]
         login.shutdown()
         login.server_close()
         assert ask(port, link, **KNOWN)[0] == 502  # nobody says that it may

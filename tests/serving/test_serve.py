@@ -71,10 +71,10 @@ class Server:
         families = text_string_to_metric_families(self.ask("/metrics", self.metrics)[1])
         return [int(s.value) for f in families for s in f.samples if s.name == name]
 
-    def wait(self, wanted: str) -> None:
+    def wait(self, expected: str) -> None:
         """Until that many workers answer."""
         for _ in range(3000):
-            if self.ask("/readyz") == (200, f"{wanted} workers answer\n"):
+            if self.ask("/readyz") == (200, f"{expected} workers answer\n"):
                 return
             time.sleep(0.1)
         raise AssertionError(self.log.read_text())
@@ -97,11 +97,11 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     command += ["--model", str(tmp_path / "mine"), "--metrics-port", str(metrics)]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=os.environ | FEW)
-    found = Server(process, port, metrics, tmp_path / "mine", tmp_path / "log")
+    result = Server(process, port, metrics, tmp_path / "mine", tmp_path / "log")
     try:
-        found.wait("2 of 2")
-        found.runs = found.number("gpt2viz_runs_total")
-        yield found
+        result.wait("2 of 2")
+        result.runs = result.number("gpt2viz_runs_total")
+        yield result
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) == 4  # two workers, the desk, the proxy
     finally:
@@ -109,7 +109,7 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         ended = process.wait(60)
     assert ended == 0
     assert not [child for child in family if child.is_running()]
-    written = found.log.read_text()
+    written = result.log.read_text()
     assert "Traceback" not in written
     assert not [word for word in TEXT.split() if word in written]
 
@@ -130,11 +130,15 @@ def told(screen: Screen) -> bool:
     return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
 
-def headers(server: Server, path: str, by: str = "127.0.0.1", **asked: str) -> tuple[int, Message]:
+def headers(
+    server: Server, path: str, by: str = "127.0.0.1", **requested: str
+) -> tuple[int, Message]:
     """Status and headers of an answer to who asks ``by`` an address of this machine."""
     to, own = ("127.0.0.1", server.port), (by, 0)
     with closing(HTTPConnection(*to, timeout=30, source_address=own)) as connection:
-        connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in asked.items()})
+        connection.request(
+            "GET", path, headers={k.replace("_", "-"): v for k, v in requested.items()}
+        )
         answer = connection.getresponse()
         answer.read()
         return answer.status, answer.msg
@@ -150,12 +154,12 @@ def half_sent(server: Server) -> socket.socket:
 def test_what_strangers_meet(server: Server) -> None:
     """Headers, cookies, paths that aren't there."""
     for path in ("/", "/textbook", "/_stcore/health", "/readyz"):
-        status, found = headers(server, path)
+        status, result = headers(server, path)
         assert status == 200, path
-        assert found["X-Content-Type-Options"] == "nosniff"
-        assert found["Referrer-Policy"] == "same-origin"
-        assert "frame-ancestors 'self'" in found["Content-Security-Policy"]
-        assert len(found.get_all("Server", [])) <= 1
+        assert result["X-Content-Type-Options"] == "nosniff"
+        assert result["Referrer-Policy"] == "same-origin"
+        assert "frame-ancestors 'self'" in result["Content-Security-Policy"]
+        assert len(result.get_all("Server", [])) <= 1
     for path in (
         "/metrics",
         "/nothing",
@@ -184,8 +188,8 @@ def test_an_address_has_its_share_and_nobody_borrows_anothers(server: Server) ->
         """How often it is answered and refused."""
 
         def ask(client: str) -> tuple[int, str | None]:
-            asked = {"Cookie": cookie, "X_Forwarded_For": client}
-            status, sent = headers(server, "/favicon.png", by, **asked)
+            requested = {"Cookie": cookie, "X_Forwarded_For": client}
+            status, sent = headers(server, "/favicon.png", by, **requested)
             return status, sent["Retry-After"]
 
         with ThreadPoolExecutor(16) as pool:
@@ -252,8 +256,8 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
     assert told(after)
     assert not told(back.open("", asked("mine")))
     for screen in (*before, after):
-        (found,) = well(screen)
-        assert_allclose(found, weights, atol=1e-5)
+        (result,) = well(screen)
+        assert_allclose(result, weights, atol=1e-5)
     server.wait("2 of 2")
     assert sum(server.number("gpt2viz_restarts_total")) == restarts + 1
     assert "ended (SIGKILL); it is started again" in server.log.read_text()

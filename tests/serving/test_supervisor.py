@@ -59,17 +59,17 @@ class Group:
 
     def started(self) -> dict[str, int]:
         """The processes of the next three parts that are started, by name."""
-        found = [self.line() for _ in range(3)]
-        assert {words[0] for words in found} == {"started"}
-        self.pids = [int(pid) for *_, pid in found]
-        return {name: int(pid) for _, name, pid in found}
+        results = [self.line() for _ in range(3)]
+        assert {words[0] for words in results} == {"started"}
+        self.pids = [int(pid) for *_, pid in results]
+        return {name: int(pid) for _, name, pid in results}
 
 
-def within(seconds: float, wanted: Callable[[], bool]) -> bool:
+def within(seconds: float, expected: Callable[[], bool]) -> bool:
     until = time.monotonic() + seconds
-    while not (found := wanted()) and time.monotonic() < until:
+    while not (result := expected()) and time.monotonic() < until:
         time.sleep(0.02)
-    return found
+    return result
 
 
 def is_there(pid: int) -> bool:
@@ -85,14 +85,14 @@ def is_there(pid: int) -> bool:
 def group() -> Iterator[Group]:
     if sys.platform != "linux":
         pytest.skip("only Linux has what it waits with")
-    found = Group()
-    yield found
-    found.process.kill()
-    found.process.wait()
-    for pid in filter(is_there, found.pids):  # a fault left them, and they hold on to the pipe
+    result = Group()
+    yield result
+    result.process.kill()
+    result.process.wait()
+    for pid in filter(is_there, result.pids):  # a fault left them, and they hold on to the pipe
         os.kill(pid, signal.SIGKILL)
-    assert found.process.stdout
-    found.process.stdout.close()
+    assert result.process.stdout
+    result.process.stdout.close()
 
 
 def test_what_dies_is_started_again_and_a_stop_leaves_nothing(group: Group) -> None:
@@ -146,12 +146,12 @@ def test_who_hangs_is_killed_and_started_again() -> None:
     command = [sys.executable, "-c", MUTE]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdout
-        for said in (
+        for text in (
             "mute hasn't answered for 0.3 s or more; it is killed",
             "mute ended (SIGKILL); it is started again in 0.5 s",
         ):
             assert select([process.stdout], [], [], 10)[0]
-            assert process.stdout.readline().decode().strip() == said
+            assert process.stdout.readline().decode().strip() == text
         assert not select([process.stdout], [], [], 1.2)[0]  # it is well, and nothing is said
         process.terminate()
         assert process.wait(10) == 0

@@ -98,27 +98,27 @@ def serial(model: str, text: str, causal: bool) -> np.ndarray:
         return np.stack([trace.stage("weights", layer)[0] for layer in layers])
 
 
-def expected(asked: Wish) -> dict[str, list[np.ndarray]]:
+def expected(requested: Wish) -> dict[str, list[np.ndarray]]:
     """Chart -> its matrices, for a page of ``COMPARED``."""
-    layer, head = asked.layer, asked.head
-    if asked.page == MASK:
-        both = (serial(asked.model, asked.text, causal) for causal in (True, False))
+    layer, head = requested.layer, requested.head
+    if requested.page == MASK:
+        both = (serial(requested.model, requested.text, causal) for causal in (True, False))
         return {"both_sides": [weights[layer, head] for weights in both]}
-    every = serial(asked.model, asked.text, asked.causal)
-    if asked.page == "head":
+    every = serial(requested.model, requested.text, requested.causal)
+    if requested.page == "head":
         return {"stage_weights": [every[layer, head]]}
     tiles = [pool_by_maximum(one, THUMBNAIL) for heads in every for one in heads]
     return {"all_heads": tiles, "one_head": [every[layer, head]]}
 
 
-def judge(screen: Screen, asked: Wish, visitor: int) -> str:
+def judge(screen: Screen, requested: Wish, visitor: int) -> str:
     """What is wrong with a page that was sent, or an empty text."""
     if screen.exceptions or screen.status != "FINISHED_SUCCESSFULLY":
         return f"{screen.status} {screen.exceptions}"
     seen = {int(n) for part in screen.raw for n in MARK.findall(part)}
     if not seen <= {visitor}:
         return f"saw the text of {seen - {visitor}}"
-    for key, pictures in expected(asked).items() if asked.page in COMPARED else ():
+    for key, pictures in expected(requested).items() if requested.page in COMPARED else ():
         shown, apart = screen.matrices(key), SHADE if key == "all_heads" else TOLERANCE
         if [one.shape for one in shown] != [one.shape for one in pictures]:
             return f"{key}: other pictures"
@@ -146,31 +146,31 @@ def visit(n: int, port: int, record: Record, until: float, pause: float) -> None
     rng, visitor = Random(f"visitor {n}"), Visitor(port)
     time.sleep(rng.random() * pause)
     while time.time() < until:
-        asked = wish(n, rng)
+        requested = wish(n, rng)
         try:
             started = time.perf_counter()
-            screen = visitor.open(asked.page, asked.parameters())
+            screen = visitor.open(requested.page, requested.parameters())
             record.seconds.append(time.perf_counter() - started)
-            fault = judge(screen, asked, n)
+            fault = judge(screen, requested, n)
             if not fault and rng.random() < 0.5:
-                asked = asked._replace(text=wish(n, rng).text)
+                requested = requested._replace(text=wish(n, rng).text)
                 started = time.perf_counter()
-                screen = visitor.type(screen.inputs["Sentence"][0], asked.text)
+                screen = visitor.type(screen.inputs["Sentence"][0], requested.text)
                 record.seconds.append(time.perf_counter() - started)
-                fault = judge(screen, asked, n)
+                fault = judge(screen, requested, n)
         except ConnectionClosed as error:
             if not record.killed:
-                record.faults.append(f"visitor {n}, {asked}: {error}")
+                record.faults.append(f"visitor {n}, {requested}: {error}")
                 return
             record.moved += 1
             visitor = Visitor(port, cookie=visitor.cookie, before=visitor.session)
             continue
         except Exception as error:
-            record.faults.append(f"visitor {n}, {asked}: {type(error).__name__}: {error}")
+            record.faults.append(f"visitor {n}, {requested}: {type(error).__name__}: {error}")
             return
         record.judged += 1
         if fault:
-            record.faults.append(f"visitor {n}, {asked}: {fault}")
+            record.faults.append(f"visitor {n}, {requested}: {fault}")
         time.sleep(pause * (0.5 + rng.random()))
     visitor.close()
 

@@ -31,17 +31,17 @@ def read_survey(folder: Path, n_layer: int, n_head: int) -> Survey | None:
 
 
 def test_it_is_read_as_it_was_made(surveyed: Path) -> None:
-    found = read_survey(surveyed, 3, 4)
-    assert found is not None
+    result = read_survey(surveyed, 3, 4)
+    assert result is not None
     shard = Shard(0, 0, (TEXT, "nothing twice in here"))
     sums = score(gpt2viz.load_model(surveyed), shard, 10)
     for s, name in enumerate(SCORES):
-        assert_allclose(found.mean[name], sums.mean[s])
-        assert_allclose(found.margin[name], sums.margin[s], atol=1e-12)
-    assert found.n_passages == sums.count.max()
-    assert (found.n_tokens, found.about) == (10, "Two.")
-    assert len(found.best) == np.isfinite(sums.best).sum()
-    first = found.best[0]
+        assert_allclose(result.mean[name], sums.mean[s])
+        assert_allclose(result.margin[name], sums.margin[s], atol=1e-12)
+    assert result.n_passages == sums.count.max()
+    assert (result.n_tokens, result.about) == (10, "Two.")
+    assert len(result.best) == np.isfinite(sums.best).sum()
+    first = result.best[0]
     assert (first.score, first.layer, first.head, first.rank) == ("previous token", 0, 0, 1)
     assert first.value == pytest.approx(sums.best[0, 0, 0, 0])
     assert_array_equal((first.document, first.token, first.part), sums.where[0, 0, 0, 0])
@@ -63,14 +63,14 @@ def test_a_survey_of_other_scores_is_read_by_their_names(surveyed: Path) -> None
     whole = read_survey(surveyed, 3, 4)
     table = surveyed / "survey" / "heads.csv"
     table.write_text(table.read_text().replace("entropy", "enthalpy"))
-    found = read_survey(surveyed, 3, 4)
+    result = read_survey(surveyed, 3, 4)
     assert whole is not None
-    assert found is not None
-    assert list(found.mean) == list(found.margin) == [n for n in SCORES if n != "entropy"]
-    for name in found.mean:
-        assert_array_equal(found.mean[name], whole.mean[name])
-        assert_array_equal(found.margin[name], whole.margin[name])
-    assert (found.n_passages, found.n_documents) == (whole.n_passages, whole.n_documents)
+    assert result is not None
+    assert list(result.mean) == list(result.margin) == [n for n in SCORES if n != "entropy"]
+    for name in result.mean:
+        assert_array_equal(result.mean[name], whole.mean[name])
+        assert_array_equal(result.margin[name], whole.margin[name])
+    assert (result.n_passages, result.n_documents) == (whole.n_passages, whole.n_documents)
 
 
 def test_broken(surveyed: Path) -> None:

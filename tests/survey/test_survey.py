@@ -204,25 +204,25 @@ def test_sums_of_parts_are_the_sums_of_all() -> None:
     scores = np.concatenate([part[0] for part in parts])
     where = [place for part in parts for place in part[1]]
     texts = [text for part in parts for text in part[2]]
-    found = merged(part[3] for part in parts)
-    assert_allclose(found.mean, np.nanmean(scores, axis=0))
+    result = merged(part[3] for part in parts)
+    assert_allclose(result.mean, np.nanmean(scores, axis=0))
     n = (~np.isnan(scores)).sum(axis=0)
-    assert_array_equal(found.count, n)
+    assert_array_equal(result.count, n)
     numbers = np.array([place.document for place in where])
     for place in np.ndindex(2, 3, 2):
         own = {d: scores[numbers == d][:, *place] for d in set(numbers)}
         whole = [values[~np.isnan(values)] for values in own.values()]
         expected = margin([values for values in whole if len(values)])
-        assert found.margin[place] == pytest.approx(expected)
+        assert result.margin[place] == pytest.approx(expected)
         by_score = sorted(
             (-scores[k][place], where[k], texts[k])
             for k in range(len(scores))
             if not np.isnan(scores[k][place])
         )[:BEST]
-        assert_array_equal(found.best[place], [-value for value, _, _ in by_score])
-        assert [Where(*w) for w in found.where[place].tolist()] == [w for _, w, _ in by_score]
+        assert_array_equal(result.best[place], [-value for value, _, _ in by_score])
+        assert [Where(*w) for w in result.where[place].tolist()] == [w for _, w, _ in by_score]
         for _, w, text in by_score:
-            assert found.texts[w] == text
+            assert result.texts[w] == text
 
 
 def margin(documents: list[np.ndarray]) -> float:
@@ -245,14 +245,14 @@ def test_the_interval_is_the_textbooks() -> None:
     """Of documents that are all as long: that of their means, as in every textbook."""
     scores = np.random.default_rng(7).normal(size=(24, 1, 1, 1))
     where = [Where(k // 4, k % 4) for k in range(24)]
-    found = merged(
+    result = merged(
         of_passages(scores[part], [where[k] for k in part], [""] * len(part))
         for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
     )
     means = scores.reshape(6, 4).mean(axis=1)
     low, high = stats.t.interval(0.95, 5, means.mean(), stats.sem(means))
-    assert found.mean[0, 0, 0] == pytest.approx(means.mean())
-    assert found.margin[0, 0, 0] == pytest.approx((high - low) / 2)
+    assert result.mean[0, 0, 0] == pytest.approx(means.mean())
+    assert result.margin[0, 0, 0] == pytest.approx((high - low) / 2)
 
 
 @pytest.mark.slow
@@ -272,15 +272,15 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.S
                     own = random.normal(size=(n_documents, 1, 40, 50)) * spread**0.5
                     rest = random.normal(size=(len(where), 1, 40, 50)) * (1 - spread) ** 0.5
                     scores = own[[place.document for place in where]] + rest
-                    found = of_passages(scores, where, [""] * len(where))
+                    result = of_passages(scores, where, [""] * len(where))
                     assert (
                         0.935
-                        < (np.abs(found.mean) < found.margin).mean()
+                        < (np.abs(result.mean) < result.margin).mean()
                         < (0.97 if sizes == "equal" else 1)
                     )
                     if spread:  # as if each passage had been drawn on its own
                         narrow = 1.96 * scores.std(axis=0, ddof=1) / len(where) ** 0.5
-                        assert (np.abs(found.mean) < narrow).mean() < 0.9
+                        assert (np.abs(result.mean) < narrow).mean() < 0.9
 
 
 @pytest.mark.slow
@@ -291,8 +291,8 @@ def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> No
     where = [Where(k // 12, k % 12) for k in range(12 * n_documents)]
     own = random.exponential(size=(n_documents, 1, 40, 50)) - 1
     rest = random.normal(size=(len(where), 1, 40, 50))
-    found = of_passages(own[[p.document for p in where]] + rest, where, [""] * len(where))
-    assert (np.abs(found.mean) < found.margin).mean() == pytest.approx(share, abs=0.015)
+    result = of_passages(own[[p.document for p in where]] + rest, where, [""] * len(where))
+    assert (np.abs(result.mean) < result.margin).mean() == pytest.approx(share, abs=0.015)
 
 
 def test_the_pieces_of_a_long_document_are_one_document(
@@ -351,15 +351,15 @@ def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def passages(model: gpt2viz.Model) -> list[tuple[Where, list[int]]]:
     """Each by what the app would read of it alone."""
-    found, first, last = [], list(model.tokenizer.first), list(model.tokenizer.last)
+    results, first, last = [], list(model.tokenizer.first), list(model.tokenizer.last)
     room = N_TOKENS - len(first + last)
     for document, text in enumerate(TEXTS):
         ids = model.tokenizer.encode_part(text)
         for start in range(0, len(ids), room):
             part = first + ids[start : start + room] + last
             if len(part) >= SHORTEST:
-                found.append((Where(document, start), part))
-    return found
+                results.append((Where(document, start), part))
+    return results
 
 
 @pytest.mark.parametrize("around", [{}, {"add_bos_token": True, "add_eos_token": True}])
@@ -404,11 +404,11 @@ def test_the_survey_of_a_file(tiny_folder: Path, corpus: Path, tmp_path: Path) -
         assert_allclose(heads["mean"], whole.mean.ravel(), atol=1e-6)
         for side in (heads["high"] - heads["mean"], heads["mean"] - heads["low"]):
             assert_allclose(side, whole.margin.ravel(), atol=1e-6)
-        found = read(out / f"passages.{kind}")
+        result = read(out / f"passages.{kind}")
         expected = pd.DataFrame(passage_rows(whole))
-        assert_array_equal(found["document"], expected["document"])
-        assert_array_equal(found["text"], expected["text"])
-        assert_allclose(found["value"], expected["value"], atol=1e-6)
+        assert_array_equal(result["document"], expected["document"])
+        assert_array_equal(result["text"], expected["text"])
+        assert_allclose(result["value"], expected["value"], atol=1e-6)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -461,9 +461,9 @@ def test_every_checkpoint_is_surveyed_and_one_cut_off_goes_on(corpus: Path, tmp_
     assert done == [(step, shard) for step in steps for shard in range(4)]
     assert [now for now, _ in heard] == sorted(now for now, _ in heard)
     assert (heard[0], heard[-1]) == ((5, 15), (15, 15))  # what was done is counted
-    for found in (pd.read_csv(out / "steps.csv"), pd.read_parquet(out / "steps.parquet")):
-        assert found["step"].unique().tolist() == list(steps)
-        for step, rows in found.groupby("step"):
+    for result in (pd.read_csv(out / "steps.csv"), pd.read_parquet(out / "steps.parquet")):
+        assert result["step"].unique().tolist() == list(steps)
+        for step, rows in result.groupby("step"):
             model = gpt2viz.load_model(tmp_path / "grown" / f"step-{step}")
             whole = score(model, Shard(0, 0, tuple(TEXTS)), N_TOKENS)
             assert_allclose(rows["mean"], whole.mean.ravel(), atol=1e-6)
@@ -569,8 +569,8 @@ def test_a_ray_of_two_workers_gives_the_same_and_answers_at_its_address(
 
 def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    said = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
-    with pytest.raises(gpt2viz.MissingExtraError, match=said):
+    text = r"^A survey on Ray needs ray: pip install 'gpt2viz\[ray\]'$"
+    with pytest.raises(gpt2viz.MissingExtraError, match=text):
         on_ray(1, None)
 
 
@@ -591,14 +591,14 @@ def test_a_survey_that_is_stopped_says_so_in_one_line(
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join([" ".join(TEXTS)] * 2000), encoding="utf-8")
     for number, send in ((signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)):
-        out, said = tmp_path / number.name, tmp_path / f"{number.name}.txt"
+        out, text = tmp_path / number.name, tmp_path / f"{number.name}.txt"
         given = f"-c {corpus} -m {tiny_folder} -o {out} --workers 2 --tokens 12 --quiet"
-        run = get_context("fork").Process(target=heads, args=(given, said))
+        run = get_context("fork").Process(target=heads, args=(given, text))
         run.start()
         assert run.pid
         while run.is_alive() and len(psutil.Process(run.pid).children()) < 2:
             time.sleep(0.05)
         send(run.pid, number)
         run.join()
-        assert (run.exitcode, said.read_text().strip()) == (130, "gpt2viz: stopped")
+        assert (run.exitcode, text.read_text().strip()) == (130, "gpt2viz: stopped")
         assert ends(run.pid)

@@ -26,10 +26,10 @@ def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) ->
     x, tables = made(T, C), made(3, hs, C)
     q, k, v = (x @ w.T for w in tables)
     again, cached = after_gpt2.write_again(x, *tables), after_gpt2.write_cached(x, *tables)
-    for found in (again, cached):
-        assert_allclose(found.output, attention(q, k, v)[1], atol=1e-5)
-        assert_allclose(found.keys, k, atol=1e-5)
-        assert_allclose(found.values, v, atol=1e-5)
+    for result in (again, cached):
+        assert_allclose(result.output, attention(q, k, v)[1], atol=1e-5)
+        assert_allclose(result.keys, k, atol=1e-5)
+        assert_allclose(result.values, v, atol=1e-5)
     step = np.arange(1, T + 1)
     assert again.cost == (3 * step * C * hs + 2 * step**2 * hs).tolist()
     assert cached.cost == (3 * C * hs + 2 * step * hs).tolist()
@@ -51,13 +51,13 @@ def test_rms_norm_is_that_of_llama() -> None:
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
     x, gain = made(9) + 3, made(9, scale=2)
-    found = residual.rms_norm(x, gain)
+    result = residual.rms_norm(x, gain)
     theirs = LlamaRMSNorm(9, eps=residual.EPSILON)
     with torch.no_grad():
         theirs.weight.copy_(torch.tensor(gain))
-        assert_allclose(found.output, theirs(torch.tensor(x, dtype=torch.float32)), atol=1e-5)
-    assert_allclose(found.size, np.sqrt((x**2).mean() + 1e-5), rtol=1e-6)
-    assert_allclose(found.normed, x / np.sqrt((x**2).mean() + 1e-5), rtol=1e-5)
+        assert_allclose(result.output, theirs(torch.tensor(x, dtype=torch.float32)), atol=1e-5)
+    assert_allclose(result.size, np.sqrt((x**2).mean() + 1e-5), rtol=1e-6)
+    assert_allclose(result.normed, x / np.sqrt((x**2).mean() + 1e-5), rtol=1e-5)
 
 
 def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
@@ -65,12 +65,12 @@ def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
     from transformers.models.llama.modeling_llama import LlamaMLP
 
     x, gate, up, down = made(4), made(6, 4), made(6, 4) * 2, made(4, 6)
-    found = mlp.gated(x, gate, up, down)
-    asked = gate @ x
-    assert_allclose(found.gate, asked, atol=1e-5)
-    assert_allclose(found.opened, asked / (1 + np.exp(-asked)), atol=1e-5)
-    assert_allclose(found.up, up @ x, atol=1e-5)
-    assert_allclose(found.passed, asked / (1 + np.exp(-asked)) * (up @ x), atol=1e-5)
+    result = mlp.gated(x, gate, up, down)
+    requested = gate @ x
+    assert_allclose(result.gate, requested, atol=1e-5)
+    assert_allclose(result.opened, requested / (1 + np.exp(-requested)), atol=1e-5)
+    assert_allclose(result.up, up @ x, atol=1e-5)
+    assert_allclose(result.passed, requested / (1 + np.exp(-requested)) * (up @ x), atol=1e-5)
     theirs = LlamaMLP(LlamaConfig(hidden_size=4, intermediate_size=6, num_attention_heads=1))
     ours = mlp.SwiGLU(4, 6)
     with torch.inference_mode():
@@ -78,7 +78,7 @@ def test_a_gate_step_by_step_is_the_mlp_of_llama() -> None:
             theirs.get_parameter(f"{part}_proj.weight").copy_(torch.tensor(w))
             ours.get_parameter(f"{part}.weight").copy_(torch.tensor(w))
         for form in (theirs, ours):
-            assert_allclose(form(torch.tensor(x, dtype=torch.float32)), found.output, atol=1e-5)
+            assert_allclose(form(torch.tensor(x, dtype=torch.float32)), result.output, atol=1e-5)
 
 
 def complex_pairs(x: np.ndarray) -> np.ndarray:
@@ -90,9 +90,9 @@ def test_a_rotation_is_a_multiplication_of_complex_numbers(hs: int) -> None:
     x, places = made(3, hs).astype(np.float32), [0, 7, 100_000]
     speeds = 10_000.0 ** (-np.arange(0, hs, 2) / hs)
     turned = complex_pairs(x.astype(float)) * np.exp(1j * np.outer(places, speeds))
-    found = after_gpt2.rotate(x, places).numpy()
-    assert_allclose(complex_pairs(found), turned, atol=1e-9)
-    assert_allclose(np.linalg.norm(found, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
+    result = after_gpt2.rotate(x, places).numpy()
+    assert_allclose(complex_pairs(result), turned, atol=1e-9)
+    assert_allclose(np.linalg.norm(result, axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
 
 
 def test_a_score_depends_on_the_distance_alone() -> None:
@@ -103,8 +103,8 @@ def test_a_score_depends_on_the_distance_alone() -> None:
     expected = (pairs * np.exp(1j * np.outer(distances, speeds))).real.sum(axis=1)
     assert_allclose(after_gpt2.score_by_distance(q, k, 39), expected, atol=1e-9)
     for shift in (0, 1, 100, 10_000):
-        found = [after_gpt2.rotary_score(q, k, shift + int(d), shift) for d in distances]
-        assert_allclose(found, expected, atol=1e-7)
+        results = [after_gpt2.rotary_score(q, k, shift + int(d), shift) for d in distances]
+        assert_allclose(results, expected, atol=1e-7)
 
 
 def test_it_is_the_rotation_of_llama_whose_pairs_are_halves() -> None:
@@ -119,8 +119,8 @@ def test_it_is_the_rotation_of_llama_whose_pairs_are_halves() -> None:
     cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(5)[None])
     halves = torch.cat([x[:, 0::2], x[:, 1::2]], dim=1)[None, None]
     theirs, _ = apply_rotary_pos_emb(halves, halves, cos, sin)
-    found = after_gpt2.rotate(x, range(5))
-    assert_allclose(torch.cat([found[:, 0::2], found[:, 1::2]], dim=1), theirs[0, 0], atol=1e-5)
+    result = after_gpt2.rotate(x, range(5))
+    assert_allclose(torch.cat([result[:, 0::2], result[:, 1::2]], dim=1), theirs[0, 0], atol=1e-5)
 
 
 def test_an_odd_number_makes_no_pairs() -> None:
@@ -135,12 +135,12 @@ def test_heads_share_keys_and_values_as_in_llama(n_kv: int) -> None:
 
     nh, hs, C, T = 4, 3, 12, 5
     x, w_q, w_k, w_v = made(T, C), made(nh, hs, C), made(n_kv, hs, C), made(n_kv, hs, C) / 2
-    found = after_gpt2.share(x, w_q, w_k, w_v)
-    assert found.group == [n // (nh // n_kv) for n in range(nh)]
-    for n, g in enumerate(found.group):
+    result = after_gpt2.share(x, w_q, w_k, w_v)
+    assert result.group == [n // (nh // n_kv) for n in range(nh)]
+    for n, g in enumerate(result.group):
         weights, output = attention(x @ w_q[n].T, x @ w_k[g].T, x @ w_v[g].T)
-        assert_allclose(found.heads[n].weights, weights, atol=1e-5)
-        assert_allclose(found.heads[n].output, output, atol=1e-5)
+        assert_allclose(result.heads[n].weights, weights, atol=1e-5)
+        assert_allclose(result.heads[n].output, output, atol=1e-5)
     config = LlamaConfig(hidden_size=C, num_attention_heads=nh, num_key_value_heads=n_kv)
     config._attn_implementation = "eager"
     theirs = LlamaAttention(config, 0).eval()
@@ -152,9 +152,9 @@ def test_heads_share_keys_and_values_as_in_llama(n_kv: int) -> None:
         nowhere = torch.ones(1, T, hs), torch.zeros(1, T, hs)  # no rotation
         batch = torch.tensor(x, dtype=torch.float32)[None]
         output, weights = theirs(batch, nowhere, later)
-    side_by_side = torch.cat([head.output for head in found.heads], dim=1)
+    side_by_side = torch.cat([head.output for head in result.heads], dim=1)
     assert_allclose(side_by_side, output[0], atol=1e-4)
-    assert_allclose(torch.stack([head.weights for head in found.heads]), weights[0], atol=1e-5)
+    assert_allclose(torch.stack([head.weights for head in result.heads]), weights[0], atol=1e-5)
 
 
 def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
@@ -167,18 +167,18 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
     look = after_gpt2.look_back([100, -100, 100, 0], big)
     mixed = [head.output for head in heads]
-    for found in (writing.output, *gate, *mixed, *look[:2], *residual.rms_norm(big[0], big[1])):
-        assert torch.isfinite(found).all()
+    for result in (writing.output, *gate, *mixed, *look[:2], *residual.rms_norm(big[0], big[1])):
+        assert torch.isfinite(result).all()
     assert np.isfinite(after_gpt2.score_by_distance([100.0] * 4, [-100.0] * 4, 64)).all()
     zero = residual.rms_norm(np.zeros(4), np.ones(4))
     assert not zero.output.any()  # ε saves the division
 
 
 def states(x: np.ndarray, w_x: np.ndarray, w_h: np.ndarray) -> np.ndarray:
-    found = [np.zeros(x.shape[1])]
+    results = [np.zeros(x.shape[1])]
     for word in x:
-        found.append(np.tanh(w_x @ word + w_h @ found[-1]))
-    return np.array(found[1:])
+        results.append(np.tanh(w_x @ word + w_h @ results[-1]))
+    return np.array(results[1:])
 
 
 def drawn(*size: int, seed: int) -> np.ndarray:
@@ -188,7 +188,7 @@ def drawn(*size: int, seed: int) -> np.ndarray:
 
 def test_how_far_a_gradient_gets_by_finite_differences() -> None:
     T, C, step = 4, 16, 1e-5
-    found = rnn.reach(T)
+    result = rnn.reach(T)
     sizes = {"RNN": np.zeros(T), "attention": np.zeros(T)}
     for seed in range(rnn.DRAWS):
         x = drawn(T, C, seed=1000 + seed)
@@ -211,27 +211,27 @@ def test_how_far_a_gradient_gets_by_finite_differences() -> None:
                     total += (slope**2).sum()
                 sizes[name][t] += np.sqrt(total) / rnn.DRAWS
     for name, expected in sizes.items():
-        assert_allclose(found[name], expected, rtol=1e-3)
+        assert_allclose(result[name], expected, rtol=1e-3)
 
 
 def test_in_an_rnn_the_gradient_shrinks_with_the_way_and_in_attention_it_does_not() -> None:
-    found = {name: np.array(sizes) for name, sizes in rnn.reach(16).items()}
-    assert found["RNN"][0] < found["RNN"][-1] / 20
-    assert found["attention"][0] > found["attention"][5:-1].mean() / 2
+    result = {name: np.array(sizes) for name, sizes in rnn.reach(16).items()}
+    assert result["RNN"][0] < result["RNN"][-1] / 20
+    assert result["attention"][0] > result["attention"][5:-1].mean() / 2
 
 
 @pytest.mark.parametrize(("T", "size"), [(1, 4), (5, 2), (6, 3), (9, 1), (7, 7), (8, 99)])
 def test_tiles_give_the_outputs_of_the_whole_table(T: int, size: int) -> None:
-    found = after_gpt2.run_three(T, size, nh=2, hs=3, seed=5)
+    result = after_gpt2.run_three(T, size, nh=2, hs=3, seed=5)
     q, k, v = drawn(3, 2, T, 3, seed=5)
     for head in range(2):
         weights = softmax(hidden(q[head] @ k[head].T / np.sqrt(3)))
-        for one in found.values():
+        for one in result.values():
             assert_allclose(one.output[head], weights @ v[head], atol=2e-6)
-    assert found["explicit"].largest == 4 * 2 * T * T
-    assert found["in tiles"].largest == 4 * 2 * T * min(T, size)
-    assert found["fused"].largest is None
-    assert all(one.seconds > 0 for one in found.values())
+    assert result["explicit"].largest == 4 * 2 * T * T
+    assert result["in tiles"].largest == 4 * 2 * T * min(T, size)
+    assert result["fused"].largest is None
+    assert all(one.seconds > 0 for one in result.values())
 
 
 def test_scores_that_would_overflow_are_summed_safely() -> None:

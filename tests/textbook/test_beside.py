@@ -27,9 +27,9 @@ def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: i
     x, w_q, w_k, w_v = made(T, C), made(d_k, C), made(d_k, C, scale=2), made(d_v, C)
     itself, chosen = attention.hand_over(x, w_q, w_k, w_v)
     weights = softmax(x @ w_q.T @ w_k @ x.T / np.sqrt(d_k))
-    for found, v in ((itself, x), (chosen, x @ w_v.T)):
-        assert_allclose(found.weights, weights, atol=1e-5)
-        assert_allclose(found.output, weights @ v, atol=1e-5)
+    for result, v in ((itself, x), (chosen, x @ w_v.T)):
+        assert_allclose(result.weights, weights, atol=1e-5)
+        assert_allclose(result.output, weights @ v, atol=1e-5)
     assert itself.output.shape == (T, C)
     assert chosen.output.shape == (T, d_v)
     assert (itself.output.amax(0) <= torch.tensor(x.max(axis=0)) + 1e-5).all()
@@ -69,22 +69,22 @@ def test_a_kept_mask_is_cut_and_stretched_and_no_parameter() -> None:
 @pytest.mark.parametrize("seed", [0, 3])
 def test_three_blocks_run_on_the_same_words(seed: int) -> None:
     x = made(6, 3)
-    found = mlp.run_blocks(x, seed)
+    result = mlp.run_blocks(x, seed)
     tables = {
         name: [t.detach().double().numpy() for t in block.parameters()]
         for name, block in mlp.three_blocks(3, seed).items()
     }
     for name, curve in {"GELU": gelu_tanh, "ReLU": lambda x: np.maximum(x, 0)}.items():
         widen, back = tables[name]
-        assert_allclose(found[name].inside, curve(x @ widen.T), atol=1e-5)
-        assert_allclose(found[name].output, curve(x @ widen.T) @ back.T, atol=1e-5)
+        assert_allclose(result[name].inside, curve(x @ widen.T), atol=1e-5)
+        assert_allclose(result[name].output, curve(x @ widen.T) @ back.T, atol=1e-5)
     gate, up, down = tables["SwiGLU"]
     opened = x @ gate.T / (1 + np.exp(-x @ gate.T)) * (x @ up.T)
-    assert_allclose(found["SwiGLU"].inside, opened, atol=1e-5)
-    assert_allclose(found["SwiGLU"].output, opened @ down.T, atol=1e-5)
+    assert_allclose(result["SwiGLU"].inside, opened, atol=1e-5)
+    assert_allclose(result["SwiGLU"].output, opened @ down.T, atol=1e-5)
     for one, other in zip(tables["GELU"], tables["ReLU"], strict=True):
         assert_allclose(one, other)
-    assert {ran.n_parameters for ran in found.values()} == {2 * 3 * 12} == {3 * 3 * 8}
+    assert {ran.n_parameters for ran in result.values()} == {2 * 3 * 12} == {3 * 3 * 8}
 
 
 @pytest.mark.parametrize("lane", LANES)
@@ -147,10 +147,10 @@ def variant_weights(name: str, x: np.ndarray, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("p", [0.0, 0.5, 0.9])
 def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: int) -> None:
-    found = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
-    assert list(found) == ["nothing learned", "trainable", "causal", "multi-head"]
+    result = heads.drop_weights(JOURNEY, 3, seed, p, training=True, drop_seed=seed)
+    assert list(result) == ["nothing learned", "trainable", "causal", "multi-head"]
     gone = []
-    for name, one in found.items():
+    for name, one in result.items():
         assert_allclose(one.weights, variant_weights(name, JOURNEY, seed), atol=1e-5)
         later = np.triu(np.ones((6, 6), bool), 1) & (name in ("causal", "multi-head"))
         assert (one.hidden.numpy() == later).all()
@@ -165,14 +165,14 @@ def test_the_weights_of_each_variant_before_and_after_dropout(p: float, seed: in
 def test_weights_that_are_dropped_give_the_variants_output() -> None:
     """With nothing dropped, they are what the modules themselves mix values by."""
     outputs = heads.four_variants(JOURNEY, nh=3, seed=2)
-    found = heads.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
+    result = heads.drop_weights(JOURNEY, 3, 2, 0.5, training=False)
     for name in ("trainable", "causal"):
         variant = heads.the_variants(3, 3, 2)[name]
         value = dict(variant.named_parameters())["value.weight"].detach().numpy()
-        mixed = found[name].dropped.numpy() @ (JOURNEY @ value.T)
+        mixed = result[name].dropped.numpy() @ (JOURNEY @ value.T)
         assert_allclose(outputs[name], mixed, atol=1e-5)
     assert_allclose(
-        outputs["nothing learned"], found["nothing learned"].dropped.numpy() @ JOURNEY, atol=1e-5
+        outputs["nothing learned"], result["nothing learned"].dropped.numpy() @ JOURNEY, atol=1e-5
     )
 
 
@@ -181,10 +181,10 @@ def test_split_and_merge_move_what_numpy_moves(T: int, C: int, nh: int) -> None:
     x = np.arange(T * C).reshape(T, C)
     parts = np.stack(np.split(x, nh, axis=1))  # (nh, T, hs), cut one by one
     rows = np.stack([[parts[h, t] for h in range(nh)] for t in range(T)])
-    for found, expected in zip(
+    for result, expected in zip(
         heads.split_and_merge(T, C, nh), (x, rows, parts, rows, x), strict=True
     ):
-        assert_array_equal(found, expected)
+        assert_array_equal(result, expected)
 
 
 def test_heads_that_cannot_share_are_refused() -> None:
@@ -203,14 +203,14 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
     added: list[Any] = [token, place]
     for n in range(N_LAYER):
         added += [out["attention_output"][n][position], out["mlp_output"][n][position]]
-    found = residual.stops(model, trace, position)
-    assert [(s.key, s.layer) for s in found] == [
+    result = residual.stops(model, trace, position)
+    assert [(s.key, s.layer) for s in result] == [
         ("token_embedding", None),
         ("embedding", None),
         *((key, n) for n in range(N_LAYER) for key in ("residual_mid", "residual_out")),
     ]
     streams = np.cumsum(added, axis=0)
-    for n, stop in enumerate(found):
+    for n, stop in enumerate(result):
         assert_allclose(stop.added, added[n], rtol=2e-4, atol=2e-4)
         assert_allclose(stop.stream, streams[n], rtol=2e-4, atol=2e-4)
         before, now = streams[max(n - 1, 0)], streams[n]
@@ -219,8 +219,8 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
         cosines = w["wte.weight"] @ now / np.linalg.norm(w["wte.weight"], axis=1) / size
         assert_allclose(stop.alike, np.sort(cosines)[::-1][:5], atol=1e-4)
         assert_allclose(cosines[stop.nearest], stop.alike, atol=1e-4)
-    assert found[0].nearest[0] == ids[position]
-    assert found[0].cosine == pytest.approx(1)
+    assert result[0].nearest[0] == ids[position]
+    assert result[0].cosine == pytest.approx(1)
 
 
 def test_a_token_that_is_not_there_is_refused() -> None:

@@ -48,8 +48,8 @@ def test_results_and_verdicts_are_those_of_the_oracle(subtests: pytest.Subtests)
                 if re.fullmatch(r"[-\d. ]+", claim.printed) and not isinstance(claim.computed, str):
                     # One that agrees is the printed one when it is rounded to the printed digits.
                     digits = [len(word.partition(".")[2]) for word in words]
-                    found = zip(np.ravel(claim.computed), digits, strict=True)
-                    rounded = [round(float(x), n) for x, n in found]
+                    result = zip(np.ravel(claim.computed), digits, strict=True)
+                    rounded = [round(float(x), n) for x, n in result]
                     same = np.allclose(rounded, np.array(words, float), rtol=0, atol=1e-9)
                     assert same == (claim.verdict == "agrees")
 

@@ -161,23 +161,23 @@ def test_what_is_not_of_the_language_is_refused_in_one_sentence(subtests: pytest
     given, before = names(), names()
     for text, expected in tried.items():
         with subtests.test(text[:40]):
-            said = ""
+            words = ""
             try:
-                found = Expression(text).value(given)
+                result = Expression(text).value(given)
             except ExpressionError as error:
-                said = str(error)
+                words = str(error)
             else:
                 assert expected == ""  # harmless
-                assert found is None or isinstance(found, tuple)
-            assert expected in said
-            assert len(said) < LONGEST + 200
-            assert "\n" not in said
+                assert result is None or isinstance(result, tuple)
+            assert expected in words
+            assert len(words) < LONGEST + 200
+            assert "\n" not in words
             for name, x in before.items():
                 assert_array_equal(np.asarray(given[name]), np.asarray(x))
 
 
 def test_messages_say_what_to_do() -> None:
-    said = {
+    words = {
         "q @ k": "`q @ k`: (1, 2, 3, 4) times (1, 2, 3, 4) doesn't fit: the last size of the left, "
         "4, must equal the last but one of the right, 3. Transpose the right one.",
         "q + k.transpose(1, 2)": "`q + k.transpose(1, 2)`: (1, 2, 3, 4) and (1, 3, 2, 4) don't "
@@ -191,7 +191,7 @@ def test_messages_say_what_to_do() -> None:
         "s.gelu()": "`s.gelu`: gelu exists in PyTorch, but not in this small language.",
         "q @ (k.mT": "This can't be read: '(' was never closed at character 5.",
     }
-    for text, sentence in said.items():
+    for text, sentence in words.items():
         with pytest.raises(ExpressionError) as caught:
             value(text)
         assert str(caught.value) == sentence
@@ -218,14 +218,14 @@ _WORDS = [
 @given(st.one_of(st.lists(st.sampled_from(_WORDS), max_size=12).map(" ".join), st.text()))
 def test_junk_is_a_value_or_one_sentence(text: str) -> None:
     try:
-        found = value(text)
+        result = value(text)
     except ExpressionError as error:
-        found = str(error)
-    if isinstance(found, torch.Tensor):
-        assert found.numel() <= LARGEST
-        assert found.ndim <= MOST_AXES
+        result = str(error)
+    if isinstance(result, torch.Tensor):
+        assert result.numel() <= LARGEST
+        assert result.ndim <= MOST_AXES
     else:
-        assert not isinstance(found, str) or "\n" not in found
+        assert not isinstance(result, str) or "\n" not in result
 
 
 def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -257,11 +257,11 @@ _PYTORCH["exp"] = lambda x: torch.exp(x) if isinstance(x, torch.Tensor) else mat
 @given(_SENSIBLE.filter(lambda text: len(text) <= LONGEST))
 def test_what_is_computed_is_what_python_makes_of_the_same_text(text: str) -> None:
     try:
-        found = value(text)
+        result = value(text)
     except ExpressionError:
         return
     expected = eval(text, {**names(), **_PYTORCH, "inf": math.inf})  # noqa: S307 - the oracle
-    assert_array_equal(np.asarray(found), np.asarray(expected))
+    assert_array_equal(np.asarray(result), np.asarray(expected))
 
 
 #: Tensors near the largest that may be made, of shapes that meet in a broadcast or a product.

@@ -115,9 +115,9 @@ def test_the_gaps_are_those_of_the_eighty_lines() -> None:
         "head": [made["logits"]],
     }
     for name, parts in expected.items():
-        found = [np.asarray(case.expected[0]) for case in cases()[name]]
-        assert len(found) == len(parts)
-        for one, other in zip(found, parts, strict=True):
+        results = [np.asarray(case.expected[0]) for case in cases()[name]]
+        assert len(results) == len(parts)
+        for one, other in zip(results, parts, strict=True):
             assert_allclose(one, other, rtol=1e-3, atol=1e-3)
     for n, case in enumerate(cases()["merge"]):
         w, b = (weights[f"h.{n}.attn.c_proj.{part}"] for part in ("weight", "bias"))

@@ -38,9 +38,9 @@ def test_the_weights_are_those_of_numpy() -> None:
 
 def test_a_right_guess_is_close_and_no_mistake() -> None:
     for id, row in ROWS.items():
-        found = judge(row, in_hundredths(REAL[id]))
-        assert found.mistake == "", id
-        assert found.off < 0.01, id
+        result = judge(row, in_hundredths(REAL[id]))
+        assert result.mistake == "", id
+        assert result.off < 0.01, id
 
 
 #: What somebody expects who makes a mistake -> a part of what is said then.
@@ -67,40 +67,40 @@ MISTAKES = [
 
 
 def test_a_mistake_is_told_with_a_word_of_the_row(subtests: pytest.Subtests) -> None:
-    for id, guess, said in MISTAKES:
+    for id, guess, text in MISTAKES:
         with subtests.test(id, guess=guess):
-            found = judge(ROWS[id], guess)
-            assert said in found.mistake
+            result = judge(ROWS[id], guess)
+            assert text in result.mistake
             far = np.abs(np.array(guess) / 100 - REAL[id]).sum() / 2
-            assert found.off == pytest.approx(far, abs=1e-6)
-            assert {*re.findall("“(.*?)”", found.mistake)} <= {*ROWS[id].words}
+            assert result.off == pytest.approx(far, abs=1e-6)
+            assert {*re.findall("“(.*?)”", result.mistake)} <= {*ROWS[id].words}
 
 
 @pytest.mark.parametrize("id", ROWS)
 def test_what_is_as_near_to_the_truth_as_to_a_mistake_is_no_mistake(id: str) -> None:
     """Of all guesses in tenths: who is told of a mistake has made it rather than not."""
     row, n = ROWS[id], len(ROWS[id].words)
-    told = 0
+    message = 0
     for tenths in product(range(11), repeat=n):
         if sum(tenths) != 10:
             continue
         guess = [10 * part for part in tenths]
-        found = judge(row, guess)
+        result = judge(row, guess)
         shares, real = np.array(guess) / 100, REAL[id]
         far = np.abs(shares - real).sum() / 2
-        assert 0 <= found.off <= 1
-        assert found.off == pytest.approx(far, abs=1e-6)
-        told += bool(found.mistake)
-        if "almost even" in found.mistake:
+        assert 0 <= result.off <= 1
+        assert result.off == pytest.approx(far, abs=1e-6)
+        message += bool(result.mistake)
+        if "almost even" in result.mistake:
             seen = n - row.later
             assert np.abs(shares[:seen] - 1 / seen).sum() / 2 < far / 2
-        if "You gave most" in found.mistake:
+        if "You gave most" in result.mistake:
             assert real[shares.argmax()] < real.max()
-        if "comes later" in found.mistake:
+        if "comes later" in result.mistake:
             assert shares[n - row.later :].any()
         elif far <= CLOSE:
-            assert found.mistake == ""
-    assert told
+            assert result.mistake == ""
+    assert message
 
 
 def test_the_missing_root_and_the_missing_power_are_what_they_are_said_to_be() -> None:

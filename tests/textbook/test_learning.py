@@ -26,9 +26,9 @@ def by_numpy(logits: np.ndarray, targets: list[int]) -> float:
 
 
 def test_targets_are_shifted_by_one_and_padded() -> None:
-    found = learning.batch([[5, 3, 9, 7], [8, 6], [2]])
-    assert found.inputs.tolist() == [[5, 3, 9], [8, 0, 0], [0, 0, 0]]
-    assert found.targets.tolist() == [[3, 9, 7], [6, -100, -100], [-100, -100, -100]]
+    result = learning.batch([[5, 3, 9, 7], [8, 6], [2]])
+    assert result.inputs.tolist() == [[5, 3, 9], [8, 0, 0], [0, 0, 0]]
+    assert result.targets.tolist() == [[3, 9, 7], [6, -100, -100], [-100, -100, -100]]
     words = learning.words()
     spelled = ["".join("abns"[n] for n in row) for row in words.inputs.tolist()]
     assert spelled == ["banan", "banaa"]  # padded with id 0
@@ -37,20 +37,20 @@ def test_targets_are_shifted_by_one_and_padded() -> None:
 
 @pytest.mark.parametrize("times", [1, 50])  # a probability of e⁻³⁰⁰ is no 0
 def test_cross_entropy_is_the_mean_over_those_that_count(times: int) -> None:
-    found = learning.cross_entropy(times * LOGITS, TARGETS)
+    result = learning.cross_entropy(times * LOGITS, TARGETS)
     expected = by_numpy(times * LOGITS, TARGETS.tolist())
-    assert float(found.mean) == pytest.approx(expected, rel=1e-6)
-    assert_close(found.mean, F.cross_entropy(torch.tensor(times * LOGITS), TARGETS))
-    assert_close(found.mean, learning.by_torch(times * LOGITS, TARGETS))
-    assert found.each[[1, 4]].tolist() == [0, 0]
-    assert_allclose(found.probabilities.sum(-1), np.ones(6), rtol=1e-6)
+    assert float(result.mean) == pytest.approx(expected, rel=1e-6)
+    assert_close(result.mean, F.cross_entropy(torch.tensor(times * LOGITS), TARGETS))
+    assert_close(result.mean, learning.by_torch(times * LOGITS, TARGETS))
+    assert result.each[[1, 4]].tolist() == [0, 0]
+    assert_allclose(result.probabilities.sum(-1), np.ones(6), rtol=1e-6)
 
 
 @pytest.mark.slow
 def test_the_corpus_holds_out_every_tenth_passage() -> None:
-    found = learning.corpus()
-    assert set(found.letters) == set(" ',.abcdefghijklmnopqrstuvwxyz")
-    read, held = ("".join(found.letters[n] for n in part) for part in found[1:])
+    result = learning.corpus()
+    assert set(result.letters) == set(" ',.abcdefghijklmnopqrstuvwxyz")
+    read, held = ("".join(result.letters[n] for n in part) for part in result[1:])
     assert 0.08 < len(held) / (len(held) + len(read)) < 0.12
     stretches = {held[n : n + 60] for n in range(0, len(held) - 60, 60)}
     assert len(stretches) > 50
@@ -82,8 +82,8 @@ def test_letters_are_drawn_from_what_the_model_says() -> None:
     table = learning.Table(4)
     with torch.no_grad():  # after the space a, after a b, after b either
         table.logits.weight.copy_(torch.full((4, 4), -50.0))
-        for after, said in ((0, 1), (1, 2), (2, 1), (2, 3), (3, 1)):
-            table.logits.weight[after, said] = 50
+        for after, text in ((0, 1), (1, 2), (2, 1), (2, 3), (3, 1)):
+            table.logits.weight[after, text] = 50
     written = learning.write(table, " abc", T=3, n=400, seed=5)
     assert written == learning.write(table, " abc", T=3, n=400, seed=5)
     assert len(written) == 400

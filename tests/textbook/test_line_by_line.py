@@ -44,13 +44,13 @@ if mask.explicit:
 
 def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str, Any]]]:
     """For each line of a file that ran, each time: the names at hand after it, or "return"."""
-    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    results: dict[int, list[dict[str, Any]]] = defaultdict(list)
     running: dict[FrameType, int] = {}
 
     def step(frame: FrameType, event: str, result: Any) -> Any:
         if frame in running:
             made = {"return": result} if event == "return" else {}
-            found[running.pop(frame)].append({**frame.f_locals, **made})
+            results[running.pop(frame)].append({**frame.f_locals, **made})
         if event == "line":
             running[frame] = frame.f_lineno
         return step
@@ -66,7 +66,7 @@ def run_by_line(file: str, run: Callable[[], object]) -> dict[int, list[dict[str
             run()
     finally:
         sys.settrace(before)
-    return dict(found)
+    return dict(results)
 
 
 def hooked(model: gpt2viz.Model, ids: Tensor) -> dict[str, list[Tensor]]:
@@ -130,9 +130,9 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
         if pair.axes:
             assert shapes == {tuple(sizes[axis] for axis in pair.axes)}
             continue
-        wanted = [tensor for key in pair.makes for tensor in stages[key]]
-        assert pairs_in(values, wanted), pair.begins
-        assert pairs_in(wanted, values), pair.begins
+        correct = [tensor for key in pair.makes for tensor in stages[key]]
+        assert pairs_in(values, correct), pair.begins
+        assert pairs_in(correct, values), pair.begins
         if pair.makes != ("last_logits",):
             kinds = {tuple(sizes[axis] for axis in GPT2_GRAPH[key].axes) for key in pair.makes}
             assert shapes == kinds, pair.begins

@@ -120,29 +120,29 @@ def test_both_forms_of_the_mlp() -> None:
     assert mlp.swiglu_width(100, multiple=64) == 320  # 266.7, rounded up
     plain = sum(p.numel() for p in mlp.FeedForward(768, bias=False).parameters())
     assert sum(p.numel() for p in mlp.SwiGLU(768, 2048).parameters()) == plain
-    found = mlp.forms(768)
-    assert found["form"] == ["MLP", "SwiGLU"]
-    assert found["tables"] == [2, 3]
-    assert found["channels inside"] == [4 * 768, 2048]
-    assert found["parameters"] == [2 * 768 * 4 * 768, 3 * 768 * 2048] == [4_718_592] * 2
-    assert found["comes out"] == ["(1, 768)"] * 2
+    result = mlp.forms(768)
+    assert result["form"] == ["MLP", "SwiGLU"]
+    assert result["tables"] == [2, 3]
+    assert result["channels inside"] == [4 * 768, 2048]
+    assert result["parameters"] == [2 * 768 * 4 * 768, 3 * 768 * 2048] == [4_718_592] * 2
+    assert result["comes out"] == ["(1, 768)"] * 2
 
 
 def test_dropout() -> None:
     x = torch.full((10_000,), 3.0)
-    found = mlp.drop(x, 0.25, training=True, seed=1)
-    assert set(found.tolist()) == {0.0, 4.0}
-    assert abs(float((found == 0).float().mean()) - 0.25) < 0.02
+    result = mlp.drop(x, 0.25, training=True, seed=1)
+    assert set(result.tolist()) == {0.0, 4.0}
+    assert abs(float((result == 0).float().mean()) - 0.25) < 0.02
     assert torch.equal(mlp.drop(x, 0.25, training=False), x)
-    assert torch.equal(mlp.drop(x, 0.25, True, seed=1), found)
-    assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), found)
+    assert torch.equal(mlp.drop(x, 0.25, True, seed=1), result)
+    assert not torch.equal(mlp.drop(x, 0.25, True, seed=2), result)
 
 
 def test_layer_norm_by_hand_and_as_a_module() -> None:
     x, gain, shift = make(3, 9)
-    found = residual.layer_norm(x, gain, shift)
-    assert_close(found.output, F.layer_norm(x, (9,), gain, shift))
-    assert_close(found.variance, x.var(correction=0))
+    result = residual.layer_norm(x, gain, shift)
+    assert_close(result.output, F.layer_norm(x, (9,), gain, shift))
+    assert_close(result.variance, x.var(correction=0))
     for bias in (False, True):
         ours, theirs = residual.LayerNorm(8, bias), nn.LayerNorm(8, bias=bias)
         assert dict(ours.named_parameters()).keys() == dict(theirs.named_parameters()).keys()
@@ -233,9 +233,9 @@ def test_draws_are_their_seeds() -> None:
 
 def test_mistakes_are_raised_and_explained() -> None:
     for mistake in mistakes.MISTAKES:
-        kind, said = mistakes.message(mistake.made)
+        kind, text = mistakes.message(mistake.made)
         assert kind, mistake.name
-        assert bool(said) == (mistake.made is not mistakes.seven_heads)
+        assert bool(text) == (mistake.made is not mistakes.seven_heads)
         if mistake.caught is not None:
             with pytest.raises(gpt2viz.GPT2VizError, match=r"\d"):  # what was given and expected
                 mistake.caught()
@@ -244,13 +244,13 @@ def test_mistakes_are_raised_and_explained() -> None:
 
 def test_the_diagram_is_the_model(tiny: gpt2viz.Model) -> None:
     run = gpt2viz.trace(tiny, "A crane ate fish")
-    found = nodes(tiny, run)
+    result = nodes(tiny, run)
     modules = dict(tiny.network.named_modules())
     leaves = [name for name, module in modules.items() if not list(module.children())]
-    assert [node.name for node in found] == leaves
+    assert [node.name for node in result] == leaves
     one_layer = {node.layer for node in nodes(tiny, run, layer=1)}
     assert one_layer == {None, 1}
-    shapes = {node.name: node.made.shape for node in found if node.made}
+    shapes = {node.name: node.made.shape for node in result if node.made}
     assert shapes["h.2.attn.attend.weights"] == (1, 4, len(run.tokens), len(run.tokens))
 
 

@@ -30,7 +30,7 @@ def last_probabilities(words: list[str], causal: bool) -> np.ndarray:
         seen = seen.masked_fill(torch.ones(n, n).triu(1).bool(), torch.finfo().min)
     tokenizer = bundled_model().tokenizer
     ids = [tokenizer.encode(word) for word in words]
-    assert all(len(found) == 1 for found in ids)
+    assert all(len(result) == 1 for result in ids)
     with torch.inference_mode():
         theirs.transformer.wpe.weight.zero_()
         logits = theirs(torch.tensor(ids).T, attention_mask=seen).logits[0, -1]
@@ -54,11 +54,11 @@ def test_the_mask_alone_tells_two_orders_apart_in_the_example() -> None:
     assert orders(nowhere, causal=False) < 1e-12
     assert orders(nowhere, causal=True) == pytest.approx(0.27, abs=0.005)
     for causal in (False, True):
-        found = [
+        results = [
             embeddings.read_in_order(order, nowhere, causal=causal)
             for order in ((0, 1, 2), (2, 1, 0))
         ]
-        gap = float((found[0] - found[1]).abs().max())
+        gap = float((results[0] - results[1]).abs().max())
         assert gap == pytest.approx(orders(nowhere, causal), abs=1e-6)
 
 
@@ -86,11 +86,11 @@ def smallest_miss(left: np.ndarray, right: np.ndarray) -> float:
 
     For three rows there is y with yᵀ left = 0, and the miss is |y·right| / Σ|y| (duality).
     """
-    found = []
+    results = []
     for three in map(list, itertools.combinations(range(len(left)), 3)):
         y = np.cross(*left[three].T)
-        found.append(abs(y @ right[three]) / np.abs(y).sum())
-    return max(found)
+        results.append(abs(y @ right[three]) / np.abs(y).sum())
+    return max(results)
 
 
 def test_the_printed_output_comes_from_no_values() -> None:
@@ -130,11 +130,11 @@ def test_scores_far_apart_make_softmax_sharp_on_average(hs: int) -> None:
     rng = np.random.default_rng(hs)
     queries, keys = rng.normal(size=(20_000, 1, hs)), rng.normal(size=(20_000, 8, hs))
     scores = (keys * queries).sum(axis=-1)
-    found = attention.random_scores(hs)
-    assert found.shape == (attention.SCALE_DRAWS, 8)
+    result = attention.random_scores(hs)
+    assert result.shape == (attention.SCALE_DRAWS, 8)
     for divisor in (1, np.sqrt(hs)):
         largest = softmax(scores / divisor).max(axis=1)
-        spread = attention.largest_weight(found, float(divisor))
+        spread = attention.largest_weight(result, float(divisor))
         error = largest.std() / np.sqrt(attention.SCALE_DRAWS)
         assert spread.mean == pytest.approx(largest.mean(), abs=4 * error)
         assert [spread.low, spread.high] == pytest.approx(
@@ -186,8 +186,8 @@ def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
             gradient = back(y, gradient)
             gradient = gradient + (0 if straight else w.T @ gradient)
         expected.insert(0, float(np.linalg.norm(gradient) / np.linalg.norm(end)))
-    found = residual.gradients(order, depth, straight=straight)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+    result = residual.gradients(order, depth, straight=straight)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_the_straight_way_stays_open_with_pre_norm_only() -> None:

@@ -26,7 +26,7 @@ def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> Non
 
 
 def test_every_axis_of_the_sheet_is_explained() -> None:
-    found = sizes.shape_rows(gpt2viz.GPT2Config(), 4)
+    result = sizes.shape_rows(gpt2viz.GPT2Config(), 4)
     page = sizes.shape_sheet(gpt2viz.GPT2Config(), "GPT-2 small", 4)
-    for axis in {axis for *_, axes, _ in found for axis in axes.strip("()").split(", ")} - {"1"}:
+    for axis in {axis for *_, axes, _ in result for axis in axes.strip("()").split(", ")} - {"1"}:
         assert f"<tr><td>{axis}</td>" in page

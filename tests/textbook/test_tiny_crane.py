@@ -20,14 +20,14 @@ from tests.textbook.oracle import softmax, tiny_story, tiny_worked_out
 
 
 def test_the_last_word_sees_the_same_without_the_mask() -> None:
-    found = tiny_crane.read()
-    assert torch.equal(found.free.weights[-1], found.heads[0].weights[-1])
-    assert (found.free.weights[:-1].triu(1) > 0).any()
+    result = tiny_crane.read()
+    assert torch.equal(result.free.weights[-1], result.heads[0].weights[-1])
+    assert (result.free.weights[:-1].triu(1) > 0).any()
 
 
 def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
-    found = tiny_crane.read()
-    for part in (found.x, found.free.q, found.free.k, found.free.v, found.free.scores):
+    result = tiny_crane.read()
+    for part in (result.x, result.free.q, result.free.k, result.free.v, result.free.scores):
         assert torch.equal(part, part.round())
         assert part.abs().max() <= 12
 
@@ -53,15 +53,15 @@ def _tables(of: dict[str, Any]) -> Tables:
 
 
 def _agree(of: dict[str, Any]) -> None:
-    found, expected = tiny_crane.read(_tables(of)), tiny_worked_out(**of)
-    assert_allclose(found.free.weights, expected.pop("free"), atol=2e-3)
-    looks = np.stack([head.weights for head in found.heads])
+    result, expected = tiny_crane.read(_tables(of)), tiny_worked_out(**of)
+    assert_allclose(result.free.weights, expected.pop("free"), atol=2e-3)
+    looks = np.stack([head.weights for head in result.heads])
     assert_allclose(looks, expected.pop("looks"), atol=2e-3)
-    assert_allclose(found.probabilities, softmax(np.asarray(found.logits, float)), atol=1e-6)
+    assert_allclose(result.probabilities, softmax(np.asarray(result.logits, float)), atol=1e-6)
     del expected["probabilities"]  # of logits that are large, and a little off
     for name, values in expected.items():
         error = 2e-3 * max(1, abs(values).max())
-        assert_allclose(getattr(found, name), values, atol=error, err_msg=name)
+        assert_allclose(getattr(result, name), values, atol=error, err_msg=name)
 
 
 @settings(max_examples=12)
@@ -81,10 +81,10 @@ def test_the_oracle_for_any_tables_tells_the_same_story() -> None:
         for name in ("tokens", "positions", "merge", "back", "widen", "bias")
     )
     heads = [tuple(np.array(part) for part in head) for head in MADE.heads]
-    found = tiny_worked_out(words, places, heads, merge, np.column_stack([widen, bias]), back)
+    result = tiny_worked_out(words, places, heads, merge, np.column_stack([widen, bias]), back)
     for name, values in tiny_story().items():
-        if name in found:
-            assert_allclose(found[name], values, atol=1e-12, err_msg=name)
+        if name in result:
+            assert_allclose(result[name], values, atol=1e-12, err_msg=name)
 
 
 def network() -> GPT2:

@@ -21,36 +21,36 @@ def made(*size: int) -> np.ndarray:
 def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
     x = made(n, C)
     tensor = torch.tensor(x, dtype=torch.float32)
-    found = embeddings.plane(tensor)
+    result = embeddings.plane(tensor)
     centred = x - x.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    points = embeddings.seen_in(found, tensor).numpy()
+    points = embeddings.seen_in(result, tensor).numpy()
     k = min(2, n - 1, C)
     for m in range(k):
         direction = vectors[:, -1 - m]
         direction = direction * np.sign(direction[np.abs(direction).argmax()])
-        assert_allclose(found.directions[m], direction, atol=2e-4)
+        assert_allclose(result.directions[m], direction, atol=2e-4)
         assert_allclose(points[:, m], centred @ direction, atol=1e-3)
-        assert found.share[m] == pytest.approx(values[-1 - m] / values.sum(), abs=1e-4)
+        assert result.share[m] == pytest.approx(values[-1 - m] / values.sum(), abs=1e-4)
     assert_allclose(points[:, k:], 0, atol=1e-6)
-    assert_allclose(found.share[k:], 0, atol=1e-6)
+    assert_allclose(result.share[k:], 0, atol=1e-6)
 
 
 def test_equal_words_are_one_point() -> None:
-    found = embeddings.plane(torch.ones(3, 4))
-    assert_allclose(embeddings.seen_in(found, torch.ones(3, 4)), 0)
-    assert_allclose(found.share, 0)
+    result = embeddings.plane(torch.ones(3, 4))
+    assert_allclose(embeddings.seen_in(result, torch.ones(3, 4)), 0)
+    assert_allclose(result.share, 0)
 
 
 def test_neighbours_are_those_of_the_largest_cosine() -> None:
-    table, asked = made(50, 6), made(3, 6)
+    table, requested = made(50, 6), made(3, 6)
     table[7] = 0  # points nowhere
     lengths = np.linalg.norm(table, axis=1)
     lengths[7] = 1
-    expected = asked @ table.T / lengths / np.linalg.norm(asked, axis=1)[:, None]
-    found = embeddings.cosines(*(torch.tensor(t, dtype=torch.float32) for t in (table, asked)))
-    assert_allclose(found, expected, atol=1e-5)
-    for row, cosine in zip(found, expected, strict=True):
+    expected = requested @ table.T / lengths / np.linalg.norm(requested, axis=1)[:, None]
+    result = embeddings.cosines(*(torch.tensor(t, dtype=torch.float32) for t in (table, requested)))
+    assert_allclose(result, expected, atol=1e-5)
+    for row, cosine in zip(result, expected, strict=True):
         order = np.argsort(-cosine)
         left_out = [int(order[0]), int(order[3]), 49]
         kept = [n for n in order.tolist() if n not in left_out]
@@ -60,13 +60,13 @@ def test_neighbours_are_those_of_the_largest_cosine() -> None:
         assert_allclose([one.cosine for one in near], cosine[kept[:4]], atol=1e-5)
         for place in (0, 5, len(kept) - 1):
             assert embeddings.rank(row, kept[place], left_out) == place + 1
-    assert len(embeddings.nearest(found[0], 99, [1, 2])) == 48
+    assert len(embeddings.nearest(result[0], 99, [1, 2])) == 48
 
 
 def test_a_sum_is_the_first_less_the_second_and_the_third() -> None:
     table = made(9, 3)
-    found = embeddings.sum_of(torch.tensor(table), [4, 0, 7])
-    assert_allclose(found, table[4] - table[0] + table[7])
+    result = embeddings.sum_of(torch.tensor(table), [4, 0, 7])
+    assert_allclose(result, table[4] - table[0] + table[7])
 
 
 def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -> None:

@@ -42,8 +42,8 @@ def sample() -> str:
 def test_bits_per_byte_of_the_sample(
     model: gpt2viz.Model, sample: str, figures: dict[str, Any]
 ) -> None:
-    found = bits_per_byte(model, rows_of(model, sample))
-    assert found == pytest.approx(figures["bits per byte of the sample"], rel=0.01)
+    result = bits_per_byte(model, rows_of(model, sample))
+    assert result == pytest.approx(figures["bits per byte of the sample"], rel=0.01)
     assert f"{figures['bits per byte']:.2f} bits per byte" in card()
     grams = figures["n-gram bits per byte"]
     for order, bits in grams["Witten–Bell"].items():
@@ -53,10 +53,10 @@ def test_bits_per_byte_of_the_sample(
 
 @pytest.mark.slow
 def test_copying_of_repeated_tokens(model: gpt2viz.Model, figures: dict[str, Any]) -> None:
-    found = repetition(model)
-    assert set(found) == {"16", "32", "64"}
+    result = repetition(model)
+    assert set(result) == {"16", "32", "64"}
     for period, halves in figures["repetition"].items():
-        assert found[period] == pytest.approx(halves, rel=0.01)
+        assert result[period] == pytest.approx(halves, rel=0.01)
         assert f"| {period} | {halves['first']:.2f} | {halves['second']:.2f} |" in card()
 
 
@@ -120,13 +120,13 @@ def test_what_it_was_at_each_point_is_kept(model: gpt2viz.Model) -> None:
     *_, last = steps.values()
     for name, weight in model.network.state_dict().items():
         assert torch.equal(last.network.state_dict()[name], weight), name
-    period, wanted = 32, [SCORES["induction"]]
+    period, expected = 32, [SCORES["induction"]]
     rows = repeated_rows(model.config.vocab_size, 8, period, seed=1)
     for point, (step, then) in zip(record["curves"], steps.items(), strict=True):
         losses = token_losses(then.network, rows)
         assert losses[:, period:].mean() == pytest.approx(point["second_half_loss"], rel=0.01), step
-        found = batch_scores(then.network, {"probe": rows}, wanted)["induction"]
-        np.testing.assert_allclose(found, point["induction"], atol=0.005)
+        result = batch_scores(then.network, {"probe": rows}, expected)["induction"]
+        np.testing.assert_allclose(result, point["induction"], atol=0.005)
 
 
 def test_what_is_bundled_is_small() -> None:

@@ -34,7 +34,7 @@ def test_probabilities_sum_to_1_after_any_context() -> None:
 def test_counts_agree_with_counting_one_by_one() -> None:
     ids = np.random.default_rng(1).integers(0, 4, 200)
     rows = np.random.default_rng(2).integers(0, 4, (6, 9))
-    found = NGrams(ids, vocab_size=4, order=4).witten_bell(rows)
+    result = NGrams(ids, vocab_size=4, order=4).witten_bell(rows)
 
     def slow(context: list[int], token: int) -> float:
         lower = slow(context[1:], token) if context else 1 / 4
@@ -46,7 +46,7 @@ def test_counts_agree_with_counting_one_by_one() -> None:
     for n in range(1, 5):
         for row, t in np.ndindex(rows.shape):
             context = rows[row, max(0, t - n + 1) : t].tolist()
-            assert found[n - 1, row, t] == pytest.approx(slow(context, int(rows[row, t])))
+            assert result[n - 1, row, t] == pytest.approx(slow(context, int(rows[row, t])))
 
 
 VOCABULARY = 200
@@ -79,12 +79,12 @@ def test_kneser_ney_agrees_with_its_definition() -> None:
     rng = np.random.default_rng(11)
     ids = (VOCABULARY * rng.random(1500) ** 4).astype(np.int64)
     rows = np.concatenate([ids[100:120], (VOCABULARY * rng.random(20) ** 4).astype(np.int64)])
-    found = NGrams(ids, VOCABULARY, order=3).kneser_ney(rows[None])[:, 0]
+    result = NGrams(ids, VOCABULARY, order=3).kneser_ney(rows[None])[:, 0]
     for n in range(1, 4):
         for t in range(n - 1, len(rows)):
             context = rows[t - n + 1 : t].tolist()
             expected = slow_kneser_ney(ids.tolist(), n, context, int(rows[t]))
-            assert found[n - 1, t] == pytest.approx(expected)
+            assert result[n - 1, t] == pytest.approx(expected)
 
 
 def test_longer_contexts_pay_where_the_text_goes_round() -> None:

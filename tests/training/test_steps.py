@@ -58,9 +58,9 @@ def test_each_point_is_measured_as_it_is_stored(tmp_path: Path) -> None:
     assert record is not None
     assert record.tokens.tolist() == [10, 40, 90]
     for n, (step, model) in enumerate(shipped.items()):
-        found = measure(model.network, HELD_OUT)
-        assert_allclose(record.held_out[n], found["held_out_loss"])
-        assert_allclose(record.scores["induction"][n], found["induction"])
+        result = measure(model.network, HELD_OUT)
+        assert_allclose(record.held_out[n], result["held_out_loss"])
+        assert_allclose(record.scores["induction"][n], result["induction"])
         original = gpt2viz.load_model(tmp_path / "run" / "steps" / f"step-{step}")
         before = measure(original.network, HELD_OUT)["held_out_loss"]
         assert (abs(record.held_out[n] - before) > 1e-4) == (step != 9)  # the model is kept whole

@@ -23,8 +23,8 @@ from gpt2viz.training.targets import (
 def random_weights(*sizes: int) -> np.ndarray:
     """Causal attention weights (…, T, T), rather sharp."""
     scores = 6 * np.random.default_rng(0).normal(size=sizes)
-    found = np.exp(scores) * np.tril(np.ones(sizes[-2:]))
-    return (found / found.sum(axis=-1, keepdims=True)).astype(np.float32)
+    result = np.exp(scores) * np.tril(np.ones(sizes[-2:]))
+    return (result / result.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
 def test_its_figures_are_those_of_loops() -> None:
@@ -63,9 +63,9 @@ def test_each_target_is_missed_beyond_its_edge() -> None:
         "weights": edge["weights"] | {"alike": 0.96},
         "heads": {n: [[0.1]] for n in edge["heads"]},
     }
-    said = missed(worse)
-    assert len(said) == 6
-    assert said[0] == "It misses a target: bits per byte of held-out text 1.50 (at most 1.42)."
+    text = missed(worse)
+    assert len(text) == 6
+    assert text[0] == "It misses a target: bits per byte of held-out text 1.50 (at most 1.42)."
     assert missed(edge) == []
     printed = targets_text({"one": edge, "other": worse})
     assert "| bits per byte of held-out text | at most 1.42 | 1.420 | 1.500 ✗ |" in printed

@@ -116,8 +116,8 @@ def test_batches_depend_on_seed_and_step_alone() -> None:
 
 def test_repeated_rows_repeat_and_text_rows_are_text() -> None:
     source = stream()
-    ids, told = source.repeats(20, 40, np.random.default_rng(0))
-    for row, scored in zip(ids, told, strict=True):
+    ids, message = source.repeats(20, 40, np.random.default_rng(0))
+    for row, scored in zip(ids, message, strict=True):
         period = min(p for p in range(SHORTEST_SPAN, 21) if (row[p:] == row[:-p]).all())
         assert_array_equal(scored, np.arange(40) > period)
     text = source.own.windows(20, 10, np.random.default_rng(0), end=599)
@@ -172,8 +172,8 @@ def test_every_weight_learns(tmp_path: Path) -> None:
 
 def test_every_weight_has_one_optimizer() -> None:
     network = new_network(RECIPE)
-    found = optimizers(network, RECIPE)
-    learned = [p for o in found for group in o.param_groups for p in group["params"]]
+    result = optimizers(network, RECIPE)
+    learned = [p for o in result for group in o.param_groups for p in group["params"]]
     assert len(learned) == len({id(p) for p in learned}) == len(list(network.parameters()))
 
 
@@ -404,9 +404,9 @@ def scored(name: str, weights: np.ndarray, ids: Sequence[int]) -> Scores:
 def test_a_batch_has_the_mean_of_the_texts_that_have_the_score(tiny: gpt2viz.Model) -> None:
     on_text = replace(SCORES["duplicate token"], measured_on="text")
     rows = torch.tensor([[5, 9, 5, 7], [5, 9, 6, 7], [5, 9, 7, 7]])  # none twice in the second
-    found = batch_scores(tiny.network, {"text": rows}, [on_text])["duplicate token"]
+    result = batch_scores(tiny.network, {"text": rows}, [on_text])["duplicate token"]
     traces = [gpt2viz.trace(tiny, row).stage("weights", 1)[0] for row in rows[[0, 2]].tolist()]
-    assert_allclose(found[1], (traces[0][:, 2, 0] + traces[1][:, 3, 2]) / 2, rtol=1e-5)
+    assert_allclose(result[1], (traces[0][:, 2, 0] + traces[1][:, 3, 2]) / 2, rtol=1e-5)
     nowhere = batch_scores(tiny.network, {"text": rows[1:2]}, [on_text])["duplicate token"]
     assert np.isnan(nowhere).all()
 
@@ -415,11 +415,11 @@ def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
     """Token 5 was drawn twice: that the third query repeats the first is chance."""
     row = [5, 9, 5, 7] * 2
     scores = [SCORES["duplicate token"], SCORES["induction"]]
-    found = batch_scores(tiny.network, {"probe": torch.tensor([row])}, scores)
+    result = batch_scores(tiny.network, {"probe": torch.tensor([row])}, scores)
     weights = gpt2viz.trace(tiny, row).stage("weights", 2)[0]
     repeats, next_ones = weights[:, range(4, 8), range(4)], weights[:, range(4, 8), range(1, 5)]
-    assert_allclose(found["duplicate token"][2], repeats.mean(axis=1), rtol=1e-5)
-    assert_allclose(found["induction"][2], next_ones.mean(axis=1), rtol=1e-5)
+    assert_allclose(result["duplicate token"][2], repeats.mean(axis=1), rtol=1e-5)
+    assert_allclose(result["induction"][2], next_ones.mean(axis=1), rtol=1e-5)
 
 
 def test_scores_of_heads_built_by_hand() -> None:
@@ -477,8 +477,8 @@ def test_the_command_goes_on_from_another_machines_milestone(
     paths = [part if part.startswith("-") else str(tmp_path / part) for part in paths]
     monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1", "--every", "1"])
     command.main()
-    told = re.findall(r"step (\d)/8", capsys.readouterr().out)
-    assert told == ["4", "5", "6", "7", "8"]
+    message = re.findall(r"step (\d)/8", capsys.readouterr().out)
+    assert message == ["4", "5", "6", "7", "8"]
 
 
 @pytest.mark.parametrize("main", [command.main, evaluate.main], ids=["training", "evaluate"])
