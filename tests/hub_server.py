@@ -54,7 +54,7 @@ class Hub:
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     address: str = ""
 
-    def asked(self, what: str) -> list[dict[str, str]]:
+    def headers_of(self, what: str) -> list[dict[str, str]]:
         """The headers of the GET requests whose path has ``what`` in it."""
         return [h for method, path, h in self.requests if method == "GET" and what in path]
 

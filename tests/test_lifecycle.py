@@ -110,7 +110,7 @@ def test_a_killed_download_goes_on(server: Hub, monkeypatch: pytest.MonkeyPatch)
     assert not hub.cached()
     server.requests.clear()
     gpt2viz.load_model(hub.fetch(hub.look_up("someone/tiny")))
-    (again,) = (headers.get("range") for headers in server.asked("/cdn/"))
+    (again,) = (headers.get("range") for headers in server.headers_of("/cdn/"))
     assert again is not None
 
 

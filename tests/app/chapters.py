@@ -66,7 +66,7 @@ def answered(at: AppTest) -> list[str]:
     return [id for ids in at.session_state["_progress"].values() for id in ids]
 
 
-def said(at: AppTest) -> str:
+def text_of(at: AppTest) -> str:
     """All that a page writes, questions, hints and tables of claims too, without links."""
     elements = [*at.markdown, *at.caption, *at.subheader, *at.header, *at.latex]
     return plain("\n".join(element.value for element in elements))

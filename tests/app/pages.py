@@ -162,7 +162,7 @@ def pictures(at: AppTest) -> dict[str, str]:
     for part in at.get("bidi_component"):
         if script_of(part.proto) == "lines":
             drawn[part.proto.id] = json.loads(part.proto.json)["alt"]
-        elif part.proto.bytes and "alt" in (header := said(part.proto.bytes)):
+        elif part.proto.bytes and "alt" in (header := header_of(part.proto.bytes)):
             drawn |= dict(zip(_names(part.proto.id), _alts(header), strict=False))
     return {name.split("-")[-1]: alt for name, alt in drawn.items()}
 
@@ -190,11 +190,11 @@ def sent(at: AppTest, key: str) -> dict[str, Any]:
 
 def script_of(component: Any) -> str:
     """The script by which the browser draws a component."""
-    data = said(component.bytes) if component.bytes else json.loads(component.json)
+    data = header_of(component.bytes) if component.bytes else json.loads(component.json)
     return str(data["script"])
 
 
-def said(message: bytes) -> dict[str, Any]:
+def header_of(message: bytes) -> dict[str, Any]:
     """What a message says beside its numbers."""
     (length,) = struct.unpack_from("<I", message)
     header: dict[str, Any] = json.loads(message[4 : 4 + length])
@@ -203,7 +203,7 @@ def said(message: bytes) -> dict[str, Any]:
 
 def of_head(at: AppTest) -> str:
     """What is said of the chosen head below the large picture, as Markdown."""
-    head = said(canvas(at, "one_head"))["head"]
+    head = header_of(canvas(at, "one_head"))["head"]
     name = f"{head['layer']}.{head['head']}"
     return f"**Head {name}**: {head['does'][name]} {head['opened']}"
 
@@ -211,7 +211,7 @@ def of_head(at: AppTest) -> str:
 def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
     """What a canvas gets: the header, and the numbers and masked cells of each panel."""
     (length,) = struct.unpack_from("<I", message)
-    header = said(message)
+    header = header_of(message)
     if "panels" not in header:
         return _of_map(header, np.frombuffer(message, np.uint8, offset=4 + length))
     grids = [header["grids"][panel["grid"]] for panel in header["panels"]]

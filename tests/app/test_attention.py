@@ -31,12 +31,12 @@ from tests.app.pages import (
     canvas,
     chips,
     figure,
+    header_of,
     heatmaps,
     hold_lines,
     of_head,
     open_page,
     plain,
-    said,
     unpacked,
 )
 from tests.bundled import (
@@ -453,7 +453,7 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
     ]
     result = in_browser(at, choices, tmp_path)
     expected = [
-        said(canvas(anew({"text": text}, {"query": query}), "one_head"))["head"]["does"]
+        header_of(canvas(anew({"text": text}, {"query": query}), "one_head"))["head"]["does"]
         for query in queries
     ]
     assert [here["does"] for here in result] == [
@@ -477,13 +477,13 @@ def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
 ) -> None:
     first = open_page("attention", layer="0", head="1", **chosen)
     there = [c.proto.bytes for c in first.get("bidi_component") if c.proto.id.endswith("numbers")]
-    head = said(canvas(first, "one_head"))["head"]
+    head = header_of(canvas(first, "one_head"))["head"]
     assert len(there) == sent
     assert bool(head["numbers"]) == sent
     if not sent:
         assert list(head["does"]) == ["0.1"]
         return
-    assert head["numbers"] == said(there[0])["name"]
+    assert head["numbers"] == header_of(there[0])["name"]
     assert len(head["does"]) == N_LAYER * N_HEAD
     other = open_page("attention", layer="3", head="2", query="0", **chosen)
     assert [
@@ -496,7 +496,7 @@ def test_more_numbers_than_a_message_may_have_stay_where_they_are(
 ) -> None:
     monkeypatch.setattr(components, "_MOST_NUMBERS", N_LAYER * N_HEAD * 10 * 10 - 1)
     at = open_page("attention", text=CAT)
-    assert not said(canvas(at, "one_head"))["head"]["numbers"]
+    assert not header_of(canvas(at, "one_head"))["head"]["numbers"]
 
 
 def test_four_heads_at_most_and_none_twice() -> None:

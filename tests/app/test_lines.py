@@ -18,7 +18,7 @@ from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
-from tests.app.pages import canvas, figure, heatmaps, hold_lines, open_page, pictures, said
+from tests.app.pages import canvas, figure, header_of, heatmaps, hold_lines, open_page, pictures
 from tests.bundled import ids_of
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -40,7 +40,7 @@ def drawn(at: AppTest, folder: Path, **choice: str | None) -> dict[str, list[dic
     sent = {
         part.id.split("-")[-1]: b64encode(part.bytes).decode()
         for part in parts
-        if "either" in said(part.bytes)
+        if "either" in header_of(part.bytes)
     }
     (folder / "sent").write_text(json.dumps({"sent": sent, "choice": choice}), encoding="utf-8")
     answer = run(HERE / "of_lines.js", folder / "sent")
@@ -95,7 +95,7 @@ def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_
     assert names == {name for name in shown.pictures if ", as lines" in name} != set()
     assert names <= shown.tables.keys()
     if page in PAGES:
-        assert said(canvas(at, PAGES[page]))["either"]["picture"] == "lines"
+        assert header_of(canvas(at, PAGES[page]))["either"]["picture"] == "lines"
     for picture in kept:
         assert {"query", "key", "value"} < set(picture.table().columns)
         assert len(picture.table())
@@ -261,7 +261,7 @@ def test_a_second_sentence_too_long_for_lines_is_a_matrix(monkeypatch: pytest.Mo
     monkeypatch.setattr("gpt2viz.app.view.GRID", 6)
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, picture="lines")
     assert {"weights_a", "weights_b"} <= pictures(at).keys()
-    assert said(canvas(at, "weights_a"))["either"]["picture"] == "matrix"
+    assert header_of(canvas(at, "weights_a"))["either"]["picture"] == "matrix"
     assert not remembered(at)
     assert any("Lines need" in text.value for text in at.caption)
     (switch,) = (

@@ -275,7 +275,7 @@ def press(at: AppTest, label: str) -> None:
 def test_the_size_is_said_before_anything_is_fetched(server: Hub) -> None:
     at = look_up("someone/tiny")
     assert "someone/tiny is 138 kB. Fetch it?" in page_text(at).replace("**", "")
-    assert not server.asked("/cdn/")
+    assert not server.headers_of("/cdn/")
     assert list(run_cache.model_folders()) == ["stories"]
     press(at, "Download 1")
     wait(lambda: downloads()["someone/tiny"].ended)
@@ -319,7 +319,7 @@ def test_it_can_be_stopped_and_goes_on(server: Hub) -> None:
     server.requests.clear()
     press(at, "Download")
     wait(lambda: downloads()["someone/tiny"].ended)
-    (headers,) = server.asked("/cdn/")
+    (headers,) = server.headers_of("/cdn/")
     assert int(headers["range"].removeprefix("bytes=").removesuffix("-")) > 50_000
     at.run()
     assert "is here." in page_text(at)

@@ -21,7 +21,7 @@ from gpt2viz.pictures.plotly.lens import draw_curves
 from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import ROOT, VIEWS, open_page, pictures, plain, said
+from tests.app.pages import ROOT, VIEWS, header_of, open_page, pictures, plain
 
 #: Addresses that together show every picture of the pages.
 SHOWN: list[tuple[str, dict[str, str]]] = [
@@ -100,7 +100,7 @@ def check_asks(at: AppTest, page: str, view: dict[str, str]) -> None:
     """Each cell that is one head's, between two tokens, leads to why it looks there; no other."""
     many = "compare" in view or view.get("words") == "true"
     for part in (p.proto for p in at.get("bidi_component") if p.proto.bytes):
-        key, header = part.id.split("-")[-1], said(part.bytes)
+        key, header = part.id.split("-")[-1], header_of(part.bytes)
         of_the_sentence = page not in ("find", "find?find=habit")
         of_a_head = key in ASK or (key == "best_heads" and of_the_sentence)
         if "asks" in header:

@@ -34,7 +34,7 @@ from gpt2viz.textbook import examples, mistakes, residual, sizes
 from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
-from tests.app.chapters import answered, asked_in, chapter, said
+from tests.app.chapters import answered, asked_in, chapter, text_of
 from tests.app.pages import ROOT, array, figure, open_page, plain
 from tests.bundled import bundled_model
 from tests.docs.reading_level import grade, sentences
@@ -155,7 +155,7 @@ def test_every_chapter_opens_with_its_examples_and_unanswered_questions(
             lines = [b.label for b in at.button if b.label.startswith("Printed and computed")]
             ids = ", ".join(message.examples)
             assert lines == ([f"Printed and computed: {ids}"] if ids else [])
-            assert "|printed|computed|" not in said(at)
+            assert "|printed|computed|" not in text_of(at)
             requested = dict(asked_in(at.main))
             assert tuple(requested) == message.questions
             assert (1 if message.part else 2) <= len(requested) <= 5
@@ -237,7 +237,7 @@ def test_the_appendix_has_every_example_with_its_anchor_and_its_verdicts() -> No
         verdicts = re.findall(r"-badge\[(\w+)\]", table)
         assert verdicts == [claim.verdict for claim in claims(id) if claim.verdict], id
     message = {"agrees": 0, "differs": 0} | Counter(re.findall(r"-badge\[(\w+)\]", str(tables)))
-    text = said(at)
+    text = text_of(at)
     assert f"Of {sum(message.values())} printed results **{message['agrees']} agree** and" in text
     assert f"**{message['differs']} differ**" in text
     assert "1 result printed: 1 agrees, 0 differ." in text  # E11
@@ -290,7 +290,7 @@ def test_chapters_read_a_long_sentence(subtests: pytest.Subtests) -> None:
 def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
-            text = said(chapter(name)).replace("\\", "")
+            text = text_of(chapter(name)).replace("\\", "")
             assert not re.search(r"\(00\d\)|\btexts? 00\d", text)
             for n, source in TEXTS.items():
                 assert text.count(source.title) == (name == APPENDIX)
@@ -309,7 +309,7 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     curves = {line["name"]: line["y"] for line in figure(at, "norm_order")["data"]}
     for order in ("pre-norm", "post-norm"):
         assert_allclose(array(curves[order]), residual.gradients(order, 24, straight=True))
-    text = said(at)
+    text = text_of(at)
     in_all = [residual.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
     left = residual.gradients("post-norm", 24, straight=True)[0]
     assert f"after 24 parts **{left:.4f}** of the gradient is left" in text

@@ -15,7 +15,17 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, mlp
 from tests.app.chapters import chapter as shown
-from tests.app.chapters import drawn, follows, formula, links, matrix, numbers, said, spelled, visit
+from tests.app.chapters import (
+    drawn,
+    follows,
+    formula,
+    links,
+    matrix,
+    numbers,
+    spelled,
+    text_of,
+    visit,
+)
 from tests.app.pages import array, figure, open_page, plain
 from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
@@ -48,7 +58,7 @@ def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     again, cached = 3 * step * 768 * 64 + 2 * 64 * step**2, 3 * 768 * 64 + 2 * 64 * step
     assert_allclose(curves["read again"], again)
     assert_allclose(curves["cached"], cached)
-    assert f"**{again.sum() / cached.sum():.1f}** times as many" in said(at)
+    assert f"**{again.sum() / cached.sum():.1f}** times as many" in text_of(at)
 
 
 def test_the_way_to_the_model_s_own_cache() -> None:
@@ -99,7 +109,7 @@ def test_a_gate_is_followed_from_table_to_output(edited: bool) -> None:
 
 def test_the_other_channel_opens_and_both_forms_are_counted_for_the_width_that_is_chosen() -> None:
     at = visit("swiglu", gate_x="-1,0.5", gate_C="4096")
-    assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in said(at)
+    assert "Set x₁ to −1, and channel 1 opens in place of channel 0" in text_of(at)
     silu = [-2 / (1 + np.exp(2)), 2 / (1 + np.exp(-2))]
     assert_allclose(matrix(at, "gate_inside")[1, :2], silu, rtol=1e-4)
     table = at.dataframe[0].value
@@ -131,8 +141,8 @@ def test_both_are_moved_and_the_score_stays(
         follows(written, score(at_q - at_k))
     (curve,) = figure(at, "rope_distance")["data"]
     assert_allclose(array(curve["y"]), [score(n) for n in range(65)], atol=1e-4)
-    assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in said(at)
-    assert ("the key comes later" in said(at)) == (at_k > at_q)
+    assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in text_of(at)
+    assert ("the key comes later" in text_of(at)) == (at_k > at_q)
     assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
 
 
@@ -172,7 +182,7 @@ def test_what_the_first_token_gets_falls_to_the_others(scores: list[float], drop
     follows(formula(at, r"\text{softmax} "), weights)
     output = formula(at, r"\text{weights} \cdot V ")
     follows(output, numbers(formula(at, r"\text{softmax} ")) @ values)
-    assert f"takes away has length **{np.linalg.norm(weights @ values):.2f}**" in said(at)
+    assert f"takes away has length **{np.linalg.norm(weights @ values):.2f}**" in text_of(at)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -187,7 +197,7 @@ def test_real_heads_rest_on_the_first_token_as_much_as_is_said(causal: bool) -> 
     n = len(ids)
     alike = np.tri(n) if causal else np.ones((n, n))
     even = (alike / alike.sum(axis=1, keepdims=True))[1:, 0].mean()
-    words = said(at)
+    words = text_of(at)
     assert f"head {layer}.{head} rests there most: the {n - 1} tokens" in words
     assert f"give it **{on_first.max():.2f}** of their weight" in words
     assert f"looked at all tokens alike, it would be {even:.2f}" in words
@@ -201,13 +211,13 @@ def test_the_survey_says_how_much_it_is_over_many_texts() -> None:
     record = json.loads((folder / "survey.json").read_text(encoding="utf-8"))
     length = record["tokens"]
     even = np.mean([1 / (query + 1) for query in range(1, length)])
-    words = said(visit("sinks", text="A crane"))
+    words = text_of(visit("sinks", text="A crane"))
     assert f"most is **{float(most['mean']):.2f}**, in head {most['layer']}.{most['head']}" in words
     assert f"of {length} tokens, all alike would be {even:.2f}" in words
 
 
 def test_a_single_token_has_nowhere_else_to_look() -> None:
-    assert "Write a longer sentence" in said(visit("sinks", text="A"))
+    assert "Write a longer sentence" in text_of(visit("sinks", text="A"))
 
 
 def test_states_follow_the_edited_words() -> None:

@@ -23,7 +23,7 @@ from gpt2viz.app.course.questions import (
     values,
 )
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.app.chapters import answered, captions, revisit, said
+from tests.app.chapters import answered, captions, revisit, text_of
 from tests.app.pages import open_page
 from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
@@ -151,7 +151,7 @@ def test_a_question_is_answered_by_doing(subtests: pytest.Subtests) -> None:
         with subtests.test(id):
             at = open_page("textbook", chapter=chapter_of(id), **address)
             assert id in answered(at)
-            assert ":green-badge[done]" in said(at)
+            assert ":green-badge[done]" in text_of(at)
 
 
 def test_what_is_no_answer_is_none_and_is_told(subtests: pytest.Subtests) -> None:
@@ -335,8 +335,11 @@ def test_progress_survives_chapters_and_a_file_adds_to_it() -> None:
     next(button for button in at.button if button.label == "Send").click().run()
     for chapter in ("mask", "order"):
         at.radio(key="chapter").set_value(chapter).run()
-    assert (at.text_area(key=own).value, "Compare for yourself" in said(at)) == (words, True)
-    assert ":green[**✓**] **Explain**" not in said(at)
+    assert (at.text_area(key=own).value, "Compare for yourself" in text_of(at)) == (
+        words,
+        True,
+    )
+    assert ":green[**✓**] **Explain**" not in text_of(at)
     here = {"mistakes": ["mistake_made", "mistake_25"], "order": ["order_on", "explain_order"]}
     result = at.session_state["_progress"]
     assert {name: ids for name, ids in result.items() if ids} == here

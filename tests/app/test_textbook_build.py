@@ -24,7 +24,7 @@ from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.gaps import FILLED, Draft
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
-from tests.app.chapters import answered, said
+from tests.app.chapters import answered, text_of
 from tests.app.pages import open_page, plain, sent
 from tests.bundled import CRANE, bundled_model
 from tests.checkpoints import write_checkpoint
@@ -65,7 +65,7 @@ def test_the_finished_model_writes_on() -> None:
     for more in ({}, {"causal": "false", "text": "the bank " * 20}):
         at = build(**BUILT, **more)
         assert right(at) == 8
-        text = said(at)
+        text = text_of(at)
         assert f":green-background[{begins(more.get('text', CRANE).strip())}" in text
         assert "Right: **8 of 8 gaps**" in text
         assert ("first 32 tokens" in text) == ("with the mask on" in text) == bool(more)
@@ -78,14 +78,14 @@ def test_an_expression_is_judged_as_it_is_typed() -> None:
     at = build()
     solution = Draft(FILLED).file(bundled_model(), bundled_model().tokenizer.encode(CRANE))
     assert solution.strip() in [block.value for block in at.code]
-    assert "At hand: `q` (1, 8, 4, 32) · `k` (1, 8, 4, 32)" in said(at)
+    assert "At hand: `q` (1, 8, 4, 32) · `k` (1, 8, 4, 32)" in text_of(at)
     for typed, judged in {
         "q @ k": "not yet] `q @ k`: (1, 8, 4, 32) times (1, 8, 4, 32) doesn't fit",
         "k @ q.mT": "These are transposed",
         "q @ k.mT": "Right: **1 of 8 gaps**",
     }.items():
         at.text_input(key="build_scores").set_value(typed).run()
-        assert judged in said(at)
+        assert judged in text_of(at)
         assert at.query_params["build_scores"] == typed
     assert right(at) == 1
     for name in list(BUILT)[2:6]:
@@ -95,15 +95,15 @@ def test_an_expression_is_judged_as_it_is_typed() -> None:
 
 def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> None:
     at = build(**BUILT | {"build_residual": "made"})
-    text = said(at)
+    text = text_of(at)
     assert right(at) == 7
     assert f"The real model goes on: “{begins(CRANE)}" in text
     assert "build_all" not in answered(at)
     at.text_input(key="build_residual").set_value("x * inf - x * inf").run()
-    assert "can't write on: the logits are NaN" in said(at)
+    assert "can't write on: the logits are NaN" in text_of(at)
     at.text_input(key="build_residual").set_value(BUILT["build_residual"])
     at.text_input(key="build_softmax").set_value("ones(1, 8, 4, 4) / 4").run()
-    assert "can't write on: With 5 tokens" in said(at)
+    assert "can't write on: With 5 tokens" in text_of(at)
     assert right(at) == 7
     # Right in shape for these four tokens; for five, thousands of rows, which ours would multiply.
     wide = {
@@ -111,15 +111,15 @@ def test_a_wrong_model_writes_beside_the_real_one_or_says_why_it_cannot() -> Non
         "build_softmax": "ones(1,8,(masked.shape[-1]-4)*1800+4,masked.shape[-1])",
     }
     at = build(**BUILT | wide)
-    assert "can't write on: With 5 tokens" in said(at)
+    assert "can't write on: With 5 tokens" in text_of(at)
     at.text_input(key="build_embedding").set_value(BUILT["build_embedding"]).run()
-    assert "(1, 8, 5, 5) is needed" in said(at)
+    assert "(1, 8, 5, 5) is needed" in text_of(at)
 
 
 def test_one_gap_is_to_be_broken_and_it_is_told_which() -> None:
     at = build(**BUILT | {"build_head": "x @ wte.mT / 2"})
     assert "build_broken" not in answered(at)
-    assert "One is wrong, but" in said(at)
+    assert "One is wrong, but" in text_of(at)
     at.text_input(key="build_head").set_value(BUILT["build_head"])
     at.text_input(key="build_mask").set_value("scaled").run()
     assert "build_broken" in answered(at)
@@ -137,14 +137,14 @@ def test_models_and_sentences_that_it_can_and_cannot_build_with(
         at = build(**BUILT, model="tiny", text=text)
         assert right(at) == 8
         assert "build_all" in answered(at)
-        assert message in said(at)
+        assert message in text_of(at)
     for more, why in (
         ({"model": "scaled", "text": "a crane ate"}, "differs from GPT-2 in its scale"),
         ({"text": "A"}, "Type a sentence of 3 tokens or more"),
     ):
         at = build(**BUILT, **more)
-        assert why in said(at)
-        assert ("There is none for the model" in said(at)) == ("model" in more)
+        assert why in text_of(at)
+        assert ("There is none for the model" in text_of(at)) == ("model" in more)
         assert right(at) == 0
         assert answered(at) == []
     st.cache_resource.clear()

@@ -15,7 +15,7 @@ from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
-from tests.app.chapters import drawn, revisit, said
+from tests.app.chapters import drawn, revisit, text_of
 from tests.app.pages import open_page, pictures
 from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
@@ -50,9 +50,9 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
     for id, row in ROWS.items():
         at = open_page("textbook", chapter=CHAPTER[id])
         assert bars(at)[f"guess_{id}"]["names"] == list(row.words)
-        assert "Predict first." in said(at)
+        assert "Predict first." in text_of(at)
         assert PICTURE.get(id, [""])[0] not in pictures(at)
-        assert not any(f"{share:.4f}" in said(at) for share in REAL[id] if 0 < share)
+        assert not any(f"{share:.4f}" in text_of(at) for share in REAL[id] if 0 < share)
         assert not any("real" in one for one in bars(at).values())
         for address in EDITED.get(id, ()):
             at = open_page("textbook", chapter=CHAPTER[id], **address)
@@ -64,20 +64,20 @@ def test_a_row_is_hidden_until_it_is_guessed_or_its_numbers_are_others() -> None
 def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
     for given in (in_hundredths(REAL[id]), [100, *[0] * (len(ROWS[id].words) - 1)], []):
         at = revisit(CHAPTER[id], guesses={id: given})
-        assert "Predict first." not in said(at)
+        assert "Predict first." not in text_of(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
             assert_allclose(drawn(at, key)[panel][row], REAL[id], atol=1e-6)
         compared = bars(at).get(f"compared_{id}")
-        assert (compared is None) == (not given) == ("Your guess" not in said(at))
+        assert (compared is None) == (not given) == ("Your guess" not in text_of(at))
         if compared is None:
             continue
         assert compared["guess"] == given
         assert_allclose(compared["real"], REAL[id], atol=1e-6)
         off = np.abs(np.array(given) / 100 - REAL[id]).sum() / 2
         number = "less than **0.01**" if off < 0.005 else f"**{off:.2f}**"
-        assert f"Your guess is off by {number}" in said(at)
-        assert ("Close!" in said(at)) == (off <= 0.04)
+        assert f"Your guess is off by {number}" in text_of(at)
+        assert ("Close!" in text_of(at)) == (off <= 0.04)
 
 
 def test_a_guess_is_taken_junk_is_none_and_a_row_may_be_shown_without(
@@ -124,7 +124,7 @@ def test_guesses_go_into_a_file_and_come_back_and_are_summed_up() -> None:
     (again,) = (button for button in at.button if button.label == "Start again")
     again.click().run()
     assert at.session_state["_progress_guesses"] == {}
-    assert "Predict first." in said(at)
+    assert "Predict first." in text_of(at)
     assert not any(" answered" in block.value for block in at.markdown)
 
 

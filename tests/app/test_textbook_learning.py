@@ -21,7 +21,7 @@ from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
-from tests.app.chapters import drawn, matrix, said, spelled
+from tests.app.chapters import drawn, matrix, spelled, text_of
 from tests.app.pages import array, figure, open_page
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
@@ -66,26 +66,26 @@ def test_the_sentence_is_shifted_and_its_loss_is_the_models() -> None:
     assert padding.any()
     assert (padding == (frame["second row: target"] == "−100")).all()
     count = f"{2 * len(frame)} positions, **{len(ids) - 1 + (~padding).sum()} targets**"
-    assert count in said(at)
+    assert count in text_of(at)
     logits = np.array(reference(BUNDLED, ids, True)["logits"])
     loss = -np.mean([np.log(softmax(logits[n])[ids[n + 1]]) for n in range(len(ids) - 1)])
-    assert f"the loss of the model above is {loss:.4f} nats" in said(at)
+    assert f"the loss of the model above is {loss:.4f} nats" in text_of(at)
 
 
 def test_a_single_token_has_no_lesson() -> None:
     at = chapter("a")
     (frame,) = [t.value for t in at.dataframe if "sentence reads" in t.value]
     assert set(frame["sentence reads"]) == {"padding"}
-    assert f"{2 * len(frame)} positions, **{len(frame)} target" in said(at)
-    assert "On your sentence alone" not in said(at)
+    assert f"{2 * len(frame)} positions, **{len(frame)} target" in text_of(at)
+    assert "On your sentence alone" not in text_of(at)
 
 
 def test_an_edited_table_is_followed_through_a_step() -> None:
     table = np.array([[0.5, 0, 2, -1], [0, 1, 0, 0.25], [1, 0, 0, 3], [0, 0, 0, 0.0]])
     at = chapter(learn_logits=spelled(table), learn_rate="30.0")
     before = loss_of(table)
-    assert rf"\approx {before:.4f}" in said(at)
-    assert f"gives **{before:.4f}**" in said(at)
+    assert rf"\approx {before:.4f}" in text_of(at)
+    assert f"gives **{before:.4f}**" in text_of(at)
     uphill, tiny = np.zeros((4, 4)), 1e-6
     for cell in np.ndindex(4, 4):
         up, down = table.copy(), table.copy()
@@ -99,7 +99,7 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
     assert not gradient[8:].any()
     moved = table - 30 * uphill
     assert_allclose(drawn(at, "learn_table")["logits after the step"], moved, atol=1e-4)
-    assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in said(at)
+    assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in text_of(at)
     curve, level = figure(at, "rates")["data"]
     assert_allclose(array(level["y"]), before, atol=1e-6)
     rates, losses = array(curve["x"]), array(curve["y"])
@@ -153,11 +153,11 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
     assert counts == own
     change = [after - before for before, after in pairwise(last)]
     listed = ", ".join(f"{n} {x:+.3f}" for n, x in zip(names[1:], change, strict=True))
-    assert listed.replace("-", "−") in said(at)
-    assert f"The largest step down is {names[1 + int(np.argmin(change))]}." in said(at).replace(
+    assert listed.replace("-", "−") in text_of(at)
+    assert f"The largest step down is {names[1 + int(np.argmin(change))]}." in text_of(at).replace(
         "*", ""
     )
-    assert ("Each addition lowered the loss" in said(at)) == (max(change) < 0)
+    assert ("Each addition lowered the loss" in text_of(at)) == (max(change) < 0)
     assert any("optimizer.step()" in block.value for block in at.code)
 
 
@@ -211,13 +211,13 @@ def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     losses = [point["held_out_loss"] for point in curves]
     assert_allclose(array(line["y"]), losses)
     first, last = losses[0], losses[-1]
-    assert f"from {first:.2f} to **{last:.2f}** nats" in said(at)
+    assert f"from {first:.2f} to **{last:.2f}** nats" in text_of(at)
     n_vocab = bundled_model().config.vocab_size
     assert np.exp(first) > n_vocab  # worse than all tokens alike
     assert f"worse than knowing nothing, which costs ln {n_vocab:,} = {np.log(n_vocab):.2f}." in (
-        said(at)
+        text_of(at)
     )
-    assert f"as unsure as among {np.exp(last):,.0f} equally likely tokens" in said(at)
+    assert f"as unsure as among {np.exp(last):,.0f} equally likely tokens" in text_of(at)
     write_checkpoint(tmp_path / "plain")
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(tmp_path / "plain"))
-    assert "has no record of its training" in said(chapter("A crane", model="plain"))
+    assert "has no record of its training" in text_of(chapter("A crane", model="plain"))

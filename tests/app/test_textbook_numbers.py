@@ -32,8 +32,8 @@ from tests.app.chapters import (
     formulas,
     matrix,
     numbers,
-    said,
     spelled,
+    text_of,
     visit,
 )
 from tests.app.pages import open_page, sent
@@ -171,7 +171,7 @@ def test_the_mask_leaves_the_crane_alone() -> None:
     at = visit("crane", crane_mask="true")
     assert_allclose(drawn(at, "crane_weights")["weights of crane"][0], [1, 0, 0], atol=1e-7)
     follows(formula(at, r"\text{new vector} = \text{weights}\cdot V "), BIRD[1][0])
-    assert "The crane stands first, so it sees only itself" in said(at)
+    assert "The crane stands first, so it sees only itself" in text_of(at)
 
 
 def test_edited_values_are_handed_over() -> None:
@@ -186,7 +186,7 @@ def test_edited_values_are_handed_over() -> None:
         "values_chosen": weights @ x @ w_v.T,
     }.items():
         assert_allclose(matrix(at, key), expected, atol=1e-5)
-    assert "The weights are the same both times: largest difference **none**" in said(at)
+    assert "The weights are the same both times: largest difference **none**" in text_of(at)
 
 
 @pytest.mark.parametrize(("query", "factor"), [(0, 7.77), (1, 1), (5, 0.01)])
@@ -211,7 +211,7 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
         for result in weights
         for low, high in [np.quantile(result[:, 0], [0.1, 0.9])]
     ]
-    assert f"Unscaled {messages[0]}, divided by √hs {messages[1]}" in said(at)
+    assert f"Unscaled {messages[0]}, divided by √hs {messages[1]}" in text_of(at)
     assert f", {attention.SCALE_DRAWS} draws" in next(iter(drawn(at, "sharpness")))
 
 
@@ -231,7 +231,7 @@ def test_masked_rows_follow_from_the_scores_beside_them(causal: bool, factor: in
     masks = drawn(at, "masks")
     for name in ("scaled scores + M", "masked_fill"):
         assert_allclose(np.asarray(masks[name], float)[~LATER], scores[~LATER], atol=1e-6)
-    assert "two ways' weights: **none**" in said(at)
+    assert "two ways' weights: **none**" in text_of(at)
 
 
 def closed(scores: np.ndarray, n: int) -> np.ndarray:
@@ -302,7 +302,9 @@ def test_the_merges_of_the_followed_word_end_in_its_tokens() -> None:
     for one, frame in zip(pieces[1:], data["frames"][1:], strict=True):
         left, right = re.split(r" \+ |: ", frame["caption"])[:2]
         assert left + right in one
-    assert f"**{len(tokenizer.merges):,}** merges and **{tokenizer.n_vocab:,}** tokens" in said(at)
+    assert f"**{len(tokenizer.merges):,}** merges and **{tokenizer.n_vocab:,}** tokens" in text_of(
+        at
+    )
 
 
 def test_a_step_that_is_not_there_is_told() -> None:
@@ -317,7 +319,7 @@ def test_orders_with_and_without_places_and_mask() -> None:
         at = open_page("textbook", chapter="mask", **requested)
         places = np.array([[0.3, 0.0], [0.0, 0.3], [-0.3, 0.0]]) * on
         gap = orders(places, causal)
-        assert f"between the two sentences, rounded: **{gap:.4f}**" in said(at)
+        assert f"between the two sentences, rounded: **{gap:.4f}**" in text_of(at)
         words = np.array([[0.9, 0.1], [0.1, 0.8], [0.7, 0.3]])
         for title, order in (("crane ate fish", [0, 1, 2]), ("fish ate crane", [2, 1, 0])):
             x = words[order] + places
@@ -377,7 +379,7 @@ def test_the_linear_layers_sum_follows_from_its_terms(edit: dict[str, str]) -> N
 def test_blocks_and_dropped_weights_are_told_of_by_their_numbers() -> None:
     for on in (True, False):
         at = visit("mlp", blocks_seed="3", weights_p="0.5", weights_on=str(on).lower())
-        text = said(at).replace("\n", " ")
+        text = text_of(at).replace("\n", " ")
         results = [np.asarray(m, float) for m in drawn(at, "variants_dropped").values()]
         sums = np.nansum(results, axis=2)
         assert f"between **{sums.min():.2f}** and **{sums.max():.2f}**" in text
@@ -423,10 +425,10 @@ def test_the_express_lane_is_drawn_in_powers_of_ten(depth: int) -> None:
         assert_allclose(10 ** np.array(curves[name]), lane_gradients(depth, name), rtol=1e-4)
     sizes = lane_gradients(depth, "f(x)")
     for words, name in (("before each part", "x + f(norm(x))"), ("at first", "x + f(x) / √L")):
-        assert f"{words}, {lane_gradients(depth, name)[0]:.3g} times arrives" in said(at)
+        assert f"{words}, {lane_gradients(depth, name)[0]:.3g} times arrives" in text_of(at)
     digits, exponent = f"{sizes[0]:.1e}".split("e")
     raised = "⁻" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(n)] for n in str(-int(exponent)))
-    assert f"Without the residual, **{digits} · 10{raised}** times" in said(at)
+    assert f"Without the residual, **{digits} · 10{raised}** times" in text_of(at)
 
 
 @pytest.mark.parametrize(
@@ -493,7 +495,7 @@ def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
     for text in ("A", "A crane", "A crane ate fish"):
         n = len(bundled_model().tokenizer.encode(text))
         message = f"{n - 1} {'target' if n == 2 else 'targets'} from one text"
-        assert (message if n > 1 else "teaches nothing") in said(visit("next-word", text=text))
+        assert (message if n > 1 else "teaches nothing") in text_of(visit("next-word", text=text))
 
 
 @pytest.mark.parametrize(
@@ -548,7 +550,7 @@ def test_a_sum_of_words_is_told_as_it_comes_out(words: str) -> None:
     total = table[a] - table[b] + table[c]
     all_near, others = near(table, total, []), near(table, total, [a, b, c])
     alone = near(table, table[a], [a, b, c])
-    text = said(at)
+    text = text_of(at)
     places = others.index(hoped) + 1, alone.index(hoped) + 1
     assert f"is number **{places[0]:,}** among the sum's neighbours" in text
     assert f"alone it is number {places[1]:,}." in text
@@ -564,7 +566,7 @@ def test_words_lie_where_the_model_has_them() -> None:
     table, names = vocabulary()
     words = ["cat", "dog", "sea"]
     at = visit("tokens", plane_words="cat, dog unbelievable sea cat")
-    assert "left out: unbelievable" in said(at)
+    assert "left out: unbelievable" in text_of(at)
     plane = at.session_state["_shown"].pictures["Words as points of a plane"]
     assert plane.names == (*words, "king − man + woman")
     assert plane.made == (3,)
@@ -580,12 +582,12 @@ def test_words_lie_where_the_model_has_them() -> None:
 
 def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ("king", "unbelievable \U0001f469 <b> $x$ [l](u)"):
-        assert "Type two words or more" in said(visit("tokens", plane_words=words)).replace(
+        assert "Type two words or more" in text_of(visit("tokens", plane_words=words)).replace(
             "**", ""
         )
         at = visit("tokens", plane_sum=words)
-        assert "Type" not in said(at) or "four different words" in said(at)
+        assert "Type" not in text_of(at) or "four different words" in text_of(at)
         assert len(at.session_state["_shown"].pictures["Words as points of a plane"].names) == 10
     table = torch.full((5120, 256), torch.nan)
     monkeypatch.setattr("gpt2viz.textbook.embeddings.table_of", lambda _: table)
-    assert "numbers that aren't finite" in said(visit("tokens"))
+    assert "numbers that aren't finite" in text_of(visit("tokens"))

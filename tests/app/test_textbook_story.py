@@ -29,8 +29,8 @@ from tests.app.chapters import (
     links,
     matrix,
     numbers,
-    said,
     spelled,
+    text_of,
 )
 from tests.app.pages import figure, masks, open_page, sent
 from tests.bundled import CRANE, bundled_model
@@ -60,7 +60,7 @@ TINY = {
 
 
 def told(at: AppTest) -> str:
-    return said(at).replace("\\", "")
+    return text_of(at).replace("\\", "")
 
 
 def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None:

@@ -323,13 +323,13 @@ def went(
     """What the address says on the page that opens."""
     opened: list[dict[str, str]] = []
     with monkeypatch.context() as patch:
-        patch.setattr(address, "parameters", lambda requested: said(HERE, requested))
+        patch.setattr(address, "parameters", lambda requested: address_after(HERE, requested))
         patch.setattr(st, "switch_page", lambda _path, query_params: opened.append(query_params))
         clicks.explain(panel, expected, Cell("", row, column))
     return opened[0]
 
 
-def said(before: Mapping[str, str], requested: clicks.ExplainLink) -> dict[str, str]:
+def address_after(before: Mapping[str, str], requested: clicks.ExplainLink) -> dict[str, str]:
     texts = {p.name: address._format(value) for p, value in requested.items() if value != ()}
     return {**before, **texts}
 
@@ -413,7 +413,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
     monkeypatch.setattr(address, "chosen", lambda _parameter: None)
     room = {"text": CATS}
-    monkeypatch.setattr(address, "parameters", lambda requested: said(room, requested))
+    monkeypatch.setattr(address, "parameters", lambda requested: address_after(room, requested))
     trace = gpt2viz.trace(bundled_model(), CATS)
     measure = weights_measure(trace, trace.labels, LAYER)
     own = one_head(measure, HEAD, "", "")

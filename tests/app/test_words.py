@@ -16,7 +16,7 @@ from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import button, canvas, chips, notices, open_page, plain
-from tests.app.pages import said as of_message
+from tests.app.pages import header_of as of_message
 from tests.bundled import bundled_model, ids_of
 from tests.pictures.samples import heatmaps
 

@@ -32,10 +32,10 @@ from tests.app.pages import (
     canvas,
     chips,
     figure,
+    header_of,
     heatmaps,
     masks,
     open_page,
-    said,
     unpacked,
 )
 from tests.bundled import ids_of
@@ -246,7 +246,7 @@ def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
         "Attention weights of layer 1, head 2, queries 100 to 159, keys 40 to 119, as lines"
     )
     assert lines.panels[0].values.shape == (60, 80)
-    assert said(canvas(part, "one_head"))["head"]["picture"] == "lines"
+    assert header_of(canvas(part, "one_head"))["head"]["picture"] == "lines"
 
 
 SENTENCE = "The crane ate the unforgettable fish, and <b>the</b> extraordinary crane slept."
@@ -259,7 +259,7 @@ def canvases(page: str, **chosen: str) -> dict[str, bytes]:
     """By its key, what is sent of every picture on a page whose parts the browser can draw."""
     at = open_page(page, text=SENTENCE, layer="1", head="4", query="5", key="3", **chosen)
     sent = [part.proto for part in at.get("bidi_component") if part.proto.bytes]
-    return {one.id: one.bytes for one in sent if {"panels", "zooms"} <= said(one.bytes).keys()}
+    return {one.id: one.bytes for one in sent if {"panels", "zooms"} <= header_of(one.bytes).keys()}
 
 
 def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
@@ -350,13 +350,13 @@ def test_what_is_not_dragged_in_the_browser_is_sent_as_it_was(n: int) -> None:
     window = Window(range(2, 5), range(3), n)
     part = window.fit(matrix(n))
     before = encode(header(Heatmaps("one", [part]), LIGHT), [part])
-    assert "zooms" not in said(before)
+    assert "zooms" not in header_of(before)
     if n == 300:  # more than a picture has room for
         assert window.shown is None
         return
     sent = encode(header(Heatmaps("one", [part]), LIGHT, window.shown), [part])
     message, values, masked = unpacked(sent)
-    assert {name: message[name] for name in said(before)} == said(before)
+    assert {name: message[name] for name in header_of(before)} == header_of(before)
     assert np.array_equal([values, masked], unpacked(before)[1:])
 
 

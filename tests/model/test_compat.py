@@ -29,7 +29,7 @@ def test_the_hubs_client_goes_on_into_a_file_that_was_cut_off(
         point_the_client_at(running, tmp_path / "cache", monkeypatch)
         url = f"{running.address}/someone/tiny/resolve/main/model.safetensors"
         hub.download(url, target, 5000, {"accept-encoding": "identity"}, len(whole))
-        assert running.asked("/cdn/")[0]["range"] == "bytes=5000-"
+        assert running.headers_of("/cdn/")[0]["range"] == "bytes=5000-"
     assert target.getvalue() == whole
 
 

@@ -55,13 +55,13 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     offer = hub.look_up("someone/tiny")
     assert [file.name for file in offer.files] == NEEDED
     assert offer.nbytes == sum((tmp_path / "tiny" / name).stat().st_size for name in NEEDED)
-    assert not server.asked("/cdn/")
+    assert not server.headers_of("/cdn/")
     messages: list[int] = []
     folder = hub.fetch(offer, messages.append)
     assert messages == sorted(messages)
     assert messages[-1] == offer.nbytes == offer.here
-    assert not server.asked("pytorch_model")
-    assert not server.asked("flax")
+    assert not server.headers_of("pytorch_model")
+    assert not server.headers_of("flax")
     ours = gpt2viz.load_model(folder, "someone/tiny")
     assert ours.name == "someone/tiny"
     theirs = gpt2viz.load_model(tmp_path / "tiny")
@@ -79,8 +79,8 @@ def test_a_second_time_fetches_nothing(server: Hub) -> None:
     folder = get()
     server.requests.clear()
     assert get() == folder
-    assert not server.asked("/cdn/")
-    assert not server.asked("/resolve/")
+    assert not server.headers_of("/cdn/")
+    assert not server.headers_of("/resolve/")
 
 
 def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
@@ -88,9 +88,9 @@ def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
     server.folders["someone/secret"] = server.folders["someone/tiny"]
     server.private["someone/secret"] = "Bearer hf_secret"
     get("someone/secret")
-    requested = server.asked("/api/models/someone/secret")
+    requested = server.headers_of("/api/models/someone/secret")
     assert {h.get("authorization") for h in requested} == {"Bearer hf_secret"}
-    assert [h.get("authorization") for h in server.asked("/cdn/")] == [None]
+    assert [h.get("authorization") for h in server.headers_of("/cdn/")] == [None]
 
 
 def test_a_model_that_moved_is_found(server: Hub) -> None:
@@ -135,7 +135,7 @@ def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, ru
 def test_a_cut_connection_goes_on_where_it_was_cut(server: Hub) -> None:
     server.cut_after, server.cuts = 30_000, 1
     gpt2viz.load_model(get())
-    assert [h.get("range") for h in server.asked("/cdn/")] == [None, "bytes=30000-"]
+    assert [h.get("range") for h in server.headers_of("/cdn/")] == [None, "bytes=30000-"]
 
 
 def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
@@ -148,7 +148,7 @@ def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
     assert not hub.cached()
     server.requests.clear()
     gpt2viz.load_model(hub.fetch(offer))
-    assert [h.get("range") for h in server.asked("/cdn/")] == ["bytes=10000-"]
+    assert [h.get("range") for h in server.headers_of("/cdn/")] == ["bytes=10000-"]
 
 
 def test_a_damaged_file_is_not_kept(server: Hub) -> None:
@@ -186,8 +186,8 @@ def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
         get()
     (tmp_path / "tiny" / "model.safetensors").unlink()
     refused(r"has no model\.safetensors; only models in Hugging Face's layout")
-    assert not server.asked("/cdn/")
-    assert not server.asked("pytorch_model")
+    assert not server.headers_of("/cdn/")
+    assert not server.headers_of("pytorch_model")
 
 
 def forget_sessions() -> None:
@@ -229,13 +229,13 @@ def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, r
     size = f"someone/tiny is {spell(nbytes)}, {spell(config)} of it here already\n"
     first = run("fetch", "someone/tiny", "--dry-run")
     assert (first.stdout, first.stderr) == (f"someone/tiny: {nbytes:,} bytes\n", size)
-    assert not server.asked("/cdn/")
+    assert not server.headers_of("/cdn/")
     here = [0]
     with pytest.raises(hub.StoppedError):
         hub.fetch(hub.look_up("someone/tiny"), here.append, lambda: here[-1] > nbytes // 2)
     server.requests.clear()
     done = run("fetch", "someone/tiny")
-    assert [h.get("range", "")[:6] for h in server.asked("/cdn/")] == ["bytes="]
+    assert [h.get("range", "")[:6] for h in server.headers_of("/cdn/")] == ["bytes="]
     folder = hub.cached()["someone/tiny"]
     assert done.stdout == f"someone/tiny: {folder}\n"
     opening, *tenths = done.stderr.splitlines()

@@ -32,7 +32,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
     return {name: tmp_path / name for name in ("broken", "grown", "plain")}
 
 
-def found(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
+def preloaded(folders: dict[str, Path]) -> list[tuple[str, int | None]]:
     """What was loaded of these."""
     requests = [(name, step) for name in folders for step in (None, *STEPS)]
     return [(name, step) for name, step in requests if preload.find(name, folders[name], step)]
@@ -42,7 +42,7 @@ def test_every_model_is_loaded_with_the_checkpoints_of_its_training(
     folders: dict[str, Path],
 ) -> None:
     preload.load(folders, 10**9)
-    assert found(folders) == [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]
+    assert preloaded(folders) == [("grown", None), ("grown", 1), ("grown", 20), ("plain", None)]
     for step in STEPS:
         shared = preload.find("grown", folders["grown"], step)
         assert shared is not None
@@ -68,7 +68,7 @@ def test_the_models_come_first_and_checkpoints_all_or_none(
 ) -> None:
     nbytes = gpt2viz.load_model(folders["plain"]).nbytes
     preload.load(folders, int(rooms * nbytes))
-    assert found(folders) == loaded
+    assert preloaded(folders) == loaded
 
 
 def test_large_checkpoints_are_left_to_who_asks_for_them(
@@ -76,4 +76,4 @@ def test_large_checkpoints_are_left_to_who_asks_for_them(
 ) -> None:
     monkeypatch.setattr(preload, "STEPS", 2 * gpt2viz.load_model(folders["grown"]).nbytes - 1)
     preload.load(folders, 10**9)
-    assert found(folders) == [("grown", None), ("plain", None)]
+    assert preloaded(folders) == [("grown", None), ("plain", None)]
