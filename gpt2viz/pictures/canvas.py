@@ -1,7 +1,7 @@
 """Pictures as messages for the canvases, which scripts draw in a browser.
 
-Range, colours and signs are those of ``pictures.plotly``, which draws the same pictures for those
-who save them.
+Range, colours and signs are those of ``pictures.svg``, which draws the same pictures for those who
+save them.
 """
 
 from __future__ import annotations

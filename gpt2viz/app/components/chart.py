@@ -1,4 +1,4 @@
-"""Bars, curves and points, which the browser draws as SVG from the figures of files and notebooks.
+"""Bars, curves and points, which the browser draws as SVG from figures of Plotly's.
 
 Plotly's own library takes a browser over a second to read, on every page that has a chart.
 """

@@ -1,5 +1,5 @@
-// Bars, curves and points as SVG, from the figures of `pictures/plotly`, which files and notebooks
-// draw with Plotly. Its library takes a browser over a second to read: most of a page's first look.
+// Bars, curves and points as SVG, from the figures of `pictures/plotly`, on pages and in files. The
+// library of Plotly's own takes a browser over a second to read: most of a page's first look.
 
 import { make, makeSvg } from "./make.js"
 import { showTip, zoomOf } from "./matrix.js"
