@@ -32,7 +32,7 @@ training; its card lists them in this order.
 # Those are PyPI's: a PyTorch from elsewhere, such as one without CUDA, is refused.
 LOCKED ?=
 
-# make mutants SINCE=HEAD~5 tries functions that have changed since that commit, 24 at most.
+# make mutants SINCE=HEAD~5 tries functions that have changed since that commit, 12 at most.
 SINCE ?=
 
 BIN := .venv/bin
@@ -67,7 +67,7 @@ browser: $(DEV)  ## only the tests in a real browser
 	$(BIN)/pytest tests/browser
 
 mutants: $(DEV)  ## make each function's numbers wrong, and demand that a test turns red (half an hour)
-	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 24)
+	$(BIN)/python -m tests.mutants $(if $(SINCE),--since $(SINCE) --at-most 12)
 
 soak: $(DEV)  ## thirty visitors on one server, for ten minutes
 	$(BIN)/python -m tests.soak --minutes 10 --visitors 30
