@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -82,9 +83,11 @@ class Server:
     def worker_of(self, visitors: int) -> psutil.Process:
         """The worker that has so many visitors."""
         for child in psutil.Process(self.process.pid).children():
-            links = [c for c in child.net_connections("tcp") if c.status == "ESTABLISHED"]
-            if child.cmdline()[-1:] == [str(self.metrics)] and len(links) >= visitors:
-                return child
+            ports = [c.laddr.port for c in child.net_connections("tcp") if c.status == "LISTEN"]
+            for port in ports:
+                status, numbers = self.ask("/metrics.json", port)
+                if status == 200 and json.loads(numbers)["gpt2viz_visitors"] >= visitors:
+                    return child
         raise AssertionError("no worker has all of them")
 
 
@@ -102,8 +105,9 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         result.wait("2 of 2")
         result.runs = result.number("gpt2viz_runs_total")
         yield result
+        result.wait("2 of 2")
         family = psutil.Process(process.pid).children(recursive=True)
-        assert len(family) == 4  # two workers, the desk, the proxy
+        assert len(family) == 4  # two workers, health, the proxy
     finally:
         process.terminate()
         ended = process.wait(60)
@@ -114,7 +118,7 @@ def server(caddy: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     assert not [word for word in TEXT.split() if word in written]
 
 
-def asked(model: str) -> dict[str, str]:
+def page_of(model: str) -> dict[str, str]:
     return {"text": TEXT, "model": model, "layer": "1", "head": "1"}
 
 
@@ -125,7 +129,7 @@ def well(screen: Screen) -> list[np.ndarray]:
     return screen.matrices("one_head")
 
 
-def told(screen: Screen) -> bool:
+def lost_connection(screen: Screen) -> bool:
     """Whether a page says that the connection was lost."""
     return any(page.WELCOME_BACK.encode() in part for part in screen.raw)
 
@@ -241,8 +245,8 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
     restarts = sum(server.number("gpt2viz_restarts_total"))
     first = Visitor(server.port)
     class_ = [first, *(Visitor(server.port, cookie=first.cookie) for _ in range(3))]
-    before = [visitor.open("", asked("mine")) for visitor in class_]
-    assert not any(map(told, before))
+    before = [visitor.open("", page_of("mine")) for visitor in class_]
+    assert not any(map(lost_connection, before))
     assert sorted(server.number("gpt2viz_visitors")) == [0, 4]  # the cookie's own worker has all
     assert sorted(server.number("gpt2viz_runs_total")) == [1, 2]  # each one's first page, and this
     assert server.ask("/_stcore/metrics")[0] == 404
@@ -250,11 +254,11 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
 
     server.worker_of(4).send_signal(signal.SIGKILL)
     with pytest.raises(ConnectionClosed):
-        first.open("", asked("mine"))
+        first.open("", page_of("mine"))
     back = Visitor(server.port, cookie=first.cookie, before=first.session)
-    after = back.open("", asked("mine"))
-    assert told(after)
-    assert not told(back.open("", asked("mine")))
+    after = back.open("", page_of("mine"))
+    assert lost_connection(after)
+    assert not lost_connection(back.open("", page_of("mine")))
     for screen in (*before, after):
         (result,) = well(screen)
         assert_allclose(result, weights, atol=1e-5)
