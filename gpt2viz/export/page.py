@@ -192,7 +192,9 @@ def _table(name: str, table: pd.DataFrame) -> str:
     cut = len(table) > LONGEST_TABLE
     note = f"<p>The first {LONGEST_TABLE} of {len(table):,} rows.</p>" if cut else ""
     numbered = isinstance(table.index, pd.RangeIndex)
-    made = table.head(LONGEST_TABLE).to_html(
-        index=not numbered, border=0, na_rep="", float_format=lambda x: f"{x:.6g}"
-    )
+    rows = table.head(LONGEST_TABLE)
+    filled = rows.astype(object).where(
+        rows.notna(), ""
+    )  # na_rep leaves columns with pd.NA as it is
+    made = filled.to_html(index=not numbered, border=0, float_format=lambda x: f"{x:.6g}")
     return f'<h2>{escape(name)}</h2>{note}<div class="table">{made}</div>'

@@ -309,6 +309,12 @@ def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> Non
     assert re.findall("<h2>(.*?)</h2>", export.page_html(several, ABOUT)) == ["Another head"]
 
 
+def test_what_a_page_has_no_number_for_stays_empty() -> None:
+    table = pd.DataFrame({"a": pd.array([1.23456789, None], "Float32"), "b": [float("nan"), 2.5]})
+    cells = re.findall("<td>(.*?)</td>", export.page_html([], ABOUT, [("Numbers", table)]))
+    assert cells == ["1.23457", "", "", "2.5"]
+
+
 def test_a_wide_table_is_saved_without_a_word_of_pandas() -> None:
     numbers = np.arange(600, dtype=np.float32).reshape(2, 300)
     wide = pd.DataFrame(numbers, index=["=a", "b"], columns=[f"{n} ·x" for n in range(300)])
