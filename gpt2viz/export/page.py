@@ -161,7 +161,7 @@ def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
 
 def _painted(picture: Picture) -> Iterator[str]:
     """The elements that the page's scripts draw a picture in, and what each draws."""
-    alt = alt_text(picture)
+    alt = " ".join(filter(None, [f"{picture.what}.", alt_text(picture)]))
     if isinstance(picture, Lens):
         yield from _painted(picture.tokens)
         yield _sent("chart", _chart(draw_curves(picture, LIGHT, named=True), alt))
