@@ -35,7 +35,7 @@ def browser() -> str | None:
     return next(filter(None, map(shutil.which, _CHROMIUM)), None)
 
 
-def found_browser() -> str:
+def require_browser() -> str:
     """The path of ``browser``. Raises ``ExportError`` where there is none."""
     if program := browser():
         return program
@@ -52,7 +52,7 @@ def run_page(html: str) -> str:
     Raises ``ExportError`` where there is no browser, where it fails, or has no answer within
     ``LIMIT`` seconds.
     """
-    program = found_browser()
+    program = require_browser()
     if not _TURN.acquire(timeout=LIMIT):
         raise ExportError(f"Other pictures have kept Chromium busy for {LIMIT} seconds. Try again.")
     try:

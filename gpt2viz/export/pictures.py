@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About
-from gpt2viz.export.chromium import LIMIT, browser, found_browser, run_page
+from gpt2viz.export.chromium import LIMIT, browser, require_browser, run_page
 from gpt2viz.export.metadata import label_pdf, label_png, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
 from gpt2viz.extras import needed
@@ -205,7 +205,7 @@ def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, 
     tall = height or figure.layout.height or 450
     options = {"format": "svg", "width": width, "height": tall}
     # MathJax would come from the network; labels are never LaTeX.
-    program = {"path": found_browser(), "mathjax": False, "timeout": LIMIT}
+    program = {"path": require_browser(), "mathjax": False, "timeout": LIMIT}
     made: bytes = kaleido.calc_fig_sync(figure.to_dict(), opts=options, kopts=program)
     return made.decode(), tall
 

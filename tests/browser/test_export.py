@@ -271,7 +271,8 @@ def test_a_page_opens_from_a_file(
 ) -> None:
     """It shows every kind of picture, and a part of matrices where one is dragged out."""
     weights, scores = trace.stage("weights", 1, 0), trace.stage("scores", 1, 0)
-    every = [(f"Every kind: {kind}", picture) for kind, picture in one_of_every_kind().items()]
+    kinds: dict[str, Any] = one_of_every_kind()
+    every = [(f"Every kind: {kind}", picture) for kind, picture in kinds.items()]
     foreign = ("Another's <figure>", go.Figure(go.Bar(x=["a"], y=[1])))
     pictures = [("One <head>", trace.heatmap(1, 0)), ("Scores", trace.heatmap(1, 0, "scores"))]
     tables = [("Its <b>numbers</b>", trace.table(1, 0))]
@@ -283,6 +284,14 @@ def test_a_page_opens_from_a_file(
         drawn = offline.locator(".tiles").nth(n).evaluate("view => [...view.p.values]")
         np.testing.assert_allclose(np.reshape(drawn, numbers.shape), numbers, rtol=1e-6)
     offline.wait_for_function(_ALL_DRAWN)
+    for name, picture in every:
+        figure = offline.locator(f"figure[aria-label='{name}']")
+        for view in figure.locator(".tiles, .chart > svg").all():
+            assert (view.get_attribute("aria-label") or "").startswith(f"{picture.what}.")
+    bars = offline.locator("figure[aria-label='Every kind: bars'] text.number").all_text_contents()
+    assert bars == [written for case in kinds["bars"].cases for written in case.written]
+    curves = offline.locator("figure[aria-label='Every kind: lens'] text").all_text_contents()
+    assert set(kinds["lens"].panel.rows.plain_names()) <= set(curves)
     facts = offline.locator("dl").inner_text()
     for value in (TEXT, trace.model_name, about.sha256, gpt2viz.__version__, "on"):
         assert value in facts
