@@ -17,8 +17,7 @@ from gpt2viz.pictures.explanation import pair_table, reason_map
 from gpt2viz.pictures.from_trace import mask_of, stage_panel, stage_picture
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Heatmaps, Picture
-from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import Figure, render
 from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 from gpt2viz.pictures.tables import panel_table
 from gpt2viz.run.stages import HeadStageName

@@ -20,11 +20,8 @@ from gpt2viz.app.components import chart, tiles
 from gpt2viz.app.source_code import Made
 from gpt2viz.labels import pluralize
 from gpt2viz.pictures.canvas import Matrices
-from gpt2viz.pictures.circuits import Wiring
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
-from gpt2viz.pictures.plotly.lens import draw_curves
-from gpt2viz.pictures.plotly.render import render
 from gpt2viz.run.key import RunKey
 
 #: What the run of the sentence in the address is called, on every page that reads one.
@@ -165,10 +162,8 @@ def picture(
             )
         elif isinstance(drawn, Lens):
             _lens(drawn, alt_text, colors, key)
-        elif isinstance(drawn, Wiring) and choose:
-            chart.draw(render(drawn, colors), alt_text, colors, key=key, choose=choose)
         else:
-            chart.draw(render(drawn, colors), alt_text, colors, key=key)
+            chart.draw(drawn, alt_text, colors, key=key, choose=choose)
     if made_by:
         code(*made_by, of=[drawn.what], slot=slot)
 
@@ -180,8 +175,8 @@ def _lens(drawn: Lens, alt_text: str, colors: Palette, key: str) -> None:
     with matrix:
         tiles.draw(drawn.tokens, alt_text, colors, key=key)
     with beside:
-        curves = draw_curves(drawn, colors)
-        chart.draw(curves, f"{drawn.what}: {RANK}, {ENTROPY}.", colors, key=f"{key}_curves")
+        words = f"{drawn.what}: {RANK}, {ENTROPY}."
+        chart.draw(drawn, words, colors, key=f"{key}_curves", named=False)
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:

@@ -24,7 +24,7 @@ from gpt2viz.run.trace import Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from gpt2viz.pictures.plotly.base import Figure
+    from gpt2viz.pictures.plotly.figure import Figure
 
 TraceKind = Literal["npz", "safetensors"]
 TRACE_KINDS: tuple[TraceKind, ...] = ("npz", "safetensors")
@@ -36,7 +36,7 @@ PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 #: Ending -> the smallest extra that writes such a file, and the modules that it brings for that.
 #: Curves and bars need a browser besides: see `export.chromium`.
 _NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "html": ("notebook", ("plotly", "pandas")),
+    "html": ("notebook", ("pandas",)),
     "csv": ("notebook", ("pandas",)),
     "parquet": ("export", ("pandas", "pyarrow")),
     **dict.fromkeys(("pdf", "png"), ("export", ("typst",))),

@@ -12,10 +12,9 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
@@ -27,11 +26,11 @@ from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture
-from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.lens import draw_curves
-from gpt2viz.pictures.plotly.offline import CONFIG
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.svg import FAMILY, draw
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 #: Rows of a table that are written out; a longer one is for CSV or Parquet.
 LONGEST_TABLE = 200
@@ -94,6 +93,8 @@ def page_html(
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
     if not all(map(ours, dict(pictures).values())):
+        from plotly.offline import get_plotlyjs
+
         body.append(f"<script>{get_plotlyjs()}</script>")
     if any(type(ours(picture)) in _MATRICES for _, picture in pictures):
         body.append(f"<p>{_HINT}</p>")
@@ -130,28 +131,33 @@ def _facts(about: About) -> str:
     return f"<dl>{''.join(rows)}</dl>"
 
 
-def _on_white(figure: go.Figure) -> go.Figure:
-    """A copy of a figure on a light page, where all of it can be enlarged."""
+def _foreign(figure: go.Figure, div_id: str) -> str:
+    """A figure that others drew, in the element ``div_id``, by Plotly: all of it can be enlarged.
+
+    An id of Plotly's own would be another every time.
+    """
+    import plotly.graph_objects as go
+
+    from gpt2viz.pictures.plotly.offline import CONFIG
+
     made = go.Figure(figure)
     made.update_layout(
         template="plotly_white",
         paper_bgcolor="#ffffff",
         font={"family": FAMILY, "color": LIGHT.ink},
     )
-    return made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
+    made.update_xaxes(fixedrange=False).update_yaxes(fixedrange=False)
+    options = {"config": {**CONFIG, "responsive": True}, "div_id": div_id}
+    html: str = made.to_html(full_html=False, include_plotlyjs=False, **options)
+    return html
 
 
 def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
-    """A picture with its numbers; one that others drew in the element ``div_id``, by Plotly."""
+    """A picture with its numbers; see ``_foreign`` for one that others drew."""
     drawn = ours(picture)
     label = f'aria-label="{escape(name, quote=True)}"'
     if drawn is None:
-        made = _on_white(picture).to_html(
-            full_html=False,
-            include_plotlyjs=False,
-            div_id=div_id,  # one of Plotly's own would be another every time
-            config={**CONFIG, "responsive": True},
-        )
+        made = _foreign(picture, div_id)
     elif isinstance(drawn, Lines | Still) or (isinstance(drawn, Thumbnails) and drawn.arrows):
         made = draw(drawn).svg()
     else:
@@ -164,7 +170,7 @@ def _painted(picture: Picture) -> Iterator[str]:
     alt = " ".join(filter(None, [f"{picture.what}.", alt_text(picture)]))
     if isinstance(picture, Lens):
         yield from _painted(picture.tokens)
-        yield _sent("chart", _chart(draw_curves(picture, LIGHT, named=True), alt))
+        yield _sent("chart", _chart(picture, alt))
     elif isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
         matrices = as_heatmaps(picture)
         asks = [False] * len(matrices.panels)
@@ -172,11 +178,11 @@ def _painted(picture: Picture) -> Iterator[str]:
         header = canvas.header(matrices, LIGHT) | answers
         yield _sent("tiles", canvas.encode(header, matrices.panels))
     else:
-        yield _sent("chart", _chart(render(picture, LIGHT), alt))
+        yield _sent("chart", _chart(picture, alt))
 
 
-def _chart(figure: Figure, alt: str) -> bytes:
-    sent = {"figure": json.loads(figure.to_json()), "grid": LIGHT.grid, "alt": alt}
+def _chart(picture: Picture, alt: str) -> bytes:
+    sent = {"figure": chart(picture, LIGHT), "grid": LIGHT.grid, "alt": alt}
     return json.dumps(sent | {"chooses": False}).encode()
 
 

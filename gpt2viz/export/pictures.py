@@ -178,23 +178,20 @@ def ours(figure: Picture | go.Figure) -> Picture | None:
 def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[str, float]]:
     """Curves and bars as SVG, each with its height; a lens's matrix stands above its curves."""
     with needed("Curves and bars as files", "notebook"):
-        from gpt2viz.pictures.plotly.lens import draw_curves
-        from gpt2viz.pictures.plotly.render import render
+        from gpt2viz.pictures.plotly.chart import chart
 
-    parts = []
+    parts, figure = [], chart(picture, LIGHT)
     if isinstance(picture, Lens):
         matrix = svg.draw(picture.tokens, width=width)
-        parts, figure = [(matrix.svg(), matrix.height)], draw_curves(picture, LIGHT, named=True)
-    else:
-        figure = render(picture, LIGHT)
+        parts = [(matrix.svg(), matrix.height)]
     if height is not None:
-        figure.update_layout(height=height - sum(tall for _, tall in parts))
-    data = {"figures": [json.loads(figure.to_json())], "width": width}
+        figure["layout"]["height"] = height - sum(tall for _, tall in parts)
+    data = {"figures": [figure], "width": width}
     sent = json.dumps(data | {"ink": LIGHT.ink, "grid": LIGHT.grid}).replace("<", "\\u003c")
     script = files.scripts({"draw": "chart_svg"}, f"draw(document, {sent})")
     page = f'<!doctype html><meta charset="utf-8"><body><script>{script}</script></body>'
-    (chart,) = json.loads(run_page(page))
-    return [*parts, (chart, figure.layout.height)]
+    (drawn,) = json.loads(run_page(page))
+    return [*parts, (drawn, figure["layout"]["height"])]
 
 
 def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, float]:

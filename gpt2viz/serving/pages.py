@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 
 from gpt2viz import settings
 
-#: Slow imports of the pages: torch, pandas and Plotly, and no module of Streamlit's.
+#: Slow imports of the pages: torch and pandas, and no module of Streamlit's.
 HEAVY = (
     "gpt2viz.run.tracer",
-    "gpt2viz.pictures.plotly.render",
     "gpt2viz.model.hub",
     "gpt2viz.export",
 )

@@ -20,7 +20,7 @@ from gpt2viz.pictures.find import (
     tree,
 )
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 

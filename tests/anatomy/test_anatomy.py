@@ -26,7 +26,7 @@ from gpt2viz.model.checkpoint import read_config, stored_numbers
 from gpt2viz.model.config import FIXED, LLAMA_FIXED, config_from
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
 from gpt2viz.pictures.palette import LIGHT
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from tests.checkpoints import edit_json, write_checkpoint
 from tests.llama_checkpoints import CONFIG
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import re
@@ -311,12 +310,10 @@ def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
         assert drawn[side] == [[axis.position(n), text] for n, text in enumerate(axis.short())]
 
 
-def array(encoded: Any) -> np.ndarray:
-    """The numbers of an array, which Plotly sends in binary or as they are."""
-    if isinstance(encoded, np.ndarray | list):
-        return np.asarray(encoded)
-    flat = np.frombuffer(base64.b64decode(encoded["bdata"]), np.dtype(encoded["dtype"]))
-    return flat.reshape([int(n) for n in str(encoded.get("shape", flat.size)).split(",")])
+def array(sent: Any) -> np.ndarray:
+    """The numbers of a matrix or an axis, NaN where there is none."""
+    numbers = np.asarray(sent)
+    return numbers.astype(float) if numbers.dtype == object else numbers
 
 
 def heatmaps(spec: Any) -> dict[str, np.ndarray]:

@@ -17,8 +17,7 @@ from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Bars, Curves, Lens, Points
-from gpt2viz.pictures.plotly.lens import draw_curves
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
 from tests.app.pages import ROOT, VIEWS, header_of, open_page, pictures, plain
@@ -90,8 +89,7 @@ def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str
         # (of some frames a block's place is all there is)
         assert len(picture.table()) or name.partition(", step ")[0] in frames, name
         if isinstance(picture, Bars | Curves | Lens | Points):
-            lens = draw_curves(picture, LIGHT) if isinstance(picture, Lens) else None
-            check_looks(lens or render(picture, LIGHT))
+            check_looks(render(picture, LIGHT))
         for panel in getattr(picture, "panels", ()):
             assert not isinstance(panel.values.base, np.ndarray), name  # nor keeps a run's
 

@@ -2,18 +2,10 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  axisOf, hoverOf, linesOf, meant, namedOf, roundNumbers, ticksOf, valuesOf,
+  axisOf, hoverOf, linesOf, meant, namedOf, roundNumbers, ticksOf,
 } from "../../gpt2viz/app/scripts/chart.js"
 
 const figureOf = (layout, ...data) => ({ layout, data })
-
-test("numbers are read as a list and as bytes", () => {
-  assert.deepEqual(valuesOf([1, "a"]), [1, "a"])
-  const bytes = Buffer.from(Float64Array.of(.5, -2).buffer).toString("base64")
-  assert.deepEqual(valuesOf({ dtype: "f8", bdata: bytes }), [.5, -2])
-  assert.deepEqual(valuesOf({ dtype: "i1", bdata: Buffer.from([1, 255]).toString("base64") }),
-    [1, -1])
-})
 
 test("a text is what it was before it was written for Plotly", () => {
   assert.deepEqual(linesOf("&lt;b&gt; &amp;lt; &#36;x&#36;<br>two"), ["<b> &lt; $x$", "two"])

@@ -19,8 +19,7 @@ from gpt2viz.pictures.lines import lines
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Axis, Panel, Viewport
 from gpt2viz.pictures.picture import Heatmaps, Lens, Picture, Points, Reading
-from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import Figure, render
 from gpt2viz.pictures.prediction import probability_bars, token_bars
 
 #: Tokens as they come from outside: markup, formulas, the name of a colour, the same one twice.

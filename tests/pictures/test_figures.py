@@ -19,7 +19,7 @@ from gpt2viz.pictures.from_trace import difference
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Heatmaps, Lens
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.pooling import crop, pool_panel, thumbnails
 from gpt2viz.run.stages import Scale
 from tests.pictures.samples import heatmaps

@@ -15,7 +15,7 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.from_trace import difference, difference_in_words
 from gpt2viz.pictures.palette import ABOVE, BELOW, DARK, LIGHT, SQUARES, ColorScale, Palette, ink
 from gpt2viz.pictures.panel import Axis, Panel
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
 from tests.pictures.samples import heatmaps
 

@@ -25,8 +25,7 @@ from gpt2viz.pictures.palette import DARK, LIGHT, Palette
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import faithfulness_curve
 from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Lens, Picture, Reading
-from gpt2viz.pictures.plotly.lens import draw_curves
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from gpt2viz.pictures.prediction import probability_bars
 from tests.pictures.samples import one_of_every_kind
 
@@ -51,9 +50,8 @@ def drawn_numbers(picture: Picture, colors: Palette) -> Counter[float]:
 
 def figures(picture: Picture, colors: Palette) -> list[Any]:
     """What Plotly draws of a picture: of a lens the matrix and the curves."""
-    if isinstance(picture, Lens):
-        return [render(picture.tokens, colors), draw_curves(picture, colors)]
-    return [render(picture, colors)]
+    matrix = [render(picture.tokens, colors)] if isinstance(picture, Lens) else []
+    return [*matrix, render(picture, colors)]
 
 
 def numbers(side: Any) -> list[float]:

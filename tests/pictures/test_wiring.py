@@ -13,7 +13,7 @@ from gpt2viz import export
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import DARK, LIGHT
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.figure import render
 from tests.pictures.samples import wiring
 
 

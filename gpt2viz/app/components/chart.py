@@ -1,38 +1,40 @@
-"""Bars, curves and points, which the browser draws as SVG from figures of Plotly's.
+"""Bars, curves and points, which the browser draws as SVG from Plotly's JSON.
 
 Plotly's own library takes a browser over a second to read, on every page that has a chart.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.components import mount
 from gpt2viz.pictures.palette import Palette
-from gpt2viz.pictures.plotly.base import Figure
+from gpt2viz.pictures.picture import Picture
+from gpt2viz.pictures.plotly.chart import chart
 
 
 def draw(
-    figure: Figure,
+    picture: Picture,
     alt_text: str,
     colors: Palette,
     *,
     key: str,
     choose: Callable[[Cell], None] | None = None,
+    **options: Any,
 ) -> None:
-    """Draw a figure; those who can't see it hear ``alt_text``.
+    """Draw a picture, with the ``options`` of its kind; those who can't see it hear ``alt_text``.
 
     Before the page runs again, ``choose`` is called with what is clicked, a cell whose panel is the
     first of the point's ``customdata``.
     """
     data = {
         "script": "chart",
-        "figure": json.loads(figure.to_json()),
+        "figure": chart(picture, colors, **options),
         "grid": colors.grid,
         "alt": alt_text,
         "chooses": choose is not None,

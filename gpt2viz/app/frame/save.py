@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,9 +26,7 @@ from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Lens, Picture
-from gpt2viz.pictures.plotly.base import Figure
-from gpt2viz.pictures.plotly.lens import draw_curves
-from gpt2viz.pictures.plotly.render import render
+from gpt2viz.pictures.plotly.chart import chart
 from gpt2viz.pictures.svg import Drawable, Sheet
 from gpt2viz.run.session import LARGEST, Session, read_session
 
@@ -108,21 +105,20 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     _save_in_browser(request, requested_kind, name, parts, caption)
 
 
-def _parts(picture: Picture, source: About) -> tuple[list[Sheet | Figure], list[str]]:
+def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]], list[str]]:
     """A picture on paper, and the lines below it that aren't in it."""
     if sheet := export.sheet_of(picture, source):
         return [sheet], []
     lines = [line for part in source.caption for line in svg.wrapped(part, svg.WIDTH, svg.NAMES)]
-    if isinstance(picture, Lens):
-        return [svg.draw(picture.tokens), draw_curves(picture, LIGHT, named=True)], lines
-    return [render(picture, LIGHT)], lines
+    matrix = [svg.draw(picture.tokens)] if isinstance(picture, Lens) else []
+    return [*matrix, chart(picture, LIGHT)], lines
 
 
 def _save_in_browser(
     request: str,
     kind: str,
     filename: str,
-    parts: Sequence[Sheet | Figure],
+    parts: Sequence[Sheet | dict[str, Any]],
     caption: Sequence[str] = (),
     scale: float = export.DPI / export.PLOTLY_DPI,
     colors: Palette = LIGHT,
@@ -139,10 +135,7 @@ def _save_in_browser(
         data |= {"ink": colors.ink, "grid": colors.grid, "paper": colors.unit[0][1]}
         data["width"] = max((round(sheet.width) for sheet in sheets), default=svg.WIDTH)
         data["parts"] = [
-            {"svg": part.svg()}
-            if isinstance(part, Sheet)
-            else {"figure": json.loads(part.to_json())}
-            for part in parts
+            {"svg": part.svg()} if isinstance(part, Sheet) else {"figure": part} for part in parts
         ]
     mount(data, key="browser_picture")
 

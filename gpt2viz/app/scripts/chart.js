@@ -1,4 +1,4 @@
-// Bars, curves and points as SVG, from the figures of `pictures/plotly`, on pages and in files. The
+// Bars, curves and points as SVG, from the charts of `pictures/plotly`, on pages and in files. The
 // library of Plotly's own takes a browser over a second to read: most of a page's first look.
 
 import { make, makeSvg } from "./make.js"
@@ -12,16 +12,6 @@ const LETTER = 12, TITLE = 18, LEGEND = 26, SAMPLE = 26
 
 // How near the pointer comes to a point that it means, in pixels.
 const NEAR = 24
-
-const ARRAYS = { f8: Float64Array, f4: Float32Array, i1: Int8Array, i2: Int16Array,
-  i4: Int32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array }
-
-/** The values of a trace, which Plotly writes as a list, or as an array's bytes in base 64. */
-export function valuesOf(written) {
-  if (!written?.bdata) return written ?? []
-  const bytes = Uint8Array.from(atob(written.bdata), (letter) => letter.charCodeAt(0))
-  return [...new ARRAYS[written.dtype](bytes.buffer)]
-}
 
 const ENTITIES = { lt: "<", gt: ">", amp: "&", "#36": "$" }
 
@@ -416,8 +406,7 @@ function listen(view) {
 export default function show({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".chart"), known = view.p
   const traces = p.figure.data.map((trace) =>
-    ({ mode: "lines+markers", line: {}, marker: {}, ...trace, x: valuesOf(trace.x),
-      y: valuesOf(trace.y) }))
+    ({ mode: "lines+markers", line: {}, marker: {}, ...trace }))
   Object.assign(view, { p, figure: { ...p.figure, data: traces }, off: new Set(),
     send: sender(setTriggerValue) })
   if (!known) {

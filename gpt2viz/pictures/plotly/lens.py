@@ -7,12 +7,7 @@ from typing import Any
 
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.picture import ENTROPY, LENS_ROW, RANK, Lens
-from gpt2viz.pictures.plotly.base import Figure, inked
-from gpt2viz.pictures.plotly.matrices import (
-    Box,
-    heading,
-    markup,
-)
+from gpt2viz.pictures.plotly.matrices import Box, heading, markup
 
 # At the lower edge, whatever the height: a share of it would lie on the numbers of a low axis.
 _BELOW = {"orientation": "h", "x": 1, "xanchor": "right"}
@@ -27,7 +22,7 @@ _TITLE = 20
 _NUMBERS, _LEGEND = 60, 30
 
 
-def draw_curves(picture: Lens, colors: Palette, *, named: bool = False) -> Figure:
+def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[str, Any]:
     """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside.
 
     They are ``named`` where that matrix doesn't stand beside.
@@ -41,7 +36,7 @@ def draw_curves(picture: Lens, colors: Palette, *, named: bool = False) -> Figur
         "height": _TITLE + LENS_ROW * len(picture.panel.values) + bottom,
         "margin": {"l": 8, "r": 8, "t": _TITLE, "b": bottom, "autoexpand": named},
     }
-    return inked(Figure(data=_curves(picture, colors, "", "2"), layout=layout), colors)
+    return {"data": _curves(picture, colors, "", "2"), "layout": layout}
 
 
 def _side_by_side(

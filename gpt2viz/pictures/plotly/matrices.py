@@ -1,4 +1,4 @@
-"""Matrices as Plotly figures: rows are queries, columns are keys.
+"""Matrices as Plotly's JSON: rows are queries, columns are keys.
 
 ``pictures.svg`` says what the colours mean.
 """
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import plotly.graph_objects as go
 
 from gpt2viz.arrays import Array
 from gpt2viz.labels import markup_safe
@@ -19,7 +18,6 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import ColorScale, Palette, chessboard
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.run.stages import Scale
 
 #: A legend in one line over the picture, from its left edge.
@@ -158,7 +156,7 @@ _LEGEND = {
 }
 
 
-def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
+def draw_heatmaps(picture: Heatmaps, colors: Palette) -> dict[str, Any]:
     """Matrices side by side on one shared scale."""
     panels, legend = picture.panels, picture.legend
     n_columns = min(picture.n_columns, len(panels))
@@ -182,7 +180,7 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> Figure:
         "legend": _LEGEND,
         "hoverlabel": {"align": "left"},
     }
-    return Figure(data=traces + (_legend(kinds) if legend else []), layout=layout)
+    return {"data": traces + (_legend(kinds) if legend else []), "layout": layout}
 
 
 def traces_of(
@@ -321,7 +319,7 @@ def _step(side: int) -> int:
     return side + max(1, side // 8)
 
 
-def draw_thumbnails(picture: Thumbnails, colors: Palette) -> Figure:
+def draw_thumbnails(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
     """Layers down, heads across.
 
     The pointer shows layer, head and the largest weight of the block under it.
@@ -329,28 +327,29 @@ def draw_thumbnails(picture: Thumbnails, colors: Palette) -> Figure:
     tiles, hidden = picture.tiles, picture.hidden
     n_layer, n_head, side = tiles.shape[:3]
     step = _step(side)
-    figure = Figure()
     shade = [(0.0, colors.masked), (1.0, colors.masked_other)]
     every = np.broadcast_to(chessboard(hidden), tiles.shape)
     names = {
         "x": _names("head", n_head, step, picture.axes[1]),
         "y": _names("layer", n_layer, step, picture.axes[0]),
     }
-    _add(figure, _laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}")
-    _add(figure, _laid_out(every, step), names, shade, "masked: exactly 0")
+    traces = [
+        _thumbnails(_laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}"),
+        _thumbnails(_laid_out(every, step), names, shade, "masked: exactly 0"),
+    ]
     if (lost := np.isnan(tiles)).any():
         pink = [(0.0, colors.nan), (1.0, colors.nan)]
         shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
-        _add(figure, _laid_out(shown, step), names, pink, "NaN: not a number")
-    figure.update_layout(
-        height=min(760, 70 + 130 * n_layer),
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        plot_bgcolor="rgba(0,0,0,0)",
-        xaxis=_numbered("head", n_head, side, step) | {"side": "top"},
-        yaxis=_numbered("layer", n_layer, side, step)
+        traces.append(_thumbnails(_laid_out(shown, step), names, pink, "NaN: not a number"))
+    layout = {
+        "height": min(760, 70 + 130 * n_layer),
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "xaxis": _numbered("head", n_head, side, step) | {"side": "top"},
+        "yaxis": _numbered("layer", n_layer, side, step)
         | {"autorange": "reversed", "scaleanchor": "x"},
-    )
-    return figure
+    }
+    return {"data": traces, "layout": layout}
 
 
 def _laid_out(tiles: Array, step: int) -> Array:
@@ -368,26 +367,21 @@ def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
     return [f"{part} {n} · {end}" for n in range(count) for end in ends]
 
 
-def _add(
-    figure: Figure,
-    values: Array,
-    names: Mapping[str, Sequence[str]],
-    scale: ColorScale,
-    hover: str,
-) -> None:
-    figure.add_trace(
-        go.Heatmap(
-            z=values,
-            zmin=0,
-            zmax=1,
-            colorscale=scale,
-            showscale=False,
-            hoverongaps=False,
-            hovertemplate=f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
-            meta="overview",
-            **names,
-        )
-    )
+def _thumbnails(
+    values: Array, names: Mapping[str, Sequence[str]], scale: ColorScale, hover: str
+) -> dict[str, Any]:
+    return {
+        "type": "heatmap",
+        "z": values,
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": scale,
+        "showscale": False,
+        "hoverongaps": False,
+        "hovertemplate": f"%{{y}}<br>%{{x}}<br>{hover}<extra></extra>",
+        "meta": "overview",
+        **names,
+    }
 
 
 def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:

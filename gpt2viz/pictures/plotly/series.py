@@ -1,4 +1,4 @@
-"""Bars, curves and points of a plane as Plotly figures."""
+"""Bars, curves and points of a plane as Plotly's JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import FILLS, POINTS, Palette, filled
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
-from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
 #: The number of names that fit below bars, and of letters beside a bar that lies.
@@ -23,7 +21,7 @@ _ABREAST = 12
 _LETTER, _BAR, _BETWEEN = 11, 13, 5
 
 
-def draw_bars(picture: Bars, colors: Palette) -> Figure:
+def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
     """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
     most = max(Counter(n for case in picture.cases for n in case.at).values(), default=1)
     named = any(case.name for case in picture.cases)
@@ -36,7 +34,7 @@ def draw_bars(picture: Bars, colors: Palette) -> Figure:
     }
     layout |= _lying(picture, most) if picture.across else _standing(picture, named)
     traces = [_bars(picture, case, colors, most) for case in picture.cases]
-    return Figure(data=traces, layout=layout)
+    return {"data": traces, "layout": layout}
 
 
 def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, Any]:
@@ -112,7 +110,7 @@ def _standing(picture: Bars, named: bool) -> dict[str, Any]:
     }
 
 
-def draw_curves(picture: Curves, colors: Palette) -> Figure:
+def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
     """One line a curve, told apart by colour, by dash and by the signs of its points."""
     n_cases = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
     names = [x for curve in picture.curves for x in curve.x if isinstance(x, str)]
@@ -136,7 +134,8 @@ def draw_curves(picture: Curves, colors: Palette) -> Figure:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hoverlabel": {"align": "left"},
     }
-    return Figure(data=[_line(curve, colors, n_cases) for curve in picture.curves], layout=layout)
+    lines = [_line(curve, colors, n_cases) for curve in picture.curves]
+    return {"data": lines, "layout": layout}
 
 
 def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
@@ -159,7 +158,7 @@ def _line(curve: Curve, colors: Palette, n_cases: int) -> dict[str, Any]:
 _MARGIN = 0.15
 
 
-def draw_points(picture: Points, colors: Palette) -> Figure:
+def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
     """Circles, and diamonds for those that were made; as far apart as their numbers say."""
     made = [n in picture.made for n in range(len(picture.names))]
     names = [markup(name) for name in picture.names]
@@ -167,36 +166,35 @@ def draw_points(picture: Points, colors: Palette) -> Figure:
         f"{name}<br>{x:.4g}, {y:.4g}"
         for name, x, y in zip(names, picture.x, picture.y, strict=True)
     ]
-    figure = Figure(
-        go.Scatter(
-            x=list(picture.x),
-            y=list(picture.y),
-            text=names,
-            mode="markers+text",
-            textposition=_sides(np.column_stack([picture.x, picture.y])),
-            textfont={"color": colors.ink, "size": 13},
-            marker={
-                "size": [13 if own else 9 for own in made],
-                "symbol": [POINTS[own] for own in made],
-                "color": [colors.second if own else colors.accent for own in made],
-                "line": {"width": 2},
-            },
-            customdata=hover,
-            hovertemplate="%{customdata}<extra></extra>",
-            cliponaxis=False,
-        )
-    )
-    figure.update_layout(
-        height=picture.height,
-        margin={"l": 8, "r": 8, "t": 24, "b": 8},
-        plot_bgcolor="rgba(0,0,0,0)",
-        showlegend=False,
-    )
     low, high = min(picture.x, default=0.0), max(picture.x, default=0.0)
     free = _MARGIN * (high - low) or 1.0
-    figure.update_xaxes(title={"text": picture.x_title}, range=[low - free, high + free])
-    figure.update_yaxes(title={"text": picture.y_title}, scaleanchor="x")
-    return figure
+    points = {
+        "type": "scatter",
+        "x": list(picture.x),
+        "y": list(picture.y),
+        "text": names,
+        "mode": "markers+text",
+        "textposition": _sides(np.column_stack([picture.x, picture.y])),
+        "textfont": {"color": colors.ink, "size": 13},
+        "marker": {
+            "size": [13 if own else 9 for own in made],
+            "symbol": [POINTS[own] for own in made],
+            "color": [colors.second if own else colors.accent for own in made],
+            "line": {"width": 2},
+        },
+        "customdata": hover,
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "cliponaxis": False,
+    }
+    layout = {
+        "xaxis": {"title": {"text": picture.x_title}, "range": [low - free, high + free]},
+        "yaxis": {"title": {"text": picture.y_title}, "scaleanchor": "x"},
+        "height": picture.height,
+        "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": False,
+    }
+    return {"data": [points], "layout": layout}
 
 
 def _sides(points: NDArray[np.float64]) -> list[str]:

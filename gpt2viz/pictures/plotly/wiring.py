@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from gpt2viz.pictures.circuits import Wire, Wiring
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.patching import READS
-from gpt2viz.pictures.plotly.base import Figure
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
 #: The role and the dash of what goes into queries, keys and values …
@@ -34,27 +33,27 @@ _POINTS = 15
 _T = np.linspace(0, 1, _POINTS)
 
 
-def draw(picture: Wiring, colors: Palette) -> Figure:
+def draw(picture: Wiring, colors: Palette) -> dict[str, Any]:
     """Edges, their letters and the heads; the ``customdata`` of a letter is its edge's name."""
     row = min(_WIDE, max(_NARROW, 400 // picture.n_layer))
-    figure = Figure()
+    traces: list[dict[str, Any]] = []
     for into in READS:
         some = [wire for wire in picture.wires if wire.edge.into == into]
-        figure.add_traces([*_edges(picture, some, colors, row), _key(into, colors)])
-    figure.add_traces([*_letters(picture, colors, row), _heads(picture, colors)])
+        traces += [*_edges(picture, some, colors, row), _key(into, colors)]
+    traces += [*_letters(picture, colors, row), _heads(picture, colors)]
     names = [f"{n}" for n in range(max(picture.n_layer, picture.n_head))]
-    figure.update_xaxes(_axis("head", names[: picture.n_head]) | {"side": "bottom"})
-    figure.update_yaxes(_axis("layer", names[: picture.n_layer]))
-    figure.update_yaxes(range=[picture.n_layer - 0.55, -0.45])
-    figure.update_layout(
-        height=70 + row * picture.n_layer,
-        margin={"l": 8, "r": 8, "t": 30, "b": 8},
-        plot_bgcolor="rgba(0,0,0,0)",
-        hovermode="closest",
-        hoverlabel={"align": "left"},
-        legend=LEGEND_ABOVE | {"itemclick": False, "itemdoubleclick": False},
-    )
-    return figure
+    layers = {"range": [picture.n_layer - 0.55, -0.45]}
+    layout = {
+        "xaxis": _axis("head", names[: picture.n_head]) | {"side": "bottom"},
+        "yaxis": _axis("layer", names[: picture.n_layer]) | layers,
+        "height": 70 + row * picture.n_layer,
+        "margin": {"l": 8, "r": 8, "t": 30, "b": 8},
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": "closest",
+        "hoverlabel": {"align": "left"},
+        "legend": LEGEND_ABOVE | {"itemclick": False, "itemdoubleclick": False},
+    }
+    return {"data": traces, "layout": layout}
 
 
 def _axis(title: str, names: list[str]) -> dict[str, object]:
@@ -69,7 +68,9 @@ def _axis(title: str, names: list[str]) -> dict[str, object]:
     }
 
 
-def _edges(picture: Wiring, wires: list[Wire], colors: Palette, row: int) -> Iterator[go.Scatter]:
+def _edges(
+    picture: Wiring, wires: list[Wire], colors: Palette, row: int
+) -> Iterator[dict[str, Any]]:
     """The edges of one kind, a trace for each width, the thinnest first; the chosen one alone."""
     most = max((wire.z for wire in picture.wires), default=1.0)
     for faint in (True, False):
@@ -84,17 +85,18 @@ def _edges(picture: Wiring, wires: list[Wire], colors: Palette, row: int) -> Ite
             gap = np.full((1, 2), np.nan)
             x, y = np.concatenate([part for c in curves for part in (c, gap)]).T
             hover = [text for wire in of_width for text in [markup(wire.hover)] * _POINTS + [""]]
-            yield go.Scatter(
-                x=x,
-                y=y,
-                mode="lines",
-                line={"color": colors.shade(role, 1), "width": width, "dash": dash},
-                opacity=0.5 if faint and picture.chosen is not None else 1,
-                customdata=hover,
-                hovertemplate="%{customdata}<extra></extra>",
-                name=_named(of_width[0].edge.into),
-                showlegend=False,
-            )
+            yield {
+                "type": "scatter",
+                "x": x,
+                "y": y,
+                "mode": "lines",
+                "line": {"color": colors.shade(role, 1), "width": width, "dash": dash},
+                "opacity": 0.5 if faint and picture.chosen is not None else 1,
+                "customdata": hover,
+                "hovertemplate": "%{customdata}<extra></extra>",
+                "name": _named(of_width[0].edge.into),
+                "showlegend": False,
+            }
 
 
 def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
@@ -113,7 +115,7 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
     return points
 
 
-def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]:
+def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, Any]]:
     """Q, K or V on every edge, for those who see no colours; a click on one chooses it."""
     positions = _free_places(picture, row)
     for into, (role, _dash) in _LOOKS.items():
@@ -121,23 +123,24 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[go.Scatter]
         if not mine:
             continue
         some, (x, y) = [picture.wires[n] for n in mine], positions[mine].T
-        yield go.Scatter(
-            x=x,
-            y=y,
-            mode="markers+text",
-            text=[into.upper()] * len(some),
-            textfont={"size": 11, "color": colors.ink},
-            marker={
+        yield {
+            "type": "scatter",
+            "x": x,
+            "y": y,
+            "mode": "markers+text",
+            "text": [into.upper()] * len(some),
+            "textfont": {"size": 11, "color": colors.ink},
+            "marker": {
                 "size": _CIRCLE,
                 "color": colors.unit[0][1],
                 "line": {"color": colors.shade(role, 1), "width": 1},
                 "opacity": 1,
             },
-            unselected={"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
-            customdata=[[str(wire.edge), markup(wire.hover)] for wire in some],
-            hovertemplate="%{customdata[1]}<extra></extra>",
-            showlegend=False,
-        )
+            "unselected": {"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
+            "customdata": [[str(wire.edge), markup(wire.hover)] for wire in some],
+            "hovertemplate": "%{customdata[1]}<extra></extra>",
+            "showlegend": False,
+        }
 
 
 def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
@@ -159,19 +162,20 @@ def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
     return taken
 
 
-def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
+def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
     """Every head in its place; those of the chosen edge are framed."""
     positions = list(np.ndindex(picture.n_layer, picture.n_head))
     chosen = picture.chosen
     framed = [chosen is not None and at in (chosen.sender, chosen.receiver) for at in positions]
     ink, grid = colors.second, colors.grid
-    return go.Scatter(
-        x=[head for _, head in positions],
-        y=[layer for layer, _ in positions],
-        mode="markers+text",
-        text=[f"{layer}.{head}" for layer, head in positions],
-        textfont={"size": 11, "color": colors.ink},
-        marker={
+    return {
+        "type": "scatter",
+        "x": [head for _, head in positions],
+        "y": [layer for layer, _ in positions],
+        "mode": "markers+text",
+        "text": [f"{layer}.{head}" for layer, head in positions],
+        "textfont": {"size": 11, "color": colors.ink},
+        "marker": {
             "symbol": "square",
             "size": _HEAD,
             "color": colors.unit[0][1],
@@ -181,23 +185,24 @@ def _heads(picture: Wiring, colors: Palette) -> go.Scatter:
             },
             "opacity": 1,
         },
-        unselected={"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
-        hovertemplate="head %{text}<extra></extra>",
-        showlegend=False,
-    )
+        "unselected": {"marker": {"opacity": 1}, "textfont": {"color": colors.ink}},
+        "hovertemplate": "head %{text}<extra></extra>",
+        "showlegend": False,
+    }
 
 
 def _named(into: str) -> str:
     return f"{into.upper()}: into {READS[into]}"
 
 
-def _key(into: str, colors: Palette) -> go.Scatter:
+def _key(into: str, colors: Palette) -> dict[str, Any]:
     """The line of one kind in the legend."""
     role, dash = _LOOKS[into]
-    return go.Scatter(
-        x=[None],
-        y=[None],
-        mode="lines",
-        line={"color": colors.shade(role, 1), "width": 3, "dash": dash},
-        name=_named(into),
-    )
+    return {
+        "type": "scatter",
+        "x": [None],
+        "y": [None],
+        "mode": "lines",
+        "line": {"color": colors.shade(role, 1), "width": 3, "dash": dash},
+        "name": _named(into),
+    }

@@ -1,0 +1,43 @@
+"""Pictures as Plotly's JSON: what ``app/scripts/chart.js`` draws, and a figure is made from.
+
+Plotly itself isn't needed for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpt2viz.pictures.circuits import Wiring
+from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.picture import Bars, Curves, Lens, Picture, Points
+from gpt2viz.pictures.plotly import wiring
+from gpt2viz.pictures.plotly.lens import draw_curves as draw_lens
+from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
+
+#: How each kind is drawn, all but matrices.
+CHARTS: dict[type[Picture], Callable[..., dict[str, Any]]] = {
+    Bars: draw_bars,
+    Curves: draw_curves,
+    Lens: draw_lens,
+    Points: draw_points,
+    Wiring: wiring.draw,
+}
+
+
+def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
+    """A picture other than matrices in these colours, ready for JSON: ``data`` and ``layout``.
+
+    ``options`` are those of the kind's own function. A number that is NaN or infinite is None.
+    """
+    made = CHARTS[type(picture)](picture, colors, **options)
+    ends = ({side: _listed(trace[side]) for side in ("x", "y")} for trace in made["data"])
+    return made | {"data": [trace | end for trace, end in zip(made["data"], ends, strict=True)]}
+
+
+def _listed(values: Any) -> list[Any]:
+    """Names as they are; numbers with None for those that JSON lacks."""
+    listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return [None if isinstance(v, float) and not np.isfinite(v) else v for v in listed]
