@@ -53,8 +53,6 @@ script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
 _SCRIPTS = {"tiles": "tiles", "chart": "chart", "start": "saved_page"}
 _START = "start(document, { tiles, chart })"
 _HINT = "Drag over cells to enlarge them; a double click, or Escape, shows all of them again."
-#: The kinds of picture whose cells can be dragged over.
-_MATRICES = (Heatmaps, HeadMaps, Lens, Thumbnails)
 
 
 def save_page(
@@ -96,11 +94,11 @@ def page_html(
         from plotly.offline import get_plotlyjs
 
         body.append(f"<script>{get_plotlyjs()}</script>")
-    if any(type(ours(picture)) in _MATRICES for _, picture in pictures):
+    figures = [_figure(name, picture, f"picture-{n}") for n, (name, picture) in enumerate(pictures)]
+    if any('data-picture="tiles"' in figure for figure in figures):
         body.append(f"<p>{_HINT}</p>")
-    for n, (name, picture) in enumerate(pictures):
-        body += [] if name == title else [f"<h2>{escape(name)}</h2>"]
-        body.append(_figure(name, picture, f"picture-{n}"))
+    for (name, _), figure in zip(pictures, figures, strict=True):
+        body += [figure] if name == title else [f"<h2>{escape(name)}</h2>", figure]
     body += [_table(name, table) for name, table in tables]
     body.append(f"<script>{files.scripts(_SCRIPTS, _START)}</script>")
     return f"{head}<body>\n{chr(10).join(body)}\n</body>\n</html>\n"

@@ -31,12 +31,13 @@ from gpt2viz.export import chromium, figure_bytes
 from gpt2viz.export.metadata import label_pdf, label_png
 from gpt2viz.export.numbers import FORMULA
 from gpt2viz.pictures.compare import aligned_bars
+from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.find import similarity_map
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.prediction import probability_bars
 from tests.checkpoints import write_checkpoint
-from tests.pictures.samples import heatmaps
+from tests.pictures.samples import heatmaps, one_of_every_kind
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
 
@@ -307,6 +308,15 @@ def test_a_page_says_its_title_once(trace: gpt2viz.Trace, tmp_path: Path) -> Non
     assert f'aria-label="{ABOUT.title}"' in page
     several = [(ABOUT.title, trace.heatmap(0, 0)), ("Another head", trace.heatmap(0, 1))]
     assert re.findall("<h2>(.*?)</h2>", export.page_html(several, ABOUT)) == ["Another head"]
+
+
+def test_a_page_offers_a_drag_only_over_cells_that_answer() -> None:
+    map_of_heads = one_of_every_kind()["thumbnails"]
+    assert isinstance(map_of_heads, Thumbnails)
+    still = replace(map_of_heads, arrows=[Arrow(None, (0, 0), 0.5, "50 %")])
+    for picture, offered in ((map_of_heads, True), (still, False)):
+        page = export.page_html([("Every head", picture)])
+        assert ("<p>Drag over cells" in page) == offered
 
 
 def test_what_a_page_has_no_number_for_stays_empty() -> None:

@@ -79,8 +79,8 @@ test("arrow keys go from token to token and from side to side, and stop at the e
 
 test("a number that is what lines begin with is one, in the precision that it has", () => {
   const matrix = { name: "", values: Float32Array.of(.01, .1), hidden: [false, false] }
-  const found = asLines([matrix], 2, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
-  assert.deepEqual(found.sources[0].k, [0, 1])
+  const drawn = asLines([matrix], 2, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
+  assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
 })
 
 test("a name has a token's place and its label, which may be a number itself", () => {
