@@ -91,13 +91,15 @@ def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
 
 
 def _heard(get_interface: Callable[..., Any]) -> Callable[..., Any]:
+    # Here, as it loads PyTorch's compiler, which takes each process two seconds.
+    attend = torch.compiler.disable(_attend)  # type: ignore[no-untyped-call]
+
     def get(registry: Any, name: str, default: Any) -> Callable[..., Any]:
-        return partial(_attend, get_interface(registry, name, default), name or "")
+        return partial(attend, get_interface(registry, name, default), name or "")
 
     return wraps(get_interface)(get)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # torch gives it no types
 def _attend(attend: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
     """Call an attention function, and have its arguments kept by whoever watches the module."""
     output = attend(*args, **options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ fair_weather.show()
 def added(folder: Path) -> None:
     """Copy the app into a folder, and add page, parameter and stage, each in its place."""
     for name in ("gpt2viz", "pages", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("node_modules"))
     shutil.copy(ROOT / "app.py", folder)
     (folder / "assets").symlink_to(ROOT / "assets")
     for name, blocks in MORE.items():
@@ -78,7 +79,7 @@ def added(folder: Path) -> None:
     (folder / "pages/fair_weather.py").write_text(SCRIPT, encoding="utf-8")
 
 
-def found() -> dict[str, object]:
+def visit() -> dict[str, object]:
     """What a visitor of the copy, in which this runs, finds of both."""
     import pytest
 
@@ -95,14 +96,14 @@ def found() -> dict[str, object]:
     words = next(b.value for b in at.run().markdown if "On this page" in b.value)
     at.selectbox(key="degrees").select(10).run()
     elsewhere = open_page("attention", degrees="30")
-    kept = [link.proto.query_string for link in elsewhere.get("page_link")]
+    carried = [link.proto.query_string for link in elsewhere.get("page_link")]
     odd = open_page("fair_weather", degrees="7")
     return {
         "menu": [menu.label, menu.page],
         "chips": len(drawn["labels"]),
         "read": read,
         "address": at.query_params["degrees"],
-        "kept": all("degrees=30" in query for query in kept),
+        "kept": all("degrees=30" in query for query in carried),
         "odd": [odd.session_state["degrees"], *(warning.value for warning in odd.warning)],
         "words": words,
         "table": address(),
@@ -147,6 +148,8 @@ def check_stage() -> None:
 
 
 if __name__ == "__main__":
-    there = found()
+    visited = visit()
     check_stage()
-    print(json.dumps(there))
+    # It takes two seconds of each process that imports it.
+    assert "torch._dynamo" not in sys.modules
+    print(json.dumps(visited))
