@@ -346,9 +346,8 @@ class Watched:
 
     def _keep(self, name: str, *arguments: Any, **options: Any) -> None:
         """Keep what the attention function of this ``name`` was given, if its module is ours."""
-        options |= zip(
-            ("module", "query", "key", "value", "attention_mask"), arguments, strict=False
-        )
+        names = ("module", "query", "key", "value", "attention_mask")
+        options |= zip(names, arguments, strict=False)
         path = self._paths.get(module := options["module"])
         if path is None or options["query"].dim() != 4:
             return
@@ -410,12 +409,11 @@ class Watched:
         elif calls:
             follows = calls[-1].follows(T, key)
         first, new = follows or (0, 0)
-        made = (
-            None if new == size else self._own(key[:, :, max(0, new - 1) : new + T] if new else key)
-        )
-        keys, before = (
-            (made[:, :, 1:], made[:, :, :1]) if new and made is not None else (made, None)
-        )
+        keys, before = None, None
+        if new < size:
+            keys = self._own(key[:, :, max(0, new - 1) : new + T] if new else key)
+        if new and keys is not None:
+            keys, before = keys[:, :, 1:], keys[:, :, :1]
         n_keys = min(new + T, size) if new else key.shape[2]
         read = _OPTIONS if "flash" in name else _OPTIONS[:-1]
         rest = {part: options[part] for part in read if options.get(part) is not None}

@@ -207,6 +207,7 @@ def test_a_number_may_be_spelled_another_way() -> None:
 def test_every_chapter_takes_any_text(
     names: dict[str, Callable[[str], Any]], touched: list[str]
 ) -> None:
+    """A long one beside odd values; a single token: see ``test_behaviour``."""
     at, rng = open_page("textbook"), Random("chapters")
     text = {"text": "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve", "causal": "false"}
     for chapter, message in contents.CHAPTERS.items():
@@ -216,8 +217,9 @@ def test_every_chapter_takes_any_text(
         assert at.header[0].value == message.title
         assert tuple(id for id, _ in asked_in(at.main)) == message.questions
         odd = {name: rng.choice(ODD) for name in sorted(set(names) - before)}
-        fill(at, odd)
+        fill(at, odd | {"text": "the bank " * 60})
         assert not at.exception, (chapter, odd, at.exception)
+        assert tuple(id for id, _ in asked_in(at.main)) == message.questions
     assert not touched
 
 

@@ -103,9 +103,9 @@ def test_equal_tokens_are_told_apart() -> None:
 
 def test_the_mask_in_words() -> None:
     at = open_page("side_by_side?differs=mask", query="1")
-    said_here = " ".join(block.value for block in at.markdown)
-    assert "`1` ·crane sees itself and `0` A." in said_here
-    assert "It can't see `2` ·ate, `3` ·fish." in said_here
+    words = " ".join(block.value for block in at.markdown)
+    assert "`1` ·crane sees itself and `0` A." in words
+    assert "It can't see `2` ·ate, `3` ·fish." in words
 
 
 @each(

@@ -273,20 +273,6 @@ def test_the_code_stands_beside_the_pictures_of_a_head(monkeypatch: pytest.Monke
     assert MARK not in block
 
 
-#: Chapters that read the sentence for the story alone.
-STORY = ("order", "crane", "by-hand", "mask", "mlp", "residual")
-
-
-def test_chapters_read_a_long_sentence(subtests: pytest.Subtests) -> None:
-    """Any other: see ``test_address``; a single token: ``test_behaviour``."""
-    for name in (
-        name for name, message in CHAPTERS.items() if message.sentence and name not in STORY
-    ):
-        with subtests.test(chapter=name):
-            at = open_page("textbook", chapter=name, text="the bank " * 60, causal="false")
-            assert tuple(id for id, _ in asked_in(at.main)) == CHAPTERS[name].questions
-
-
 def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.Subtests) -> None:
     for name in CHAPTERS:
         with subtests.test(chapter=name):
