@@ -171,7 +171,7 @@ def test_largest_differences_by_loops(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: float) -> None:
-    """README's claim: to the last digit with as many tokens, else to rounding."""
+    """To the last digit where both texts have as many tokens, else to rounding."""
     model, same = bundled_model(), "The old man said that a crane"
     one, other = (gpt2viz.trace(model, f"{same} {words}".strip()) for words in ("ate fish", end))
     n = len(model.tokenizer.encode(same))
@@ -186,8 +186,6 @@ def test_before_the_first_other_word_the_numbers_are_the_same(end: str, apart: f
             assert_allclose(result, expected, atol=apart, rtol=0)
         else:
             assert_array_equal(result, expected)
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert "where both texts have equally many tokens, otherwise up to rounding (1e-4" in readme
 
 
 def test_vectors_that_cannot_be_compared(folder: Path, tmp_path: Path) -> None:

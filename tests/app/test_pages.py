@@ -38,4 +38,4 @@ def test_the_readme_tells_of_every_page() -> None:
     rows = re.findall(r"^\| \*\*(.*?)\*\* \|", readme, re.M)
     assert sorted(rows) == sorted(page.title for page in pages.PAGES)
     assert len([name for name, chapter in CHAPTERS.items() if not chapter.part]) == 1 + 15
-    assert "| A map, then fifteen short chapters, from tokens to the next word" in readme
+    assert "A map, then fifteen short chapters" in readme
