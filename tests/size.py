@@ -29,8 +29,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_698, 44_000),
-    "of them app/": (25_048, 17_500),
+    "product lines": (61_692, 44_000),
+    "of them app/": (25_042, 17_500),
     "lines of tests and benchmarks": (51_993, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

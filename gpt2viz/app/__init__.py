@@ -1,6 +1,6 @@
 """The pages of the app: frame, components, views, course, caches, the address.
 
-The process of the app is its own, however it was started: tuned before any page loads torch.
+However the app is started, it tunes its process before any page loads torch.
 """
 
 from gpt2viz.model.tuning import tune_process

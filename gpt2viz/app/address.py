@@ -1,12 +1,12 @@
-"""The address holds what is on screen: reload it or send it, and the same view comes back.
+"""Keep the page's state in its address: reload it or share it, and the same view comes back.
 
-Every widget that chooses what is seen is made with one of the functions below, which return the
-widget's ``key``, what can be chosen, and the callback that writes its value to the address:
+Every widget that changes what is shown takes its arguments from one of these functions: its
+``key``, its options, and the callback that writes its value to the address:
 
     layer = st.segmented_control("Layer", **address.choice(parameters.LAYER, range(4)))
 
-A value in the address that the page can't show is replaced by the default, with a note; all the
-notes stand together, where ``begin`` was called, or before what runs alone.
+A value in the address that the page can't show is replaced by the default, with a note. The notes
+are shown together where ``begin`` was called, or in the slot of the last ``show_notes_in``.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from gpt2viz.app.parameters import (
 )
 from gpt2viz.labels import sentence, shorten
 
-#: Characters of one parameter. A longer text works, but is left out of the address.
+#: Most characters of one parameter. A longer text works, but the address leaves it out.
 LONGEST_TEXT = 2000
-#: Characters of all parameters together, with their names: every link of a page repeats them.
+#: Most characters of all parameters and their names: every link of a page repeats them.
 LONGEST_ADDRESS = 6000
 
 _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _SAVED = "_address_saved"
-#: What is called as a parameter gets another value, before it has it: see ``when_changed``.
+#: Callbacks that run before a parameter changes, by name: see ``when_changed``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
-_SWITCH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+_BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
 class _Last(NamedTuple):
-    """The last value of a parameter, with the address text that it was read from or written to.
+    """The last value of a parameter, and its text ``raw`` in the address, None if it has none.
 
-    A value that nobody has ``chosen`` is a default, which another sentence or model may change.
+    A value that isn't ``chosen`` is a default, which another sentence or model may change.
     ``of`` are the values of the parameters that it depends on, None until the page has drawn it.
     """
 
@@ -57,13 +57,13 @@ class _Last(NamedTuple):
 
 
 def _memory() -> dict[str, _Last]:
-    # Apart from the widgets' own state, which Streamlit drops when another page is opened.
+    # Not the widgets' own state, which Streamlit drops when another page opens.
     memory: dict[str, _Last] = st.session_state.setdefault("_address", {})
     return memory
 
 
 def trim() -> None:
-    """Drop from the address what is too long. For the frame, before anything reads it."""
+    """Drop parameters that are too long. The frame calls it before anything reads the address."""
     texts: dict[str, str] = {}
     dropped, room = [], LONGEST_ADDRESS
     for name, raw in st.query_params.to_dict().items():
@@ -72,13 +72,13 @@ def trim() -> None:
             room -= len(name + raw)
         else:
             dropped.append(shorten(name, 40))
-    if dropped:  # all at once: the browser is told the whole address each time
+    if dropped:  # all at once: each change sends the whole address to the browser
         st.query_params.from_dict(texts)
     st.session_state[_DROPPED] = dropped
 
 
 def begin() -> None:
-    """Make room here for all notes of the page. For the frame, which opens every page."""
+    """Reserve the slot for the page's notes. The frame calls it as it opens a page."""
     show_notes_in(st.empty())
     st.session_state[_OF_FRAME] = st.session_state[_NOTES]
     if dropped := st.session_state[_DROPPED]:
@@ -88,7 +88,7 @@ def begin() -> None:
 
 
 def show_notes_in(slot: DeltaGenerator) -> None:
-    """Show the notes of all that is drawn from now on in ``slot``, together."""
+    """Show all further notes together in ``slot``."""
     st.session_state[_NOTES] = (slot, [])
 
 
@@ -99,27 +99,27 @@ def _note(note: str) -> None:
 
 
 def frame_has_notes() -> bool:
-    """True if the frame has a note that a value can't be shown."""
+    """Return whether the frame has a note about a value that can't be shown."""
     _slot, notes = st.session_state[_OF_FRAME]
     return bool(notes)
 
 
 def text(parameter: Text, default: str | None = None, one_line: bool = True) -> dict[str, Any]:
-    """Arguments for a text widget, which shows no line breaks where it has ``one_line``."""
+    """Return the arguments of a text widget; one of ``one_line`` takes no line breaks."""
     fits = is_one_line if one_line else lambda _value: True
     return _bind(parameter, default, str, fits, "one line")
 
 
 def is_one_line(text: str) -> bool:
-    """True if a box of one line shows a text as it is: a browser drops line breaks there."""
+    """Return whether a one-line box shows the text as it is: browsers drop line breaks there."""
     return not {"\n", "\r"} & set(text)
 
 
 def switch(parameter: Switch, default: bool | None = None, movable: bool = True) -> dict[str, Any]:
-    """Arguments for a toggle: ``true`` or ``false`` in the address.
+    """Return the arguments of a toggle: ``true`` or ``false`` in the address.
 
-    One that isn't ``movable`` stays at its ``default``, given or declared, whatever the address
-    asks for.
+    If it isn't ``movable``, it stays at its ``default``, given or declared, whatever the address
+    says.
     """
     default = parameter.default if default is None else default
 
@@ -136,13 +136,12 @@ def choice(
     default: Any = None,
     optional: bool = False,
 ) -> dict[str, Any]:
-    """Arguments for a widget that picks one of ``options``, which are written as a mapping says.
+    """Return the arguments of a widget that picks one of ``options``; a mapping gives their labels.
 
     The address may spell a fraction another way: 0 for 0.0.
 
-    Without a ``default``, declared or given, or where it is ``optional``, it can be empty. A
-    default that takes time to find is given as a function, which is called where the address says
-    nothing.
+    It can be empty if it is ``optional`` or has no ``default``, declared or given. A slow default
+    is given as a function, which is called only if the address has no value.
     """
     named = {"format_func": options.__getitem__} if isinstance(options, Mapping) else {}
     options = list(options) if isinstance(options, Mapping) else options
@@ -159,7 +158,7 @@ def choice(
 
 
 def number(parameter: SelectParam, within: range, default: int | None = None) -> dict[str, Any]:
-    """Arguments for a box that a whole number ``within`` a range is typed into."""
+    """Return the arguments of a number box for a whole number ``within`` a range."""
     bound = choice(parameter, within, default)
     del bound["options"]
     return {"min_value": within[0], "max_value": within[-1], **bound}
@@ -168,9 +167,9 @@ def number(parameter: SelectParam, within: range, default: int | None = None) ->
 def several(
     parameter: MultiParam, options: Sequence[int], default: Sequence[int] = ()
 ) -> dict[str, Any]:
-    """Arguments for a widget that picks several numbers: ``0,2`` in the address.
+    """Return the arguments of a widget that picks several numbers: ``0,2`` in the address.
 
-    Where there is a ``default``, it comes back once the last number is taken away.
+    A ``default`` comes back once the last number is removed.
     """
 
     def fits(values: list[int]) -> bool:
@@ -185,9 +184,9 @@ def several(
 def several_values(
     parameter: ListParam, parse: Callable[[str], tuple[Any, ...]], expected: str
 ) -> tuple[Any, ...]:
-    """A list that no one widget holds, none by default; changed with ``put``.
+    """Return a list that no single widget holds, () by default; ``put`` changes it.
 
-    ``parse`` raises ``ValueError`` for what it can't read, and ``expected`` says what it can.
+    ``parse`` raises ``ValueError`` for text that it can't read; ``expected`` says what it can.
     """
     _bind(parameter, (), parse, lambda _value: True, expected)
     values: tuple[Any, ...] = get(parameter)
@@ -195,48 +194,48 @@ def several_values(
 
 
 def get(parameter: Parameter) -> Any:
-    """The value of a parameter that the page has read already."""
-    # Not the widget's own, which the visitor's next page may drop while this one is still drawn.
+    """Return the value of a parameter that the page has read already."""
+    # Not the widget's own, which the next page may drop while this one is still drawn.
     return _memory()[parameter.name].value
 
 
 def peek(parameter: Parameter) -> Any:
-    """The value of a parameter as it was last read or chosen; None where it was neither."""
+    """Return the value of a parameter as it was last read or chosen, else None."""
     last = _memory().get(parameter.name)
     return None if last is None else last.value
 
 
 def chosen(parameter: Parameter) -> Any:
-    """The value of a parameter that the page has read already; None where it is a default."""
+    """Return the value of a parameter that the page has read; None if it is a default."""
     return None if is_default(parameter) else get(parameter)
 
 
 def is_default(parameter: Parameter) -> bool:
-    """True if nobody has chosen the value of a parameter, which the page has read already."""
+    """Return whether a parameter that the page has read has its default value."""
     return not _memory()[parameter.name].chosen
 
 
 def raw(parameter: Parameter) -> str | None:
-    """The text of a parameter in the address, read by the page or not; None where it has none."""
+    """Return a parameter's text in the address, whether the page has read it or not, or None."""
     text: str | None = st.query_params.get(parameter.name)
     return text
 
 
 def put(parameter: Parameter, value: Any) -> None:
-    """Choose a value from code, as if the person had used the widget. For callbacks only."""
+    """Set a value as if the user had used the widget. For callbacks only."""
     st.session_state[parameter.name] = value
     _write(parameter.name)
 
 
 def when_changed(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
-    """Have ``call`` answer each choice of another value: with that of before, and the new one."""
+    """Call ``call(old, new)`` each time the user chooses another value."""
     _CHANGES[parameter.name] = call
 
 
 def set_raw(parameter: Parameter, text: str) -> None:
-    """Write a parameter's text into the address, "" for none, for the next page. For callbacks.
+    """Write a parameter's text into the address for the next page; "" drops it. For callbacks.
 
-    Unlike ``put`` it needs no value, which only the page can read.
+    Unlike ``put`` it needs no value, which only the page can parse.
     """
     if text:
         st.query_params[parameter.name] = text
@@ -246,9 +245,9 @@ def set_raw(parameter: Parameter, text: str) -> None:
 
 
 def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]:
-    """The address's parameters, some of them changed: for links to another page.
+    """Return the address's parameters with ``changes``, for links to another page.
 
-    An empty list has no text there.
+    An empty list is left out.
     """
     texts = st.query_params.to_dict()
     for parameter, value in (changes or {}).items():
@@ -260,12 +259,12 @@ def parameters(changes: Mapping[Parameter, Any] | None = None) -> dict[str, str]
 
 
 def has_room(changes: Mapping[Parameter, Any]) -> bool:
-    """True if the address has room for all of these beside what it holds already."""
+    """Return whether the address has room for these changes."""
     return _fits(parameters(changes))
 
 
 def unwritten() -> dict[str, str]:
-    """The text, by name, of each choice that the address has no room for: a long sentence, say."""
+    """Return, by name, the text of each choice that is too long for the address."""
     return {
         name: _format(last.value)
         for name, last in _memory().items()
@@ -274,9 +273,9 @@ def unwritten() -> dict[str, str]:
 
 
 def restored(saved: Mapping[str, str]) -> dict[str, str]:
-    """Forget all that was chosen, for what was saved: the parameters to open a page with.
+    """Replace all choices by saved ones; return the parameters to open a page with.
 
-    What is too long for the address is handed over beside it.
+    A text too long for the address is passed on in the session.
     """
     _memory().clear()
     long = {name: raw for name, raw in saved.items() if len(raw) > LONGEST_TEXT}
@@ -311,14 +310,14 @@ def _bind(
         if not fits(value):
             raise ValueError(value)
     except (ValueError, KeyError):
-        if read:  # else it is a choice of before, which a new sentence or model has no place for
+        if read:  # else it is an earlier choice, which doesn't fit the new sentence or model
             shown = raw if raw is not None and len(raw) <= 40 else "the value"
             words = sentence("frame.impossible", name=name, value=literal(shown), expected=expected)
             _note(words)
         st.query_params.pop(name, None)
         raw, value, chosen = None, fallback(), False
     _memory()[name] = _Last(raw, value, chosen, of)
-    st.session_state[name] = value  # each time: a widget of another page doesn't hand its value on
+    st.session_state[name] = value  # each time: a widget's value doesn't follow to another page
     return {"key": name, "on_change": _write, "args": (name,)}
 
 
@@ -338,8 +337,8 @@ def _write(name: str) -> None:
 
 
 def _drop_unread(name: str) -> None:
-    """Drop what was chosen of a text that changes, where no page has read it: such as a part that
-    the browser cut out just before. What a page has read, ``_bind`` drops."""
+    """Drop parameters that depend on a changed text and that no page has read, such as a zoom that
+    the browser has just set. ``_bind`` drops those that a page has read."""
     for other, raw in st.query_params.to_dict().items():
         parameter, last = NAMED.get(other), _memory().get(other)
         unread = last is None or last.raw != raw
@@ -348,7 +347,7 @@ def _drop_unread(name: str) -> None:
 
 
 def _fits(texts: Mapping[str, str]) -> bool:
-    """True if all of these fit into one address."""
+    """Return whether all of these fit into one address."""
     length = sum(len(part) for pair in texts.items() for part in pair)
     longest = max(map(len, texts.values()), default=0)
     return longest <= LONGEST_TEXT and length <= LONGEST_ADDRESS
@@ -367,7 +366,7 @@ def _parse_numbers(raw: str) -> list[int]:
 
 
 def _parse_switch(raw: str) -> bool:
-    return _SWITCH[raw.lower()]
+    return _BOOLEANS[raw.lower()]
 
 
 def _spell(options: Iterable[Any]) -> str:

@@ -1,7 +1,7 @@
-"""A model's runs of a sentence at the checkpoints of its training, small, shared by all visitors.
+"""Summaries of a sentence's runs at a model's training checkpoints, shared by all visitors.
 
 Each checkpoint of ``gpt2viz.load_steps`` is loaded and run once for a sentence; only the numbers
-that the page shows are kept.
+that the page shows are cached.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gpt2viz.pictures.pooling import thumbnails
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 
-#: Next tokens that are kept.
+#: How many next tokens are cached.
 TOP = 5
-#: A page is drawn after so many seconds of reading points, and asks for the others then.
+#: Seconds of running checkpoints after which a page is drawn; it requests the others then.
 PATIENCE = 1.5
 
 
@@ -37,8 +37,8 @@ class CheckpointRun:
     """A run at one checkpoint: ``tiles`` (n_layer, nh, side, side) of its weights, pooled if long.
 
     ``following`` are the ids of the most probable next tokens with their probabilities, ``loss``
-    the mean of −ln p, in nats, of every token but the first; NaN for a single one. ``lens`` is what
-    it would say after the last token if the stream ended earlier.
+    the mean of −ln p, in nats, of every token but the first; NaN for a single one. ``lens`` is the
+    logit lens at the last token.
     """
 
     tiles: Array
@@ -53,7 +53,7 @@ class CheckpointRun:
 
 
 def steps(model_name: str) -> gpt2viz.Steps:
-    """The checkpoints beside a model's weights. Raises ``CheckpointError``."""
+    """Return the checkpoints beside a model's weights. Raises ``CheckpointError``."""
     return _steps(model_name)
 
 
@@ -65,7 +65,7 @@ def _steps(model_name: str) -> gpt2viz.Steps:
 
 @st.cache_resource(max_entries=8, ttl=60, show_spinner=False)
 def tokens_read(model_name: str) -> Mapping[int, int]:
-    """Tokens that the model had read at each step, where a record says so."""
+    """Return how many tokens the model had read by each step that a record lists."""
     config = run_cache.load(model_name).config
     folder = run_cache.model_folders()[model_name]
     tokens: dict[int, int] = {}
@@ -80,7 +80,7 @@ def tokens_read(model_name: str) -> Mapping[int, int]:
 
 
 def _summary(trace: Trace, lens: LogitLens) -> CheckpointRun:
-    """The numbers kept of a run."""
+    """Return the numbers of a run that are cached."""
     weights = (trace.stage("weights", n)[0] for n in range(trace.config.n_layer))
     probable = trace.next_token_probabilities[0]
     best = largest(probable, TOP)
@@ -94,14 +94,14 @@ def _summary(trace: Trace, lens: LogitLens) -> CheckpointRun:
 
 
 def final(key: RunKey) -> CheckpointRun:
-    """The run of the finished model."""
+    """Return the run of the finished model."""
     return _summary(run_cache.run(key), _final_lens(key))
 
 
 def run_at(key: RunKey, step: int) -> CheckpointRun:
-    """The run of a step's checkpoint on the text of ``key``. Raises ``CheckpointError``.
+    """Return the run of a step's checkpoint on the text of ``key``. Raises ``CheckpointError``.
 
-    Its lens reads the finished model's answer.
+    Its lens follows the finished model's answer.
     """
 
     def make() -> CheckpointRun:
@@ -117,9 +117,9 @@ def _final_lens(key: RunKey) -> LogitLens:
 
 
 def runs_by_step(key: RunKey, nearest: int) -> dict[int, CheckpointRun]:
-    """Runs of a text by step: ``nearest`` first, others until ``PATIENCE`` has passed.
+    """Run a text by step: ``nearest`` first, others until ``PATIENCE`` has passed.
 
-    Runs in memory take no time, so that a page that asks again gets them all.
+    Cached runs take no time, so that a page gets them all after some reruns.
     """
     runs, end = {nearest: run_at(key, nearest)}, monotonic() + PATIENCE
     for step in sorted(steps(key.model), key=lambda step: abs(step - nearest)):
@@ -129,9 +129,9 @@ def runs_by_step(key: RunKey, nearest: int) -> dict[int, CheckpointRun]:
 
 
 def habits(model_name: str, nearest: int) -> dict[int, Measured]:
-    """Every head's habits at each step, in the order of ``runs_by_step``; none for lack of room.
+    """Score every head at each step, in the order of ``runs_by_step``; without room, no step.
 
-    The last step is always there: the others are held against it.
+    The last step is always included: the others are compared with it.
     """
     by_step: dict[int, Measured] = {}
     end = monotonic() + PATIENCE
@@ -151,7 +151,7 @@ def _habits(model_name: str) -> dict[int, Measured | None]:
 
 
 def model_at(model_name: str, step: int) -> gpt2viz.Model:
-    """The checkpoint of a model after so many steps. Raises ``CheckpointError``."""
+    """Return the checkpoint of a model at a step. Raises ``CheckpointError``."""
     folder = run_cache.model_folders()[model_name]
     if (shared := preload.find(model_name, folder, step)) is not None:
         return shared

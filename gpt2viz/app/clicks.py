@@ -1,4 +1,4 @@
-"""Clicks on the cells of matrices and parts that are dragged out, and what each changes."""
+"""The changes that clicks on the cells of matrices and drags over them make."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Cell(NamedTuple):
 
     @classmethod
     def sent(cls, message: Mapping[str, Any]) -> Self:
-        """The cell that the browser has sent."""
+        """Return the cell of a browser's message."""
         return cls(str(message["panel"]), int(message["row"]), int(message["column"]))
 
 
 class Dragged(NamedTuple):
-    """The panel's ``name``, and the first and last row and column that a drag has taken in."""
+    """A dragged part: the panel's ``name``, the first and last row, the first and last column."""
 
     panel: str
     rows: tuple[int, int]
@@ -42,7 +42,7 @@ class Dragged(NamedTuple):
 class Drag:
     """The server's response to a drag over a picture: ``choose`` a part.
 
-    Where it is told what is ``shown`` of the text, the browser does the same by itself.
+    If ``shown``, the part of the text on screen, is given, the browser does the same by itself.
     """
 
     choose: Callable[[Dragged], None]
@@ -56,10 +56,10 @@ class Drag:
 def answers(
     key: str, then: Callable[[Cell], None] | None, drag: Callable[[Dragged], None] | None
 ) -> dict[str, Any]:
-    """The callbacks of a component that sends clicked cells and parts that are dragged out.
+    """Return the callbacks of a component that sends clicked cells and dragged parts.
 
-    They stay with the visitor while the page is open, so neither may hold on to a run: give them
-    labels and sizes only.
+    Streamlit keeps them for the session, so neither ``then`` nor ``drag`` may reference a run: let
+    them hold labels and sizes only.
     """
 
     def clicked() -> None:
@@ -73,23 +73,23 @@ def answers(
     return {
         "on_cell_change": clicked,
         "on_part_change": dragged,
-        "on_ask_change": lambda: None,  # told while the page runs, which then opens another
+        "on_ask_change": lambda: None,  # read during the rerun, which then opens another page
     }
 
 
 def open_head(layer: int, head: int) -> NoReturn:
-    """Go to the page that shows a head from inside, with all else that is chosen."""
+    """Open *Head* for a head, with all other choices."""
     query_params = address.parameters({parameters.LAYER: layer, parameters.HEAD: head})
     st.switch_page(pages.HEAD.path, query_params=query_params)
 
 
 def choose_query(rows: Axis) -> Callable[[Cell], None]:
-    """A click chooses the token of its row, on every page."""
+    """Return a callback by which a click chooses the token of its row, on every page."""
     return lambda cell: address.put(parameters.QUERY, rows.position(cell.row))
 
 
 def choose_cell(drawn: Panel) -> Callable[[Cell], None]:
-    """A click chooses a query and a key, by the axes of what is ``drawn``."""
+    """Return a callback by which a click chooses a query and a key, by the axes of ``drawn``."""
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -106,13 +106,13 @@ def choose_head(layer: int, head: int) -> None:
 
 
 def choose_no_head() -> None:
-    """Take back what head was chosen, on every page. For callbacks."""
+    """Reset the choice of head, on every page. For callbacks."""
     address.set_raw(parameters.LAYER, "")
     address.set_raw(parameters.HEAD, "")
 
 
 def choose_named_head(cell: Cell) -> None:
-    """A click chooses the head that its picture is named after: "layer.head"."""
+    """Choose the head that the cell's panel is named after: "layer.head"."""
     layer, head = cell.panel.split(".")
     choose_head(int(layer), int(head))
 
@@ -120,7 +120,7 @@ def choose_named_head(cell: Cell) -> None:
 def choose_map_head(
     layer: SelectParam = parameters.LAYER, head: SelectParam = parameters.HEAD
 ) -> Callable[[Cell], None]:
-    """A click in a map of all heads chooses its layer and head."""
+    """Return a callback by which a click in a map of all heads chooses a layer and a head."""
 
     def choose(cell: Cell) -> None:
         address.put(layer, cell.row)
@@ -134,11 +134,11 @@ ExplainLink = dict[Parameter, Any]
 
 
 def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
-    """The link from a panel to its head's *Why there?*; None where no address leads there.
+    """Return the link from a panel to its head's *Why there?*, or None if no address leads there.
 
     ``of_page`` is the run of the address, None on a page that reads no sentence. There is no link
-    for a panel that isn't one head's, for a run that can't be decomposed, for a model without a
-    name here, and for a text that can't be typed or is too long.
+    for a panel that isn't one head's, for a run that can't be decomposed, for a model that the app
+    doesn't list, and for a text that can't be typed or is too long.
     """
     if drawn.head is None or of_page is None:
         return None
@@ -162,7 +162,7 @@ def explain_link(drawn: Panel, of_page: RunKey | None) -> ExplainLink | None:
 
 
 def _typed_text(run: RunKey) -> str:
-    """The text that gives the tokens of a run when it is typed; "" where none does."""
+    """Return the text that encodes to the tokens of a run, "" if none does."""
     tokenizer = run_cache.load(run.model).tokenizer
     text = tokenizer.text_of(run.token_ids)
     try:

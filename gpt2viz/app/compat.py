@@ -1,7 +1,7 @@
-"""Streamlit's private names that the app relies on: two methods, wrapped. A test each.
+"""Streamlit's private names that the app relies on: two wrapped methods, each with a test.
 
-Read in Streamlit 1.66 and 1.67. Where a name is gone its function returns False, and changes
-nothing.
+Checked against Streamlit 1.66 and 1.67. If a name is gone, its function changes nothing and returns
+False.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from streamlit.runtime.scriptrunner import ScriptRunner
 from streamlit.runtime.state.session_state import WStates
 
 _WRAPPED = "_wrapped_by_gpt2viz"
-#: What stands round a component's id in that of its triggers, which Streamlit never calls active.
+#: Prefix and suffix of a component's id in its triggers' id, which Streamlit never lists as active.
 _TRIGGERS = "$$STREAMLIT_INTERNAL_KEY_", "__events"
 
 
 def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
-    """Have each page, and each part that runs alone, drawn within ``turn()``; True if it is.
+    """Draw each page and each fragment within ``turn()``; return whether that works.
 
-    Visitors without pause got 1.15 times the answers with two pages at a time in place of all at
-    once, and 1.10 times as many again with one (measured apart: docs/soak.md).
-    The public way, should this name go: ``with turn():`` round what each script in ``pages/`` and
+    Under constant load, drawing two pages at a time gave 1.15 times the throughput of all at once,
+    and one at a time 1.10 times that of two (measured separately: docs/soak.md).
+    The public way, should this name go: ``with turn():`` around what each script in ``pages/`` and
     each fragment draws.
     """
     run = getattr(ScriptRunner, "_run_script", None)
@@ -42,11 +42,11 @@ def draw_in(turn: Callable[[], AbstractContextManager[None]]) -> bool:
 
 
 def forget_widgets() -> bool:
-    """Let go of the callbacks of widgets that a visitor's page no longer has; True if that is done.
+    """Drop the callbacks of widgets that a page no longer has; return whether that works.
 
-    Streamlit drops such a widget's value, and keeps its callbacks and formats for as long as the
-    visitor stays, with all that they refer to: a stranger who walks through pages could fill the
-    memory. The public way, should this name go: widgets whose arguments hold texts and sizes only.
+    Streamlit drops such a widget's value but keeps its callbacks and formats for the session, with
+    all that they reference: a stranger who walks through pages could fill the memory. The public
+    way, should this name go: widgets whose arguments hold texts and sizes only.
     """
     remove = getattr(WStates, "remove_stale_widgets", None)
     if remove is None or hasattr(remove, _WRAPPED):
@@ -66,17 +66,17 @@ def forget_widgets() -> bool:
 
 
 def came_back() -> bool:
-    """True where this visitor's browser was connected before, in a session that may be gone.
+    """Return whether this browser was connected before, in a session that may be gone.
 
-    A browser that lost its server names its last session as it connects again.
+    A browser that lost its server names its last session when it reconnects.
     """
     protocols = str(st.context.headers.get("Sec-WebSocket-Protocol") or "").split(",")
     return len(protocols) > 2 and bool(protocols[2].strip())
 
 
 def theme(name: str, paths: Iterable[str]) -> dict[str, str]:
-    """A browser's storage for the pages at ``paths`` to open "Light" or "Dark".
+    """Return the browser storage that makes the pages at ``paths`` "Light" or "Dark".
 
-    Only Streamlit's own menu, which the app doesn't show, can change the theme.
+    Streamlit itself changes the theme only from its own menu, which the app doesn't show.
     """
     return {f"stActiveTheme-{path}-v2": json.dumps(name) for path in paths}

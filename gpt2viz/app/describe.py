@@ -1,4 +1,4 @@
-"""A head's behaviour in one sentence, made of the numbers on screen."""
+"""A head's behaviour in one sentence, from the numbers on screen."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpt2viz import Trace
 from gpt2viz.labels import sentence, template
 from gpt2viz.pictures.panel import Axis, Panel
 
-#: A number that is a smaller share of its row than this isn't told.
+#: Numbers that are a smaller share of their row are left out.
 _LEAST = np.float32(0.05)
 
 
-#: The sentences for other numbers than weights, by the name of the panel: a key in
+#: The sentences for numbers other than weights, by the panel's name, a key of
 #: ``measures.MEASURES``.
 _SENTENCES = {"rest": "head.attends_past_first", "norms": "head.takes_vectors"}
-#: The sentences that the browser fills by itself: ``does`` in scripts/head_picture.js.
+#: The sentences that the browser fills in itself: ``does`` in scripts/head_picture.js.
 IN_BROWSER = {
     "attends": template("head.attends"),
     "first": template("head.attends_only_to_first"),
@@ -29,61 +29,61 @@ def describe_head(
     *,
     query: int | None,
 ) -> str:
-    """A head's behaviour at the chosen ``query``, or else at that of its strongest link.
+    """Describe a head at the chosen ``query``, or else at the query of its strongest link.
 
-    ``shown`` are the numbers (T, T) of the picture that the sentence stands at, between tokens or
-    words; ``masked`` are those with the causal mask on where ``shown`` are without it. It is plain
-    text, not Markdown.
+    ``shown`` are the numbers (T, T) of the picture beside the sentence, between tokens or words;
+    ``masked`` are those with the causal mask on, if ``shown`` are without it. Returns plain text,
+    not Markdown.
     """
     noun = "token" if shown.rows.positions is None else "word"
     row = None if query is None else shown.rows.row_at(query)
     if row is None:
-        hardest = _hardest(shown.values)
-        row = int(hardest.argmax())
-        if hardest[row] == 0:
-            alone = len(hardest) == 1
+        strongest = _strongest_links(shown.values)
+        row = int(strongest.argmax())
+        if strongest[row] == 0:
+            alone = len(strongest) == 1
             return sentence(
                 "head.attends_to_itself" if alone else "head.attends_only_to_first", noun=noun
             )
-    name = _named(shown.rows, row)
+    name = _token_name(shown.rows, row)
     if np.isnan(shown.values[row]).any():
         return sentence("head.not_numbers", query=name)
-    keys = _looked_at(shown, row)
+    keys = _strongest_keys(shown, row)
     if not keys:
         return sentence("head.attends_to_nothing", query=name, noun=noun)
     if masked is not None:
-        with_mask = _looked_at(masked, row) or "nothing"
+        with_mask = _strongest_keys(masked, row) or "nothing"
         keys = sentence("head.with_mask", keys=keys, masked=with_mask)
     return sentence(_SENTENCES.get(shown.name, "head.attends"), query=name, keys=keys, noun=noun)
 
 
-def _hardest(values: np.ndarray) -> np.ndarray:
-    """Of every row (T,) the largest number at another key that isn't the first, 0 for none."""
+def _strongest_links(values: np.ndarray) -> np.ndarray:
+    """Return each row's largest number (T,) at a key other than itself and the first, 0 if none."""
     others = values.copy()
     others[:, 0] = 0
     np.fill_diagonal(others, 0)
-    hardest: np.ndarray = others.max(axis=1)
-    return hardest
+    strongest: np.ndarray = others.max(axis=1)
+    return strongest
 
 
-def _looked_at(panel: Panel, row: int) -> str:
-    """The keys with the three largest numbers of a row, each with its number; one at least, unless
-    all are 0."""
+def _strongest_keys(panel: Panel, row: int) -> str:
+    """Return the keys of a row's three largest numbers, each with its number; at least one key
+    unless all are 0."""
     numbers = panel.values[row]
     least = _LEAST * (numbers.sum() if panel.name == "norms" else 1)
     most = [int(n) for n in np.argsort(-numbers, kind="stable")[:3] if numbers[n] > 0]
     keys = [n for n in most if numbers[n] >= least] or most[:1]
-    return ", ".join(f"{_named(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
+    return ", ".join(f"{_token_name(panel.columns, n)} ({numbers[n]:.2f})" for n in keys)
 
 
 def token_names(trace: Trace) -> list[str]:
-    """The tokens' names in such a sentence, as plain texts."""
+    """Return the tokens' names for such sentences, as plain text."""
     axis = Axis("query", trace.labels)
-    return [_named(axis, position) for position in range(len(trace.labels))]
+    return [_token_name(axis, position) for position in range(len(trace.labels))]
 
 
-def _named(axis: Axis, row: int) -> str:
-    """A token's label, with its place where others have the same."""
+def _token_name(axis: Axis, row: int) -> str:
+    """Return a token's label, with its position if others have the same label."""
     text = axis.labels[row]
     suffix = f" ({axis.position(row)})" if axis.labels.count(text) > 1 else ""
     return f"{text}{suffix}"

@@ -1,10 +1,9 @@
-"""When Python looks for garbage: while nobody waits for a page.
+"""Collect garbage while no page is being drawn.
 
-A page leaves cycles behind, which may hold on to a run. Streamlit has Python look through all that
-is in memory after every rerun, and no page gets any further meanwhile; so that is off
-(``runner.postScriptGC`` in ``.streamlit/config.toml``). Here it comes once the server has been
-quiet for a moment, and on a busy one every ten seconds: what pages leave behind is bounded by what
-they make in that time.
+A page leaves reference cycles behind, which may keep a run alive. Streamlit would do a full
+collection after every rerun, which blocks all pages; so that is off (``runner.postScriptGC`` in
+``.streamlit/config.toml``). Here it runs once the server has been quiet for a moment, and on a busy
+one every ten seconds, so that garbage is bounded by what pages make in that time.
 """
 
 from __future__ import annotations
@@ -18,49 +17,49 @@ import streamlit as st
 
 from gpt2viz.app import metrics, run_cache
 
-#: Seconds without anything new that are quiet enough.
+#: Seconds without new objects that count as quiet.
 QUIET = 1.0
-#: Seconds after which a server that is never quiet has garbage looked for.
+#: Seconds after which garbage is collected even on a busy server.
 LONGEST = 10.0
-#: Pages after which the caches begin anew: Streamlit keeps a lock, some hundred bytes, for every
-#: value they ever held, five with each page of another sentence, until they are cleared.
+#: Pages after which the caches are cleared: until then Streamlit keeps a lock, some hundred bytes,
+#: for every value that they ever held, five with each page of another sentence.
 PAGES = 5000
 
 _THREAD = "garbage"
-_TURN = threading.Lock()
+_LOCK = threading.Lock()
 
 
 def begin() -> None:
-    """Look for garbage from now on, for as long as the process lasts; for every page that opens.
+    """Start the thread that collects garbage, unless it runs. Every page calls it as it opens.
 
-    Among what comes from now on: modules never go away, so they are passed over.
+    Objects that exist by then, such as modules, are frozen: collections skip them.
     """
-    with _TURN:
-        # By its name: where this file is loaded anew, as it is edited, the old thread goes on.
+    with _LOCK:
+        # Found by name: when this file is edited and reloaded, the old thread goes on.
         if any(thread.name == _THREAD for thread in threading.enumerate()):
             return
         gc.collect()
         gc.freeze()
-        threading.Thread(target=_look_for_ever, name=_THREAD, daemon=True).start()
+        threading.Thread(target=_sweep_forever, name=_THREAD, daemon=True).start()
 
 
 class Sweeper:
-    """Decides when it is time; ``look`` is to be called again and again.
+    """Decides when to collect; call ``look`` again and again.
 
-    ``made`` gives a number that grows while objects are made.
+    ``made`` returns a number that grows while objects are made.
     """
 
     def __init__(self, now: float, made: Callable[[], int]) -> None:
-        self._made = made
+        self._collections = made
         self._swept = self._seen = made()
         self._waiting_since = now
 
     def look(self, now: float) -> bool:
-        """Collect garbage if there is something new, and nobody is busy or it waited too long.
+        """Collect garbage if there are new objects, and none right now or for ``LONGEST`` seconds.
 
-        ``now`` is in seconds. Returns whether it was collected.
+        ``now`` is in seconds. Returns whether it collected.
         """
-        made, seen = self._made(), self._seen
+        made, seen = self._collections(), self._seen
         self._seen = made
         if made == self._swept:
             self._waiting_since = now
@@ -68,18 +67,18 @@ class Sweeper:
         if made != seen and now - self._waiting_since < LONGEST:
             return False
         gc.collect()
-        self._swept = self._seen = self._made()
+        self._swept = self._seen = self._collections()
         self._waiting_since = now
         return True
 
 
-def _made() -> int:
-    """A number that grows while objects are made: how often Python looked through some of them."""
+def _collections() -> int:
+    """Return the number of Python's own collections, which grows while objects are made."""
     return sum(generation["collections"] for generation in gc.get_stats())
 
 
-def _look_for_ever() -> None:
-    sweeper, cleared = Sweeper(time.monotonic(), _made), 0
+def _sweep_forever() -> None:
+    sweeper, cleared = Sweeper(time.monotonic(), _collections), 0
     while True:
         time.sleep(QUIET)
         sweeper.look(time.monotonic())
@@ -89,6 +88,6 @@ def _look_for_ever() -> None:
 
 
 def clear_caches() -> None:
-    """Clear what is cached by what visitors asked for; models, runs and jobs stay."""
+    """Clear the caches of results that depend on visitors' texts; models, runs and jobs stay."""
     st.cache_data.clear()
     run_cache.lens.clear()

@@ -20,73 +20,73 @@ from gpt2viz.app.literal import literal
 from gpt2viz.model import hub
 from gpt2viz.run.key import RunKey
 
-#: Seconds after which work that no page has asked for again ends.
+#: Seconds after which work ends that no page has asked for since.
 UNSEEN = 15
 
 
 class _EndedError(Exception):
-    """Nobody waits for it any more."""
+    """The job was cancelled, or no page waits for it any more."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Job(ABC):
-    """Work on its way: ``share`` of it is done; ``error`` says why it ended early."""
+    """Work in a thread: ``share`` of it is done; ``error`` says why it ended early."""
 
     share: float = 0.0
     error: str = ""
     cancelled: bool = False
     began: float = 0.0
     _seen: float = 0.0
-    _still: Event = field(default_factory=Event)  # no thread works on it
-    _turn: Lock = field(default_factory=Lock)
+    _idle: Event = field(default_factory=Event)  # no thread works on it
+    _start_lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        self._still.set()
+        self._idle.set()
 
     @abstractmethod
     def work(self, model: Model) -> None:
-        """Do it all, and ``tell`` after each step what share is done."""
+        """Do the work, and ``tell`` the share done after each step."""
 
     @property
     def running(self) -> bool:
-        """True if more is to come."""
-        return not self._still.is_set()
+        """True while a thread works on it."""
+        return not self._idle.is_set()
 
     @property
     def left(self) -> float:
-        """Seconds that the rest takes at the pace so far; infinite before the first numbers."""
-        gone = time.monotonic() - self.began
-        return gone * (1 - self.share) / self.share if self.share else float("inf")
+        """Seconds left at the pace so far; infinite before the first numbers."""
+        elapsed = time.monotonic() - self.began
+        return elapsed * (1 - self.share) / self.share if self.share else float("inf")
 
     def go_on(self, model: Model) -> None:
-        """Begin, unless it runs, is done or was cancelled; for a page that shows it."""
+        """Start it unless it runs, is done, failed or was cancelled; for a page that shows it."""
         self._seen = time.monotonic()
-        with self._turn:
+        with self._start_lock:
             if self.running or self.share == 1 or self.cancelled or self.error:
                 return
             self.began = self._seen
-            self._still.clear()
+            self._idle.clear()
             Thread(target=self._run, args=(model,), daemon=True).start()
 
     def seen(self) -> None:
-        """A page still waits for it."""
+        """Note that a page still waits for it."""
         self._seen = time.monotonic()
 
     def cancel(self) -> None:
-        """Keep what came, and run no more."""
+        """Stop, and keep the results so far."""
         self.cancelled = True
 
     def again(self) -> None:
-        """Let it begin anew when a page shows it; what came of it stays until then."""
+        """Let the next page that shows it start it anew; its results stay until then."""
         self.cancelled, self.error, self.share = False, "", 0.0
 
     def wait(self, until: float) -> None:
-        """Wait for its end, until a time of ``time.monotonic`` at most."""
-        self._still.wait(max(0.0, until - time.monotonic()))
+        """Wait for its end, at most until ``time.monotonic()`` reaches ``until``."""
+        self._idle.wait(max(0.0, until - time.monotonic()))
 
     def tell(self, share: float) -> None:
-        """Say what share is done. Raises what ends the work where nobody waits for it."""
-        self.share = min(share, 0.999)  # 1 is said at the end
+        """Report the share done. Raises to end the work if it was cancelled or no page waits."""
+        self.share = min(share, 0.999)  # 1 means that it has ended
         if self.cancelled or time.monotonic() - self._seen > UNSEEN:
             raise _EndedError
 
@@ -101,18 +101,18 @@ class Job(ABC):
         except Exception as error:  # else the page would wait for a thread that is gone
             self.error = f"{type(error).__name__}: {error}"
         finally:
-            self._still.set()
+            self._idle.set()
 
 
-#: The page is drawn anew each time that so much more is done.
+#: The page is redrawn after each such share of progress.
 _STEP = 0.15
 
 
 def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
-    """A progress bar while jobs run; a message and a button once they have ended early.
+    """Draw a progress bar while jobs run; a message and a button if they ended early.
 
-    ``offer`` is what the button says that begins it anew; ``key`` is the widgets' own. Nothing is
-    drawn once all is done.
+    ``offer`` is the label of the button that starts them anew; ``key`` is the widgets' own. Nothing
+    is drawn once all are done.
     """
     if any(job.running for job in jobs):
         _progress(jobs, doing, key)
@@ -126,7 +126,7 @@ def _mean_share(jobs: Sequence[Job]) -> float:
 
 @st.fragment(run_every=0.7)
 def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
-    """The bar and *Cancel*; the page is drawn again after each ``_STEP`` of progress."""
+    """Draw the bar and *Cancel*; redraw the page after each ``_STEP`` of progress."""
     drawn: float = st.session_state.setdefault(f"_{key}_drawn", _mean_share(jobs))
     for job in jobs:
         job.seen()
@@ -134,9 +134,9 @@ def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
         del st.session_state[f"_{key}_drawn"]
         st.rerun()
     left = sum(job.left for job in jobs if job.running)
-    soon = "" if left == float("inf") else f", {left:.0f} s left"
+    eta = "" if left == float("inf") else f", {left:.0f} s left"
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(_mean_share(jobs), f"{doing}: {100 * _mean_share(jobs):.0f} %{soon}", width=420)
+        st.progress(_mean_share(jobs), f"{doing}: {100 * _mean_share(jobs):.0f} %{eta}", width=420)
         st.button(
             "Cancel", icon=":material/stop:", key=f"cancel_{key}", on_click=_cancel, args=(jobs,)
         )
@@ -148,7 +148,7 @@ def _cancel(jobs: Sequence[Job]) -> None:
 
 
 def _stopped(jobs: Sequence[Job], offer: str, key: str) -> None:
-    """The reason of an early end, and a button to start again."""
+    """Draw the reason for an early end, and a button to start again."""
     why = next((job.error for job in jobs if job.error), "")
     with st.container(horizontal=True, vertical_alignment="center"):
         prose.caption(
@@ -170,20 +170,20 @@ def _restart(jobs: Sequence[Job]) -> None:
             job.again()
 
 
-#: Seconds a page waits for the numbers before it is drawn without them.
+#: Seconds that a page waits for the numbers before it is drawn without them.
 WAIT_FOR_WEIGHTS = 1.5
 
 
 @dataclass(eq=False)
 class WeightReading(Job):
     """Every head by its weights alone: ``scores`` by name, (n_layer, n_head) each, and the wiring
-    between heads. Each is None until it has been read."""
+    between heads. Both are None until computed."""
 
     scores: dict[str, Scores] | None = None
     wiring: Composition | None = None
 
     def work(self, model: Model) -> None:
-        """Read each head, then each pair of heads; either takes about half of the time."""
+        """Score each head, then each pair of heads; each takes about half of the time."""
         self.scores = cached_scores(model, lambda share: self.tell(share / 2))
         self.tell(0.5)
         self.wiring = cached_composition(model, lambda share: self.tell((1 + share) / 2))
@@ -203,20 +203,20 @@ def _reading(name: str, files: str) -> WeightReading:
 
 
 def weights_bar(reading: WeightReading) -> None:
-    """The progress of a reading; nothing once it is done."""
+    """Draw the progress of a reading; nothing once it is done."""
     what = "Reading every head's weights"
     bar([reading], what, "Read every head's weights", "reading")
 
 
-#: Called with the results so far and the share that is done.
+#: Callback for the results so far and the share done.
 Tell = Callable[[Any, float], None]
 
 
 class Search(NamedTuple):
-    """A search between two runs: all that decides its numbers; hashable.
+    """A search between two runs: everything that determines its result; hashable.
 
-    ``find`` makes them: a function of a model, the tokens of both runs and ``args``, with
-    ``options`` by name.
+    ``find`` computes it from a model, the tokens of both runs and ``args``, with ``options`` by
+    name.
     """
 
     find: Callable[..., Any]
@@ -226,39 +226,39 @@ class Search(NamedTuple):
     options: tuple[tuple[str, str], ...] = ()
 
     def run(self, model: Model, **progress: Tell) -> Any:
-        """Make the numbers; ``progress`` is called with those so far, and may raise."""
+        """Compute the result; ``progress`` is called with the numbers so far, and may raise."""
         texts, causal = (self.clean.token_ids, self.corrupted.token_ids), self.clean.causal
         return self.find(model, *texts, *self.args, causal=causal, **dict(self.options), **progress)
 
 
 @dataclass(eq=False)
 class Sweep(Job):
-    """A sweep on its way. ``result`` holds the numbers so far, of a cancelled one too."""
+    """A sweep in a thread. ``result`` holds the numbers so far, even if it is cancelled."""
 
     search: Search
     result: Any = None
 
     def work(self, model: Model) -> None:
         """Run the search."""
-        self.result = self.search.run(model, progress=self._came)
+        self.result = self.search.run(model, progress=self._report)
 
-    def _came(self, result: Any, share: float) -> None:
+    def _report(self, result: Any, share: float) -> None:
         self.result = result
         self.tell(share)
 
 
-#: How Streamlit's caches tell searches apart.
+#: How Streamlit's caches hash a search.
 _BY_SEARCH: dict[str | type[Any], Callable[[Any], Any]] = {Search: repr}
 
 
 @st.cache_resource(max_entries=256, hash_funcs=_BY_SEARCH, show_spinner=False)
 def sweep_of(search: Search) -> Sweep:
-    """The sweep for a search, one for all visitors."""
+    """Return the sweep for a search, which all visitors share."""
     return Sweep(search)
 
 
 def begin_sweeps(sweeps: Sequence[Sweep], model: Model, wait: float) -> None:
-    """Start sweeps, and wait some seconds for their end: most small ones are done by then."""
+    """Start sweeps, and wait up to ``wait`` seconds for their end, enough for most small ones."""
     until = time.monotonic() + wait
     for sweep in sweeps:
         sweep.go_on(model)
@@ -268,14 +268,14 @@ def begin_sweeps(sweeps: Sequence[Sweep], model: Model, wait: float) -> None:
 
 @st.cache_data(max_entries=64, hash_funcs=_BY_SEARCH, show_spinner="Estimating …")
 def estimate(search: Search) -> PatchSweep:
-    """The numbers of a search that makes all at once, to first order."""
+    """Return the result of a search that computes everything at once, to first order."""
     numbers: PatchSweep = search.run(run_cache.load(search.clean.model))
     return numbers
 
 
 @dataclass(eq=False)
 class Download:
-    """A download: ``here`` counts its bytes so far; ``error`` is the reason of an early end."""
+    """A download: ``here`` counts its bytes so far; ``error`` says why it ended early."""
 
     offer: hub.Offer
     here: int = 0
@@ -284,7 +284,7 @@ class Download:
     stop: Event = field(default_factory=Event)
 
     def run(self) -> None:
-        """Fetch it; for a thread of its own."""
+        """Fetch the model; for a thread of its own."""
         try:
             hub.fetch(self.offer, self._tell, self.stop.is_set)
         except GPT2VizError as error:
@@ -306,7 +306,7 @@ def downloads() -> dict[str, Download]:
 
 
 def start_download(offer: hub.Offer) -> None:
-    """Begin a download, or go on with one, unless it is on its way already."""
+    """Start or resume a download unless it is running already."""
     current = downloads().get(offer.name)
     if current is None or current.ended:
         downloads()[offer.name] = download = Download(offer, offer.here)

@@ -11,11 +11,11 @@ _TERM, _FIRST = re.compile(A_TERM, re.IGNORECASE), re.compile(r"\b[a-z]", re.IGN
 
 
 def literal(text: str) -> str:
-    """Markdown that shows exactly ``text``: every ASCII sign is escaped, every control spelled.
+    """Return Markdown that shows exactly ``text``: ASCII signs escaped, controls spelled out.
 
-    No address in it becomes a link: an invisible ``JOINER`` keeps its parts apart. Nor does a token
-    that the glossary has as a word: its first letter is written as a character reference. What has
-    spaces is a message, or stands in quotation marks, which the glossary leaves alone.
+    No address in it becomes a link: an invisible ``JOINER`` splits it. Nor does a token that is a
+    term of the glossary: its first letter becomes a character reference. A text with spaces is a
+    message, or stands in quotation marks, which get no links.
     """
     plain = "".join(map(_escape, no_typography(escape_controls(text))))
     if " " not in text:

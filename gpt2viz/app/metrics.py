@@ -1,6 +1,6 @@
-"""Counts of this process for whoever watches the server: visitors, runs, waiting pages, memory.
+"""This process's metrics: visitors, runs, waiting pages, memory.
 
-None of them tells of what anybody typed.
+None of them reveals what a user typed.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ def counted(name: str) -> Iterator[None]:
 
 
 def current(name: str) -> int:
-    """A count as it is now."""
+    """Return a count."""
     return _counts[name]
 
 
 def own_memory() -> int:
-    """Bytes that would be free if this process ended: memory shared with others isn't counted."""
+    """Return the bytes that would be freed if this process ended; shared memory isn't counted."""
     return int(psutil.Process().memory_full_info().uss)
 
 
 def read() -> dict[str, int]:
-    """The numbers by the names that ``serving.health`` gives them."""
+    """Return the metrics, by the names that ``serving.health`` publishes."""
     return {
         "gpt2viz_visitors": current("visitors"),
         "gpt2viz_runs_total": current("runs"),

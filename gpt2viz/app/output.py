@@ -1,4 +1,4 @@
-"""Pictures and tables of a page: drawn here, and remembered for whoever wants to save them."""
+"""Draw a page's pictures and tables, and remember them so that a user can save them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpt2viz.pictures.palette import LIGHT, Palette
 from gpt2viz.pictures.picture import ENTROPY, RANK, Lens, Picture
 from gpt2viz.run.key import RunKey
 
-#: What the run of the sentence in the address is called, on every page that reads one.
+#: The name of the run of the address's sentence, the same on every page that has one.
 OF_PAGE = "The run"
 
 
@@ -32,10 +32,9 @@ OF_PAGE = "The run"
 class Entry:
     """A picture, a table or both, which the page shows under one name.
 
-    ``packed`` is the picture with numbers of its own: those of a run must not stay for its sake,
-    and most are never asked for. So is ``frame`` what makes a table that isn't drawn yet. One that
-    is ``listed`` has its numbers as a table. ``explained`` says that the code of the picture can be
-    read.
+    ``packed`` is the pickled picture, a copy that keeps no run's arrays alive; most are never
+    unpacked. ``frame`` is the table, or the pickled function that makes it. ``listed`` adds the
+    picture's numbers to the page's tables. ``explained`` is true if the page shows its code.
     """
 
     packed: bytes | None = None
@@ -53,7 +52,7 @@ class Entry:
 
     @property
     def table(self) -> pd.DataFrame | None:
-        """The table, made if it isn't there yet."""
+        """The table, computed if need be."""
         if self.listed and (picture := self.picture):
             return picture.table()
         if not isinstance(self.frame, bytes):
@@ -64,8 +63,7 @@ class Entry:
 
 @dataclass
 class PageOutputs:
-    """The outputs of the open page so far, by what it says of them, the runs behind it, and the
-    ``colors`` that they are drawn in."""
+    """The open page's outputs so far, by name, with the runs behind it and its ``colors``."""
 
     page: str
     arrived: bool = True  # True if another page was open before
@@ -86,31 +84,31 @@ class PageOutputs:
         return {name: table for name, table in tables if table is not None}
 
     def traces(self) -> dict[str, Trace]:
-        """The runs, from the cache or made again: a visitor's page holds on to none of them."""
+        """The runs, from the cache or computed again: no page keeps a reference to them."""
         return {name: run_cache.run(key) for name, key in self.runs.items()}
 
 
 def begin(page: str) -> None:
-    """Forget the page of before. For the frame, which opens every page."""
+    """Start with no outputs. The frame calls it as it opens a page."""
     before: PageOutputs | None = st.session_state.get("_shown")
     st.session_state["_shown"] = PageOutputs(page, arrived=before is None or before.page != page)
 
 
 def snapshot() -> PageOutputs:
-    """A copy of the page's outputs; what comes later isn't in it."""
+    """Return a copy of the page's outputs so far."""
     outputs = shown()
     return replace(outputs, runs=dict(outputs.runs), entries=dict(outputs.entries))
 
 
 def restore(before: PageOutputs) -> None:
-    """Forget what the page showed since; both stay as they are."""
+    """Replace the page's outputs by a copy of ``before``."""
     st.session_state["_shown"] = replace(
         before, runs=dict(before.runs), entries=dict(before.entries)
     )
 
 
 def shown() -> PageOutputs:
-    """The page's outputs; all of them once its script has run to the end."""
+    """Return the page's outputs; they are complete once its script has ended."""
     outputs: PageOutputs = st.session_state["_shown"]
     return outputs
 
@@ -132,20 +130,19 @@ def picture(
     drag: Callable[[Dragged], None] | None = None,
     then: Callable[[Cell], None] | None = None,
 ) -> None:
-    """Draw a picture in the container ``slot`` if it is given: matrices on a canvas, bars and
-    curves as a chart; in the page's colours or, if they are given, in ``colors`` of its own.
+    """Draw a picture in ``slot``: matrices on a canvas, bars and curves as a chart.
 
-    Of matrices, ``choose`` is called with a cell that is clicked and ``drag`` with the part that is
-    dragged out, before the page runs again and in time to set widgets; of wiring, ``choose`` with
-    the edge's name for a panel's. They stay with the visitor while the page is open, so neither may
-    hold on to a run: give them labels and sizes only.
-    ``then`` is called with a clicked cell while the page runs, where it can open another. With
-    Shift, a cell of a head's matrix opens why the head looks there.
+    ``colors`` replace the page's. On matrices, ``choose`` gets a clicked cell and ``drag`` a
+    dragged part, before the page reruns, so that they can set widgets; on wiring, ``choose`` gets
+    the edge's name as the cell's panel. Streamlit keeps both callbacks for the session, so neither
+    may reference a run: let them hold labels and sizes only.
+    ``then`` gets a clicked cell during the rerun, when it can open another page. A Shift-click on a
+    cell of a head's matrix opens *Why there?*.
 
-    ``made_by`` is the code that made its numbers; it can be read below the picture.
+    ``made_by`` is the code behind its numbers, shown below the picture.
 
-    Those who can't see it hear what it is (``Picture.what``), what stands out in its numbers and,
-    where it is ``of_run``, what was read.
+    Screen readers announce what it shows (``Picture.what``), what stands out in its numbers and, if
+    ``of_run``, the length of the sentence and the state of the mask.
     """
     alt_text, colors = remember(drawn, of_run), colors or shown().colors
     with nullcontext() if slot is st else slot:
@@ -169,20 +166,20 @@ def picture(
 
 
 def _lens(drawn: Lens, alt_text: str, colors: Palette, key: str) -> None:
-    """The matrix of a lens on the canvas, and its curves beside it on the same rows."""
+    """Draw the matrix of a lens on the canvas, and its curves beside it on the same rows."""
     n_columns = drawn.panel.values.shape[1]
-    matrix, beside = st.columns([n_columns + 2, 4])  # few columns need less room
+    matrix, right = st.columns([n_columns + 2, 4])  # few columns need less room
     with matrix:
         tiles.draw(drawn.tokens, alt_text, colors, key=key)
-    with beside:
+    with right:
         words = f"{drawn.what}: {RANK}, {ENTROPY}."
         chart.draw(drawn, words, colors, key=f"{key}_curves", named=False)
 
 
 def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> str:
-    """Remember a picture for whoever wants its numbers or a file; its text alternative.
+    """Remember a picture, so that it can be saved, and return its text alternative.
 
-    One that is ``listed`` is among the tables too.
+    If ``listed``, its numbers are among the page's tables too.
     """
     _add(drawn.what, packed=pickle.dumps(drawn), listed=listed or None)
     read = _read() if of_run else ""
@@ -190,7 +187,7 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
 
 
 def _read() -> str:
-    """The length of the sentence and the state of the mask, where the page's runs agree on them."""
+    """Say how long the page's sentences are and, if its runs agree, whether the mask is on."""
     runs = shown().runs.values()
     lengths = sorted({len(key.token_ids) for key in runs})
     masks = {key.causal for key in runs}
@@ -206,7 +203,7 @@ def _read() -> str:
 
 
 def code(*made_by: Made, of: Sequence[str], slot: Any = st) -> None:
-    """The code that made the numbers of the pictures ``of``, on demand."""
+    """Draw a button that opens the code behind the numbers of the pictures ``of``."""
     entries = shown().entries
     entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})
     with slot.popover("Code", icon=":material/code:", type="tertiary"):
@@ -224,32 +221,32 @@ def table(
     choose: Callable[[int], None] | None = None,
     **options: Any,
 ) -> Any:
-    """Draw a table, with the options of ``st.dataframe``, and return what that does.
+    """Draw a table with the options of ``st.dataframe``, and return what that returns.
 
-    ``name`` says in a line what is in it, for the name of the file if it is saved. Numbers are
-    written in the ``formats`` of their columns. Where ``tallest`` is given, it is as tall as its
-    rows, and so many pixels at most. ``choose`` is called with a row that is ticked,
-    before the page runs again; it stays with the visitor, so let it hold labels and sizes only.
+    ``name`` says in a line what it holds, and names its file. ``formats`` are number formats by
+    column. With ``tallest``, the table is as tall as its rows, at most that many pixels.
+    ``choose`` gets the row that was ticked, before the page reruns. Streamlit keeps it for the
+    session, so let it hold labels and sizes only.
     """
     drawn = pd.DataFrame(frame)
     _add(name, frame=drawn)
     if tallest is not None:
         options["height"] = _height(drawn, tallest)
     if choose:
-        ticked = partial(_ticked, options["key"], choose)
-        options |= {"on_select": ticked, "selection_mode": "single-row"}
-    written = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
-    options["column_config"] = written | options.get("column_config", {})
+        on_tick = partial(_choose_row, options["key"], choose)
+        options |= {"on_select": on_tick, "selection_mode": "single-row"}
+    columns = {name: st.column_config.NumberColumn(format=form) for name, form in formats.items()}
+    options["column_config"] = columns | options.get("column_config", {})
     return slot.dataframe(drawn, hide_index=hide_index, **options)
 
 
 def _height(frame: pd.DataFrame, tallest: int) -> int:
-    """Pixels of all rows and their titles, ``tallest`` at most."""
+    """Return the height of all rows and the header, at most ``tallest``, in pixels."""
     return min(tallest, 38 + 35 * len(frame))
 
 
-def _ticked(key: str, choose: Callable[[int], None]) -> None:
-    """Tell which row was ticked in a table. For callbacks."""
+def _choose_row(key: str, choose: Callable[[int], None]) -> None:
+    """Call ``choose`` with the ticked row of a table. For callbacks."""
     for row in st.session_state[key]["selection"]["rows"]:
         choose(row)
 
@@ -257,10 +254,9 @@ def _ticked(key: str, choose: Callable[[int], None]) -> None:
 def tables_on_demand(
     label: str, made: Mapping[str, Callable[[], pd.DataFrame]], key: str = "table"
 ) -> None:
-    """A button that opens into tables, by what is in each; they can be saved without.
+    """Draw a button that opens tables, by name; they can be saved without opening it.
 
-    Each is made by a function of a module, or one with some of its arguments (``partial``), once
-    somebody wants it.
+    Each is made on demand, by a function that pickle can name or a ``partial`` of one.
     """
     for name, make in made.items():
         _add(name, frame=pickle.dumps(make))
@@ -278,20 +274,20 @@ def tables_on_demand(
 def file_button(
     label: str, data: Any, name: str, mime: str, slot: Any = st, **options: Any
 ) -> None:
-    """A button, into ``slot`` if it is given, that saves ``data``, or what it makes, as a file."""
+    """Draw a button in ``slot`` that saves ``data``, or what it returns if called, as a file."""
     options |= {"icon": ":material/download:", "on_click": "ignore"}
     slot.download_button(label, data, file_name=name, mime=mime, **options)
 
 
 def numbers_of(name: str) -> int:
-    """Draw the numbers of a picture that the page shows as a table; how many there are."""
+    """Draw as a table the numbers of a picture on the page; return how many rows there are."""
     rows = shown().pictures[name].table()
     st.dataframe(rows, hide_index=True, height=_height(rows, 420))
     return len(rows)
 
 
 def _add(name: str, **parts: Any) -> None:
-    """Add a picture, a table or both to what has that name, or to the first "name (2)" without."""
+    """Add parts to the entry of that name, or of "name (2)", … if it has such parts already."""
     entries = shown().entries
     new = {part: value for part, value in parts.items() if value is not None}
     n, unique = 2, name

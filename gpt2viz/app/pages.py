@@ -1,6 +1,6 @@
-"""Every page of the app, once: what it is called, what it answers, which modes it has.
+"""Every page of the app, declared once: its title, what it answers, its modes.
 
-Its name is its identity: "Side by side" is ``pages/side_by_side.py``, which calls
+Its title decides the rest: "Side by side" is ``pages/side_by_side.py``, which calls
 ``views/side_by_side.py``; its address is /side_by_side.
 """
 
@@ -20,9 +20,9 @@ from gpt2viz.plugins import Plugin
 class Page:
     """A page.
 
-    ``what`` is what it answers, in a few words. ``words`` are the keys of the glossary's words
-    that it uses. ``modes`` are the views that a visitor picks from, the first at first: a value
-    in the address, and what a person reads.
+    ``what`` says in a few words what it answers. ``words`` are the keys of the glossary's terms
+    that it uses. ``modes`` are the views that a user picks from, the first by default: value in
+    the address -> label.
     """
 
     title: str
@@ -42,12 +42,12 @@ class Page:
 
     @property
     def path(self) -> str:
-        """Its script, below the folder of the app."""
+        """Its script, relative to the folder of ``app.py``."""
         return f"pages/{self.address}.py" if self.address else "app.py"
 
     @property
     def asks(self) -> dict[str, str]:
-        """Further parameters that its address needs."""
+        """Parameters that its address needs."""
         return {}
 
 
@@ -69,16 +69,16 @@ class AddedPage(Page):
 
 
 def name_of(title: str) -> str:
-    """The name of a page of that title in files and addresses."""
+    """Return the name in files and addresses of a page with that title."""
     return title.lower().replace(" ", "_")
 
 
 def _of(scores: Iterable[Score]) -> str:
-    """The words for heads with these habits, where the glossary has one."""
+    """Return the glossary's terms for these scores, if it has them."""
     return " ".join(score.term for score in scores if score.term)
 
 
-#: The words for what heads are scored for: all of it, and what is followed as a model trains.
+#: The terms of all head scores, and of those that a training record follows.
 _HABITS = _of(DECLARED)
 _FOLLOWED = _of(score for score in DECLARED if score.record)
 
@@ -164,7 +164,7 @@ MENU: tuple[Page, ...] = (
     ),
 )
 
-#: What the words mean: words lead to it, so that it needs no place in the menu.
+#: The glossary isn't in the menu: words on the pages link to it.
 GLOSSARY = Page("Glossary", what="What the words mean")
 
 #: All pages of gpt2viz.
@@ -176,9 +176,9 @@ ADDED = Page("Added", what="A page of another package")
 
 @cache
 def added() -> tuple[AddedPage, ...]:
-    """The pages of other packages: the entry point "surest_heads" is the page "Surest heads".
+    """Return the pages of other packages: the entry point "surest_heads" is "Surest heads".
 
-    One of a name that is taken is left out, and stderr says so.
+    A page whose name is taken is left out, and stderr says so.
     """
     by_name: dict[str, AddedPage] = {}
     for entry in plugins.plugins(plugins.PAGES):
@@ -195,6 +195,6 @@ def added() -> tuple[AddedPage, ...]:
 
 
 def called(title: str) -> Page | None:
-    """The page of a title or name; None where there is none."""
+    """Return the page of that title or name, or None."""
     name = name_of(title)
     return next((page for page in (*PAGES, *added()) if page.name == name), None)

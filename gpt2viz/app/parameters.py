@@ -1,6 +1,6 @@
-"""The address's names, each declared once: its kind of value, its pages, its meaning.
+"""The address's parameters, each declared once: its kind of value, its pages, its meaning.
 
-A page reads one through ``app/address.py``: ``address.choice(parameters.LAYER, range(4))``.
+Pages read them through ``app/address.py``: ``address.choice(parameters.LAYER, range(4))``.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
 from gpt2viz.run.edits import moved, parse_edits
 
-#: Where a token of the sentence stands now, by its place before; None where it is gone.
+#: A token's old position -> its new one, or None if the token is gone.
 To = Callable[[int], int | None]
-#: Text in the address, where its tokens stand now, all that the address holds -> text for the
-#: tokens at their new places, "" where none is left. ``ValueError`` for what can't be read.
+#: (a parameter's text, the new positions, all texts in the address) -> its text for the new
+#: positions, "" if none is left. Raises ``ValueError`` for text that can't be parsed.
 Move = Callable[[str, To, Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A name in the address. Its classes say what can stand there.
+    """A parameter of the address. Its subclasses say what values it takes.
 
-    ``default`` holds where the address says nothing; None where that depends on the sentence or
-    the model, or nothing is chosen at first. ``on`` are the pages that read it. ``moves`` is how
-    it goes along with the sentence's tokens. One that was chosen ``of`` others is forgotten when
-    one of them changes.
+    ``default`` applies if the address has no value; it is None if it depends on the sentence or
+    the model, or if nothing is chosen at first. ``on`` are the pages that read it. ``moves``
+    updates its text as the sentence's tokens move. It is forgotten when one of the parameters that
+    it is chosen ``of`` changes.
     """
 
     name: str
@@ -67,40 +67,40 @@ class MultiParam(Parameter):
 
 
 class ListParam(Parameter):
-    """A list that no one widget holds, in a short form of its own."""
+    """A list that no single widget holds, in a short form of its own."""
 
     values = "a list with commas between"
 
 
 def move_place(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """A token's position."""
+    """Move a token's position."""
     position = to(int(raw))
     return "" if position is None else str(position)
 
 
 def move_places(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Positions with commas between."""
+    """Move positions, separated by commas."""
     positions = (to(int(n)) for n in raw.split(","))
     return ",".join(str(position) for position in positions if position is not None)
 
 
 def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Cells: a query and a key each."""
+    """Move cells: a query and a key each."""
     return ",".join(map(str, moved_cells(parse_cells(raw), to)))
 
 
 def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """Edits, those that are about tokens."""
+    """Move edits that name tokens."""
     return ",".join(map(str, moved(parse_edits(raw), to)))
 
 
 def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """The heads on the way down, each with its cell."""
+    """Move the steps of *Why there?*: each a head and its cell."""
     return ",".join(map(str, moved_steps(parse_steps(raw), to)))
 
 
 def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
-    """The ends of two ranges; of tokens that are gone, what is left of them."""
+    """Move the ends of two ranges, which shrink where tokens are gone."""
     ends = [int(n) for n in raw.split(",")]
     new_ends: list[int] = []
     for start, stop in zip(ends[::2], ends[1::2], strict=True):
@@ -112,7 +112,7 @@ def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:
 
 
 def move_token_of_pattern(raw: str, to: To, everything: Mapping[str, str]) -> str:
-    """A column is a token's position; the other patterns' numbers count or measure."""
+    """Move a column's number, a token's position; other patterns' numbers aren't positions."""
     return move_place(raw, to, everything) if everything.get("pattern") == "column" else raw
 
 
@@ -124,7 +124,7 @@ _FIRST: tuple[Page, ...] = (pages.ATTENTION, pages.SIDE_BY_SIDE)
 _SIDES, _FIND, _PREDICT = (pages.SIDE_BY_SIDE,), (pages.FIND,), (pages.PREDICT,)
 _WHAT_IF, _BOOK, _GROWTH = (pages.WHAT_IF,), (pages.TEXTBOOK,), (pages.TRAINING,)
 
-#: What every page knows: its frame shows it.
+#: Parameters that every page reads, as its frame shows them.
 OF_EVERY_PAGE: tuple[Parameter, ...] = (
     TEXT := Text("text", "The sentence", "The cat sat on the mat and the cat sat", on=pages.MENU),
     MODEL := SelectParam("model", "The model, by its name", on=pages.MENU),
@@ -141,7 +141,7 @@ OF_EVERY_PAGE: tuple[Parameter, ...] = (
     ADDED := Text("added", "Which of the pages that other packages add", on=(pages.ADDED,)),
 )
 
-#: What single pages, or some, can show.
+#: Parameters of single pages, or of some.
 _OF_PAGES: tuple[Parameter, ...] = (
     LAYER := SelectParam("layer", "The layer", on=(*_HEADS, pages.TRAINING, pages.MODELS)),
     HEAD := SelectParam("head", "The head", on=(*_HEADS, pages.TRAINING)),
@@ -348,7 +348,7 @@ _OF_PAGES: tuple[Parameter, ...] = (
     EXAMPLE := SelectParam("example", "The worked example that the chapter opens at", on=_BOOK),
 )
 
-#: What can be changed in the Textbook's examples.
+#: Parameters of the Textbook's examples.
 _OF_THE_BOOK: tuple[Parameter, ...] = (
     LAST_X := ListParam("last_x", "The last vector", on=_BOOK),
     LAST_ROWS := ListParam("last_rows", "A vocabulary of four", on=_BOOK),
@@ -488,12 +488,12 @@ _OF_THE_BOOK: tuple[Parameter, ...] = (
     TRY_NH := SelectParam("try_nh", "Heads", 12, on=_BOOK),
 )
 
-#: All of them, in the order in which the docs list them.
+#: All parameters, in the order in which the docs list them.
 PARAMETERS: tuple[Parameter, ...] = (*OF_EVERY_PAGE, *_OF_PAGES, *_OF_THE_BOOK)
-#: By the name in the address.
+#: The parameters by name.
 NAMED: Mapping[str, Parameter] = {parameter.name: parameter for parameter in PARAMETERS}
 
-#: What picks a mode, on pages that have some.
+#: The parameter that picks a page's mode, for pages that have modes.
 MODE: Mapping[Page, SelectParam] = {
     pages.HEAD: SEE,
     pages.SIDE_BY_SIDE: DIFFERS,

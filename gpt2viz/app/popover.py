@@ -1,4 +1,4 @@
-"""A button that opens into something: made once it is open, not before."""
+"""A popover whose content is drawn only while it is open."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def button(
     help: str | None = None,
     of_page: bool = False,
 ) -> None:
-    """Draw the button and, where it is open, what ``body`` draws.
+    """Draw the button and, while it is open, what ``body`` draws.
 
-    Opening it runs nothing else of the page again. Where ``body`` shows what is ``of_page``, it is
-    drawn after the page that stands open with it, as the button is drawn before.
+    Opening it reruns nothing else of the page. The button is drawn before the page's outputs, so a
+    ``body`` that shows them (``of_page``) is drawn after the page if it is open meanwhile.
     """
     if of_page:
         st.session_state[_with_page(key)] = True
@@ -49,11 +49,11 @@ def _draw(
             else:
                 body()
     if st.session_state.pop(_left(key), False):
-        st.rerun()  # once it is drawn: the browser can't go on from a part that was left empty
+        st.rerun()  # after drawing it: the browser can't go on from an empty fragment
 
 
 def close(key: str) -> None:
-    """Close what a button has opened, and run the whole page again. For callbacks inside it."""
+    """Close a popover, and rerun the whole page. For callbacks inside it."""
     st.session_state[key] = False
     st.session_state[_left(key)] = True
 

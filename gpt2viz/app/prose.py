@@ -1,8 +1,8 @@
-"""The pages' text, in Markdown: the first use of each of the glossary's words is a link there.
+"""The pages' text, in Markdown: each of the glossary's words links there at its first use.
 
-Every caption and explanation is written with ``markdown`` or ``caption``; an alert says
-``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and what is quoted
-“so” stay as they are, and so does what ``literal`` shows: words of a sentence are not ours.
+Every caption and explanation is written with ``markdown`` or ``caption``; an alert takes
+``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and “quotations” get no
+links, nor does what ``literal`` shows: words of the user's sentence are not the glossary's.
 """
 
 from __future__ import annotations
@@ -18,70 +18,70 @@ from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.literal import literal
 from gpt2viz.app.terms import A_TERM, SPELLED, Term
 
-_LEFT_ALONE = (
+_NOT_LINKED = (
     r"^#.*?$",  # headings
     r"^\|.*?$",  # tables
     r"`[^`]*`",
     r"\$\$.*?\$\$|\$[^$\n]*\$",
     r"“[^”]*”",
-    r"\d{4}, \*[^*]+\*",  # the title of what is cited
+    r"\d{4}, \*[^*]+\*",  # the title of a citation
     "\u2068.*?\u2069",  # what ``labels.bidi_isolate`` set apart
     r"\[(?:\\.|[^\]\\])*\]\([^)]*\)",  # other links
-    r"linear layers?|this run's value",  # words that mean something else there
+    r"linear layers?|this run's value",  # where the words mean something else
     r"\\.|:[a-z-]+(?=\[)|:material/\w+:|https?://\S+",
 )
-_FOUND = re.compile(
-    f"(?:{'|'.join(_LEFT_ALONE)})"
+_WORDS = re.compile(
+    f"(?:{'|'.join(_NOT_LINKED)})"
     rf"|(?P<word>{A_TERM})",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
-#: What is chosen on the glossary's own page.
+#: The parameters of the glossary's own page.
 _OF_GLOSSARY = {p.name for p in parameters.PARAMETERS if p.on == (pages.GLOSSARY,)}
 
 
 def begin() -> None:
-    """Forget which words were linked. For the frame, which opens every page."""
+    """Forget which words were linked. The frame calls it as it opens a page."""
     st.session_state["_linked"] = set()
 
 
 def snapshot() -> frozenset[str]:
-    """The words that were linked so far."""
+    """Return the words that were linked so far."""
     return frozenset(st.session_state["_linked"])
 
 
 def restore(linked: frozenset[str]) -> None:
-    """Take only these words as linked."""
+    """Count only these words as linked."""
     st.session_state["_linked"] = set(linked)
 
 
 def markdown(text: str, *, slot: Any = st, **options: Any) -> None:
-    """``st.markdown``, into the container ``slot`` if it is given, with links to words."""
+    """Write ``st.markdown``, in the container ``slot`` if given, with links to the glossary."""
     slot.markdown(linked(text), **options)
 
 
 def caption(text: str, *, slot: Any = st, **options: Any) -> None:
-    """``st.caption``, into the container ``slot`` if it is given, with links to words."""
+    """Write ``st.caption``, in the container ``slot`` if given, with links to the glossary."""
     slot.caption(linked(text), **options)
 
 
 def linked(text: str) -> str:
-    """The Markdown ``text``, with a link at each word that the page has not linked before."""
+    """Return the Markdown ``text``, with a link at each term that the page has not linked yet."""
     return _link_first_uses(text, st.session_state["_linked"])
 
 
 def tip(text: str) -> str:
-    """A widget's tip (its ``help``), with a link at each word.
+    """Return a widget's tip (its ``help``), with a link at the first use of each term in it.
 
-    Whatever the page has linked: a tip is read by itself. It stays open under the pointer, but
-    can't be reached by keyboard; by keyboard the glossary is in the menu, under *Words*.
+    A tip is read by itself, so it links what the page has linked too. It stays open under the
+    pointer, but keyboards can't reach it; for them the glossary is in the menu, under *Words*.
     """
     return _link_first_uses(text, set())
 
 
 def _link_first_uses(text: str, done: set[str]) -> str:
-    """``text`` with a link at the first use of each word that isn't ``done``, which they become."""
+    """Return ``text`` with a link at each term that isn't ``done``, and add those to ``done``."""
     parts = []
-    for before, word in _parted(text):
+    for before, word in _split(text):
         term = SPELLED.get(word.lower())
         if term is not None and term.key not in done:
             done.add(term.key)
@@ -91,12 +91,12 @@ def _link_first_uses(text: str, done: set[str]) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _parted(text: str) -> tuple[tuple[str, str], ...]:
-    """The text before each of the words, and the word; the last part has none.
+def _split(text: str) -> tuple[tuple[str, str], ...]:
+    """Split a text into (text before a term, the term) pairs; the last term is "".
 
-    Most of what a page says is the same each time, and to look for the words takes long.
+    It is cached because the search is slow and a page's texts rarely change.
     """
-    matches = [match for match in _FOUND.finditer(text) if match["word"]]
+    matches = [match for match in _WORDS.finditer(text) if match["word"]]
     ends = [0, *(match.end() for match in matches)]
     before = (text[end : match.start()] for end, match in zip(ends, matches, strict=False))
     words = (match["word"] for match in matches)
@@ -104,25 +104,25 @@ def _parted(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def link(term: Term, shown: str) -> str:
-    """A word as a link to its entry, its meaning on hover. It opens beside the page.
+    """Return a link to a term's entry, with its meaning on hover. It opens beside the page.
 
-    The link carries what is chosen, so that the way back from the glossary leads to the same view.
+    The link carries the page's choices, so that the glossary leads back to the same view.
     """
-    query = _spelled(((parameters.TERM.name, term.key),))
+    query = _query_string(((parameters.TERM.name, term.key),))
     if chosen := tuple((k, v) for k, v in address.parameters().items() if k not in _OF_GLOSSARY):
-        query += f"&{_spelled(chosen)}"
+        query += f"&{_query_string(chosen)}"
     meaning = term.meaning.replace('"', "”")
     return f'[{shown}]({pages.GLOSSARY.address}?{query} "{meaning}")'
 
 
 @lru_cache(maxsize=128)
-def _spelled(pairs: tuple[tuple[str, str], ...]) -> str:
-    """Parameters as an address has them: every link of a page repeats the same."""
+def _query_string(pairs: tuple[tuple[str, str], ...]) -> str:
+    """Encode parameters for an address; cached, as every link of a page repeats the same."""
     return urlencode(pairs, quote_via=quote, safe="")
 
 
 def plugin_errors(*messages: str) -> None:
-    """One warning with each sentence once; nothing where there is none."""
+    """Show one warning with each message once; nothing without any."""
     if messages:
         warning = "\n\n".join(map(literal, dict.fromkeys(messages)))
         st.warning(warning, icon=":material/extension_off:")

@@ -1,8 +1,8 @@
-"""The queue of pages to draw: one at a time, in the order of asking.
+"""The queue of pages to draw: one at a time, first come, first served.
 
-One thread at a time runs Python. Where a hundred pages are drawn at once, each gets a hundredth of
-it, and all the others wake two hundred times a second to ask for theirs; so all of them are late.
-Two at once already hinder each other more than they gain while a model runs: see ``docs/soak.md``.
+Only one thread at a time holds the GIL. Of a hundred pages drawn at once, each gets a hundredth of
+it, while the others wake two hundred times a second to request it; so all of them are late. Even
+two at once cost each other more than they gain while a model runs: see ``docs/soak.md``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from contextlib import contextmanager
 
 from gpt2viz.app import metrics
 
-#: Pages under way at a time.
+#: Pages drawn at a time.
 AT_ONCE = 1
-#: Seconds after which a page that takes long keeps nobody waiting any more. Most take a tenth.
+#: Seconds after which a slow page stops blocking others. Most take a tenth of a second.
 LONGEST = 0.5
 
 
 class RenderQueue:
     """Starts ``at_once`` pages at a time; one that takes over ``longest`` seconds isn't counted.
 
-    So nobody waits for one that computes for a minute, and none can wait for another for ever.
+    So no page waits for one that computes for a minute, and none waits for another for ever.
     """
 
     def __init__(
@@ -35,28 +35,28 @@ class RenderQueue:
     ) -> None:
         self._free, self._longest, self._now = at_once, longest, now
         self._lock = threading.Lock()
-        self._began: dict[threading.Event, float] = {}  # of those that count
+        self._began: dict[threading.Event, float] = {}  # of the pages that count
         self._waiting: deque[threading.Event] = deque()
 
     def take(self) -> threading.Event:
-        """Wait for a turn, in the order of asking; what to give back."""
-        mine = threading.Event()
+        """Wait for a turn, first come, first served; return the ticket to give back."""
+        ticket = threading.Event()
         with self._lock:
-            self._waiting.append(mine)
+            self._waiting.append(ticket)
             self._go_on()
-        while not mine.wait(self._longest):
+        while not ticket.wait(self._longest):
             with self._lock:
                 self._go_on()
-        return mine
+        return ticket
 
-    def give_back(self, mine: threading.Event) -> None:
-        """Let the next begin."""
+    def give_back(self, ticket: threading.Event) -> None:
+        """End a turn, and let the next page begin."""
         with self._lock:
-            self._end(mine)
+            self._end(ticket)
             self._go_on()
 
     def _go_on(self) -> None:
-        """Let begin who may."""
+        """Start waiting pages while there is room."""
         late = self._now() - self._longest
         for event in [event for event, began in self._began.items() if began <= late]:
             self._end(event)
@@ -75,11 +75,11 @@ _QUEUE = RenderQueue()
 
 @contextmanager
 def turn() -> Iterator[None]:
-    """Wait for the turn of a page, and end it."""
+    """Wait for a page's turn, and end it afterwards."""
     with metrics.counted("waiting"):
-        mine = _QUEUE.take()
+        ticket = _QUEUE.take()
     metrics.count("pages")
     try:
         yield
     finally:
-        _QUEUE.give_back(mine)
+        _QUEUE.give_back(ticket)

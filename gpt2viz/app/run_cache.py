@@ -40,21 +40,21 @@ from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
 
 
 class Sized(Protocol):
-    """Something that knows how many bytes it holds."""
+    """An object that knows how many bytes it holds."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now; they may grow with use."""
+        """Its size now; it may grow with use."""
 
 
 Value = TypeVar("Value", bound=Sized)
 
 
 class ByteLRUCache(Generic[Value]):
-    """Values by key, the least recently used let go where they hold more than ``budget`` bytes.
+    """An LRU cache bounded by bytes: it evicts until its values fit into ``budget``.
 
-    The one used last stays, however large. Safe for many threads: a value that many ask for at
-    a time is made once, and one that is being made keeps nobody from the others.
+    The most recently used value stays, however large. It is thread-safe: concurrent calls for one
+    key make the value once, and making it doesn't block calls for other keys.
     """
 
     def __init__(self, budget: int) -> None:
@@ -62,13 +62,13 @@ class ByteLRUCache(Generic[Value]):
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._bytes: dict[Hashable, int] = {}
         self._lock = Lock()
-        self._turns: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
+        self._key_locks: WeakValueDictionary[Hashable, Lock] = WeakValueDictionary()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of ``key``; made, and kept, where there is none. Raises what ``make`` does."""
+        """Return the value of ``key``, made and cached on a miss. Raises what ``make`` raises."""
         with self._lock:
-            turn = self._turns.setdefault(key, Lock())
-        with turn:
+            key_lock = self._key_locks.setdefault(key, Lock())
+        with key_lock:
             with self._lock:
                 value = self._values.get(key)
             if value is None:
@@ -78,38 +78,38 @@ class ByteLRUCache(Generic[Value]):
         return value
 
     def __contains__(self, key: Hashable) -> bool:
-        """True if the value of ``key`` is cached; asking doesn't count as a use."""
+        """Return whether ``key`` is cached; this doesn't count as a use."""
         return key in self._values
 
     def find(self, matches: Callable[[Any], bool]) -> Value | None:
-        """The value used last of those whose key ``matches``; None where none does."""
+        """Return the most recently used value whose key ``matches``, or None."""
         with self._lock:
             return next((v for key, v in reversed(self._values.items()) if matches(key)), None)
 
     def best(self, worth: Callable[[Any], float]) -> Value | None:
-        """The value whose key is worth most, of equals the one used last; None where none is above
-        0.
-        """
+        """Return the value whose key is worth most, or None if no key is worth more than 0.
+
+        Of equals, the most recently used wins."""
         with self._lock:
             key = max(reversed(self._values), key=worth, default=None)
             return None if key is None or worth(key) <= 0 else self._values[key]
 
     def make_room(self, nbytes: int) -> list[Hashable]:
-        """Let the least recently used go until so many bytes more fit in; the keys that went."""
+        """Evict the least recently used until ``nbytes`` more fit; return the evicted keys."""
         with self._lock:
-            gone: list[Hashable] = []
+            evicted: list[Hashable] = []
             while self._values and sum(self._bytes.values()) + nbytes > self.budget:
-                gone.append(next(iter(self._values)))
-                self._let_go(gone[-1])
-            return gone
+                evicted.append(next(iter(self._values)))
+                self._evict(evicted[-1])
+            return evicted
 
     def forget(self, unwanted: Callable[[Any], bool]) -> None:
-        """Let go of every value whose key is unwanted."""
+        """Evict every value whose key is ``unwanted``."""
         with self._lock:
             for key in list(filter(unwanted, self._values)):
-                self._let_go(key)
+                self._evict(key)
 
-    def _let_go(self, key: Hashable) -> None:
+    def _evict(self, key: Hashable) -> None:
         del self._values[key], self._bytes[key]
 
     def _keep(self, key: Hashable, value: Value) -> None:
@@ -117,20 +117,20 @@ class ByteLRUCache(Generic[Value]):
         self._values.move_to_end(key)
         self._bytes[key] = value.nbytes
         while sum(self._bytes.values()) > self.budget and len(self._values) > 1:
-            self._let_go(next(iter(self._values)))
+            self._evict(next(iter(self._values)))
 
 
-#: Layers whose heads are shrunk for the map at a time.
+#: Layers whose heads are pooled for the map in parallel.
 _LAYERS_AT_A_TIME = 2
-#: How Streamlit's caches tell runs apart: by all of a key, a thousand tokens in one step.
+#: How Streamlit's caches hash a run: by its key's repr, which takes a thousand tokens in one step.
 BY_KEY: dict[str | type[Any], Callable[[Any], Any]] = {RunKey: repr}
 
 
 def model_folders() -> dict[str, Path]:
-    """Name -> folder: those that the owner lists, the bundled one, and the hub's that are here.
+    """Name -> folder: those that the owner lists, the bundled one, and what the hub's cache holds.
 
-    No two have one name, and a name stays with its folder whatever is fetched later. Raises
-    ``CheckpointError`` where the owner's file can't be read.
+    Names are unique, and a name stays with its folder whatever is fetched later. Raises
+    ``CheckpointError`` if the owner's file can't be read.
     """
     fetched = ((name, folder) for name, folder in from_hub().items() if server_config.allows(name))
     return dict(_named(tuple(server_config.folders()), tuple(fetched), int(time.monotonic())))
@@ -140,32 +140,32 @@ def model_folders() -> dict[str, Path]:
 def _named(
     own: tuple[Path, ...], fetched: tuple[tuple[str, Path], ...], _second: int
 ) -> dict[str, Path]:
-    """The folders by name, looked up on the disk once a second: a page asks seven times."""
+    """Return the folders by name, read from disk once a second: a page calls this seven times."""
     return settings.with_fetched(settings.by_name(own), dict(fetched))
 
 
 def is_bundled(folder: Path) -> bool:
-    """True if it is the model that came with the package."""
+    """Return whether it is the model that came with the package."""
     return settings.real(folder) == settings.real(gpt2viz.BUNDLED)
 
 
 @st.cache_resource(ttl=60, show_spinner=False)
 def from_hub() -> dict[str, Path]:
-    """Name -> folder of what is whole in the hub's cache."""
+    """Name -> folder of each complete model in the hub's cache."""
     return hub.cached()
 
 
 def name_of_fetched(name: str) -> str | None:
-    """The name here of a model of the hub; None where it isn't whole in the cache."""
+    """Return the app's name for a model of the hub, or None if the cache lacks some of it."""
     folder = from_hub().get(name)
     return next((n for n, f in model_folders().items() if f == folder), None)
 
 
 def load(name: str) -> gpt2viz.Model:
-    """The model of that name, one for all visitors; older ones go where it needs their room.
+    """Return the model of that name, which all visitors share; older ones make room for it.
 
-    Raises ``CheckpointError``, ``TooLargeError`` where even alone it doesn't fit, ``DeviceError``,
-    or ``KeyError`` for an unknown name.
+    Raises ``CheckpointError``, ``TooLargeError`` if it doesn't fit even alone, ``DeviceError``, or
+    ``KeyError`` for an unknown name.
     """
     if (model := shared(name)) is not None:
         return model
@@ -185,17 +185,17 @@ def load(name: str) -> gpt2viz.Model:
 
 
 def shared(name: str) -> gpt2viz.Model | None:
-    """The model of that name, where all workers share it: it takes none of this one's room."""
+    """Return the model that all workers share, or None; it doesn't count to this cache's budget."""
     return preload.find(name, model_folders()[name])
 
 
 def in_memory(name: str) -> bool:
-    """True if the model of that name can be run without being read first."""
+    """Return whether the model can be run without loading it first."""
     return name in models() or shared(name) is not None
 
 
 def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gpt2viz.Model:
-    """A model that no name stands for, of so many bytes: kept among the others, and as they are."""
+    """Return a model that has no name, of ``nbytes`` bytes, cached among the others."""
     cached = models()
 
     def made() -> gpt2viz.Model:
@@ -212,12 +212,12 @@ def models() -> ByteLRUCache[gpt2viz.Model]:
 
 
 def _forget(names: Collection[Hashable]) -> None:
-    """Let go of the runs of models that were let go: a run holds on to the model's embedding."""
+    """Evict the runs of models that were evicted: a run references its model's embedding."""
     _runs().forget(lambda key: key.model in names)
 
 
 def run(key: RunKey) -> gpt2viz.Trace:
-    """The trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
+    """Return the trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
     with metrics.counted("waiting"):
         return _run(key)
 
@@ -225,9 +225,9 @@ def run(key: RunKey) -> gpt2viz.Trace:
 def _run(key: RunKey) -> gpt2viz.Trace:
     def make() -> gpt2viz.Trace:
         model, length = load(key.model), len(key.token_ids)
-        if length > (most := server_config.longest_text(model.config)):
-            who = "this server" if most < model.config.n_positions else "this model"
-            raise gpt2viz.ContextError(length, most, who)
+        if length > (limit := server_config.longest_text(model.config)):
+            limited_by = "this server" if limit < model.config.n_positions else "this model"
+            raise gpt2viz.ContextError(length, limit, limited_by)
         return _made(key)
 
     return _runs().get(key, make)
@@ -259,15 +259,15 @@ def _runs() -> ByteLRUCache[gpt2viz.Trace]:
 
 
 def reference(model_name: str) -> gpt2viz.Trace:
-    """The run whose means stand in for heads: our own text, whatever the owner's limit is."""
+    """Return the run whose means replace heads: of a fixed text, whatever the owner's limit."""
     key = RunKey(model_name, reference_ids(load(model_name)))
     return _runs().get(key, lambda: reference_run(load(model_name)))
 
 
 def probe(key: RunKey) -> gpt2viz.Trace | None:
-    """The run of random tokens said twice, on which copying heads show; None for want of room.
+    """Run the model of ``key``, with its mask, on repeated random tokens, which show copying heads.
 
-    By the model of ``key``, with its mask.
+    None if they don't fit.
     """
     config = load(key.model).config
     ids = scores.probe(config.vocab_size, server_config.longest_text(config))
@@ -275,12 +275,12 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
 
 
 def head_scores(key: RunKey) -> dict[str, scores.Scores]:
-    """Every score of every head in a run: (n_layer, n_head) by name, NaN for one that fails."""
+    """Return every head score of a run: (n_layer, n_head) by name, NaN for one that fails."""
     return scored(key).scores
 
 
 class Scored(NamedTuple):
-    """Every score of every head in a run; ``failed`` says why scores of others are NaN."""
+    """Every head score of a run; ``failed`` says why scores of other packages are NaN."""
 
     scores: dict[str, scores.Scores]
     failed: tuple[str, ...]
@@ -288,18 +288,18 @@ class Scored(NamedTuple):
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Scoring every head …")
 def scored(key: RunKey) -> Scored:
-    """Every score of every head in a run, those of other packages as far as they work."""
+    """Score every head of a run, with the scores of other packages as far as they work."""
     failed: list[str] = []
     by_name = scores.head_scores(run(key), lambda error: failed.append(plugins.warn(error)))
     return Scored(by_name, tuple(failed))
 
 
-#: The words that raise or lower a next token most, and the heads of each; smaller ones are summed.
+#: How many words a route lists, how many heads of each, and the least nats; the rest is summed.
 _WORDS, _HEADS, _LEAST = 5, 4, 0.05
 
 
 class EveryHead(NamedTuple):
-    """All heads of a model, small: ``tiles`` (n_layer, nh, side, side) and their hardest looks.
+    """Thumbnails of all heads, ``tiles`` (n_layer, nh, side, side), and their strongest links.
 
     ``first`` (n_layer, nh) is the mean weight of the later queries on the first key, 0 without any.
     """
@@ -311,13 +311,13 @@ class EveryHead(NamedTuple):
 
 @st.cache_data(max_entries=16, hash_funcs=BY_KEY, show_spinner="Drawing every head …")
 def every_head(key: RunKey, whole_words: bool) -> EveryHead:
-    """The weights of every head in a run, between tokens or words, pooled for a map of them.
+    """Pool the weights of every head in a run, between tokens or words, for the map of heads.
 
-    Whether ``whole_words`` is always said: what is left out makes another entry of the cache.
+    ``whole_words`` has no default: Streamlit's cache takes an omitted argument as another key.
     """
     trace = run(key)
     starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
-    with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # what takes time lets other threads run
+    with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # NumPy releases the GIL
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
         tiles, keys, hardest, first = zip(*layers, strict=True)
     return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)), np.stack(first))
@@ -325,11 +325,11 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
 def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
-    """The logit of each of these next tokens by the words that it comes from: ``gpt2viz.route``.
+    """Split the logit of each of these next tokens by the words it comes from: ``gpt2viz.route``.
 
     ``words`` are the largest, each with its ``key``, its ``value`` in nats over all heads, and the
-    largest of its ``heads`` (layer, head, nats). With the ``others``, the ``mlps`` and all ``rest``
-    they sum to ``logit``.
+    largest of its ``heads`` (layer, head, nats). ``words``, ``others``, ``mlps`` and ``rest`` sum
+    to ``logit``.
     """
     trace, made = run(key), []
     names = list(map(bidi_isolate, describe.token_names(trace)))
@@ -357,7 +357,7 @@ def routes(key: RunKey, next_tokens: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def _largest_heads(values: NDArray[np.float64]) -> list[tuple[int, int, float]]:
-    """The heads whose numbers (n_layer, n_head) are largest in size: (layer, head, number) each."""
+    """Return (layer, head, value) of the heads with the largest |value| in (n_layer, n_head)."""
     flat, n_head = largest(np.abs(values).ravel(), _HEADS).tolist(), values.shape[1]
     heads = [(*divmod(n, n_head), float(values.flat[n])) for n in flat]
     return [head for head in heads if abs(head[2]) >= _LEAST]
@@ -366,8 +366,8 @@ def _largest_heads(values: NDArray[np.float64]) -> list[tuple[int, int, float]]:
 def _layer(
     trace: gpt2viz.Trace, layer: int, starts: Sequence[int] | None
 ) -> tuple[Array, NDArray[np.int64], Array, Array]:
-    """The thumbnails of a layer, its heads' hardest looks and weight on the first key; between
-    words that begin there."""
+    """Return a layer's thumbnails, each head's strongest links and its weight on the first key;
+    between words that begin at ``starts``, if given."""
     tiles, looks, first = [], [], []
     for head in trace.weights_of_heads(layer):
         weights = head[None] if starts is None else group_words(head[None], starts)
@@ -380,10 +380,10 @@ def _layer(
 
 @st.cache_data(max_entries=2000, hash_funcs=BY_KEY, show_spinner=False)
 def choice(key: RunKey, token: int) -> Choice:
-    """The probability that the model gave to ``token`` after the tokens of a run.
+    """Return the probability that the model gave to ``token`` after the tokens of a run.
 
-    Read from any run in memory that has its numbers; so a text that was written token by token
-    takes one run, and not one for each of them.
+    It is read from any cached run that begins with these tokens, so that a text generated token by
+    token takes one run and not one for each token.
     """
     cached = _runs().find(key.is_prefix_of)
     return appraise(run(key) if cached is None else cached, token, len(key.token_ids) - 1)
@@ -391,14 +391,14 @@ def choice(key: RunKey, token: int) -> Choice:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def vocabulary(model_name: str) -> tuple[str, ...]:
-    """Every token of a model's vocabulary as it is written on screen, by id."""
+    """Return the screen label of every token of a model's vocabulary, by id."""
     model = load(model_name)
     return tuple(label(model.tokenizer.token_bytes(n)) for n in range(model.config.vocab_size))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def token_of_label(model_name: str) -> dict[str, int]:
-    """The id of every token of a model's vocabulary, by what is written on screen."""
+    """Return the id of every token of a model's vocabulary, by screen label."""
     return {written: n for n, written in enumerate(vocabulary(model_name))}
 
 
@@ -408,24 +408,24 @@ def token_of_label(model_name: str) -> dict[str, int]:
 def lens(
     key: RunKey, positions: tuple[int, ...], answers: tuple[int, ...] | None = None
 ) -> gpt2viz.LogitLens:
-    """The logit lens of a run at some positions."""
+    """Return the logit lens of a run at ``positions``."""
     return gpt2viz.logit_lens(load(key.model), run(key), positions, answers)
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def card(model_name: str) -> Card | None:
-    """The card in a model's folder, made harmless; None where it has none."""
+    """Return the sanitized card in a model's folder, or None."""
     return read_card(model_folders()[model_name])
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the vocabulary …")
 def tokenizer(model_name: str) -> Tokenizer:
-    """A model's tokenizer alone. Raises ``CheckpointError``."""
+    """Load a model's tokenizer without its weights. Raises ``CheckpointError``."""
     return load_tokenizer(model_folders()[model_name])
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def training(model_name: str) -> TrainingRecord | None:
-    """The record of a model's training, or None. Raises ``CheckpointError`` for a broken record."""
+    """Return a model's training record, or None. Raises ``CheckpointError`` for a broken record."""
     config = load(model_name).config
     return read_record(model_folders()[model_name], config.n_layer, config.n_head)

@@ -1,11 +1,11 @@
 """The app as a Streamlit server, ``st.App``: limits on visitors, health, metrics, page addresses.
 
-Streamlit has no setting for these limits. Anybody who reaches it may send files whether or not a
-page asks for one, and may have every cache emptied, with all visitors' models and runs. A browser
-may also ask for a part of a page that it has left, or that a new session doesn't know.
+Streamlit has no setting for these limits. Any client may upload files whether or not a page asks
+for one, and may clear every cache, with all visitors' models and runs. A browser may also request
+a fragment of a page that it has left, or that a new session doesn't know.
 
-Three things here are Streamlit's without being documented: the messages between it and a browser
-(``streamlit.proto``), the files that its runtime holds, and the HTML file of its page.
+Three parts of Streamlit used here are undocumented: its messages to and from a browser
+(``streamlit.proto``), its runtime's uploaded files, and the HTML file of its page.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from gpt2viz.app import compat, metrics, render_queue
 from gpt2viz.app.pages import ADDED, PAGES
 from gpt2viz.errors import CheckpointError
 
-#: Files that are kept of one visitor: one for each uploader on a page, and one on its way.
+#: Most files kept for one visitor: one for each uploader on a page, and one being uploaded.
 FILES = 4
-#: Bytes of files that are kept of all visitors together.
+#: Most bytes of files kept for all visitors together.
 BYTES = 64 * 10**6
-#: Connections that one client, a network address, has open at a time; a class of sixty may be one.
+#: Most open connections per client, a network address; a class of sixty may share one.
 CONNECTIONS_VARIABLE = "GPT2VIZ_MAX_CONNECTIONS"
 DEFAULT_CONNECTIONS = 120
-#: What a client asks for in a second, on average.
+#: Most requests per second of a client, on average.
 REQUESTS_VARIABLE = "GPT2VIZ_MAX_REQUESTS"
 DEFAULT_REQUESTS = 100
-#: Seconds whose requests may come at once: a class opens its first page, of sixty files, together.
+#: Seconds whose requests may come at once: a class opens its first page, sixty files, together.
 BURST = 40
-#: Clients whose requests are remembered.
+#: Most clients whose requests are counted.
 CLIENTS = 10_000
 #: Seconds that the first page may take before a server lets visitors in.
 FIRST_PAGE = 30.0
@@ -59,13 +59,13 @@ METRICS = "/metrics.json"
 _HEALTH, _SCRIPT_HEALTH = "/_stcore/health", "/_stcore/script-health-check"
 #: A new page begins with a message that is shorter than this.
 _LONGEST_START = 50_000
-#: Read by Streamlit's page, which on a deep link would first look for its server below that path,
-#: with two errors on the console. The server is where a page is, whatever stands before its name.
+#: Tells Streamlit's page where its server is: beside the page, whatever the path's prefix. On a
+#: deep link it would first try below that path, with two errors on the console.
 _SERVER = (
     '<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location.href).href }</script>'
 )
 
-#: Also to a connection, before it is made: a browser then waits longer each time that it tries.
+#: Refuses WebSocket connections too: a browser then backs off.
 _TOO_MUCH = PlainTextResponse(
     "Too much at once from your address: try again in 10 seconds.\n", 429, {"Retry-After": "10"}
 )
@@ -74,32 +74,32 @@ _limited = False
 
 
 def create(at_once: bool = False) -> st.App:
-    """The app, ready to be served.
+    """Create the app, ready to be served.
 
-    ``/_stcore/health`` says that it is well once its first page has been drawn, or ``at_once``.
+    ``/_stcore/health`` reports healthy once the first page has been drawn, or ``at_once``.
     """
     global _limited
     _limited = True
     install()
     routes = _page_routes()
-    if settings.WORKERS_VARIABLE in os.environ:  # behind the proxy, which shows it to nobody
+    if settings.WORKERS_VARIABLE in os.environ:  # behind the proxy, which doesn't expose it
         routes.append(Route(METRICS, _metrics))
     limits = Middleware(Limits, wait_for_page=not at_once)
     return st.App(settings.APP / "app.py", routes=routes, middleware=[limits])
 
 
 def install() -> bool:
-    """Have pages drawn in turn and their widgets forgotten; True where Streamlit let us."""
+    """Make Streamlit draw pages in turn and forget their widgets; return whether both worked."""
     return all((compat.draw_in(render_queue.turn), compat.forget_widgets()))
 
 
 def is_limited() -> bool:
-    """True where visitors meet the limits: not on a server that ``streamlit run`` has started."""
+    """Return whether the limits apply; ``streamlit run`` starts a server without them."""
     return _limited
 
 
 def _page_routes() -> list[Route]:
-    """Streamlit's one HTML file at every page's address, with the server's own address in it."""
+    """Route every page's address to Streamlit's HTML file, with the server's address in it."""
     html = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
     html = html.replace("<script", f"{_SERVER}<script", 1)
 
@@ -114,7 +114,7 @@ def _metrics(_request: Request) -> JSONResponse:
 
 
 class Limits:
-    """Middleware that bounds what clients ask for and send, and tells health of the first page."""
+    """Middleware that limits requests and uploads; unhealthy until the first page is drawn."""
 
     def __init__(self, app: ASGIApp, wait_for_page: bool) -> None:
         self.app = app
@@ -124,7 +124,7 @@ class Limits:
         self._since = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or let Streamlit do so."""
+        """Answer a request, or pass it to Streamlit."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
         elif scope["path"] == _HEALTH and not self._is_ready(scope):
@@ -150,7 +150,7 @@ class Limits:
         return self._first_page is None or self._first_page.done() or late
 
     async def _draw_first_page(self, scope: Scope) -> None:
-        """Draw it for nobody. One that fails keeps no visitors out: they see why."""
+        """Draw it without a visitor. If it fails, visitors are let in and see why."""
 
         async def receive() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -164,17 +164,17 @@ class Limits:
 
 
 class Clients:
-    """The connections that each client has open, and how much it has asked for."""
+    """Each client's open connections and request rate."""
 
     def __init__(self) -> None:
         self._connections = Counter[str]()
-        #: When what a client has asked for would be done, at the rate it is allowed.
+        #: When a client's requests so far would be done, at the rate that it is allowed.
         self._done = OrderedDict[str, float]()
         self._most = _limit(CONNECTIONS_VARIABLE, DEFAULT_CONNECTIONS)
         self._rate = _limit(REQUESTS_VARIABLE, DEFAULT_REQUESTS)
 
     def admit(self, client: str) -> bool:
-        """True where one more request fits, which then counts."""
+        """Return whether one more request is allowed, and count it if so."""
         now = time.monotonic()
         done = max(now, self._done.get(client, now)) + 1 / self._rate
         if done > now + BURST:
@@ -187,17 +187,17 @@ class Clients:
 
     @contextmanager
     def connect(self, client: str) -> Iterator[bool]:
-        """Count a connection while it lasts; False where it is one too many."""
+        """Count a connection while it lasts; yields whether it is allowed."""
         self._connections[client] += 1
         try:
             yield self._connections[client] <= self._most
         finally:
             self._connections[client] -= 1
-            self._connections += Counter()  # forgets who has none
+            self._connections += Counter()  # drops clients without any
 
 
 def client_of(scope: Scope) -> str:
-    """The address of who asks, which Uvicorn has from our proxy; of IPv6 the network."""
+    """Return the client's address, which Uvicorn has from our proxy; for IPv6 its /64 network."""
     address = str((scope.get("client") or [""])[0])
     if ":" in address and "." not in address:
         with suppress(ValueError):
@@ -206,14 +206,14 @@ def client_of(scope: Scope) -> str:
 
 
 def _limit(variable: str, default: float) -> float:
-    """The owner's limit; the default where it can't be read, as each page then says."""
+    """Return the owner's limit, or the default if it can't be read, as each page then says."""
     with suppress(CheckpointError):
         return settings.number(variable, default, least=1)
     return default
 
 
 def bound_uploads() -> None:
-    """Let go of each visitor's oldest files, then of all visitors' oldest."""
+    """Drop each visitor's oldest files over ``FILES``, then all visitors' oldest over ``BYTES``."""
     manager = cast(MemoryUploadedFileManager, runtime.get_instance().uploaded_file_mgr)
     storage = manager.file_storage
     for session, files in list(storage.items()):
@@ -229,14 +229,14 @@ def bound_uploads() -> None:
 
 
 class Visit:
-    """One browser's connection: its messages on the way to Streamlit, and the page it has open."""
+    """One browser's connection: filters its messages to Streamlit and tracks its open page."""
 
     def __init__(self) -> None:
         self._page = ""
         self._begun = False
 
     async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the browser and Streamlit talk, and count the visitor meanwhile."""
+        """Relay messages between browser and Streamlit, and count the visitor meanwhile."""
         accepted = False
 
         async def from_browser() -> Message:
@@ -264,12 +264,12 @@ class Visit:
                 metrics.count("visitors", -1)
 
     def admit(self, data: bytes) -> bytes | None:
-        """A browser's message as Streamlit is to read it; None where it isn't to.
+        """Return the message that Streamlit gets in place of ``data``; None drops it.
 
-        Nobody empties the caches of all. A connection begins with a whole page: a browser that
-        lost its server may ask for a fragment, which its new session doesn't know. And a click on
-        a link that closes a popover asks for the next page, then for the popover's part of this
-        one, which Streamlit would draw into the next.
+        Requests to clear all caches are dropped. A connection's first run is a whole page: a
+        browser that lost its server may request a fragment that its new session doesn't know. And
+        a click on a link that closes a popover requests the next page, then the popover's fragment
+        of this one, which Streamlit would draw into the next.
         """
         message = BackMsg()
         try:
@@ -294,7 +294,7 @@ class Visit:
         return data
 
     def note(self, data: bytes) -> None:
-        """Note which page begins: one may lead to another by itself."""
+        """Note which page Streamlit begins: a page may switch to another by itself."""
         message = ForwardMsg()
         with suppress(Exception):
             message.ParseFromString(data)

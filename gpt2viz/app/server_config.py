@@ -3,8 +3,8 @@
     streamlit run app.py -- --model folder --allow-model gpt2 --allow-model owner/name --device cuda
 
 or the variables and the file that ``gpt2viz.settings`` reads.
-A name of the hub is allowed where it, or "*", is listed, and nowhere else: the server's address
-doesn't tell who reaches it, as a proxy on this machine may let everybody in.
+A name of the hub is allowed only if it, or "*", is listed, even on a local address: a proxy on this
+machine may let anyone in.
 ``GPT2VIZ_MAX_TOKENS`` bounds a text, ``GPT2VIZ_MAX_SESSIONS`` the visitors at a time,
 ``GPT2VIZ_CACHE_MB`` and ``GPT2VIZ_MODELS_MB`` the memory for all of them.
 """
@@ -27,43 +27,43 @@ from gpt2viz.model.memory import total_memory
 from gpt2viz.settings import ALLOW_VARIABLE as ALLOW_VARIABLE
 from gpt2viz.settings import CONFIG_VARIABLE as CONFIG_VARIABLE
 
-#: Tokens of a text; by default as many as the model reads.
+#: Most tokens of a text; by default as many as the model reads.
 TOKENS_VARIABLE = "GPT2VIZ_MAX_TOKENS"
-#: Browsers that are connected at a time.
+#: Most browsers connected at a time.
 SESSIONS_VARIABLE = "GPT2VIZ_MAX_SESSIONS"
 DEFAULT_SESSIONS = 100
-#: Megabytes of runs that are kept for all visitors together. GPT-2 small's 1,024 tokens take 240.
+#: Megabytes of cached runs, for all visitors together. GPT-2 small's 1,024 tokens take 240.
 RUNS_VARIABLE = "GPT2VIZ_CACHE_MB"
 DEFAULT_MEGABYTES = 512
-#: Megabytes of models that are kept for all visitors together; half of the memory by default.
+#: Megabytes of cached models, for all visitors together; half of the memory by default.
 MODELS_VARIABLE = "GPT2VIZ_MODELS_MB"
 
 _ADMITTED = "_admitted"
 
 
 def longest_text(config: ModelConfig) -> int:
-    """Tokens that a text may have: as many as the model reads and the owner allows."""
+    """Return the most tokens of a text: as many as the model reads and the owner allows."""
     positions = config.n_positions
     return int(min(positions, settings.number(TOKENS_VARIABLE, positions, least=1)))
 
 
 def kept_runs() -> int:
-    """Bytes of runs that are kept for all visitors of this process together."""
+    """Return the bytes of runs that this process may cache, for all visitors together."""
     return int(settings.number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6 * _share())
 
 
 def kept_models() -> int:
-    """Bytes of models that are kept for all visitors of this process together."""
+    """Return the bytes of models that this process may cache, for all visitors together."""
     return int(settings.number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
 
 
 def _share() -> float:
-    """This process's share of what a server may keep: its workers get the same each."""
+    """Return this process's share of the server's caches: each worker gets the same."""
     return 1 / int(os.environ.get(settings.WORKERS_VARIABLE, "1"))
 
 
 def admit() -> None:
-    """Stop the page where the server is full, or a limit can't be read; who is in stays in."""
+    """Stop the page if the server is full or a limit can't be read; admitted sessions stay in."""
     if not (server.is_limited() or is_local()):
         st.error("Other machines can reach this server: start it with `gpt2viz app`.")
         st.stop()
@@ -84,7 +84,7 @@ def admit() -> None:
 
 
 def notice() -> None:
-    """Say what visitors can do, where other machines reach the server."""
+    """Say what visitors can do, if other machines can reach the server."""
     if is_local():
         return
     most = os.environ.get(TOKENS_VARIABLE)
@@ -92,12 +92,12 @@ def notice() -> None:
     st.caption(sentence("server.open", tokens=tokens))
 
 
-#: Stands for every name.
+#: Matches every name.
 EVERY_MODEL = "*"
 
 
 def folders() -> list[Path]:
-    """The folders of the command line, ``GPT2VIZ_MODELS`` and the owner's file.
+    """Return the folders of the command line, ``GPT2VIZ_MODELS`` and the owner's file.
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
@@ -106,7 +106,7 @@ def folders() -> list[Path]:
 
 
 def allowed() -> list[str]:
-    """The names that visitors may load from the hub or its cache, or ``EVERY``; none by default.
+    """Return the hub's names that visitors may load, or ``EVERY_MODEL``; none by default.
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
@@ -114,17 +114,17 @@ def allowed() -> list[str]:
 
 
 def allows(name: str) -> bool:
-    """True if visitors may load the model ``name``. Raises what ``allowed`` does."""
+    """Return whether visitors may load the model ``name``. Raises what ``allowed`` does."""
     return not {EVERY_MODEL, name}.isdisjoint(allowed())
 
 
 def device() -> str:
-    """The device of this server's models, such as "cpu" or "cuda"."""
+    """Return the device of this server's models, such as "cpu" or "cuda"."""
     return str(_arguments().device)
 
 
 def is_local() -> bool:
-    """True if the server is for this machine alone, as far as it can be known.
+    """Return whether only this machine reaches the server, as far as can be known.
 
     Its address and every name that it answers to are this machine's own. Behind a proxy it answers
     to the proxy's name as well.

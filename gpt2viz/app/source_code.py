@@ -1,4 +1,4 @@
-"""The lines that made what is on screen, read from the files that ran: never a copy."""
+"""The code behind what is on screen, read from the source files that ran."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpt2viz.run.provenance import method_at
 
 
 class Line(NamedTuple):
-    """The line of the model that made a stage of a run; ``layer`` is None outside the layers."""
+    """The model's line that made a stage of a run; ``layer`` is None outside the layers."""
 
     trace: Trace
     key: str
     layer: int | None = None
 
 
-#: What made a picture: lines of the model, and functions that worked with their tensors.
+#: The code of a picture: a line of the model, or a function that used its tensors.
 Made = Line | Callable[..., Any]
 
 
 def listing(*made: Made) -> None:
-    """The method that each line is in, with the line marked, and each function as it is."""
+    """Draw each function, and the method of each line with the line's number."""
     for source in made:
         if isinstance(source, Line):
             _line(source)
@@ -38,7 +38,7 @@ def listing(*made: Made) -> None:
 
 
 def name(made: Made) -> str:
-    """The function, the class, or the method of the model: "attend", "Attend.forward"."""
+    """Return the name of the function, class or method: "attend", "Attend.forward"."""
     if isinstance(made, Line):
         record = made.trace.record(made.key, made.layer)
         return method_at(record.file, record.line)[0] if record else name(Attend.forward)

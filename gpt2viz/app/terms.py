@@ -1,6 +1,6 @@
-"""The words on the pages, each explained in a sentence or two: the one place where they stand.
+"""The glossary: the pages' terms, each explained in a sentence or two.
 
-Layers and heads count from 0. Where other tools have another name for the same, it is given.
+Layers and heads count from 0. A term that other tools call differently gives their name too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Term:
-    """A word, what it means, and where it was first described or named, "" for common words."""
+    """A term, its meaning, and the ``source`` that first described or named it, if any."""
 
     name: str
     meaning: str
@@ -306,8 +306,8 @@ TERMS: tuple[Term, ...] = (
 
 TERM: Mapping[str, Term] = {term.key: term for term in TERMS}
 
-#: Other ways to write a term than its name and that with an s.
-_ALSO = {
+#: Spellings of a term other than its name and its name with an s.
+_VARIANTS = {
     "biases": "bias",
     "entropies": "entropy",
     "losses": "loss",
@@ -318,17 +318,17 @@ _ALSO = {
     **dict.fromkeys(("bit", "bits", "nat", "nats"), "nat-and-bit"),
     **dict.fromkeys(("top-k", "top-p"), "top-k-and-top-p"),
 }
-#: The term of each way to write one, in small letters.
-SPELLED: Mapping[str, Term] = {spelling: TERM[key] for spelling, key in _ALSO.items()} | {
+#: The term by spelling, in lower case.
+SPELLED: Mapping[str, Term] = {spelling: TERM[key] for spelling, key in _VARIANTS.items()} | {
     term.name.lower() + s: term for term in TERMS for s in ("", "s")
 }
-#: A regular expression for any of them as a word of its own, the longest first.
+#: A regular expression for any spelling as a whole word, the longest first.
 A_TERM = (
     rf"(?<![\w-])(?:{'|'.join(map(re.escape, sorted(SPELLED, key=len, reverse=True)))})(?![\w-])"
 )
 
 
 def containing(text: str) -> tuple[Term, ...]:
-    """The terms with a text in their name or meaning, whatever its case; all for no text."""
+    """Return the terms whose name or meaning contains ``text``, ignoring case; all for ""."""
     needle = text.casefold().strip()
     return tuple(term for term in TERMS if needle in f"{term.name}\n{term.meaning}".casefold())

@@ -1,4 +1,4 @@
-"""A page's run, and the part of its text that its pictures show."""
+"""A page's run, and the window of its text that its pictures show."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class View:
         return len(self.labels)
 
     def token_name(self, position: int) -> str:
-        """A token as sentences name it, with its position: Markdown."""
+        """Return a token's name for sentences, with its position: Markdown."""
         return f"“{literal(self.labels[position])}” ({position})"
 
 
@@ -52,34 +52,34 @@ class Window:
 
     @property
     def whole(self) -> bool:
-        """True where the text is shown from end to end."""
+        """True if the text is shown from end to end."""
         return len(self.queries) == len(self.keys) == self.n_tokens
 
     def fit(self, panel: Panel, size: int = GRID) -> Panel:
-        """The panel's part in this window, shrunk where it has more than ``size`` cells a side."""
+        """Crop a panel to this window, and pool it to at most ``size`` cells a side."""
         if not self.whole:
             panel = crop(panel, self.queries, self.keys if panel.columns.title == "key" else None)
         return pool_panel(panel, size)
 
     @property
     def exact(self) -> bool:
-        """True where each cell of the model is a cell of a large picture."""
+        """True if a large picture shows the window without pooling."""
         return max(len(self.queries), len(self.keys)) <= GRID
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """First and stop query, first and stop key, as the address has them; () for all."""
+        """First and stop query, first and stop key, as in the address; () for the whole text."""
         ends = self.queries.start, self.queries.stop, self.keys.start, self.keys.stop
         return () if self.whole else ends
 
     @property
     def shown(self) -> Shown | None:
-        """The part as the browser needs it to draw others; None where it lacks some numbers."""
+        """The window for the browser to draw other parts; None if it lacks some of the numbers."""
         return Shown(self.ends, self.n_tokens) if self.n_tokens <= GRID else None
 
     def drag(self, panel: Panel) -> Drag:
-        """The response to a part that is dragged out of a picture with the axes of ``panel``."""
-        rows, columns = panel.rows, panel.columns  # without the numbers, which need not stay
+        """Return the response to a drag over a picture with the axes of ``panel``."""
+        rows, columns = panel.rows, panel.columns  # the callback needn't hold the numbers
 
         def choose(dragged: Dragged) -> None:
             queries = _positions(rows, dragged.rows, self.queries.stop)
@@ -91,12 +91,12 @@ class Window:
 
 
 def _positions(axis: Axis, cells: tuple[int, int], end: int) -> tuple[int, int]:
-    """From the first to the last cell of an axis to positions in the text, the end left out."""
+    """Convert the first and last cell of an axis to a first and a stop position in the text."""
     first, last = (min(max(cell, 0), len(axis.labels) - 1) for cell in cells)
     stop = axis.position(last + 1) if last + 1 < len(axis.labels) else end
     return axis.position(first), stop
 
 
 def whole_text(n_tokens: int) -> Window:
-    """All of a text."""
+    """Return the window of a whole text."""
     return Window(range(n_tokens), range(n_tokens), n_tokens)

@@ -259,14 +259,14 @@ def search() -> jobs.Search:
 def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpt2viz.analysis.patching, "AT_ONCE", 8)
     sweeping, model = jobs.Sweep(search()), bundled_model()
-    came = sweeping._came
+    came = sweeping._report
 
     def cancel_early(result: gpt2viz.PatchSweep, share: float) -> None:
         if share > 0.6:
             sweeping.cancel()
         came(result, share)
 
-    monkeypatch.setattr(sweeping, "_came", cancel_early)
+    monkeypatch.setattr(sweeping, "_report", cancel_early)
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
     assert not sweeping.running
@@ -278,7 +278,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     assert_allclose(result[done], whole[done], **TOLERANCE)
     sweeping.go_on(model)
     assert not sweeping.running  # nobody wants it
-    monkeypatch.setattr(sweeping, "_came", came)
+    monkeypatch.setattr(sweeping, "_report", came)
     sweeping.again()
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)

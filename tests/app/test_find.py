@@ -134,7 +134,7 @@ def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -
     assert put == {parameters.LAYER: 1, parameters.HEAD: 5}
     for ticked in ([1], []):  # a row, and one that is no longer ticked
         monkeypatch.setattr("streamlit.session_state", {"ranking": {"selection": {"rows": ticked}}})
-        output._ticked("ranking", rows.append)
+        output._choose_row("ranking", rows.append)
     assert rows == [1]
 
 

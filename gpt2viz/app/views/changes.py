@@ -71,9 +71,9 @@ class _Restoring(Job):
 
     def work(self, model: Model) -> None:
         """Put one piece back after the other."""
-        self.result = self.changes.restore(_SHARE, self._came)
+        self.result = self.changes.restore(_SHARE, self._report)
 
-    def _came(self, result: Restored, share: float) -> None:
+    def _report(self, result: Restored, share: float) -> None:
         self.result = result
         self.tell(share)
 
