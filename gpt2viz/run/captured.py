@@ -24,10 +24,9 @@ def array_name(site: Site) -> str:
 class Captured(Mapping[Site, Array]):
     """Stages by key and layer. Tensors stay on the device where the run made them.
 
-    A GPU's come to the CPU one by one, each time that they are looked at: one of GPT-2 small's
-    long runs has 200 MB, a page shows a layer of it. On the CPU looking copies nothing. A stage
-    that several runs made, each for some tokens, is kept in these parts, one below the other,
-    until it is first looked at.
+    Those on a GPU are copied to the CPU one at a time, on each access: a long run of GPT-2 small
+    has 200 MB, and a page shows one layer of it. Access on the CPU copies nothing. A stage that
+    several runs made, each for some tokens, is kept in these parts until the first access.
     """
 
     def __init__(self, tensors: Mapping[Site, Tensor | Parts]) -> None:
@@ -38,9 +37,9 @@ class Captured(Mapping[Site, Array]):
         return read_only(self._whole(site))
 
     def first(self, site: Site, n: int) -> Parts:
-        """The rows of the first ``n`` tokens where runs made them, not to be written to.
+        """The rows of the first ``n`` tokens, in the parts that runs made. Don't write to them.
 
-        Raises ``KeyError`` for an unknown place.
+        Raises ``KeyError`` for an unknown stage.
         """
         parts = self._tensors[site]
         if isinstance(parts, tuple) and sum(part.shape[-2] for part in parts) == n:
@@ -56,7 +55,7 @@ class Captured(Mapping[Site, Array]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all stages; what several runs share counts for each of them."""
+        """Bytes of all stages; memory that several runs share counts for each of them."""
         every = self._tensors.values()
         parts = (part for x in every for part in (x if isinstance(x, tuple) else (x,)))
         return sum(part.nbytes for part in parts)

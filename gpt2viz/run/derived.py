@@ -1,4 +1,4 @@
-"""Stages that a long run leaves out, made again from those it kept by the model's own attention."""
+"""Stages that a long run leaves out, computed from those it kept by the model's own attention."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Last(NamedTuple):
 class _Block(NamedTuple):
     """Some ``queries``, which see no key after the first ``seen``.
 
-    Of these ``hidden`` says which they see, from the key ``before`` on; all that come before it.
+    ``hidden`` is their mask for the keys from ``before`` on; they see all keys before that.
     """
 
     queries: slice
@@ -49,7 +49,7 @@ class _Block(NamedTuple):
     hidden: Tensor
 
     def weights(self, q: Tensor, keys: Tensor) -> Tensor:
-        """A head's weights, of its scaled q (P, hs) and its kᵀ (hs, T): (r, seen)."""
+        """A head's weights, from its scaled q (P, hs) and its kᵀ (hs, T): (r, seen)."""
         scores = q[self.queries] @ keys[:, : self.seen]
         scores[:, self.before :].masked_fill_(self.hidden, -math.inf)
         return scores.softmax(-1)
@@ -58,7 +58,7 @@ class _Block(NamedTuple):
 class Derived:
     """The stages that a run of T tokens left out, from those that it ``captured``.
 
-    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is remembered.
+    ``causal`` and ``forbidden`` (T, T) say what it hid. The last of each kind is cached.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Derived:
         return hidden_pairs(positions, self._causal, self._forbidden, queries, window)
 
     def _hidden(self, layer: int, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
-        """``hidden`` of some queries, and of the keys from ``first`` on, 0 where more is hidden."""
+        """``hidden`` for queries and the keys in [first, end); ``first`` is 0 if edits hide any."""
         forbidden = None if self._forbidden is None else self._forbidden[:, :end]
         keys, window = np.arange(first, end), self._window(layer)
         return hidden_pairs(keys, self._causal, forbidden, queries - first, window)
@@ -97,7 +97,7 @@ class Derived:
         return self._from_heads(key, layer, head)
 
     def weights_of_queries(self, layer: int, queries: slice) -> Array:
-        """Some queries' weights over all keys, in every head: (nh, r, T). None of it is kept."""
+        """Some queries' weights over all keys, in every head: (nh, r, T); not cached."""
         q, k, v = (self._captured[name, layer] for name in "qkv")
         hidden, divisor = self.hidden(layer, queries), self._config.layer_divisor(layer)
         stages = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
@@ -125,7 +125,7 @@ class Derived:
         return outputs
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
-        """Every head's weights (T, T), one after the other, each in the place of the one before."""
+        """Yield every head's weights (T, T); each overwrites the one before."""
         everyone = np.arange(self._n_tokens)
         (some, keys), blocks = self._scaled(layer, everyone), self._blocks(layer, everyone)
         whole = torch.zeros(self._n_tokens, self._n_tokens)
@@ -137,13 +137,13 @@ class Derived:
             yield read_only(whole)
 
     def _scaled(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        """Some tokens' q, divided as their scores are, and every kᵀ: (nh, P, hs), (nh, hs, T)."""
+        """Some tokens' q, scaled for scores, and every kᵀ: (nh, P, hs), (nkv, hs, T)."""
         q, k = (self._captured[name, layer][0] for name in "qk")
         scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
         return torch.tensor(q[:, queries] * scale), torch.tensor(k).mT
 
     def _blocks(self, layer: int, asking: NDArray[np.int64]) -> list[_Block]:
-        """The queries of these tokens, a block at a time, each with the keys that it may see."""
+        """Split the queries of these tokens into blocks, each with the keys that it may see."""
         blocks = []
         for start in range(0, len(asking), _BLOCK):
             queries = slice(start, start + _BLOCK)
@@ -170,7 +170,7 @@ class Derived:
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
     def _stream(self, key: str, layer: int) -> Array:
-        """The stream after a part, added up in the order of the run: the same bits."""
+        """The stream after a part, summed in the order of the run: the same bits."""
         x = self._captured["embedding", None].copy()
         for n in range(layer + 1):
             x += self._captured["attention_output", n]
@@ -181,7 +181,7 @@ class Derived:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stages that are remembered now."""
+        """Bytes of the stages that are cached now."""
         looked_at = list(self._last.values())  # another thread may look at a stage meanwhile
         stages = [array for last in looked_at for array in last.stages.values()]
         return sum(array.nbytes for array in stages)
@@ -193,9 +193,9 @@ def attended(
     """Scores to weights from q (B, nh, T, hs), k and v (B, nkv, T, hs), by the model's ``Attend``.
 
     ``divisor`` is ``config.layer_divisor``; ``hidden`` (T, T) is True where a key is hidden
-    from a query. Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them. One
-    head after the other: its matrices fit into a core's cache, and each takes the memory that the
-    one before let go.
+    from a query. Returns the stages ``keys``, of ``FROM_HEADS``, as ``STAGES`` declares them.
+    Computes one head at a time: its matrices fit into a core's cache, and reuse the memory that
+    the one before freed.
     """
     q, k, v = qkv
     if "head_output" not in keys:

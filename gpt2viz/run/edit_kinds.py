@@ -40,9 +40,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
 class OtherRuns(NamedTuple):
     """Numbers of other runs that edits put into this one.
 
-    ``mean`` gives what stands in for a (layer, head) of a text of so many tokens: (hs,) or
-    (T, hs). ``activation`` gives a patch target of a layer of the second text: (T, C) or
-    (nh, T, ·).
+    ``mean(layer, head, n_tokens)`` is the mean that replaces a head's output: (hs,) or (T, hs).
+    ``activation(target, layer)`` is a patch target of the second text: (T, C) or (nh, T, ·).
     """
 
     mean: Callable[[int, int, int], Array]
@@ -51,14 +50,14 @@ class OtherRuns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """All there is to know of a kind of edit.
+    """The declaration of a kind of edit.
 
-    ``fields`` are those that it needs, in the order of its short form, of which ``examples`` are
-    some. A person picks it by its ``title`` and reads its ``meaning``; ``sentence`` says what one
-    such edit does. ``hides`` marks the pairs (T, T) that it hides. ``change`` alters a clone of
-    what the run made at ``stage``, or at the edit's own; ``takes`` says which other run it needs
-    for that. ``opaque`` says why a run with it can't be taken apart into what its tokens gave, and
-    is "" where it can. ``repeats`` kinds do more when the same edit stands twice in a list.
+    ``fields`` are those that it needs, in the order of its short form; ``examples`` are short
+    forms. The app offers it by its ``title`` and ``meaning``; ``sentence`` describes one such edit.
+    ``hides`` marks the pairs (T, T) that it hides. ``change`` alters a clone of the run's output at
+    ``stage``, or at the edit's own; ``takes`` names the other run that it needs for that.
+    ``opaque`` says why a run with it can't be decomposed into its tokens' contributions; "" if it
+    can. ``repeats`` is True if the same edit twice in a list does more than once.
     """
 
     name: str
@@ -75,7 +74,7 @@ class Kind:
     repeats: bool = False
 
 
-#: What of a run a patch can replace, in words; {at} stands for a token, or a head.
+#: The activations that a patch can replace, in words; {at} stands for a token, or a head.
 PATCH_TARGETS: Mapping[str, str] = {
     "residual_in": "the stream at {at} before layer {layer}",
     "attention_output": "layer {layer}'s attention output at {at}",
@@ -261,16 +260,15 @@ OURS: Mapping[str, Kind] = {kind.name: kind for kind in _OURS}
 
 @dataclass(frozen=True)
 class EditKind:
-    """A kind of edit that gpt2viz doesn't have: something that a head makes becomes a function of
-    itself.
+    """A kind of edit of your own: a function of a head's stage that replaces it.
 
-    ``name`` is what it is called in the address, as in "late:1.3" for head 3 of layer 1; ``does``
-    says in a few words what such a head does, as in "puts out what it had made for the token
-    before". ``of`` takes the head's ``stage``, a torch tensor (B, T, hs) that is its to change, and
-    gives one of the same shape. It must depend on nothing else, and of every text on that text
-    alone; of torch's own operations, gradients pass through it. Keys and values that heads share
-    change for all of their group. ``source`` is where it was
-    described, "" for what is common; ``by`` is who added it, which is written when it is added.
+    ``name`` is its name in the address, as in "late:1.3" for head 3 of layer 1; ``does`` says in a
+    few words what such a head does, as in "puts out what it had made for the token before".
+    ``of`` takes the head's ``stage``, a torch tensor (B, T, hs) that it may write to, and returns
+    one of the same shape. It must depend on nothing else, and for each text on that text alone;
+    gradients pass through it if it uses torch's own operations. Keys and values that heads share
+    change for all of their group. ``source`` cites where it was described, "" for what is common;
+    ``by`` names who added it, and is set by registration.
 
     Raises ``EditError`` for a name that no address can have or that gpt2viz has, and for another
     stage.
@@ -296,9 +294,9 @@ class EditKind:
             )
 
     def changed(self, made: Tensor) -> Tensor:
-        """The head's stage as the function changes it: (B, T, hs) -> (B, T, hs).
+        """Apply the function to the head's stage: (B, T, hs) -> (B, T, hs).
 
-        Raises ``PluginError`` where the function raises, or gives something else.
+        Raises ``PluginError`` if the function raises, or returns something else.
         """
         with blamed(lambda error: self._failed(f"raised {error}")):
             result = self.of(made.clone())
@@ -316,7 +314,7 @@ class EditKind:
 
     @property
     def kind(self) -> Kind:
-        """The declaration that one of ours would have; its words are of others."""
+        """The same declaration that our own kinds have."""
         authors = self.source.partition(",")[0]
         return Kind(
             self.name,
@@ -332,7 +330,7 @@ class EditKind:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by its name where its function can't be, such as a lambda."""
+        """Pickle it by its name if its function can't be pickled, such as a lambda."""
         try:
             pickle.dumps(self.of)
         except (pickle.PicklingError, AttributeError, TypeError):
@@ -340,7 +338,7 @@ class EditKind:
         return EditKind, tuple(getattr(self, field.name) for field in fields(self))
 
 
-#: The kinds that others declare, by name. Only ``register_edit`` adds to it.
+#: The kinds that other packages declare, by name. Only ``register_edit`` adds to it.
 KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
 
 
@@ -349,22 +347,21 @@ def _registered(name: str) -> EditKind:
 
 
 def opaque_by(author: str) -> str:
-    """The reason why a run that a function of others changed can't be taken apart."""
+    """The reason why a run changed by an ``author``'s function can't be decomposed."""
     return f"changed it by a function of {author}"
 
 
 def all_kinds() -> dict[str, Kind]:
-    """Every kind by its name: ours, and those that others declare."""
+    """Every kind by its name: ours, and those of other packages."""
     return {**OURS, **{added.name: added.kind for added in KINDS.values()}}
 
 
 def register_edit(kind: EditKind) -> EditKind:
-    """Add a kind of edit of your own, for as long as this program runs; the kind as it is kept.
+    """Register a kind of edit for as long as this program runs, and return it as registered.
 
-    ``parse_edits`` reads it and ``Edit(kind.name, layer, head)`` makes one from then on. Called
-    again with a kind of the same name, it takes that one's place; edits that were made before keep
-    theirs. A package adds its kinds to every program, the app among them, by an entry point of the
-    group ``gpt2viz.edits``.
+    ``parse_edits`` reads it and ``Edit(kind.name, layer, head)`` makes one from then on. A kind of
+    the same name replaces the earlier one; edits made before keep theirs. A package adds its kinds
+    to every program, the app among them, by an entry point of the group ``gpt2viz.edits``.
 
     Raises ``PluginError`` for what is no ``EditKind``, and for a name that a package has.
     """

@@ -1,5 +1,5 @@
-"""Changes to a run, to ask what happens if: parts switched off, scaled, hidden from each other, or
-taken from the run of another text.
+"""Changes to a run: parts switched off, scaled, hidden from each other, or patched from the run of
+another text.
 
 An edit has a short form, for the address and for Python:
 
@@ -29,7 +29,7 @@ OPTIONAL = ("first", "position")
 #: A factor beyond this makes numbers that float32 can't hold.
 LARGEST_FACTOR = 100
 
-#: The text whose mean stands in for a head: any plain text does, but it must be said which.
+#: The text that a head's mean is taken over: any plain text would do, but it must be stated.
 REFERENCE_TEXT = (
     "Once upon a time a girl lived with her brother in a small house by the river. Every morning "
     "they went to the garden, looked for birds, and told their mother what they had seen."
@@ -51,22 +51,22 @@ class Edit:
       it (Wang et al. 2023, "Interpretability in the Wild").
     - ``scale``: the output of a head times ``factor``.
     - ``attn``, ``mlp``: the layer's attention or MLP adds nothing to the stream, bias included.
-    - ``forbid``: ``query`` may not see ``key``, in no head of no layer.
-    - ``window``: a query sees only keys fewer than ``width`` places away, itself included, and
-      the ``first`` keys of the text where that many are given. With the causal mask on this is
-      what a model sees whose cache of keys and values drops the oldest but for these (Xiao et al.
-      2023, "Efficient Streaming Language Models with Attention Sinks"); but that the positions
-      stay the text's own, where theirs are counted within the cache.
+    - ``forbid``: ``query`` may not see ``key``, in any head of any layer.
+    - ``window``: a query sees only keys fewer than ``width`` positions away, itself included, and
+      the ``first`` keys of the text if that is given. With the causal mask on, a model sees the
+      same if its KV cache drops the oldest keys and values but these (Xiao et al. 2023, "Efficient
+      Streaming Language Models with Attention Sinks"), except that positions stay the text's own
+      here, and are counted within the cache there.
     - ``nofirst``: no query but the first token itself sees the first token.
-    - ``patch``: a piece of the run is that of another text's run, which the same edits but for
-      patches changed too: a ``stage`` of the stream, "residual_in" (the stream before the layer),
+    - ``patch``: a piece of the run is copied from another text's run, which has the same edits but
+      for patches: a ``stage`` of the stream, "residual_in" (the stream before the layer),
       "attention_output" or "mlp_output" (what is added to it), or a head's "head_output", "q",
-      "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all where that
-      is left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT"). Keys and
+      "k", "v" or "weights"; at one ``position`` (of weights, a query's row), or at all if that is
+      left out (Meng et al. 2022, "Locating and Editing Factual Associations in GPT"). Keys and
       values that heads share change for all heads of the group.
 
-    Any other kind is one that others declare, ``own``, of a ``layer`` and a ``head``: see
-    ``gpt2viz.EditKind``. Two edits are the same only where their functions are.
+    Any other kind is a registered ``gpt2viz.EditKind``, ``own``, with a ``layer`` and a ``head``.
+    Two such edits are equal only if their functions are.
 
     Raises ``EditError`` for a field that the kind needs or doesn't have, and for numbers that no
     model has.
@@ -115,11 +115,11 @@ class Edit:
 
     @property
     def by(self) -> str:
-        """Whose function it is that changes the run; "" for our own kinds of edits."""
+        """Who wrote the function that changes the run; "" for our own kinds of edits."""
         return "" if self.own is None else self.own.by
 
     def _fields(self) -> tuple[str, ...]:
-        """The fields that it needs: a part of the stream belongs to no head."""
+        """The fields that it needs: without a head if its stage is of the stream."""
         without = "head" if self.stage in STREAMS else None
         return tuple(name for name in self.declared.fields if name != without)
 
@@ -135,7 +135,7 @@ class Edit:
 Edits = str | Edit | Sequence[str | Edit]
 
 _INTEGER = "([0-9]{1,6})"
-#: Fields that are no whole numbers: how each is written, and what reads it.
+#: Fields other than whole numbers: the pattern of each, and the type that reads it.
 _READ: dict[str, tuple[str, Callable[[str], Any]]] = {
     "factor": ("([-+0-9.e]{1,24})", float),
     "stage": ("([a-z_]+)", str),
@@ -143,7 +143,7 @@ _READ: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def read_edits(given: Edits) -> tuple[Edit, ...]:
-    """Edits as they were given. Raises ``EditError`` for anything else."""
+    """Return edits, given in any form, as a tuple. Raises ``EditError`` for anything else."""
     if isinstance(given, str):
         return parse_edits(given)
     parts = list(given) if isinstance(given, Iterable) else [given]
@@ -204,7 +204,7 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
 
 
 def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
-    """The edits for a text whose tokens stand elsewhere: ``to`` says where, None for gone.
+    """The edits for a text whose tokens have moved: ``to`` gives the position, None for gone.
 
     An edit of a token that is gone is left out.
     """
@@ -233,10 +233,10 @@ def forbidden(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
 
 
 def head_scale_factors(edits: Sequence[Edit], layer: int, n_head: int) -> NDArray[np.float32]:
-    """The factors by which the heads of a layer multiply all that their keys give: (nh,).
+    """The factors that edits put on the contributions of a layer's heads: (nh,).
 
-    1 as they are, the factor where they are scaled; 0 where the output is 0, or a mean that no key
-    of this text gives. Raises ``EditError`` where the run is no sum over this text, as
+    1 for an unedited head, the factor for a scaled one; 0 if its output is 0, or a mean, to which
+    no key of this text contributes. Raises ``EditError`` where the run is no sum over this text, as
     ``check_decomposable`` does.
     """
     check_decomposable(edits)
@@ -268,15 +268,15 @@ def without_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
 
 
 def nonlinear_edits(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """The edits after which a head's output needn't be a sum over this text's tokens.
+    """The edits after which a head's output may not be a sum over this text's tokens.
 
-    A patch's piece is made of another text, and nothing is known of a function of others.
+    A patch comes from another text, and what a foreign function does is unknown.
     """
     return tuple(edit for edit in edits if edit.declared.opaque)
 
 
 def check_decomposable(edits: Iterable[Edit]) -> None:
-    """Raise ``EditError`` where a run can't be taken apart into what its tokens gave."""
+    """Raise ``EditError`` where a run can't be decomposed into its tokens' contributions."""
     for edit in nonlinear_edits(edits):
         raise EditError(f"This run can't be taken apart: {edit} {edit.declared.opaque}.")
 
@@ -284,7 +284,7 @@ def check_decomposable(edits: Iterable[Edit]) -> None:
 def check(
     edits: Iterable[Edit], config: ModelConfig, n_tokens: int, causal: bool, explicit: bool
 ) -> None:
-    """Raise ``EditError`` where an edit names a part that isn't there, or a query is left no key.
+    """Raise ``EditError`` if an edit names a part that isn't there, or leaves a query no key.
 
     ``causal`` tells whether later keys are hidden anyway, ``explicit`` whether the run makes
     scores and weights whole, which else can't be changed.

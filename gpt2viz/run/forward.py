@@ -1,4 +1,4 @@
-"""Run the network: one run at a time, changed by hooks that stay for that run only."""
+"""Run the network: one run at a time, with hooks that last for that run only."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ def run_from(
     hidden: Pairs | None = None,
     past: Sequence[Past] = (),
 ) -> Array:
-    """Run a model on from some layers: streams (b, T, C) before each -> last logits (B, n_vocab).
+    """Resume a model from some layers: streams (b, T, C) before each -> last logits (B, n_vocab).
 
-    The runs of a layer join those that go on from earlier ones, behind them: B are all. ``changes``
-    are the changes of what modules of these and later layers put out, (b, …) each, and ``hidden``
+    A layer's streams are appended to the batch of those from earlier layers; B counts all.
+    ``changes`` apply to the outputs, (b, …), of modules in these and later layers, and ``hidden``
     (T, T) is what edits hide. ``past`` has each layer's queries, keys and values of the tokens
-    before those of the streams, the same in all B. Nothing is kept of the run.
+    before those of the streams, the same in all B. Nothing of the run is recorded.
     """
     network, layer = model.network, min(streams)
     x = streams[layer][:0]
@@ -136,9 +136,9 @@ def gradients(
     causal: bool,
     hidden: Pairs | None = None,
 ) -> list[NDArray[np.float64]]:
-    """The gradient of a number by the outputs of modules: ∂metric/∂output, without the batch axis.
+    """The gradient of a metric by the outputs of modules: ∂metric/∂output, without the batch axis.
 
-    ``metric`` makes one number of the logits (B, n_vocab) after the last token. The other arguments
+    ``metric`` maps the logits (B, n_vocab) after the last token to a number. The other arguments
     are as for ``run_from``.
     """
     network, made = model.network, dict[str, Tensor]()
@@ -146,7 +146,7 @@ def gradients(
     pairs = None if hidden is None else torch.tensor(hidden).to(device)  # (T, T)
 
     def keep(name: str, output: Tensor) -> Tensor:
-        # The weights ask for no gradient: the first tensor of all begins the graph.
+        # The weights require no gradient: the first tensor of all begins the graph.
         made[name] = output if output.requires_grad else output.detach().requires_grad_()
         return made[name]
 
@@ -172,7 +172,7 @@ def gradients(
 
 @contextmanager
 def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> Iterator[None]:
-    """Let every change act on its module's output for the time of one run."""
+    """Apply every change to its module's output for the duration of one run."""
     with ExitStack() as hooks:
         for name, change in changes:
             handle = network.get_submodule(name).register_forward_hook(
@@ -184,7 +184,7 @@ def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> It
 
 @contextmanager
 def listening(network: Transformer, module_names: Iterable[str]) -> Iterator[dict[str, Tensor]]:
-    """The last outputs of some modules, by their names; for whoever has ``TURN``."""
+    """Collect the last outputs of some modules, by name; the caller holds ``TURN``."""
     made: dict[str, Tensor] = {}
     with ExitStack() as hooks:
         for name in module_names:

@@ -1,4 +1,4 @@
-"""Functions of one's own on any stage of one run: ``gpt2viz.trace``'s ``hooks``."""
+"""Your own functions on any stage of one run: ``gpt2viz.trace``'s ``hooks``."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _HOOK = Kind(
 
 @dataclass(frozen=True)
 class Hook(Edit):
-    """A function of your own that changes what one ``stage`` of one run puts out.
+    """A function of your own that changes the output of one ``stage`` in one run.
 
-    Made of ``gpt2viz.trace``'s ``hooks``, such as {"residual_mid.2": function}. The function gets
-    what that stage of layer 2 put out, a float32 array shaped as ``gpt2viz.STAGES`` declares, which
-    is its own to change; the run goes on with the array of that shape that it gives back. Any stage
-    can be named, also as TransformerLens names it. What a function raises comes out as it is, and
-    it can't run a model itself.
+    Made from ``gpt2viz.trace``'s ``hooks``, such as {"residual_mid.2": function}. The function gets
+    that stage's output in layer 2, a float32 array shaped as ``gpt2viz.STAGES`` declares, which it
+    may write to; the run goes on with the array of the same shape that it returns. Any stage can
+    be named, also as TransformerLens names it. The function's exceptions propagate, and it can't
+    run a model itself.
 
-    The trace names it among its ``edits``, as "hook:residual_mid.2". What a function does isn't
-    known, so ``run`` is each run's own: no two are the same, and none is taken for another run.
+    The trace lists it among its ``edits``, as "hook:residual_mid.2". Functions can't be compared,
+    so ``run`` is unique to each run: no two hooks are equal, and no run is taken for another.
     """
 
     function: Callable[[Array], Any] = np.asarray
@@ -60,16 +60,16 @@ class Hook(Edit):
 
     @property
     def by(self) -> str:
-        """Whose function it is."""
+        """Who wrote the function."""
         return THIS_PROGRAM
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")
 
     def changed(self, made: Tensor) -> Tensor:
-        """The stage as the function changes it, of the same shape.
+        """Apply the function to the stage, and return the result of the same shape.
 
-        Raises ``EditError`` where the function gives something else, and what it raises itself.
+        Raises ``EditError`` if the function returns something else, and what it raises itself.
         """
         given = self.function(made.detach().cpu().numpy().copy())
         try:

@@ -1,4 +1,4 @@
-"""Hooks on every declared tensor for the time of one run: what it made, and how."""
+"""Hooks on every declared tensor for one run: which tensors it made, and how."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ class Recording:
 
 @contextmanager
 def recording(network: Transformer, left_out: Collection[str]) -> Iterator[Recording]:
-    """Hook every declared tensor, and leave no hook behind.
+    """Hook every declared tensor, and remove the hooks afterwards.
 
-    Of the stages ``left_out`` only the shape is noted.
+    Stages in ``left_out`` are recorded by shape only.
     """
     result, taps = Recording(), _taps(network)
     tensors, made = result.tensors, result.made
     keys = {stage.key for stage in STAGE.values() if stage.keep}.difference(left_out)
 
-    # The tensor made before, held so that no other can have got its memory since: a view shares
-    # with its source, or with another view of that, and either was made just before.
+    # The previous tensor, held so that its memory isn't reused: a view shares memory with its
+    # source, or with another view of that, and either was made just before.
     last = torch.empty(0)
 
-    # As little as can be: called so often, each microsecond counts.
+    # Kept minimal: it is called so often that each microsecond counts.
     def note(module: nn.Module, _inputs: Any, output: Tensor) -> None:
         nonlocal last
         tap = taps[module]
@@ -125,10 +125,10 @@ def network_graph(network: Transformer) -> Mapping[str, Stage]:
 def whole_table(
     made: Collection[Made], masking: str, sizes: Mapping[str, int]
 ) -> tuple[TensorRecord, ...]:
-    """The table of a run of a whole text, from that of its last tokens.
+    """The shape table of a whole text's run, from the recording of its last tokens.
 
-    ``sizes`` are the whole text's, see ``stages.axis_sizes``. Q, K and V are parts of one tensor in
-    such a run; in this one they were put together.
+    ``sizes`` are the whole text's, see ``stages.axis_sizes``. Q, K and V are views of one tensor in
+    such a run; in this one they were concatenated.
     """
     whole: list[Made] = []
     for tap, _, dtype, origin, shared in made:

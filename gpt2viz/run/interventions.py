@@ -23,7 +23,7 @@ from gpt2viz.run.means import Reference, mean_output
 from gpt2viz.run.stages import Site, module_of, stream_before
 from gpt2viz.run.trace import Trace
 
-#: From what the module made to what goes on in its place, of the same shape.
+#: Maps a module's output to what replaces it, of the same shape.
 Change = Callable[[Tensor], Tensor]
 
 
@@ -32,10 +32,10 @@ def changes(
 ) -> Iterator[tuple[str, Change]]:
     """(module name, change of its output) for every edit of a head or a layer, in their order.
 
-    ``reference`` is what the means that stand in for heads are taken from, ``source`` the run of
-    as many tokens that patches take their pieces from. A head's keys and values are those of its
-    group. Raises ``ArgumentError`` where one is needed and missing; a change raises ``PluginError``
-    where a function of others fails.
+    ``reference`` gives the means that replace heads, ``source`` is the run of as many tokens that
+    patches copy from. A head's keys and values are those of its group. Raises ``ArgumentError``
+    where one is needed and missing; a change raises ``PluginError`` where a function of others
+    fails.
     """
     graph = network_graph(model.network)
     others = OtherRuns(

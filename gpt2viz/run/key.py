@@ -11,7 +11,7 @@ from gpt2viz.run.edits import Edit
 
 @dataclass(frozen=True)
 class RunKey:
-    """All that decides the numbers of a run, and the only thing that a run is remembered by.
+    """All that determines the numbers of a run, and the only key that a run is cached by.
 
     Two runs with the same key are the same run: the same ``model``, by the name that no other
     folder here has, the same ``token_ids``, the causal mask on or off, the same ``edits`` in the
@@ -38,7 +38,7 @@ class RunKey:
         return self.causal and replace(longer, token_ids=first) == self
 
     def common_prefix_length(self, other: RunKey) -> int:
-        """The number of first tokens that have the same numbers in both: none without mask."""
+        """The number of first tokens that have the same numbers in both; 0 without the mask."""
         n = common_prefix_length(self.token_ids, other.token_ids) if self.causal else 0
         # Last, as it takes longest and few of many runs begin alike.
         return n if n and replace(other, token_ids=self.token_ids) == self else 0

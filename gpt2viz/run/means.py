@@ -16,7 +16,7 @@ from gpt2viz.run.trace import Trace
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanReference:
-    """The mean outputs of all heads over some texts, at every position of its own.
+    """The mean outputs of all heads over some texts, position by position.
 
     Made by ``gpt2viz.mean_reference``. ``means`` are (nh, T, hs) by layer, with T the tokens of the
     longest of ``n_texts``; a position's mean is over the texts that reach it. ``first`` is the run
@@ -37,7 +37,7 @@ class MeanReference:
         return f"MeanReference: {over(self, ())}, up to {T} tokens, by {self.first.model_name}"
 
 
-#: Where means can be taken from; of one run, over all of its tokens.
+#: What means are taken from: one run, over all of its tokens, or several texts.
 Reference = Trace | MeanReference
 
 
@@ -52,7 +52,7 @@ def check_reference(given: Reference, model: Model) -> None:
 
 
 def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> Array:
-    """The mean that stands in for a head: (hs,) for every token, or (T, hs).
+    """The mean that replaces a head's output: (hs,) for every token, or (T, hs).
 
     Raises ``EditError`` where the texts of a ``MeanReference`` are shorter than ``n_tokens``.
     """

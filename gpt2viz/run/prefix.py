@@ -24,8 +24,8 @@ from gpt2viz.run.key import common_prefix_length
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 
-#: From this share of an earlier run's tokens on, its rows are kept where they are, and not copied:
-#: they keep all of it in memory.
+#: From this share of an earlier run's tokens on, its rows are shared and not copied: shared rows
+#: keep the whole run in memory.
 _MOST = 0.9
 
 
@@ -50,7 +50,7 @@ class Start:
         result = dict[Site, Tensor | Parts]()
         copied = self.n < _MOST * len(self.earlier.token_ids)
         for site, new in after.items():
-            result[site] = new  # whole already: k, v, and what lies between all pairs of tokens
+            result[site] = new  # whole already: k, v, and the (T, T) stages
             if new.shape[-2] < n_tokens:
                 rows = (*self._rows(site, new.device), new)
                 result[site] = _joined(rows) if copied else rows
@@ -76,7 +76,7 @@ def start_of(
 ) -> Start | None:
     """The first tokens of ``ids`` whose numbers an earlier run of the model has; None without any.
 
-    At least the last token is left to run: what comes next is said after it. Raises
+    At least the last token is left to run, as the prediction comes from it. Raises
     ``ArgumentError`` for a run of another model, and where either run has the mask off or edits.
     """
     if earlier is None:

@@ -28,7 +28,7 @@ class Origin(NamedTuple):
 
 
 def operation(module: nn.Module, formula: str) -> str:
-    """The module's operation, from the module itself; a tap or a container is its ``formula``."""
+    """The operation of a module; for a tap or a container, its ``formula``."""
     if isinstance(module, nn.Linear):
         return f"Linear {module.in_features} → {module.out_features}"
     if isinstance(module, nn.Embedding):

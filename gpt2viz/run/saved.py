@@ -1,4 +1,4 @@
-"""A trace from the file that ``gpt2viz.export.save_trace`` wrote, held against its model."""
+"""Read a trace that ``gpt2viz.export.save_trace`` wrote, and check it against its model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from gpt2viz.run.tracer import token_ids, trace
 def load_trace(path: str | Path, model: Model | None = None) -> Trace:
     """The trace that ``save_trace``, the app or ``gpt2viz trace --out`` wrote to a file.
 
-    It shows, compares and explains like the run that it was saved from, from the file's numbers:
-    nothing of it is computed again but the table of shapes, when that is asked for. ``model`` is
-    the one that made it, by default the one that goes by its name here.
+    It shows, compares and explains like the original run, from the file's numbers: only the shape
+    table is computed again, on demand. ``model`` is the one that made it, by default the one of
+    that name here.
 
     Raises ``ExportError`` where the file can't be read, isn't whole, or was made by other weights,
     and what ``load_model`` does where the model isn't here.
@@ -41,7 +41,7 @@ def load_trace(path: str | Path, model: Model | None = None) -> Trace:
         with reading(path.name, "no file of a trace", ExportError):
             file = read_file(ordinary(path))
             model = load_model(file.about["model"]) if model is None else model
-            return _again(file, model)
+            return _rebuild(file, model)
     except _UnfitError as error:
         raise ExportError(f"{path.name}: {error}") from None
 
@@ -58,7 +58,7 @@ class _File:
     about: Mapping[str, str]
 
     def read(self, name: str, size: tuple[int, ...], numbers: str) -> NDArray[Any]:
-        """An array of that size and of those numbers. Raises ``_UnfitError`` for another."""
+        """Return an array of that size and type. Raises ``_UnfitError`` for another."""
         array = self.arrays[name]
         if array.shape != size or array.dtype != numbers:
             raise _UnfitError(f"{name} is {array.shape} of {array.dtype}, not {size}")
@@ -66,7 +66,7 @@ class _File:
 
 
 def _npz(path: Path) -> _File:
-    """NumPy's archive of arrays, which has them as they are: compressed ones may be any size."""
+    """Read NumPy's archive. Compressed ones, which could expand to any size, are refused."""
     with np.load(path) as opened:
         if sum(member.file_size for member in opened.zip.infolist()) > path.stat().st_size:
             raise ValueError("its arrays are larger than the file")
@@ -87,8 +87,8 @@ def _texts(about: Any) -> dict[str, str]:
     return about
 
 
-def _again(file: _File, model: Model) -> Trace:
-    """The trace, once all that the file says has been held against the model and itself."""
+def _rebuild(file: _File, model: Model) -> Trace:
+    """Rebuild the trace, and check the file against the model and itself."""
     about, config = file.about, model.config
     T = min(len(file.arrays["token_ids"]), config.n_positions)
     ids = token_ids(model, file.read("token_ids", (T,), "int64").tolist())
@@ -145,7 +145,7 @@ def _edits(text: str) -> tuple[Edit, ...]:
 
 
 def _stages(file: _File, model: Model, T: int) -> Iterator[tuple[Site, torch.Tensor]]:
-    """The stages that the run kept, of T tokens: all but those that a long one leaves out."""
+    """Read the stages that the run kept, of T tokens: all but those that a long one leaves out."""
     sizes = axis_sizes(model.config, T)
     there = {name.partition(".")[0] for name in file.arrays}
     for _, stage, layer in module_names(model.config.n_layer, network_graph(model.network)):
@@ -158,7 +158,7 @@ def _stages(file: _File, model: Model, T: int) -> Iterator[tuple[Site, torch.Ten
 def _check_weights(
     about: Mapping[str, str], model: Model, embedded: torch.Tensor, ids: list[int]
 ) -> None:
-    """Refuse another model's file: by the checksum, where there is one, and by its embeddings."""
+    """Refuse another model's file: by the checksum, if there is one, and by its embeddings."""
     mine = model.weights.sha256 if model.weights else ""
     known = bool(mine and about["sha256"])
     embedding = model.network.embedding.weight

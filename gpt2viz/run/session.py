@@ -1,4 +1,4 @@
-"""A session as a small file: which page, and all that is chosen; it opens again as it was."""
+"""A session as a small file: the page and all that is chosen on it, to open again as it was."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpt2viz.run.key import RunKey
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import trace
 
-#: Says that a JSON file is a session, and in which form.
+#: Marks a JSON file as a session, and gives the version of its format.
 FORM = 1
 #: Bytes of the largest session that is read.
 LARGEST = 1_000_000
@@ -119,11 +119,11 @@ _NO_SESSION = "has no session: save the run itself, with gpt2viz.export.save_tra
 
 
 def _cut(key: RunKey, text: str) -> tuple[str, bool | None] | None:
-    """The text of which the model makes the run's tokens, and ``bos`` as ``encode`` takes it."""
+    """The text that the model cuts into the run's tokens, and ``bos`` as ``encode`` takes it."""
     rest = text.removeprefix(END_OF_TEXT.decode())
     try:
         tokenizer = load_tokenizer(model_registry.find(key.model)[1])
-    except CheckpointError:  # none of that name is here, so the text is all that is known
+    except CheckpointError:  # no model of that name is here, so the text is all that is known
         return (text, None) if rest == text else (rest, True)
     ids = list(key.token_ids)
     own, bos = tokenizer.text_of(ids), tokenizer.own(ids).start > 0

@@ -1,4 +1,4 @@
-"""The graph of a run: every tensor that it makes, of which others, and all words about it.
+"""The graph of a run: each tensor, what it is computed from, its names and its descriptions.
 
 Hooks, shape table, axis titles, pictures, the page Head, the diagram of the model, the docs' tables
 and other tools' names all read this list. To show another tensor, add a tap in ``network.py``, or
@@ -28,10 +28,9 @@ Scale = Literal["signed", "unit", "amount"]
 PairStageName = Literal["scores", "scaled_scores", "masked_scores", "weights"]
 #: … the eight stages of one head …
 HeadStageName = Literal["q", "k", "v", PairStageName, "head_output"]
-#: … queries and keys before their own norm, and before their positions turn them, in Llama's
-#: family …
+#: … queries and keys before their own norm, and before RoPE turns them, in Llama's family …
 UnrotatedStageName = Literal["q_unnormed", "k_unnormed", "q_unrotated", "k_unrotated"]
-#: … and all that a run makes; of some it keeps the shape alone: see ``Stage.kept``.
+#: … and every tensor of a run. Of some a trace has only the shape: see ``Stage.keep``.
 StageName = Literal[
     HeadStageName,
     UnrotatedStageName,
@@ -75,7 +74,7 @@ AXES: Mapping[str, str] = MappingProxyType(
 )
 
 
-#: A token asks with its query, and is asked by its key for its value.
+#: A stage's role in attention: queries are matched with keys to weight values.
 Role = Literal["", "query", "key", "value"]
 _COLORS = {"query": "blue", "key": "orange", "value": "green"}
 
@@ -90,15 +89,15 @@ _PAIRS = ("B", "nh", "T", "T")
 class Stage:
     """One tensor of the forward pass.
 
-    ``module`` puts it out in GPT-2, and ``llama`` in Llama's family, * being the number of a layer;
-    a stage that one of them lacks, or makes of others, has "" there. ``reads``
-    are the keys of the stages that it is made of: "residual_in" is the stream before the layer, and
-    outside the layers "residual_out" is the last one's.
+    ``module`` is the module that outputs it in GPT-2, and ``llama`` in Llama's family; * is the
+    layer's number, and "" means that the family lacks it or computes it in another way. ``reads``
+    are the keys of the stages that it is computed from: "residual_in" is the stream before the
+    layer, and outside the layers "residual_out" is the last one's.
     ``scale`` says what its numbers mean: "unit" in [0, 1], "signed" around zero. ``role`` is
     that of its rows in attention, and ``masked`` the number that the mask makes, where it shows.
-    ``keep`` is True where the trace has its numbers; of the others it keeps only the shape.
-    ``hook`` is TransformerLens' hook point of the same numbers, of every layer's block where that
-    makes them; "" for none.
+    ``keep`` is True if the trace has its numbers; of other stages it has only the shape.
+    ``hook`` is TransformerLens' hook point of the same numbers, within a layer's block for a
+    per-layer stage; "" for none.
     """
 
     key: StageName
@@ -147,19 +146,19 @@ class Stage:
         return "value"
 
     def path(self, layer: int | None) -> str:
-        """The name of the module that puts it out, in a layer where every one has it."""
+        """The name of the module that outputs it, in ``layer`` if it is a per-layer stage."""
         return self.module.replace("*", str(layer))
 
     def in_transformer_lens(self, layer: object) -> str:
         """Its name in TransformerLens; "" where that has no hook point for these numbers.
 
-        Of two names of the same numbers, that of the layer which made them.
+        Where two hook points have the same numbers, it is named after the layer that made them.
         """
         return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
 
 def _both(stage: Stage, llama: str, **others: Any) -> tuple[Stage, Stage]:
-    """GPT-2's stage, and the one that Llama's family has for it, with ``others`` of its fields."""
+    """Return GPT-2's stage and its counterpart in Llama's family, with ``others`` as its fields."""
     return stage, replace(stage, module="", llama=llama, **others)
 
 
@@ -564,11 +563,11 @@ def transformer_lens_names(graph: Mapping[str, Stage]) -> Mapping[str, StageName
     return MappingProxyType(names | {"blocks.N.hook_resid_pre": "residual_out"})
 
 
-#: TransformerLens' names (Nanda & Bloom 2022), N a layer's number -> the stage's key. Its hook
-#: points are named by where they stand in its model, and a layer's ``hook_resid_pre`` is what the
-#: layer before left. The numbers are those that it has of a model loaded by
-#: ``from_pretrained_no_processing``: otherwise it folds LayerNorms and centres what is written to
-#: the stream. Shapes are ours: what a head has is (B, nh, T, hs), not (B, T, nh, hs).
+#: TransformerLens' names (Nanda & Bloom 2022), N a layer's number -> the stage's key. A name says
+#: where the hook point is in its model, and a layer's ``hook_resid_pre`` is the output of the
+#: layer before. The numbers match a model loaded by ``from_pretrained_no_processing``: otherwise
+#: it folds LayerNorms and centres what is written to the stream. Shapes are ours: a head's stages
+#: are (B, nh, T, hs), not (B, T, nh, hs).
 TRANSFORMER_LENS = transformer_lens_names(GPT2_GRAPH)
 _IN_LAYER = re.compile(r"blocks\.([0-9]{1,6})\.(.+)")
 
@@ -631,7 +630,7 @@ def module_of(graph: Mapping[str, Stage], name: str, layer: int | None) -> str:
 def graph_of(modules: Container[str]) -> Mapping[str, Stage]:
     """The stages of a model with these modules, by key.
 
-    One that reads a stage which the model lacks reads what that one would have read.
+    A stage that reads one which the model lacks reads that one's sources instead.
     """
     graph: dict[str, Stage] = {}
     lacking: dict[str, tuple[str, ...]] = {}
@@ -656,15 +655,15 @@ def module_names(
 
 
 def masking(causal: bool, edited: bool) -> str:
-    """The masked scores in words, of a run with the mask on, or with edits that hide keys."""
+    """Describe the masked scores of a run with the mask on, or with edits that hide keys."""
     hidden = ["later keys"] * causal + ["keys that an edit hides"] * edited
     return f"−∞ for {' and '.join(hidden)}" if hidden else "unchanged: the mask is off"
 
 
 def formula(stage: Stage, config: ModelConfig, layer: int | None, masked: str = "") -> str:
-    """The computation of a stage in a layer: some divide scores further, or see fewer keys.
+    """The formula of a stage in a layer, with the layer's further divisor of scores or its window.
 
-    ``masked`` is what becomes of masked scores, see ``masking``; by default that of the mask on.
+    ``masked`` describes the masked scores, see ``masking``; by default, with the mask on.
     """
     if stage.key == "masked_scores":
         window = config.window(layer or 0)

@@ -45,9 +45,8 @@ class TensorRecord:
     ``axes`` are its letters, such as ("B", "T", "C"), and ``shape`` their sizes in this run;
     ``n_parameters`` are the weights of the module that made it (a tied matrix counts where it
     is used first); ``file``, of ``gpt2viz/model``, ``line`` and ``code`` say where it was made.
-    ``shared`` ones have no memory of their own but that of the tensor before, as Q, K and V are
-    parts of one, and what dropout, which is off, hands on: ``nbytes`` is their size, but a sum
-    leaves them out.
+    ``shared`` ones are views of the tensor before, such as Q, K and V, or the output of dropout,
+    which is off: ``nbytes`` is their size, but a sum leaves them out.
     """
 
     name: str
@@ -74,7 +73,7 @@ class NextToken(NamedTuple):
 
 
 def readable(token: bytes) -> str:
-    """A token as a text to read; of a part of a character its bytes, as ``\\xNN``."""
+    """A token as text; a part of a character as its bytes, ``\\xNN``."""
     return token.decode("utf-8", errors="backslashreplace")
 
 
@@ -88,7 +87,7 @@ class Trace:
     as ``\\xNN``. ``next_token_probabilities`` is softmax over the whole vocabulary after the
     last token, (B, n_vocab). ``describe`` writes the shape table, ``tensors``.
     ``explicit`` tells whether scores and weights were ``captured`` in the run itself or are
-    ``derived`` from its q, k and v when asked for. ``edits`` are what was changed in this run, and
+    ``derived`` from its q, k and v on demand. ``edits`` are what was changed in this run, and
     ``forbidden`` (T, T) the keys (columns) that they hid from queries (rows), if any;
     ``mean_over`` names the texts of a ``reference`` that was given for means, if any;
     ``patch_text`` is the text that patches took their pieces from, ``patch_from`` its token ids.
@@ -98,11 +97,11 @@ class Trace:
     n_vocab) are the run's own where a hook changed them, and None where they follow.
 
     ``reused`` is how many first tokens' numbers were taken from an earlier run, ``reuse``, and not
-    computed again: those that both texts begin with, as the causal mask lets none see what comes
-    later; but the last token is always run. The trace is whole all the same, and equal to a full
-    run's but for float32's rounding, 1e-5 of a stage's largest number. It is 0 where the first
+    computed again: those that both texts begin with, as the causal mask hides later tokens from
+    them. The last token is always run. The trace is complete all the same, and equal to a full
+    run's but for float32's rounding, 1e-5 of a stage's largest number. ``reused`` is 0 if the first
     token differs already, as where only one of the texts has ``<|endoftext|>`` first: all others
-    then stand at other positions.
+    then have other positions.
     """
 
     model_name: str
@@ -202,9 +201,9 @@ class Trace:
         return self.derived.hidden(layer)
 
     def check_made_by(self, model: Model) -> None:
-        """Raise ``ArgumentError`` where another model made this trace: by name, sizes or weights.
+        """Raise ``ArgumentError`` if another model made this trace: by name, sizes or weights.
 
-        Of a run of this very model no file is read; else the checksum of either's weights, once.
+        No file is read for a run of this very model; else the checksum of either's weights, once.
         """
         if not hasattr(model, "network"):
             raise ArgumentError(f"The model that made the trace is needed, not {model!r:.80}")
@@ -220,8 +219,8 @@ class Trace:
     def weights_of_queries(self, layer: int, queries: slice) -> Array:
         """Some queries' attention weights over all keys, in every head of a layer: (nh, r, T).
 
-        For texts whose whole (nh, T, T) would be too much at a time. The same numbers as
-        ``stage("weights", layer)`` has; nothing of it is kept.
+        For texts whose (nh, T, T) would be too large. The numbers are those of
+        ``stage("weights", layer)``; they aren't cached.
         """
         if ("weights", layer) in self.captured:
             some: Array = self.captured["weights", layer][0, :, queries]
@@ -229,11 +228,11 @@ class Trace:
         return self.derived.weights_of_queries(layer, queries)
 
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
-        """Every head's attention weights in turn, (T, T): each is lost when the next is asked for.
+        """Yield every head's attention weights, (T, T); each overwrites the one before.
 
-        For all heads of a long text, whose weights are made anew: each in the memory of the one
-        before, and only for keys that may be seen. They differ from ``stage("weights", layer)`` in
-        float32's last bits, and nothing of them is kept.
+        For all heads of a long text, whose weights are recomputed: in the same memory, and only
+        for visible keys. They differ from ``stage("weights", layer)`` in float32's last bits, and
+        aren't cached.
         """
         if ("weights", layer) in self.captured:
             yield from self.captured["weights", layer][0]
@@ -244,7 +243,7 @@ class Trace:
         """Every head's output in a layer, summed over the tokens with a share of each.
 
         ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
-        run kept none and makes none again: its weights are mixed before they meet the values,
+        run captured none, and none is computed: its weights are mixed before they meet the values,
         which takes half the time of all outputs, and differs in float32's last bits.
         """
         if ("head_output", layer) in self.captured:
@@ -257,7 +256,7 @@ class Trace:
     def tensors(self) -> tuple[TensorRecord, ...]:
         """The shape table: every tensor, in the order of the run.
 
-        Where some tokens were ``reused``, as a run of them all makes it.
+        If some tokens were ``reused``, it is the table of a run of all of them.
         """
         return self.describe()
 
@@ -340,9 +339,9 @@ class Trace:
         return table
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
-        """A trace in a notebook: its tokens, its model, and every head as a thumbnail.
+        """How a notebook shows a trace: its tokens, its model, and every head as a thumbnail.
 
-        Without what draws it, its text, which says what to install.
+        Without the packages that draw it: its text, and what to install.
         """
         return in_notebook(repr(self), lambda: figures().html(self))
 
@@ -368,7 +367,7 @@ def check_trace(given: Trace) -> None:
 
 
 def figures() -> Any:
-    """The module ``gpt2viz.figures``, which draws traces: loaded when a picture is asked for."""
+    """The module ``gpt2viz.figures``, which draws traces; imported on demand."""
     with needed("A trace's picture or table", "notebook"):
         from gpt2viz import figures
 

@@ -65,11 +65,11 @@ def trace(
     other, which the model never met in training. ``explicit`` makes scores and weights in the run
     itself (True) or derives them later from its q, k and v (False); by default their size decides.
     ``edits`` change the run, in their order: ``gpt2viz.Edit``, or "off:1.3,window:2"; after them
-    ``hooks`` do, functions of your own: see ``Hook``. ``reference`` is what means that stand in for
-    heads are taken from, a run of this model or ``mean_reference``, else ``reference_run(model)``.
-    ``patch_from`` is the other text, of as many tokens, whose run patches take their pieces from,
-    or that run, made with the same mask and edits. ``reuse`` is an earlier run: what it has of the
-    tokens that both begin with is taken, and not computed again; see ``Trace.reused``.
+    ``hooks`` do, functions of your own: see ``Hook``. ``reference`` gives the means that replace
+    heads: a run of this model or ``mean_reference``, by default ``reference_run(model)``.
+    ``patch_from`` is the text, of as many tokens, whose run patches copy from, or that run, made
+    with the same mask and edits. ``reuse`` is an earlier run: its stages of the tokens that both
+    begin with are taken over, and not computed again; see ``Trace.reused``.
 
     Raises ``TextError`` for text without tokens or ids outside the vocabulary, ``ContextError``
     for more tokens than the model has positions, ``EditError`` for an edit or hook that doesn't
@@ -106,7 +106,7 @@ def _run(
     edited: Sequence[tuple[str, Change]],
     start: Start | None,
 ) -> Trace:
-    """One text's run, of the tokens after ``start`` alone."""
+    """Run one text; with ``start``, only the tokens after it."""
     network, rest, past = model.network, ids, None
     if start is not None:
         rest, past = ids[start.n :], start.past(network.device, explicit)
@@ -134,11 +134,11 @@ def trace_many(
 ) -> list[Trace]:
     """Run ``model`` on many texts, each as ``trace`` does, in less time than one after the other.
 
-    Texts of one length run together, and none is padded; every trace stands by itself, in the order
-    of ``texts``, with the numbers of ``trace`` to 1e-5. Those that ran together share memory, which
-    is free when none of them is left. The arguments are ``trace``'s; patches, which take from
-    another text, are refused with ``EditError``. Raises what ``trace`` raises, before the first run
-    where it is about a text or an edit.
+    Texts of one length run as a batch, without padding. The traces are independent, in the order
+    of ``texts``, with the numbers of ``trace`` to 1e-5. Those of one batch share memory, which is
+    freed with the last of them. The arguments are ``trace``'s; patches, which take from another
+    text, are refused with ``EditError``. Raises what ``trace`` raises, before the first run where
+    it is about a text or an edit.
     """
     if isinstance(texts, str):  # else each letter would pass for a text
         raise TextError("Texts are several, in a list: trace_many(model, [text]).")
@@ -178,7 +178,7 @@ def _explicit(model: Model, ids: Sequence[int], requested: bool | None) -> bool:
 def _batches(
     model: Model, length: int, rows: Sequence[int], explicit: bool
 ) -> Iterator[Sequence[int]]:
-    """Batches of texts of one length, small enough for their matrices to fit into memory."""
+    """Split texts of one length into batches whose matrices fit into memory."""
     most = TOGETHER // length
     if explicit:
         most = min(most, EXPLICIT_BYTES // _pair_bytes(model, length))
@@ -196,7 +196,7 @@ def _trace(
     seen: Recording,
     captured: Captured | None = None,
 ) -> Trace:
-    """The trace of a run; ``captured`` has its stages where they are more than it recorded."""
+    """The trace of a run; ``captured`` has its stages if they are more than it recorded."""
     captured = Captured(seen.tensors) if captured is None else captured
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     return Trace(
@@ -222,9 +222,9 @@ def _trace(
 
 
 def reference_ids(model: Model) -> tuple[int, ...]:
-    """``REFERENCE_TEXT`` in tokens, or as much of it as the model has positions for.
+    """``REFERENCE_TEXT`` in tokens, cut to the model's positions.
 
-    None of it where the model's vocabulary, a list of its own, can't spell it.
+    Empty if the model's vocabulary can't spell it.
     """
     try:
         return tuple(model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions])
@@ -235,7 +235,7 @@ def reference_ids(model: Model) -> tuple[int, ...]:
 def reference_run(model: Model) -> Trace:
     """The unedited run of ``reference_ids``.
 
-    Mean ablation takes a head's mean from it. Worth keeping where many edits follow. Raises
+    Mean ablation takes a head's mean from it. Keep it where many edits follow. Raises
     ``EditError`` where the model's vocabulary can't spell that text.
     """
     if not (ids := reference_ids(model)):
@@ -249,9 +249,9 @@ def reference_run(model: Model) -> Trace:
 def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanReference:
     """Mean outputs of every head over some texts, position by position, for ``mean`` edits.
 
-    Texts of one form, such as the same sentence with other names, keep what belongs to a place and
-    lose what belongs to a text (Wang et al. 2023, section 2.2). The unedited model reads them with
-    the mask on. Raises ``TextError`` where there is none, and what ``trace`` raises.
+    Over texts of one form, such as the same sentence with other names, the mean keeps what depends
+    on the position and loses what depends on the text (Wang et al. 2023, section 2.2). The unedited
+    model reads them with the mask on. Raises ``TextError`` for no text, and what ``trace`` raises.
     """
     if isinstance(texts, str):  # else each letter would pass for a text
         raise TextError("Texts are several, in a list: mean_reference(model, [text]).")
@@ -275,7 +275,7 @@ def mean_reference(model: Model, texts: Iterable[str | Sequence[int]]) -> MeanRe
 
 
 def _reference(model: Model, edits: Sequence[Edit], given: Reference | None) -> Reference | None:
-    """The run or reference that means are taken from; None where none is."""
+    """The run or reference that means are taken from; None if no edit takes one."""
     if not take_mean(edits):
         return None
     if given is None:
@@ -312,7 +312,7 @@ def _source(
 
 
 def token_ids(model: Model, text: str | Sequence[int]) -> list[int]:
-    """The token ids that the model gets for a text, or for token ids.
+    """Return the model's input ids for a text, or for token ids.
 
     Warns where the name of a special token stands in the text, and raises, as ``trace`` does.
     """

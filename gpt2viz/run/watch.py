@@ -1,8 +1,8 @@
-"""Attention of any model of transformers, out of what it really runs: sdpa, flash, eager.
+"""Attention of any model of transformers, from what it really runs: sdpa, flash, eager.
 
-Transformers asks a registry for the function that attends, by ``get_interface``. Within ``watch``
-that hands out the very same functions, and beside each call q, k and what masks them are kept.
-Weights are made of these when somebody asks for them.
+Transformers looks up its attention function in a registry, by ``get_interface``. Within ``watch``
+the same functions run, and the q, k and mask of each call are kept. Weights are computed from
+these on demand.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gpt2viz.run.compat import never_written
 
 #: Scores that are made at a time.
 BLOCK = 2**24
-#: Fewer bytes are copied into blocks so large that they stay apart from all other memory.
+#: Tensors of fewer bytes are copied into blocks of this size, apart from all other memory.
 _LARGE = 2**26
-#: What else a function may be told: the last is for flash attention, others have it in the mask.
+#: A function's further options: the last is flash attention's, others have it in the mask.
 _OPTIONS = ("scaling", "softcap", "position_bias", "s_aux", "sinks", "sliding_window")
-#: What a mask adds, of any precision, leads below this.
+#: A score below this is masked, whatever number the mask adds in its precision.
 _HIDDEN = -3e4
 _CHOICES: dict[str, Any] = {"part": "", "call": -1, "beams": None}
 _BEAMS = "Beams go from text to text between these steps: give beams=output.beam_indices."
@@ -49,12 +49,12 @@ def watch(
     heads: Iterable[int] | None = None,
     max_bytes: int = 1_000_000_000,
 ) -> Iterator[Watched]:
-    """Keep what attends in a model of transformers, as it is, while the block runs it.
+    """Keep the q, k and masks of a transformers model's attention while the block runs it.
 
     ``model``, or a pipeline, may attend by sdpa, flash, flex or eager functions, on any device, in
-    a call or in ``generate``: it calls the functions that it always calls. Its queries and keys are
-    kept in their own precision, those of ``layers`` and ``heads`` alone where these are given, in
-    at most ``max_bytes``. Leaving the block puts everything back. Raises ``AttentionError`` for a
+    a call or in ``generate``: its own functions run unchanged. Its queries and keys are kept in
+    their own precision, only those of ``layers`` and ``heads`` where these are given, in at most
+    ``max_bytes``. Leaving the block restores the registry. Raises ``AttentionError`` for a
     model that asks no registry for its attention, and for transformers before 5.
     """
     network = model if isinstance(model, nn.Module) else getattr(model, "model", None)
@@ -65,7 +65,7 @@ def watch(
     run.notes += [f"Of the model's {kind} only {list(ns)} are kept." for kind, ns in only.items()]
     with _LOCK:
         if not _RUNS:
-            interface.get_interface = _heard(interface.get_interface)
+            interface.get_interface = _recording(interface.get_interface)
         _RUNS.append(run)
     try:
         yield run
@@ -77,7 +77,7 @@ def watch(
 
 
 def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
-    """The paths of a model's modules, and the class of the registry that they ask."""
+    """The paths of a model's modules, and the class of the registry of its attention functions."""
     paths = {module: path for path, module in getattr(network, "named_modules", dict)()}
     files = {sys.modules.get(type(module).__module__) for module in paths}
     interface = getattr(sys.modules.get("transformers.modeling_utils"), "AttentionInterface", None)
@@ -90,7 +90,7 @@ def _watchable(network: Any, name: str) -> tuple[dict[nn.Module, str], Any]:
     return paths, interface
 
 
-def _heard(get_interface: Callable[..., Any]) -> Callable[..., Any]:
+def _recording(get_interface: Callable[..., Any]) -> Callable[..., Any]:
     # Here, as it loads PyTorch's compiler, which takes each process two seconds.
     attend = torch.compiler.disable(_attend)  # type: ignore[no-untyped-call]
 
@@ -101,7 +101,7 @@ def _heard(get_interface: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attend(attend: Callable[..., Any], name: str, *args: Any, **options: Any) -> Any:
-    """Call an attention function, and have its arguments kept by whoever watches the module."""
+    """Call an attention function, and pass its arguments to every open watch."""
     output = attend(*args, **options)
     for run in tuple(_RUNS):
         run._keep(name, *args, **options)
@@ -111,8 +111,8 @@ def _attend(attend: Callable[..., Any], name: str, *args: Any, **options: Any) -
 class _Step(NamedTuple):
     """The arguments of one call: T queries, (B, nh, T, hs), for ``n_keys`` keys from ``first`` on.
 
-    They are of these ``heads`` of the model. ``keys`` are new, or None where all were read before;
-    ``before`` is the key before them, by which it is seen that a step follows the last one.
+    ``heads`` are their numbers in the model. ``keys`` are the new ones, or None if all were read
+    before; ``before`` is the key before them, which shows whether a step follows the last one.
     """
 
     heads: list[int]
@@ -126,7 +126,7 @@ class _Step(NamedTuple):
     options: dict[str, Any]
 
     def scores(self, products: Tensor, rows: slice, texts: Tensor, heads: Tensor) -> Tensor:
-        """Softmax's input for some rows of queries, of their ``products`` with the keys."""
+        """Softmax's input for some rows of queries, from their ``products`` with the keys."""
 
         def part(values: Tensor) -> Tensor:
             for axis, chosen in enumerate((texts, heads)):
@@ -147,7 +147,7 @@ class _Step(NamedTuple):
         return scores + mask.float()
 
     def _visible(self, rows: slice, texts: Tensor, heads: Tensor) -> Tensor:
-        """The keys that rows of queries may look at, where no mask of four axes says so."""
+        """The keys that rows of queries may see, where no mask of four axes says so."""
         key = torch.arange(self.n_keys, device=texts.device)
         query = torch.arange(rows.start, rows.stop, device=texts.device)[:, None]
         if self.mask is not None and not isinstance(self.mask, Tensor):  # flex attention's own
@@ -162,7 +162,7 @@ class _Step(NamedTuple):
         return visible & self.mask[texts][:, None, None, : self.n_keys].bool()  # flash's: padding
 
     def weights(self, scores: Tensor, heads: Tensor) -> Tensor:
-        """Softmax of the scores and of the sinks beside them; 0 for who may look at nothing."""
+        """Softmax of the scores and of the sinks beside them; 0 for queries that see no key."""
         beside = self.options.get("s_aux", self.options.get("sinks"))
         if beside is None:
             return scores.softmax(-1).nan_to_num(0)
@@ -173,10 +173,10 @@ class _Step(NamedTuple):
 
 @dataclass(eq=False)
 class _Call:
-    """A layer's steps, each of which reads on where the one before it ended.
+    """A layer's consecutive steps: each continues where the one before ended.
 
-    ``size`` is how many keys the last step was given: a cache of fixed size has more than were
-    made. ``last`` is the last key, (B, nh, 1, hs).
+    ``size`` is the number of keys that the last step got: a cache of fixed size has more than were
+    computed. ``last`` is the last key, (B, nh, 1, hs).
     """
 
     steps: list[_Step] = field(default_factory=list)
@@ -185,9 +185,9 @@ class _Call:
     nbytes: int = 0
 
     def follows(self, T: int, key: Tensor) -> tuple[int, int] | None:
-        """Of T further queries: their first key, and where the new ones begin among those given.
+        """The first key of T further queries, and where the new keys begin in ``key``.
 
-        None where they begin another call.
+        None if they begin another call.
         """
         S = key.shape[2]
         if self.last is None or key.shape[:2] != self.last.shape[:2] or S <= T:
@@ -202,7 +202,7 @@ class _Call:
         return None
 
     def numbers(self, stage: str, of: list[int], beams: Any) -> Tensor:
-        """Numbers of these heads of the model for all steps together."""
+        """A stage's numbers in the model's heads ``of``, for all steps together."""
         of_step, device = self.steps[0].heads, self.steps[0].query.device
         heads = torch.tensor(of, device=device)
         inner = torch.tensor([of_step.index(head) for head in of], device=device)
@@ -233,7 +233,7 @@ class _Call:
         return numbers
 
     def ways(self, beams: Any) -> list[Tensor]:
-        """The texts of its batch that each step's rows are of: all, or as ``beam_indices`` says.
+        """The texts of its batch that each step's rows belong to: all, or as ``beam_indices`` says.
 
         Raises ``AttentionError`` where texts change between the steps.
         """
@@ -258,12 +258,12 @@ class _Call:
 
 @dataclass(eq=False, repr=False)
 class Watched:
-    """The arguments of a watched model's attention functions, and weights made of them.
+    """The arguments of a watched model's attention functions, and the weights computed from them.
 
-    A model has one part or several, such as encoder, decoder and what leads from one to the other.
-    The layers of each are counted from 0, in the order in which they first attend. ``notes`` are
-    sentences on what was left out. It takes ``nbytes``, and is ``full`` where those of another step
-    would have been more than ``max_bytes``.
+    A model has one part or several, such as encoder, decoder and cross-attention. The layers of
+    each are counted from 0, in the order in which they first attend. ``notes`` are sentences on
+    what was left out. It holds ``nbytes``, and is ``full`` once another step would have taken
+    more than ``max_bytes``.
     """
 
     _paths: dict[nn.Module, str]
@@ -287,11 +287,11 @@ class Watched:
         return sorted(self._calls_of(part))
 
     def weights(self, layer: int, head: int | None = None, **choice: Any) -> Array:
-        """Attention weights, (B, nh, T, S), or (B, T, S) of one head, made now in float32.
+        """Attention weights, (B, nh, T, S), or (B, T, S) of one head, computed now in float32.
 
-        A choice is ``part``, by its name or a piece of it; ``call``, by default the layer's last
-        one, -1; and ``beams``, the ``beam_indices`` that ``generate`` returned. Keys that a query
-        isn't given weigh 0. Raises ``AttentionError`` for what isn't there.
+        ``choice`` takes ``part``, by its name or a piece of it; ``call``, by default the layer's
+        last one, -1; and ``beams``, the ``beam_indices`` that ``generate`` returned. Keys that a
+        query isn't given weigh 0. Raises ``AttentionError`` for what isn't there.
         """
         return self._made("weights", layer, head, **choice)
 
@@ -381,8 +381,8 @@ class Watched:
         call.last = call.last if step.keys is None else step.keys[:, :, -1:]
 
     def _own(self, values: Tensor) -> Tensor:
-        """The values, copied into one large block: among what a run lets go they would leave memory
-        in pieces. Larger ones only where they are a part of more, or were written into."""
+        """Copy small values into one large block: between a run's freed tensors they would fragment
+        memory. Larger ones are copied only if they are a part of more, or were written to."""
         nbytes, values = values.nbytes, values.detach()
         if nbytes >= _LARGE or not values.is_cpu:
             tight = values.untyped_storage().nbytes() <= nbytes
@@ -393,7 +393,7 @@ class Watched:
         return part.view(values.dtype).view(values.shape).copy_(values)
 
     def _step(self, name: str, options: dict[str, Any], calls: list[_Call]) -> tuple[_Step, bool]:
-        """A step of what a function was given, and whether it follows the last one of the calls."""
+        """Make a step of a function's arguments, and tell whether it follows the last call's."""
         query, key, mask = options["query"], options["key"], options.get("attention_mask")
         heads = list(range(query.shape[1]))
         if "heads" in self._only:
