@@ -1,6 +1,6 @@
-"""Beyond the weights: how much a token really takes from another.
+"""Beyond the weights: how much a token really contributes to another.
 
-A large weight on a short value vector moves little, and what a layer mixes was mixed before.
+A large weight on a short value vector moves little, and a layer mixes what others mixed before.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gpt2viz.run.trace import Trace, check_run
 
 
 def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
-    """‖α v W_O‖: the length of what every key gives to every query, (nh, T, T).
+    """‖α v W_O‖: the length of each key's contribution to each query, (nh, T, T).
 
     Kobayashi et al. 2020, "Attention is Not Only a Weight: Analyzing Transformers with Vector
     Norms", section 3: the weight α times the key's value vector (its bias included), projected
     by the head's rows of W_O. In units of the residual stream, 0 or more. Edits count: scaled
-    heads give more or less, and no key gives anything where attention is off, or a head puts out
+    heads contribute more or less, and no key does where attention is off, or a head outputs
     0 or a mean. Raises ``PlaceError`` for a layer that the model doesn't have, ``ArgumentError``
     for a trace of another model.
     """
@@ -33,7 +33,7 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
 
 
 def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
-    """‖Σ α v W_O‖: the length of what ``keys`` give to ``query`` together, by head: (nh,).
+    """‖Σ α v W_O‖: the length of the contribution of ``keys`` together to ``query``: (nh,).
 
     As ``value_weighted``, which it equals for one key. Several vectors are added before the
     length is taken: they may point apart. Raises ``PlaceError`` for a layer or token that isn't
@@ -47,12 +47,12 @@ def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int
 
 
 def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, float]:
-    """The proof that a layer's weights are what the model used: (difference, largest number).
+    """Check that a layer's weights are what the model used: (difference, largest number).
 
-    Weights times v for every head, merged and projected (W_O, b_O), are held against what the
+    Weights times v for every head, merged and projected (W_O, b_O), are compared with what the
     run itself added to the residual stream; the first number is the largest distance over all
     tokens and channels (T, C), the second the largest number of the addition. Edits are followed:
-    what a head puts out that an edit set to 0 or a mean is taken as it is, and both numbers are 0
+    a head's output that an edit set to 0 or a mean is taken as it is, and both numbers are 0
     where attention is off. Raises what ``value_weighted`` does.
     """
     weights, v = _mixed(trace, layer)
@@ -73,7 +73,7 @@ def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
     """The weights (nh, T, T) and values (nh, T, hs) that a layer's heads mix, after edits.
 
     Values are a head's own or its group's. Those of a scaled head are scaled; both are 0 where no
-    key gives anything.
+    key contributes.
     """
     config, weights = trace.config, trace.stage("weights", layer)[0]
     v = trace.stage("v", layer)[0, [config.group_of(head) for head in range(config.n_head)]]
@@ -97,9 +97,9 @@ def rollout(trace: Trace, layer: int) -> Array:
 
     Attention rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
     equation 1): the mean of a layer's heads, half of it kept for the residual stream, multiplied
-    down to the first layer. It knows of no values, no MLPs and no norms; but heads by which no key
-    gives anything, as they were edited, are left out of the mean, and a layer without any other
-    mixes nothing. Raises ``PlaceError`` for a layer that the model doesn't have.
+    down to the first layer. It ignores values, MLPs and norms; but heads that edits leave without
+    contributions are left out, and a layer of such heads mixes nothing. Raises
+    ``PlaceError`` for a layer that the model doesn't have.
     """
     trace.stage("q", layer)  # raises where there is no such layer
     identity: Array = np.eye(len(trace.tokens), dtype=np.float32)

@@ -60,7 +60,7 @@ def batch_score(score: Score, weights: Array, ids: Sequence[TokenIds]) -> Scores
 
 
 def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
-    """The ids (B, T). In the probe only the second half repeats: chance alone draws one twice."""
+    """The ids (B, T). The probe's are made up so that only its second half repeats any token."""
     B, T = rows.shape
     return [[*range(T // 2)] * 2] * B if read == "probe" else rows.tolist()
 
@@ -89,12 +89,12 @@ def token_losses(network: Transformer, ids: Tensor) -> NDArray[np.float32]:
 
 
 def repeated_rows(vocab_size: int, rows: int, period: int, seed: int) -> Tensor:
-    """``period`` random tokens said twice: (rows, 2 · period)."""
+    """``period`` random tokens, repeated once: (rows, 2 · period)."""
     half = np.random.default_rng(seed).integers(0, vocab_size, (rows, period))
     return torch.from_numpy(np.concatenate([half, half], axis=1))
 
 
-#: A head whose last score is less has no habit of that kind to be born with.
+#: A head whose last score is less doesn't have that habit, and is never born.
 LEAST = 0.2
 #: The habits that are followed: those of gpt2viz whose score is a weight in [0, 1] on some keys.
 HABITS = tuple(score.name for score in DECLARED if score.targets)
@@ -102,7 +102,7 @@ HABITS = tuple(score.name for score in DECLARED if score.targets)
 
 class Measured(NamedTuple):
     """A model at one point: ``scores`` (n_layer, nh) by habit, and the mean loss in nats on random
-    tokens as they come the ``first`` time and when they come ``again``."""
+    tokens at their ``first`` occurrence and when they come ``again``."""
 
     scores: Mapping[str, Scores]
     first: float
@@ -118,9 +118,9 @@ class Emergence(NamedTuple):
 
 
 def measured(model: Model) -> Measured | None:
-    """Every habit's score of every head on the probe: random tokens, said twice.
+    """Every habit's score of every head on the probe: random tokens, repeated once.
 
-    It is the same text for every point and every sentence. None for want of room for two tokens.
+    It is the same text for every point and every sentence. None without room for two tokens.
     """
     ids = probe(model.config.vocab_size, model.config.n_positions)
     if not ids:
@@ -147,10 +147,10 @@ def main_habit(last: Mapping[str, Scores], layer: int, head: int) -> str:
 
 
 def partner(last: Mapping[str, Scores], layer: int, head: int) -> tuple[int, int]:
-    """The head to see beside one: the other half of the circuit that Olsson et al. 2022 describe.
+    """The head to show beside another: its partner in the circuit that Olsson et al. 2022 describe.
 
-    For a head that looks one token back, the model's strongest induction head; for all others the
-    strongest that looks one token back, in a lower layer if there is one.
+    For a head that attends one token back, the model's strongest induction head; for all others the
+    strongest that attends one token back, in a lower layer if there is one.
     """
     back = main_habit(last, layer, head) == "previous token"
     scores = np.nan_to_num(last["induction" if back else "previous token"], nan=-1.0).copy()

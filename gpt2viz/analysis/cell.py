@@ -20,7 +20,7 @@ from gpt2viz.run.trace import Trace
 
 
 class Step(NamedTuple):
-    """A cell of a head's weights: where it looks from a token. Written "1.4:8:2"."""
+    """A cell of a head's weights: a query and the key it attends to. Written "1.4:8:2"."""
 
     layer: int
     head: int
@@ -39,7 +39,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
 
 
 def moved_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
-    """The way for a text whose tokens stand elsewhere: ``to`` says where, None for gone.
+    """The path for a text whose tokens have moved: ``to`` gives the position, None for gone.
 
     It ends before the first cell whose token is gone.
     """
@@ -92,7 +92,7 @@ class CellArithmetic:
 
     @property
     def largest_difference(self) -> float:
-        """The largest distance between a number worked out here and the model's own."""
+        """The largest distance between a number computed here and the model's own."""
         return max(
             abs(self.score - self.model_score),
             abs(self.scaled - self.model_scaled),
@@ -101,9 +101,9 @@ class CellArithmetic:
 
 
 def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> CellArithmetic:
-    """Work out cell (query ``i``, key ``j``) in double precision, all counted from 0.
+    """Compute cell (query ``i``, key ``j``) in double precision, all counted from 0.
 
-    It ends with the head: whether the layer's attention adds to the stream is not in it.
+    It ends with the head: whether the layer's attention is switched off doesn't matter.
     """
 
     def of(key: StageName) -> Array:
@@ -144,7 +144,7 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
 
 
 def scores_at(model: Model, trace: Trace, cell: Step, distances: Sequence[int]) -> Doubles:
-    """The scaled scores of a cell, were its query so far behind its key: (n,).
+    """The scaled scores of a cell if its query stood at each distance behind its key: (n,).
 
     Queries and keys as they are before positions turn them, turned to each of n ``distances``: the
     product depends on no more than that (Su et al. 2021). In double precision from the run's

@@ -1,27 +1,27 @@
-"""A head from its weights alone: what it looks for and what it writes, whatever the sentence.
+"""A head's weights alone: what it attends to and what it writes, whatever the sentence.
 
 A head does two things (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
 Its QK circuit W_Q W_Kᵀ says which keys a query would score highest, its OV circuit W_V W_O what it
-writes of a token that it looks at. Here both are read from the embeddings at one end and into the
-unembedding at the other, as if nothing stood between: the direct path through one head.
+writes when it attends to a token. Here both start from the embeddings and end at the unembedding,
+with nothing in between: the direct path through one head.
 
-What is taken how, for everything in this file:
+Conventions of this file:
 
-- Gains are folded in, and all is centred where LayerNorm centres: see ``reading`` and ``writing``.
+- Gains are folded in, and weights centred where LayerNorm centres: see ``reading``, ``writing``.
   The last norm's gain goes into the unembedding. TransformerLens: ``fold_ln``,
   ``center_writing_weights``.
-- Softmax forgets what all choices share, so it is left out: each logit is less the mean over the
-  vocabulary (TransformerLens: ``center_unembed``), each score less the mean over all keys in
-  question, the vocabulary or the places. So b_K and what a norm's bias adds to keys drop out; b_Q
+- Softmax ignores what all its inputs share, so it is left out: each logit is less the mean over the
+  vocabulary (TransformerLens: ``center_unembed``), each score less the mean over all keys compared,
+  of the vocabulary or of the positions. So b_K and what a norm's bias adds to keys drop out; b_Q
   and what it adds to queries count, as they do in a run.
-- b_V and what a norm's bias adds to values are written whatever the head looks at, as rows of
-  weights sum to 1. They say nothing of a token and are left out.
-- A norm's σ is a run's own. A token or place that is looked at alone is divided by its own σ;
+- b_V and what a norm's bias adds to values are written whatever the head attends to, as rows of
+  weights sum to 1. They don't depend on a token and are left out.
+- A norm's σ depends on the run. A single token or position is divided by its own σ;
   eigenvalues are of the circuits before any division, TransformerLens' ``W_E @ OV @ W_U`` and
   ``W_E @ QK @ W_E.T``. The last norm's σ is left out: a logit of a run is smaller by that factor.
 - Where positions turn queries and keys (RoPE, Su et al. 2021), a score is qᵀ R(d) k for a key d
-  tokens back: places act by distance alone. What they do by themselves is the mean over the tokens
-  of both sides; content is compared at distance 0, or at the one that is asked for.
+  tokens back: positions act by distance alone. Their own effect is the mean over the tokens of
+  both sides; content is compared at distance 0, or at a given one.
 
 No matrix of size (n_vocab, n_vocab) is ever made: the nonzero eigenvalues of A B and B A agree.
 """
@@ -48,16 +48,16 @@ from gpt2viz.run.trace import Trace
 
 Numbers = NDArray[np.float64]
 Positions = Sequence[int] | NDArray[np.int64]
-#: What a head makes of the stream that it reads.
+#: A head's projections of the stream.
 Into = Literal["q", "k", "v"]
 
 
 class Reading(NamedTuple):
-    """A head's way from the stream to its q, k or v, before positions turn these.
+    """A head's map from the stream to its q, k or v, before positions turn these.
 
     ``before`` (C, hs) is W_Q, W_K or W_V with centring and gain of the layer's norm folded in;
-    ``constant`` (hs,) is what is read whatever was written: that norm's bias through it, and its
-    own. ``norm`` is that of a head's own channels, which follows in some models.
+    ``constant`` (hs,) doesn't depend on the stream: that norm's bias through it, and its own bias.
+    ``norm`` is that of a head's own channels, which follows in some models.
     """
 
     before: Numbers
@@ -75,17 +75,17 @@ class Reading(NamedTuple):
         return self.constant if self.norm is None else self.constant * self.norm.gain
 
     def of(self, x: Numbers) -> Numbers:
-        """The reading of what the layer's norm leaves before gain and bias: (T, C) -> (T, hs)."""
+        """Read the layer norm's output before gain and bias: (T, C) -> (T, hs)."""
         read: Numbers = x @ self.before + self.constant
         return read if self.norm is None else read / self.norm.sigma(read)[:, None] * self.norm.gain
 
     def along(self, x: Numbers, direction: Numbers) -> Numbers:
-        """The same along a direction (hs,), but for what all share: (T,)."""
+        """``of`` along a direction (hs,), up to a constant that all share: (T,)."""
         return x @ (self.weight @ direction) if self.norm is None else self.of(x) @ direction
 
 
 def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
-    """A head's reading of the stream: see ``Reading``. Heads of a group read k and v alike."""
+    """A head's reading of the stream: see ``Reading``. Heads of a group share k and v."""
     block = model.network.blocks[layer]
     norm, own = Norm.of(block.attention_norm), block.attention.head_norm(into)
     W, b = map(double, block.attention.reading(into, head))
@@ -94,7 +94,7 @@ def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
 
 
 def turn(model: Model, layer: int, x: Numbers, positions: Positions) -> Numbers:
-    """A layer's queries or keys (…, T, hs) turned by positions (T,), where these turn them."""
+    """Turn a layer's queries or keys (…, T, hs) by positions (T,), where positions turn them."""
     turned = model.network.blocks[layer].attention.turn(
         torch.tensor(x), torch.as_tensor(np.asarray(positions))
     )
@@ -119,8 +119,8 @@ Eigenvalues = NDArray[np.complex128]
 
 #: Numbers in double precision that are held at a time, of arrays as long as a vocabulary.
 BLOCK = 4_000_000
-#: Distances that are looked at where positions turn queries and keys: as far as GPT-2 sees, so that
-#: weights, which a longer text spreads, compare.
+#: Distances compared where positions turn queries and keys: as far as GPT-2 sees, as weights
+#: spread over longer texts don't compare.
 LONGEST = 1024
 
 
@@ -140,10 +140,10 @@ class Ranked(NamedTuple):
 
 
 class ByDistance(NamedTuple):
-    """By how far back the key is, query − key = 0 to n_positions − 1: the ``mean`` score of all
-    pairs of places at that distance, and their standard deviation (n_positions,) each.
+    """Scores by distance, query − key = 0 to n_positions − 1: their ``mean`` over all pairs of
+    positions at that distance, and their standard deviation (n_positions,) each.
 
-    Where positions turn queries and keys, of all pairs of tokens at that distance.
+    Where positions turn queries and keys, over all pairs of tokens at that distance.
     """
 
     mean: Numbers
@@ -152,18 +152,18 @@ class ByDistance(NamedTuple):
 
 class PlaceWeights(NamedTuple):
     """Means over all queries but the first: of the weight on the key at each distance
-    ``by_distance`` (n_positions,), and of that on the ``first`` place. NaN for a single place."""
+    ``by_distance`` (n_positions,), and on the ``first`` position. NaN for a single position."""
 
     by_distance: Numbers
     first: float
 
 
 class Foretold(NamedTuple):
-    """The scores that a softmax takes, (T, T) each, as the weights alone have them and as a run
-    did: each row less its mean over the keys that its query sees, NaN at the others.
+    """Scaled scores, (T, T) each, from the weights alone and from a run: each row less its mean
+    over the keys that its query sees, NaN at the others.
 
     ``correlation`` is Pearson's over all of these but the first row; NaN for fewer than three
-    tokens, of which it says nothing, and where all are alike or some aren't finite.
+    tokens, which determine it, and if all are equal or some aren't finite.
     """
 
     by_weights: Numbers
@@ -173,7 +173,7 @@ class Foretold(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadCircuit:
-    """One head's weights, folded, and the numbers that follow from them, as this module says.
+    """One head's weights, folded, and the numbers that follow from them by these conventions.
 
     ``query`` and ``key`` are how it reads q and k, ``W_V`` is (C, hs) and ``W_O`` (hs, C).
     ``divisor`` is what scores are divided by before the softmax: √hs, and more in some models.
@@ -190,30 +190,30 @@ class HeadCircuit:
 
     @cached_property
     def ov_eigenvalues(self) -> Eigenvalues:
-        """Those of the full OV circuit, but for zeros that every circuit has: (hs,)."""
+        """The eigenvalues of the full OV circuit, without zeros that every circuit has: (hs,)."""
         return _eigenvalues(self.W_O @ self.ends.to_logits @ self.W_V)
 
     @cached_property
     def qk_eigenvalues(self) -> Eigenvalues:
-        """Those of the full QK circuit with its keys centred, but for such zeros: (hs,)."""
+        """The same of the full QK circuit with its keys centred: (hs,)."""
         return _eigenvalues(self.key.weight.T @ self.ends.to_keys @ self.query.weight)
 
     @property
     def copying_score(self) -> float:
         """Σλ / Σ|λ| over ``ov_eigenvalues``, from −1 to 1; NaN where the circuit is 0.
 
-        1 is a head that raises every token that it looks at, −1 one that suppresses it (Elhage et
+        1 is a head that raises every token that it attends to, −1 one that suppresses it (Elhage et
         al. 2021, "Detecting Copying Behavior").
         """
         return _positive(self.ov_eigenvalues)
 
     @property
     def matching_score(self) -> float:
-        """The same over ``qk_eigenvalues``: 1 is a head whose queries look for their own token."""
+        """The same over ``qk_eigenvalues``: 1 is a head whose queries match their own token."""
         return _positive(self.qk_eigenvalues)
 
     def writes(self, token: int, k: int = 10) -> Ranked:
-        """The ``k`` tokens whose logits it raises most, and least, when it looks at a token.
+        """The ``k`` tokens whose logits it raises most, and least, when it attends to a token.
 
         A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for a token that
         isn't in the vocabulary.
@@ -224,18 +224,18 @@ class HeadCircuit:
     def likes(self, token: int, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
 
-        In scores that softmax takes, q·k / ``divisor``. Where positions turn queries and keys, of
-        keys so many tokens ``back``. Raises as ``writes`` does.
+        In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
+        ``back`` tokens back. Raises as ``writes`` does.
         """
         (q,) = self._turned(self.query.of(self.ends.normed([token])), [back])  # (hs,)
         return _ranked(self.ends.as_keys(self.key, q / self.divisor), k)
 
     def scores(self, token_ids: Sequence[int]) -> Numbers:
-        """The raw scores q·k that a text's tokens and their places alone would give: (T, T).
+        """The raw scores q·k that a text's tokens and their positions alone would give: (T, T).
 
-        With all biases, and σ that of the embeddings' sum: those of a run in layer 0. Deeper
-        down a run's differ by what earlier layers wrote, and by σ. Raises ``PlaceError`` as
-        ``writes`` does, ``ContextError`` for more tokens than there are places.
+        With all biases, and the σ of the embeddings' sum: in layer 0 they are a run's. In later
+        layers a run's differ by what earlier layers wrote, and by σ. Raises ``PlaceError`` as
+        ``writes`` does, ``ContextError`` for more tokens than there are positions.
         """
         x, positions = self.ends.normed(token_ids, placed=True), range(len(token_ids))  # (T, C)
         q, k = (self._turned(reads.of(x), positions) for reads in (self.query, self.key))
@@ -243,9 +243,9 @@ class HeadCircuit:
         return scores
 
     def foretells(self, trace: Trace) -> Foretold:
-        """Compare a run's scores with those that tokens and places alone give: see ``Foretold``.
+        """Compare a run's scores with those from tokens and positions alone: see ``Foretold``.
 
-        What a run's own differ by is what the head reads of earlier layers, and σ.
+        They differ by what the head reads of earlier layers, and by σ.
         """
         hidden = trace.hidden_pairs(self.layer)
         run_scores = trace.stage("scores", self.layer, self.head).astype(np.float64)
@@ -261,7 +261,7 @@ class HeadCircuit:
 
     @cached_property
     def by_distance(self) -> ByDistance:
-        """The scores that places alone give, in scores that softmax takes: see ``ByDistance``."""
+        """The scaled scores from positions alone: see ``ByDistance``."""
         n = self.ends.n_positions
         if self.ends.positions is None:
             return ByDistance(_centred(self._kernel), self._kernel_spread())
@@ -277,7 +277,7 @@ class HeadCircuit:
 
     @cached_property
     def place_weights(self) -> PlaceWeights:
-        """The weights that places alone would give, with the mask on: see ``PlaceWeights``."""
+        """The weights from positions alone, with the mask on: see ``PlaceWeights``."""
         n = self.ends.n_positions
         if n == 1:
             return PlaceWeights(np.full(1, np.nan), float("nan"))
@@ -297,13 +297,13 @@ class HeadCircuit:
 
     @property
     def offset(self) -> int:
-        """The distance that gets most weight by places alone: 1 is the token before."""
+        """The distance that gets most weight by positions alone: 1 is the token before."""
         return int(self.place_weights.by_distance.argmax())
 
     def _of_places(self, x: Numbers) -> Iterator[tuple[range, Numbers]]:
-        """Scores of some queries with every place as a key, less the mean over these, in turn.
+        """Yield scores of some queries with every position as a key, less the mean over these.
 
-        ``x`` (n_positions, C) are the places as the norm leaves them.
+        ``x`` (n_positions, C) are the position embeddings after the norm.
         """
         k = self.key.of(x) / self.divisor
         k = k - k.mean(axis=0)
@@ -366,7 +366,7 @@ def head_circuit(model: Model, layer: int, head: int) -> HeadCircuit:
 
 
 def every_circuit(model: Model) -> Iterator[HeadCircuit]:
-    """Every head's circuit, layer by layer. What all share is worked out once."""
+    """Every head's circuit, layer by layer. What all share is computed once."""
     ends = Ends(model)
     for layer, head in np.ndindex(model.config.n_layer, model.config.n_head):
         yield _circuit(model, layer, head, ends)
@@ -384,7 +384,7 @@ def _circuit(model: Model, layer: int, head: int, ends: Ends) -> HeadCircuit:
 class Ends:
     """Both ends of the stream: the embeddings, and the unembedding with the last norm's gain.
 
-    ``n_positions`` is the number of places, or distances, that are looked at.
+    ``n_positions`` is the number of positions, or distances, that are compared.
     """
 
     def __init__(self, model: Model) -> None:
@@ -397,7 +397,7 @@ class Ends:
         self._gain = Norm.of(network.final_norm).gain  # (C,)
 
     def normed(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
-        """Tokens as a norm leaves them before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
+        """Tokens after a norm, before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
         n_vocab, n_places, T = len(self._embedding), self.model.config.n_positions, len(token_ids)
         for token in token_ids:
             if not 0 <= token < n_vocab:
@@ -411,7 +411,7 @@ class Ends:
 
     @cached_property
     def positions(self) -> Numbers | None:
-        """The position embeddings alone as a norm leaves them: (n_positions, C); None without."""
+        """The position embeddings alone after a norm: (n_positions, C); None without."""
         return None if self._wpe is None else self._norm(self._wpe)
 
     def as_keys(self, key: Reading, query: Numbers) -> Numbers:
@@ -420,13 +420,13 @@ class Ends:
         return _centred(np.concatenate(shares))
 
     def mean_read(self, reads: Reading) -> Numbers:
-        """The mean of what is read of all tokens: (hs,)."""
+        """The mean of the readings of all tokens: (hs,)."""
         if reads.norm is None:
             return self._mean @ reads.before + reads.constant
         return self._mean_of(lambda x: reads.of(x).sum(axis=0))
 
     def squares_read(self, reads: Reading) -> Numbers:
-        """⟨r rᵀ⟩ of what is read of all tokens: (hs, hs)."""
+        """⟨r rᵀ⟩ of the readings r of all tokens: (hs, hs)."""
 
         def squares(x: Numbers) -> Numbers:
             read = reads.of(x)
@@ -436,18 +436,18 @@ class Ends:
 
     @cached_property
     def _mean(self) -> Numbers:
-        """The mean of all tokens as a norm leaves them: (C,)."""
+        """The mean of all tokens after a norm: (C,)."""
         return self._mean_of(lambda x: x.sum(axis=0))
 
     def _mean_of(self, total: Callable[[Numbers], Numbers]) -> Numbers:
-        """The mean over all tokens, as a norm leaves them, of what ``total`` sums up over some."""
+        """The mean over all tokens, after a norm, of what ``total`` sums up over some."""
         whole = np.zeros(())
         for rows in _doubled(self._embedding):
             whole = whole + total(self._norm(rows))
         return whole / len(self._embedding)
 
     def logits(self, wrote: Numbers) -> Numbers:
-        """The addition of an output (C,) to each logit, less their mean: (n_vocab,)."""
+        """An output's (C,) contribution to each logit, less their mean: (n_vocab,)."""
         read = self._gain * wrote
         return _centred(np.concatenate([rows @ read for rows in _doubled(self._unembedding)]))
 
@@ -479,13 +479,13 @@ def _moments(left: Array, right: Array) -> Numbers:
 
 
 def _doubled(matrix: Array) -> Iterator[Numbers]:
-    """Some rows of a matrix at a time, in double precision."""
+    """Yield a matrix in blocks of rows, in double precision."""
     for rows in _blocks(*matrix.shape):
         yield matrix[rows.start : rows.stop].astype(np.float64)
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[range]:
-    """Some rows at a time, of at most ``BLOCK`` numbers."""
+    """Ranges of rows of at most ``BLOCK`` numbers."""
     step = max(1, BLOCK // n_columns)
     return (range(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 

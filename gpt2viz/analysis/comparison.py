@@ -1,4 +1,4 @@
-"""Two runs: which of their tokens belong together, and how far apart they are read."""
+"""Two runs: which of their tokens correspond, and how far apart their vectors are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
-    """Both texts' token ids side by side, in order: equal tokens meet, the rest stands beside.
+    """Align both texts' token ids in order: equal tokens are paired, the rest stands beside.
 
     The standard library's ``difflib.SequenceMatcher``. Where some tokens were replaced by
     others, they stand beside each other one by one, and what is left over stands alone.
@@ -45,7 +45,7 @@ def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
 
 
 def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Positions of the same token in both texts, each position once, by their place in ``a``.
+    """Pairs of positions of the same token in both texts, each position once, in ``a``'s order.
 
     First those that ``align`` finds; then what is left is aligned again, until nothing is, so
     that words that changed places are found too.
@@ -66,7 +66,7 @@ def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """The likeness of a token's vectors in two runs at each of S places of the model.
+    """The similarity of a token's vectors in two runs at each of S points of the model.
 
     ``cosine`` (S,) is the cosine similarity of its two vectors, in [−1, 1], and NaN where only one
     of them is 0 throughout; ``difference`` (S,) the largest |a − b| of any of their C channels, 0
@@ -79,7 +79,7 @@ class Path:
 
 
 def stream_sites(n_layer: int) -> tuple[Site, ...]:
-    """The places of the residual stream: at the start, then after every layer's two parts."""
+    """The points of the residual stream: at the start, then after every layer's two parts."""
     layers = range(n_layer)
     parts: tuple[StageName, ...] = ("residual_mid", "residual_out")
     after = [(key, n) for n in layers for key in parts]
@@ -87,13 +87,13 @@ def stream_sites(n_layer: int) -> tuple[Site, ...]:
 
 
 def addition_sites(n_layer: int) -> tuple[Site, ...]:
-    """The places of what every layer's attention and MLP add to the stream."""
+    """The sites of what every layer's attention and MLP add to the stream."""
     parts: tuple[StageName, ...] = ("attention_output", "mlp_output")
     return tuple((key, n) for n in range(n_layer) for key in parts)
 
 
 def path(a: Trace, b: Trace, at: tuple[int, int], sites: Sequence[Site]) -> Path:
-    """Compare token ``at[0]`` of one run with token ``at[1]`` of another, place by place.
+    """Compare token ``at[0]`` of one run with token ``at[1]`` of another, site by site.
 
     In double precision from the runs' float32. Raises ``PlaceError`` for a token that isn't
     there, ``ArgumentError`` for models with other numbers of channels.
@@ -145,10 +145,10 @@ class Nearest(NamedTuple):
 
 
 def nearest(trace: Trace, position: int, sites: Sequence[Site], top: int) -> Nearest:
-    """The tokens whose rows of the unembedding point most the way a token's vector does.
+    """The tokens whose rows of the unembedding are most similar to a token's vector.
 
-    At each place, by cosine similarity, best first; rows of zeros, as in a table that was only
-    filled up, come last with NaN. In GPT-2 the unembedding is the token embedding too, so that at
+    At each site, by cosine similarity, best first; rows of zeros, as in a padded table, come last
+    with NaN. In GPT-2 the unembedding is the token embedding too, so that at
     the first place a token is nearest to itself.
     """
     lengths: Array = np.linalg.norm(trace.unembedding, axis=1)

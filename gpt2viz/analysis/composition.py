@@ -1,8 +1,8 @@
-"""The wiring of heads: the share of one head's output that another one reads.
+"""The wiring of heads: how much of one head's output another one reads.
 
 A later head can read what an earlier one wrote in three ways: into its queries, its keys or its
 values (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). Two measures say
-how much of it there is, by the weights alone, folded and centred as in ``circuits``:
+how much, from the weights alone, folded and centred as in ``circuits``:
 
 - The **ratio** ‖W_OV · W‖ / (‖W_OV‖ ‖W‖) of Frobenius norms, W the receiver's W_QK, its transpose
   or its W_OV: TransformerLens' ``all_composition_scores``, "Q", "K" and "V".
@@ -10,12 +10,12 @@ how much of it there is, by the weights alone, folded and centred as in ``circui
   the other reads (Yamagiwa et al. 2026, arXiv 2601.10266, the Projection Kernel): 0 to hs, whatever
   the sizes of the weights.
 
-Either means little by itself: any two subspaces overlap by chance. Beside each stands z, how far
-it is from chance in standard deviations. Chance is a random rotation of what is written, all sizes
-as they are: mean and variance of ‖A R B‖² are known then, and nothing is drawn. That is in the C
-directions of the stream, or the C − 1 that LayerNorm's centring leaves; the ratio's z is that of
-its square. Heads of a group read keys and values alike. Where positions turn queries and keys, W_QK
-is that of a token's own place; the kernel is the same at any distance.
+Neither means much by itself: any two subspaces overlap by chance. So each has a z, its distance
+from chance in standard deviations. Chance is a random rotation of what is written, with the same
+singular values: mean and variance of ‖A R B‖² are then known, and nothing is sampled. It rotates
+the C directions of the stream, or the C − 1 that LayerNorm's centring leaves; the ratio's z is that
+of its square. Heads of a group share keys and values. Where positions turn queries and keys, W_QK
+is that at distance 0; the kernel is the same at any distance.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition:
-    """Every pair of heads, by what the second makes of it: "q", "k" or "v".
+    """The composition of every pair of heads, into the receiver's "q", "k" or "v".
 
     Each array is (n_layer, nh, n_layer, nh), the sender's layer and head first; NaN where the
     receiver's layer isn't later, where a head's weights are 0, and a z where chance allows only
@@ -121,9 +121,9 @@ class Composition:
 def composition(
     model: Model, progress: Callable[[float], object] = lambda _share: None
 ) -> Composition:
-    """Q-, K- and V-composition of every pair of heads: this module says how they are measured.
+    """Q-, K- and V-composition of every pair of heads, measured as this module says.
 
-    ``progress`` hears after each layer what share is done; an exception that it raises ends this.
+    ``progress`` is called after each layer with the share done; an exception it raises ends this.
     """
     n_layer, nh = model.config.n_layer, model.config.n_head
     measures = [
@@ -211,7 +211,7 @@ def _measured(sender: _Layer, receiver: _Layer) -> _Measured:
 
 
 def _writes(model: Model, layer: int) -> _Layer:
-    """W_OVᵀ of every head of a layer, but for what doesn't matter at its other side."""
+    """W_OVᵀ of every head of a layer, up to a rotation at its other side."""
     heads = range(model.config.n_head)
     return _Layer(
         model,
@@ -220,7 +220,7 @@ def _writes(model: Model, layer: int) -> _Layer:
 
 
 def _reads(model: Model, layer: int, way: Into) -> _Layer:
-    """W_QK, its transpose or W_OV of every head of a layer, in the same way."""
+    """W_QK, its transpose or W_OV of every head of a layer, up to the same."""
     halves = []
     for n in range(model.config.n_head):
         read = reading(model, layer, n, way).weight
@@ -234,20 +234,20 @@ def _reads(model: Model, layer: int, way: Into) -> _Layer:
 
 
 def _half(here: Numbers, beyond: Numbers) -> Numbers:
-    """A Bᵀ of two matrices (C, hs), but for a rotation at the side of B: (C, hs)."""
+    """A Bᵀ of two matrices (C, hs), up to a rotation at the side of B: (C, hs)."""
     _, r = np.linalg.qr(beyond)
     half: Numbers = here @ r.T
     return half
 
 
 def _basis(matrix: Numbers) -> Numbers:
-    """An orthonormal basis of what the columns span (C, hs), filled up with zeros."""
+    """An orthonormal basis of the columns' span (C, hs), padded with zeros."""
     basis, sizes, _ = np.linalg.svd(matrix, full_matrices=False)
     nonzero: Numbers = basis * (sizes > _TINY * sizes[0])
     return nonzero
 
 
-#: How probable chance is to lift even one of a model's pairs above the limit, were z normal.
+#: The probability that chance lifts even one of a model's pairs above the limit, if z is normal.
 CHANCE = 0.05
 
 
@@ -279,11 +279,11 @@ class Wired(NamedTuple):
 class Carried(NamedTuple):
     """An edge's share of one cell of its receiver.
 
-    The receiver's ``query`` looks at ``key`` with ``weight``. Of an edge into queries or keys,
-    ``share`` is of all that sets the cell apart from its row's mean in the direction that prevails,
-    in all pairs of parts with what the sender wrote (``Reason.shares``): 0 to 1. Of one into
-    values it is of the value that is taken there, along its own direction: all parts' sum to 1.
-    NaN where there is nothing to share.
+    The receiver's ``query`` attends to ``key`` with ``weight``. For an edge into queries or keys,
+    ``share`` is what the sender wrote of all that sets the cell apart from its row's mean, in the
+    prevailing direction and in all its pairs of parts (``Reason.shares``): 0 to 1. For one into
+    values it is of the value read there, along that value's direction: all parts' shares sum to 1.
+    NaN if there is nothing to share.
     """
 
     query: int
@@ -328,8 +328,8 @@ def wired(
 
 
 def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge | None:
-    """The edge that copying is made of: into the keys of the strongest induction head, from the
-    strongest head of a lower layer that looks one token back (Elhage et al. 2021).
+    """The edge of the copying circuit: into the keys of the strongest induction head, from the
+    strongest head of a lower layer that attends one token back (Elhage et al. 2021).
 
     ``habits`` are scores (n_layer, nh) by name, as ``head_scores`` has them. None where there is
     no lower layer, or where the scores say nothing.
@@ -346,10 +346,10 @@ def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge
 
 
 def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) -> Carried:
-    """The share of an edge where its receiver looks hardest: see ``Carried``.
+    """The share of an edge at the strongest attention of its receiver: see ``Carried``.
 
-    From one ``query``, or from the one whose look is the hardest of all. A look is at another
-    token that isn't the first; where there is none, the key with the largest weight counts.
+    At one ``query``, or at the one with the largest weight on another token that isn't the first.
+    For a query without such a key, its key with the largest weight counts.
     Raises ``ArgumentError`` for an edited run or another model's, ``PlaceError`` for a token that
     isn't there.
     """
@@ -397,7 +397,7 @@ class VirtualHead:
 
     @property
     def ov_eigenvalues(self) -> Eigenvalues:
-        """Those of the full OV circuit of both, but for zeros that every circuit has: (hs,)."""
+        """The eigenvalues of the full OV circuit of both, without such zeros: (hs,)."""
         return self._circuit.ov_eigenvalues
 
     @property
@@ -406,8 +406,8 @@ class VirtualHead:
         return self._circuit.copying_score
 
     def writes(self, token: int, k: int = 10) -> Ranked:
-        """The ``k`` tokens whose logits both raise most, and least, where the sender looks at a
-        token and the receiver at the sender's place; as ``HeadCircuit.writes``.
+        """The ``k`` tokens whose logits both raise most, and least, if the sender attends to a
+        token and the receiver to where the sender wrote; as ``HeadCircuit.writes``.
         """
         return self._circuit.writes(token, k)
 
@@ -429,7 +429,7 @@ class VirtualHead:
 
 
 def virtual_head(model: Model, sender: tuple[int, int], receiver: tuple[int, int]) -> VirtualHead:
-    """Two heads, (layer, head) each, as one: what the receiver takes of what the sender took.
+    """Compose two heads, (layer, head) each, into one: the receiver reads what the sender wrote.
 
     Raises ``PlaceError`` for a head that isn't there, ``ArgumentError`` for a receiver whose layer
     isn't later.

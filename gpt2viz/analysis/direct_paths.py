@@ -1,9 +1,8 @@
 """Path patching: a single path from head to head of one run put into another.
 
-What a sender writes is that of the other run, for one receiver's q, k or v alone: every part
-between them is held as it is, and so is what all others read (Wang et al. 2022, "Interpretability
-in the Wild", appendix B; Goldowsky-Dill et al. 2023, "Localizing Model Behavior with Path
-Patching").
+One receiver's q, k or v reads the sender's output from the other run; every part between them, and
+what all others read, stays as it is (Wang et al. 2022, "Interpretability in the Wild", appendix B;
+Goldowsky-Dill et al. 2023, "Localizing Model Behavior with Path Patching").
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def patch_path(
     """Patch the direct path from a head's output to another head's q, k or v, at all positions.
 
     The ``sender`` is named as "8.6", the ``receiver`` as "9.9". The stream that the receiver's q, k
-    or v reads changes by what the sender writes otherwise in the other run, its norm's scale
+    or v reads changes by the difference of the sender's outputs in the two runs, its norm's scale
     included. Keys and values that a receiver shares with others change for all of them.
 
     Raises ``PatchError`` for a receiver that doesn't come after the sender, ``EditError`` for a
@@ -176,7 +175,7 @@ def _written(runs: PairedRuns, layer: int) -> Tensor:
 
 
 def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
-    """The metric (B,) where the receiver reads a stream with (B, T, C) more in it."""
+    """The metric (B,) if the receiver reads a stream with ``written`` (B, T, C) added."""
     runs, layer, head = to
     here = stream(runs.into, layer, written.device)  # (1, T, C)
     pieces = _read(to, into, here + written)  # (B, T, hs)
@@ -187,11 +186,11 @@ def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
 
 
 def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
-    """The receiver's q, k or v of streams (B, T, C) before its layer: (B, T, hs)."""
+    """The receiver's q, k or v from streams (B, T, C) before its layer: (B, T, hs)."""
     block = to.runs.model.network.blocks[to.layer]
     W, b = block.attention.reading(into, to.head)
     with torch.inference_mode():
-        # By ``forward``, which calls no hook: a run in another thread listens to the modules.
+        # By ``forward``, which calls no hook: a run in another thread may have hooked the modules.
         read: Tensor = block.attention_norm.forward(streams) @ W + b
         if (norm := block.attention.head_norm(into)) is not None:
             read = norm.forward(read)

@@ -1,11 +1,10 @@
-"""Why a head looks where it looks: a raw score taken apart by who wrote to query and key.
+"""Why a head attends where it does: a raw score decomposed by what wrote to query and key.
 
 The stream at a token is a sum of what the embeddings, the earlier heads, their biases and the
 earlier MLPs wrote there (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
-With a norm's scale held at the run's own, the norm is linear, and so are W_Q, W_K and the turn that
-positions give to queries and keys in some models: both are sums of parts, and q·k is a sum over
-pairs of them. Nothing is trained or left over. That the scale is held is a convention: a part that
-is taken away for real changes it.
+With a norm's scale held at the run's own, the norm is linear, and so are W_Q, W_K and, in some
+models, the turn by positions: both are sums of parts, and q·k is a sum over pairs of them. Nothing
+is trained or left over. Holding the scale is a convention: removing a part would change it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PartKind = Literal["token", "position", "head", "bias", "mlp", "constant", "roun
 
 
 class Part(str):
-    """A part of a query, key, value or logit, by who wrote it: equal to its name, "head 0.0".
+    """A part of a query, key, value or logit, by what wrote it: equal to its name, "head 0.0".
 
     ``kind`` "head" has a ``layer`` and a ``head``; "bias" (of a layer's merging of its heads) and
     "mlp" have a ``layer``; the others have neither. "rounding" is that of the run's float32.
@@ -62,7 +61,7 @@ class Part(str):
 class ScoreExplanation:
     """One raw score as a sum over pairs of parts.
 
-    ``names`` are the n parts, by who wrote, each a ``Part``: "token", "position", then of every
+    ``names`` are the n parts, by what wrote, each a ``Part``: "token", "position", then of every
     earlier layer its heads ("head 0.0"), the bias of their merging ("bias 0") and "mlp 0"; last
     "constant", which is the norm's bias through W_Q or W_K, and b_Q or b_K. There is no "position"
     where positions turn queries and keys, and no "bias" without b_O. A head's b_V belongs to the
@@ -82,13 +81,13 @@ class ScoreExplanation:
     _k: Numbers = field(repr=False)
 
     def opened(self, side: Side, name: str) -> Numbers:
-        """A head's part by the tokens that it had read from: (T, n), T the tokens of the text.
+        """A head's part, split by the tokens that it attended to: (T, n), T the text's tokens.
 
         With ``side`` "key", row t is what the head's weight on token t, times that token's value,
         adds to the head's column of ``table``, across the query's parts; over the tokens it sums
-        to that column. "query" takes the head's row apart, across the key's parts. A head that an
+        to that column. "query" splits the head's row, across the key's parts. A head that an
         edit switched off has zeros. Raises ``ArgumentError`` for a part that is no head, and for a
-        head whose output is a mean, which it read from no token of this text.
+        head whose output is a mean, which comes from no token of this text.
         """
         position = self.key if side == "key" else self.query
         by_token = self._stream.opened(side, position, self._head_of(name))  # (T, hs)
@@ -113,10 +112,10 @@ class ScoreExplanation:
 class RowExplanation:
     """The raw scores of one query with every key that it sees, each a sum over pairs of parts.
 
-    ``keys`` (S,) are those keys' positions and ``scores`` (S,) the run's own numbers. What all of
-    them share, softmax forgets: ``deviation`` leaves it out, and explains the weights. ``names``
-    are as for ``ScoreExplanation``. What belongs to a single key is worked out when it is asked
-    for: nothing of size (S, n) is kept.
+    ``keys`` (S,) are those keys' positions and ``scores`` (S,) the run's own numbers. Softmax
+    ignores what they all share: ``deviation`` leaves it out, and explains the weights. ``names``
+    are as for ``ScoreExplanation``. What belongs to a single key is computed on demand: nothing of
+    size (S, n) is kept.
     """
 
     layer: int
@@ -158,7 +157,7 @@ class RowExplanation:
         return self.table(key) - self.mean
 
     def at(self, key: int) -> ScoreExplanation:
-        """The score with one key, to be opened further. Raises ``PlaceError`` as ``table`` does."""
+        """The score with one key, to split further. Raises ``PlaceError`` as ``table`` does."""
         score = float(self.scores[self.row_of(key)])
         return self._stream.score(self.query, self._q, key, score)
 
@@ -167,7 +166,7 @@ class RowExplanation:
     ) -> float:
         """The weight that ``key`` would have if a pair of parts added nothing to any score.
 
-        The row's softmax again, the norm's scale held. With one part alone, all its pairs. Raises
+        Recomputes the row's softmax, the norm's scale held. One part alone: all its pairs. Raises
         ``PlaceError`` as ``table`` does, ``ArgumentError`` for an unknown part or none at all. See
         ``ablated_part_weight`` for a part that is taken from the query and from every key.
         """
@@ -181,31 +180,31 @@ class RowExplanation:
     def ablated_part_weight(self, key: int, part: str) -> float:
         """The weight that ``key`` would have if a part had written nothing, the norm's scale held.
 
-        The row's softmax without the part in the query and in every key. Raises what
+        Recomputes the row's softmax without the part in the query and in every key. Raises what
         ``ablated_weight`` does.
         """
         n, index = self.row_of(key), self._index_of(part)
         of_query = self._stream.along(self.keys, self._q[index])  # (S,)
-        rest = self._q.sum(axis=0) - self._q[index]  # what both share is taken once
+        rest = self._q.sum(axis=0) - self._q[index]  # what both share is subtracted once
         less = of_query + self._stream.along(self.keys, rest, index)
         return float(self._softmax(self.scores - less)[n])
 
     def by_token(
         self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[Part, Array]
     ) -> Numbers:
-        """The addition to q·k of each token of the vocabulary in place of a key's own: (n_vocab,).
+        """What each token of the vocabulary would add to q·k in place of a key's own: (n_vocab,).
 
-        To the query's parts that are chosen (n,), by the key's parts that are ``carried``: "token",
-        and heads by their names, with the weights (T,) that they gave to where the token stands.
-        Its embedding alone is exchanged; all norms' scales are held, as everywhere here.
+        ``query_parts`` (n,) selects parts of the query; ``carried`` has the key's parts that carry
+        the token: "token", and heads by their names, with their weights (T,) at its positions.
+        Only the embedding is exchanged; all norms' scales are held, as everywhere here.
         """
         return self._stream.by_token(key, self._q[query_parts].sum(axis=0), carried)
 
     @cached_property
     def by_distance(self) -> Numbers | None:
-        """The raw scores that the mean of the row's keys would have in the place of each: (S,).
+        """The raw scores that the mean of the row's keys would have at the position of each: (S,).
 
-        Before positions turn them, keys are averaged; so these differ by distance alone. None where
+        Keys are averaged before positions turn them, so these differ by distance alone. None if
         positions turn no keys.
         """
         return self._stream.by_distance(self.query, self.keys)
@@ -216,7 +215,7 @@ class RowExplanation:
         return weights
 
     def row_of(self, key: int) -> int:
-        """The place of a key among ``keys``. Raises ``PlaceError`` as ``table`` does."""
+        """The index of a key in ``keys``. Raises ``PlaceError`` as ``table`` does."""
         rows = np.flatnonzero(self.keys == key)
         if not rows.size:
             raise PlaceError(f"query {self.query} doesn't see key {key}")
@@ -238,10 +237,10 @@ class RowExplanation:
 def explain_score(
     model: Model, trace: Trace, layer: int, head: int, query: int, key: int
 ) -> ScoreExplanation:
-    """Take the raw score of a query with a key apart.
+    """Decompose the raw score of a query with a key.
 
-    Works with the mask off and for keys that the mask hides, and in edited runs, whose own parts
-    are told. Raises ``PlaceError`` for a layer, head or token that isn't there, ``ArgumentError``
+    Works with the mask off, for keys that the mask hides, and in edited runs, of whose own parts
+    it is. Raises ``PlaceError`` for a layer, head or token that isn't there, ``ArgumentError``
     for a trace of another model.
     """
     stream = _Stream(model, trace, layer, head)
@@ -251,7 +250,7 @@ def explain_score(
 
 
 def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -> RowExplanation:
-    """Take the raw scores of a query with every key that it sees apart.
+    """Decompose the raw scores of a query with every key that it sees.
 
     Raises what ``explain_score`` does.
     """
@@ -267,7 +266,7 @@ def explain_row(model: Model, trace: Trace, layer: int, head: int, query: int) -
 def value_parts(
     model: Model, trace: Trace, layer: int, head: int, position: int
 ) -> dict[Part, Numbers]:
-    """A head's value at a token by who wrote what of it: (hs,) for each part.
+    """A head's value at a token, split by what wrote it: (hs,) for each part.
 
     The parts are named as ``ScoreExplanation.names``, b_V being in "constant"; their sum is the
     run's own value but for float32's rounding. Raises what ``explain_score`` does.
@@ -279,7 +278,7 @@ def value_parts(
 
 
 class _Stream:
-    """The stream that a head's queries and keys are read from, part by part."""
+    """The stream that a head's queries and keys are computed from, part by part."""
 
     def __init__(self, model: Model, trace: Trace, layer: int, head: int) -> None:
         check_run(trace, model)
@@ -300,7 +299,7 @@ class _Stream:
                 raise PlaceError(f"no token {position}: this text has tokens 0 to {T - 1}")
 
     def score(self, query: int, q: Numbers, key: int, score: float) -> ScoreExplanation:
-        """A score, of a query whose parts ``q`` (n, hs) are known."""
+        """Explain a score, given the parts ``q`` (n, hs) of its query."""
         k = self.mean_parts("key", [key])
         names = self.names
         return ScoreExplanation(
@@ -308,22 +307,22 @@ class _Stream:
         )
 
     def mean_parts(self, side: Side, positions: Positions) -> Numbers:
-        """The parts of the queries or keys at some places, and of these the mean: (n, hs)."""
+        """The parts of the queries or keys at some positions, their mean: (n, hs)."""
         if len(positions) > 1 and self.model.network.blocks[self.layer].attention.turns:
             return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
         parts = self.read(self._reads[side], positions)
         return self._turned(side, parts[:, None], positions[:1])[:, 0]
 
     def read(self, reads: Reading, positions: Positions) -> Numbers:
-        """The parts of what a head reads at some places, not turned, the mean of these: (n, hs)."""
+        """The parts of what a head reads at some positions, not turned, their mean: (n, hs)."""
         shares = np.zeros(len(self.trace.token_ids))
         shares[positions] = 1 / self.scale(positions) / len(positions)
         return np.vstack([self._mixed(shares) @ reads.weight, reads.bias])
 
     def _mixed(self, shares: Numbers) -> Numbers:
-        """Each part's output, summed over the places with these shares (T,): (n - 1, C).
+        """Each part's output, summed over the positions with these shares (T,): (n - 1, C).
 
-        As one before it is projected, where no two are turned differently.
+        Summed before projection, which is right where all are turned alike.
         """
         trace, there = self.trace, np.flatnonzero(shares)
         some = slice(there[0], there[-1] + 1)
@@ -344,7 +343,7 @@ class _Stream:
         return np.array(mixed)
 
     def _part(self, side: Side, part: Part, positions: Positions) -> Numbers:
-        """A part of the queries or keys at some places: (P, hs)."""
+        """A part of the queries or keys at some positions: (P, hs)."""
         reads = self._reads[side]
         if part.kind == "constant":
             read = np.tile(reads.bias, (len(positions), 1))
@@ -354,7 +353,7 @@ class _Stream:
         return self._turned(side, read, positions)
 
     def _factors(self, part: Part, positions: Positions) -> list[NDArray[np.floating]]:
-        """The factors (P, ·) to (·, C) whose product a part is at some places."""
+        """The factors (P, ·) to (·, C) whose product is a part at some positions."""
         trace = self.trace
         if part.kind == "head":
             layer, head = part.of_head
@@ -369,13 +368,13 @@ class _Stream:
         return [trace.stage("token_embedding")[0][positions]]
 
     def _turned(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
-        """Parts (…, P, hs) as they are at some places, by the scale of a head's own norm too."""
+        """Turn parts (…, P, hs) to some positions, by the scale of a head's own norm too."""
         return turn(
             self.model, self.layer, x / self._own_scale(side, positions)[:, None], positions
         )
 
     def _own_scale(self, side: Side, positions: Positions) -> Numbers:
-        """The σ of the head's own norm of queries or keys at some places, 1 without: (P,)."""
+        """The σ of the head's own norm of queries or keys at some positions, 1 without: (P,)."""
         norm = self._reads[side].norm
         if norm is None:
             return np.ones(len(positions))
@@ -384,9 +383,9 @@ class _Stream:
         return norm.sigma(run.astype(np.float64))
 
     def along(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
-        """A part's addition to q·k in the keys at some places, of a query's (hs,): (P,).
+        """What a part of the keys at some positions adds to q·k, for a query (hs,): (P,).
 
-        The part is given by its place in ``names``; None is the run's whole key.
+        ``part`` is an index into ``names``; None is the run's whole key.
         """
         if part is None:
             k = self.trace.stage("k", self.layer, self.head)[positions].astype(np.float64)
@@ -396,7 +395,7 @@ class _Stream:
         return added
 
     def by_distance(self, query: int, positions: Positions) -> Numbers | None:
-        """``RowExplanation.by_distance`` of the keys at some places: (P,)."""
+        """``RowExplanation.by_distance`` of the keys at some positions: (P,)."""
         trace, site = self.trace, (self.layer, self.head)
         if not self.model.network.blocks[self.layer].attention.turns:
             return None
@@ -418,7 +417,7 @@ class _Stream:
         return 0.0 if attention_is_off(self.trace.edits, layer) else 1.0
 
     def opened(self, side: Side, position: int, writer: tuple[int, int]) -> Numbers:
-        """The part that an earlier head wrote at a place, by the token it had read: (T, hs)."""
+        """The part that an earlier head wrote at a position, split by source token: (T, hs)."""
         layer, head = writer
         trace, edits = self.trace, self.trace.edits
         factor = float(head_scale_factors(edits, layer, self.model.config.n_head)[head])
@@ -437,7 +436,7 @@ class _Stream:
         return self._turned(side, by_token[:, None], [position])[:, 0]
 
     def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
-        """``RowExplanation.by_token`` for what a query asks (hs,)."""
+        """``RowExplanation.by_token`` for a query's vector (hs,)."""
         (back,) = turn(self.model, self.layer, query[None], [-key])  # the query as seen from there
         scale = self.scale([key]) * self._own_scale("key", [key])
         direction = self._reads["key"].weight @ back / scale  # (C,)
@@ -457,7 +456,7 @@ class _Stream:
         return added
 
     def scale(self, positions: Positions) -> Numbers:
-        """The σ of the layer's norm at some places of this run: (P,)."""
+        """The σ of the layer's norm at some positions of this run: (P,)."""
         return self._scales[positions]
 
     @cached_property

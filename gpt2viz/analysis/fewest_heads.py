@@ -28,13 +28,13 @@ from gpt2viz.run.means import Reference, check_reference, mean_output
 from gpt2viz.run.stages import Stage, module_of
 
 Head = tuple[int, int]
-#: The part of the heads left, one of so many, that is given up before all others are tried again.
+#: Of the heads left, one in so many is given up before all others are tried again.
 _SHARE = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FewestHeads:
-    """Heads in the order in which they were given up, and what of the answer was left each time.
+    """Heads in the order in which they were given up, and how much of the answer each time left.
 
     ``given_up`` are (layer, head), the least missed first. ``faithfulness`` (len(given_up) + 1,)
     begins with 1, that of the whole model; ``faithfulness[n]`` is without the first n of them: how
@@ -50,8 +50,8 @@ class FewestHeads:
     def keeping(self, share: float = 0.9) -> tuple[Head, ...] | None:
         """The fewest heads on the way that kept a ``share`` of the answer, in their order.
 
-        Nor may they overshoot by more than is missing from 1: heads that only oppose the others
-        are part of what keeps it. None while heads are left that nobody tried to do without.
+        They may exceed 1 by no more than they may miss it: heads that only oppose the others
+        are part of what keeps it. None while the search isn't finished.
         """
         if len(self.given_up) < self.n_heads:
             return None
@@ -88,17 +88,17 @@ def fewest_heads(
 ) -> FewestHeads:
     """Give up one head after the other, each time the one that is missed least.
 
-    A head that is given up puts out its mean over both texts, position by position, or over those
-    of a ``reference``; so it no longer tells them apart. Of all that are left, the next one to go
-    is the one without which the faithfulness stays nearest to 1. While more than 63 are left, a
-    thirty-second part of them goes before the others are tried again, as if what each takes away
-    added up; ``faithfulness`` is what runs give in any case. ``tries`` is how many circuits are
-    run, on both texts, each from the first layer on that lacks a head more. ``progress`` is called
-    after every batch with what was found so far and the share that is done; an exception that it
-    raises ends the search. The other arguments are as for ``patch_sweep``.
+    A head that is given up outputs its mean over both texts, position by position, or over those
+    of a ``reference``; so it no longer distinguishes them. The next to go is the one without which
+    the faithfulness stays nearest to 1. While more than 63 are left, a thirty-second of them goes
+    before the others are tried again, as if their effects added up; ``faithfulness`` is always
+    measured by runs. ``tries`` is how many circuits are run, on both texts, each from the first
+    layer on that lacks another head. ``progress`` is called after every batch with the result so
+    far and the share that is done; an exception that it raises ends the search. The other arguments
+    are as for ``patch_sweep``.
 
-    Raises ``PatchError`` for texts that differ in length or not at all, or that the model doesn't
-    tell apart by these answers, and what ``trace`` raises.
+    Raises ``PatchError`` for texts that differ in length or not at all, or whose runs have the same
+    difference of these answers, and what ``trace`` raises.
     """
     runs = paired_runs(
         model, clean, corrupted, answer, "denoise", "logit difference", causal, (), None
@@ -106,19 +106,19 @@ def fewest_heads(
     circuit = _circuit(runs, reference)
     n_heads = model.config.n_layer * model.config.n_head
     given_up: list[Head] = []
-    faithfulness, tried, to_try = [1.0], 0, tries(n_heads)
+    faithfulness, n_tried, n_tries = [1.0], 0, tries(n_heads)
 
-    def tell(n: int) -> None:
-        nonlocal tried
-        tried += n
+    def report(n: int) -> None:
+        nonlocal n_tried
+        n_tried += n
         if progress is not None:
-            progress(result(), tried / to_try)
+            progress(result(), n_tried / n_tries)
 
     def result() -> FewestHeads:
         return FewestHeads(runs.answer, n_heads, tuple(given_up), np.array(faithfulness))
 
     for _, n in _rounds(n_heads):
-        heads, shares = circuit.give_up(n, faithfulness[-1], tell)
+        heads, shares = circuit.give_up(n, faithfulness[-1], report)
         given_up += heads
         faithfulness += shares
     return result()
@@ -130,7 +130,7 @@ def tries(n_heads: int) -> int:
 
 
 def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
-    """The number of heads that are left before each round, and of those that it gives up."""
+    """Yield the number of heads left before each round, and of those that it gives up."""
     while n_heads:
         n = max(1, n_heads // _SHARE)
         yield n_heads, n
@@ -138,7 +138,7 @@ def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
 
 
 def _least_missed(alone: Numbers, now: float, n: int) -> list[int]:
-    """The next n heads to go, of faithfulness ``alone`` (B,) without one: as if losses added up."""
+    """The next n heads to go, by the faithfulness ``alone`` (B,) without each, as if additive."""
     chosen: list[int] = []
     for _ in range(n):
         missed = np.abs(alone + (alone - now)[chosen].sum() - 1)
@@ -166,26 +166,26 @@ class _Circuit(NamedTuple):
     whole: float
 
     def give_up(
-        self, n: int, now: float, tell: Callable[[int], None]
+        self, n: int, now: float, report: Callable[[int], None]
     ) -> tuple[list[Head], list[float]]:
-        """Give up the n heads that are missed least: they, and the faithfulness after each.
+        """Give up the n heads that are missed least: their list, and the faithfulness after each.
 
-        ``now`` is the faithfulness before; ``tell`` is as for ``without``.
+        ``now`` is the faithfulness before; ``report`` is as for ``without``.
         """
         left, streams = torch.nonzero(~self.gone), self.streams()  # (B, 2)
-        alone = self.without(self.gone | _each(left, self.gone), streams, tell)  # (B,)
+        alone = self.without(self.gone | _each(left, self.gone), streams, report)  # (B,)
         least = _least_missed(alone, now, n)
         together = self.gone | _each(left[least], self.gone).cumsum(0).bool()
-        shares = [alone[least[0]], *self.without(together[1:], streams, tell)]
+        shares = [alone[least[0]], *self.without(together[1:], streams, report)]
         self.gone[:] = together[-1]
         return [(layer, head) for layer, head in left[least].tolist()], [*map(float, shares)]
 
     def without(
-        self, gone: Tensor, streams: Sequence[Tensor], tell: Callable[[int], None]
+        self, gone: Tensor, streams: Sequence[Tensor], report: Callable[[int], None]
     ) -> Numbers:
         """The faithfulness (B,) of circuits that lack more heads, all that are ``gone`` in each.
 
-        ``gone`` is (B, n_layer, nh), and ``streams`` are this circuit's. ``tell`` is called with
+        ``gone`` is (B, n_layer, nh), and ``streams`` are this circuit's. ``report`` is called with
         the number of circuits of each batch.
         """
         first = (gone != self.gone).any(dim=2).int().argmax(dim=1)  # the layer that differs (B,)
@@ -194,7 +194,7 @@ class _Circuit(NamedTuple):
         for start in range(0, len(order), step):
             rows = order[start : start + step]
             faithfulness[rows.tolist()] = self._batch(gone[rows], first[rows], streams)
-            tell(len(rows))
+            report(len(rows))
         return faithfulness
 
     @property
@@ -210,12 +210,12 @@ class _Circuit(NamedTuple):
             return made
 
         layers = range(len(self.means))
-        heard = [(module_of(self._graph, "residual_in", layer), listen) for layer in layers[1:]]
+        recorders = [(module_of(self._graph, "residual_in", layer), listen) for layer in layers[1:]]
         device = self.gone.device
         first = torch.cat(
             [stream(run, 0, device) for run in (self.runs.clean, self.runs.corrupted)]
         )[:, self.runs.n_shared :]
-        self._run({0: first}, [*self._changes(layers), *heard])
+        self._run({0: first}, [*self._changes(layers), *recorders])
         return [first, *streams]
 
     def _batch(self, gone: Tensor, first: Tensor, streams: Sequence[Tensor]) -> Numbers:
@@ -237,7 +237,7 @@ class _Circuit(NamedTuple):
         return [self._change(n, self.gone[n][None]) for n in layers if self.gone[n].any()]
 
     def _change(self, layer: int, gone: Tensor) -> tuple[str, Change]:
-        """Put means in the place of the heads that are ``gone``, (B, nh) or the same for all."""
+        """Replace the heads that are ``gone``, (B, nh) or the same for all, by their means."""
         change = partial(_replaced, gone=gone, means=self.means[layer])
         return module_of(self._graph, "head_output", layer), change
 
@@ -248,7 +248,7 @@ def _replaced(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
 
 
 def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
-    """All heads, and the means that stand in for them. Raises ``PatchError`` for no difference."""
+    """All heads, and the means that replace them. Raises ``PatchError`` for no difference."""
     model, both = runs.model, (runs.clean, runs.corrupted)
     whole = float(apart(np.stack([run.logits_at(-1) for run in both]), runs.answer)[0])
     if whole == 0:

@@ -1,4 +1,4 @@
-"""Write on: choose the next token from a trace, append it, read again."""
+"""Continue a text: choose the next token from a trace, append it, read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the residual stream to the prediction: when it is decided, and who wrote it.
+"""From the residual stream to the prediction: when it is decided, and what wrote it.
 
 Both methods read the stream as the model's own last step does: final norm, then the
 unembedding.
@@ -35,13 +35,12 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogitLens:
-    """The model's predictions if the stream stopped at each of S places.
+    """The model's predictions if the stream stopped at each of S points.
 
-    ``sites`` are (stage key, layer): the embedding, then after attention and after the MLP of
-    every layer. ``positions`` are the P tokens asked for. The arrays are (S, P): ``top`` the
+    every layer. ``positions`` are the P tokens read. The arrays are (S, P): ``top`` the
     vocabulary ids of the most probable tokens, ``probability`` theirs, ``entropy`` of the whole
-    distribution in bits, and ``rank`` the place of ``answer`` (P,), the model's own token at the
-    end of the stream unless others were asked for: 1 is first.
+    distribution in bits, and ``rank`` that of ``answer`` (P,), by default the model's own token at
+    the end of the stream: 1 is first.
     """
 
     sites: tuple[tuple[str, int | None], ...]
@@ -68,7 +67,7 @@ def logit_lens(
 
     "interpreting GPT: the logit lens": final norm and unembedding of a stream (T, C) that
     they were not trained for; what comes out is a reading, not a prediction of the model. Only
-    the last place of the stream gives the model's own one. ``positions`` are the tokens to read
+    the end of the stream gives the model's own. ``positions`` are the tokens to read
     at, all by default; no (T, n_vocab) array is kept. ``answers``, a token for each position by its
     id or text, are followed in place of the model's own, to compare two runs. Raises ``PlaceError``
     for a position that the text doesn't have, ``ArgumentError`` for a trace of another model or
@@ -106,7 +105,7 @@ def logit_lens(
 def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
     """Final norm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
-    By ``forward``, which calls no hook: a run in another thread listens to the modules.
+    By ``forward``, which calls no hook: a run in another thread may have hooked the modules.
     """
     network = model.network
     with torch.inference_mode():
@@ -116,7 +115,7 @@ def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """The addition of each part of the model to one logit, or to the difference of two.
+    """Each part's contribution to one logit, or to the difference of two.
 
     ``heads`` is (n_layer, n_head), ``attention_bias`` and ``mlp`` are (n_layer,), the others one
     number each; None is a part that the model hasn't got. Together they are ``total``, which equals
@@ -158,14 +157,14 @@ def contributions(
     versus: int | str | None = None,
     position: int = -1,
 ) -> Contributions:
-    """Take a logit after the token at ``position`` apart: who wrote how much of it.
+    """Decompose a logit after the token at ``position`` by what each part wrote.
 
     The stream is a sum of what the embeddings, heads and MLPs wrote (Elhage et al. 2021, "A
     Mathematical Framework for Transformer Circuits"). With the final norm's scale frozen at the one
     of this run, the logit is linear in the stream: each part x adds ((x − mean x) / σ · gain) · u,
     without a mean for RMSNorm. Here u is the token's row of the unembedding, or the difference of
-    two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit. Not in it: what
-    a part did by changing what later parts read. A part switched off wrote nothing.
+    two rows where ``versus`` is given; both are ids or texts. Unit: nats of logit. It leaves out
+    what a part did by changing what later parts read. A part switched off wrote nothing.
 
     Raises ``PlaceError`` for a position that the text doesn't have or an id outside the
     vocabulary, ``ArgumentError`` for a trace of another model.
@@ -192,9 +191,9 @@ def contributions(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Route:
-    """One logit, or the difference of two, by the tokens that every head read from.
+    """One logit, or the difference of two, split by the tokens that every head attended to.
 
-    ``heads`` (n_layer, n_head, T) is the addition of each source token by way of each head.
+    ``heads`` (n_layer, n_head, T) is the contribution of each source token through each head.
     ``rest`` has all else by its ``Part``: "token" and "position", the embeddings at the query;
     "bias 0" and "mlp 0" of every layer; "constant", the final norm's bias; "head 0.1" where an edit
     put a mean, which no token of this text gave; and "rounding", of the run's float32. ``heads``
@@ -222,7 +221,7 @@ class Route:
         ]
 
     def opened(self, layer: int, head: int, source: int) -> dict[Part, float]:
-        """One cell by who wrote what the head read as the source token's value.
+        """Split one cell by what wrote the source token's value.
 
         The parts are named as those of ``ScoreExplanation``, b_V being in "constant"; with
         "rounding" they sum to the cell. The weight and all norms' scales are held. Raises
@@ -249,10 +248,10 @@ def route(
     query: int | None = None,
     versus: int | str | None = None,
 ) -> Route:
-    """Take a logit after the token at ``query``, the last by default, apart by source tokens.
+    """Decompose a logit after the token at ``query``, the last by default, by source tokens.
 
-    As ``contributions``, with every head opened: its output is a sum over the tokens that it read
-    from, of weight times value through W_O. The run's weights and norms' scales are held, so
+    As ``contributions``, with every head opened: its output is a sum over the tokens that it
+    attended to, of weight times value through W_O. The run's weights and norms' scales are held, so
     nothing is left over, in double precision. In an edited run the weights and outputs are those
     that it had.
 
@@ -277,7 +276,7 @@ def routes(
     norm = Norm.of(model.network.final_norm)
     sigma = norm.sigma(_at(trace, query, "residual_out", model.config.n_layer - 1))
     rows = [_unembedding(model, token, versus) for token in ids]
-    # To centre the direction is the same as taking the mean off every part.
+    # Centring the direction is the same as taking the mean off every part.
     directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
     merging = (double(model.merging(n)[0]) for n in range(model.config.n_layer))  # (nh, hs, C)
     toward = np.array([[W_O @ direction for direction in directions] for W_O in merging])
@@ -298,7 +297,7 @@ def _route(
     toward: Numbers,
 ) -> Route:
     """The route of one token: its row ``u`` of the unembedding (C,), the ``direction`` in the
-    stream that its logit measures, and that by way of each head, ``toward`` (n_layer, nh, hs)."""
+    stream that its logit measures, and that in each head's output, ``toward`` (n_layer, nh, hs)."""
     config, T = model.config, len(trace.token_ids)
     stage = partial(_at, trace, query)
     norm = Norm.of(model.network.final_norm)
@@ -336,8 +335,8 @@ def _unembedding(model: Model, token: int, versus: int | None) -> Numbers:
 
 
 def _by_source(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[Numbers, Numbers]:
-    """A query's weights as edits scale the heads, 0 where these read no token, and what they bring
-    of the tokens' values along each head's direction (nh, hs): (nh, T) each.
+    """A query's weights, scaled by edits and 0 for heads with a fixed output, and these times the
+    tokens' values along each head's direction ``toward`` (nh, hs): (nh, T) each.
     """
     weights = trace.weights_of_queries(layer, slice(query, query + 1))[:, 0].astype(np.float64)
     factors = head_scale_factors(trace.edits, layer, len(weights))[:, None]
@@ -349,7 +348,7 @@ def _by_source(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[N
 
 
 def _with_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:
-    """The parts, and what float32 rounded in the run: with ``others`` they sum to the whole."""
+    """Add float32's rounding in the run to the parts: with ``others`` they sum to the whole."""
     return parts | {Part("rounding"): float(whole - others - sum(parts.values()))}
 
 

@@ -1,9 +1,9 @@
-"""Two checkpoints of one model, beside each other: their weights, and what their heads do.
+"""Two checkpoints of one model, compared: their weights, and what their heads do.
 
 A head can change in two ways: its own weights changed, so that it does something else with the
 very stream that it read before; or layers below it changed, and it reads another stream. The first
-is measured by letting each attention of ``after`` read the stream of ``before``; the second needs
-no such thing.
+is measured by letting each attention of ``after`` read the stream of ``before``; both together by
+running ``after``.
 
 Distances are of four kinds (``MEASURES``), a mean over a text's tokens each:
 
@@ -11,10 +11,10 @@ Distances are of four kinds (``MEASURES``), a mean over a text's tokens each:
   share of the length of the stream of ``before`` that it reads;
 - *pattern*: the total variation of the rows of a head's weights, ½ Σ |after − before|: 0 for the
   same row, 1 for rows that share no key (Levin & Peres 2017, "Markov Chains and Mixing Times",
-  section 4.1). Rows count alike; the first token's, which has one key only, isn't one of them;
+  section 4.1). All rows count the same but the first token's, which has one key and is left out;
 - either with the head's *own* change alone, on the stream of ``before``.
 
-A text's loss is that of the tokens in its second half, which have the first half to go by.
+A text's loss is that of the tokens in its second half, with the first half as context.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from gpt2viz.run.stages import module_of
 
 Numbers = NDArray[np.float64]
 
-#: The distances of a head, in the order in which they are kept.
+#: The distances of a head, in the order of the arrays.
 MEASURES = ("own output", "own pattern", "output", "pattern")
 #: Both models' mean losses, in nats, each on the second half of a text.
 LOSSES = ("before", "after")
 
 
 def check_comparable(before: Model, after: Model) -> None:
-    """Raise ``ArgumentError`` unless both have the same sizes and cut texts alike."""
+    """Raise ``ArgumentError`` unless both have the same sizes and tokenize alike."""
     sizes = [(type(m.config), list(m.config.tensors())) for m in (before, after)]
     if sizes[0] != sizes[1]:
         raise ArgumentError(sentence("changes.sizes", before=before.name, after=after.name))
@@ -70,7 +70,7 @@ class WeightChange(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """A layer's attention on texts: its input and what it makes.
+    """A layer's attention on texts: its input and outputs.
 
     The ``stream`` (B, T, C) before it, its ``weights`` (B, nh, T, T), and its heads' ``outputs``
     before they are merged (B, nh, T, hs).
@@ -85,7 +85,7 @@ class Pair(NamedTuple):
     """Two networks, and what is the same for all texts.
 
     ``equal`` are the layers whose heads are all equal. ``writing`` are factors R (nh, 2 · hs, ·) of
-    each layer's [W_O after; W_O after − W_O before]: the length of what a head writes otherwise,
+    each layer's [W_O after; W_O after − W_O before]: the length of a change in a head's output,
     z' W' − z W = (z' − z) W' + z (W' − W), is that of [z' − z, z] R, which has fewer channels.
     """
 
@@ -124,7 +124,7 @@ class Pair(NamedTuple):
         return devices.double(rows)
 
     def _own(self, base: Sequence[_Layer]) -> list[_Layer]:
-        """Let each attention of ``after`` read the streams of ``before``."""
+        """Run each attention of ``after`` on the streams of ``before``."""
         T = base[0].stream.shape[1]
         mask = Mask.of(T, torch.arange(T, device=base[0].stream.device), explicit=True)
         own = list(base)
@@ -147,7 +147,7 @@ class Pair(NamedTuple):
 
 
 def _heads_of(network: Transformer, layer: int) -> list[str]:
-    """The modules that put out a layer's weights, and its heads' outputs."""
+    """The modules that output a layer's weights, and its heads' outputs."""
     graph = network_graph(network)
     return [module_of(graph, name, layer) for name in ("weights", "head_output")]
 
@@ -250,10 +250,10 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def rounding(before: Model, after: Model, sample: Sequence[Sequence[int]]) -> Numbers:
-    """Each distance as rounding alone gives it, as in a row of ``Pair.distances``.
+    """Each distance that rounding alone would give, as in a row of ``Pair.distances``.
 
-    ``before`` beside itself with each weight off by a random error, as large as storing it in 16
-    bits makes: bfloat16 where either model's weights are of that format, else float16. The mean
+    ``before`` is compared with itself, each weight off by a random error as large as storing it in
+    16 bits makes: bfloat16 if either model's weights are of that format, else float16. The mean
     over a ``sample`` of passages, ids each.
     """
     coarse = any(_is_bfloat16(model.network) for model in (before, after))

@@ -34,10 +34,10 @@ class NotFinite:
 
 
 def first_not_finite(trace: Trace) -> NotFinite | None:
-    """The first tensor of the run that isn't finite, or None where what came out is finite.
+    """The first tensor of the run that isn't finite; None if its outputs are finite.
 
-    A masked score is −∞ by rule and doesn't count. NaN and infinity go on from tensor to tensor,
-    so where the last ones are finite nothing before them is looked at.
+    A masked score is −∞ by rule and doesn't count. NaN and infinity propagate from tensor to
+    tensor, so if the last ones are finite no earlier one is checked.
     """
     ends = (trace.stage("final_norm"), trace.next_token_probabilities)
     if all(np.isfinite(array).all() for array in ends):

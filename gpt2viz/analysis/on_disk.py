@@ -1,8 +1,8 @@
-"""Numbers that follow from a model's weights alone, kept on disk from one start to the next.
+"""Numbers that follow from a model's weights alone, cached on disk.
 
 Each is a file in the folder ``weights`` of ``settings.cache()``, named after the checksum of all
-that decides it: the weights' files, the model's config, and the code that works it out. So numbers
-of other weights, or of another version, are never taken for them.
+that decides it: the weights' files, the model's config, and the code that computes it. So numbers
+of other weights, or of another version, are never mistaken for them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gpt2viz.files import whole
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.fingerprint import sha256_of
 
-#: Bytes of all files together; the one that was used longest ago goes first.
+#: Bytes of all files together; the least recently used one is deleted first.
 LARGEST = 500_000_000
 
 Arrays = Mapping[str, NDArray[np.float64]]
-#: Hears what share is done; an exception that it raises ends the work.
+#: Called with the share that is done; an exception that it raises ends the work.
 Progress = Callable[[float], object]
 
 #: The files whose code decides the numbers.
@@ -43,12 +43,12 @@ _WAYS: tuple[Into, ...] = get_args(Into)
 
 
 def cached_scores(model: Model, progress: Progress) -> dict[str, Scores]:
-    """``weight_scores``, worked out once for the same weights."""
+    """``weight_scores``, computed once for the same weights."""
     return dict(cached(model, "scores", lambda: weight_scores(model, progress)))
 
 
 def cached_composition(model: Model, progress: Progress) -> Composition:
-    """``composition``, worked out once for the same weights."""
+    """``composition``, computed once for the same weights."""
     names = [field.name for field in fields(Composition)]
 
     def make() -> Arrays:
@@ -60,10 +60,10 @@ def cached_composition(model: Model, progress: Progress) -> Composition:
 
 
 def cached(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
-    """The result of ``make``, now or before for the same weights; ``what`` names the numbers.
+    """The result of ``make``, cached for the same weights; ``what`` names the numbers.
 
-    A file that is broken is made again. Where nothing can be written, nothing is kept, and that is
-    no error. A model that wasn't read from files, or whose files have changed, is never kept.
+    A broken file is made again. If nothing can be written, nothing is cached, which is no
+    error. A model that wasn't read from files, or whose files have changed, is never cached.
     """
     path = _path(model, what)
     if path is None:
@@ -106,7 +106,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 
 def _make_room(newest: Path) -> None:
-    """Delete the files used longest ago, until all are within ``LARGEST``."""
+    """Delete the least recently used files, until all are within ``LARGEST``."""
     others = [(path, path.stat()) for path in newest.parent.glob("*") if path != newest]
     room = LARGEST - newest.stat().st_size
     for path, status in sorted(others, key=lambda entry: entry[1].st_mtime_ns, reverse=True):

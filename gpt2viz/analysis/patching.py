@@ -47,7 +47,7 @@ AT_ONCE = 512
 
 
 class PairedRuns(NamedTuple):
-    """A clean and a corrupted run, and how the answer to a patch is read.
+    """A clean and a corrupted run, and how a patched run is measured.
 
     ``answer`` is (right, wrong), ids of the vocabulary; ``changes`` are those that both runs'
     edits make, and ``past`` is the part of both before the first token that differs, as
@@ -65,7 +65,7 @@ class PairedRuns(NamedTuple):
 
     @property
     def n_shared(self) -> int:
-        """The number of first tokens that no patched run reads again."""
+        """The number of first tokens that no patched run computes again."""
         return self.past[0].k.shape[2] if self.past else 0
 
     @property
@@ -86,7 +86,7 @@ class PairedRuns(NamedTuple):
 
     @property
     def alone(self) -> tuple[float, float]:
-        """The metric of the clean and of the corrupted run, as they are."""
+        """The metric of the clean and of the corrupted run, unpatched."""
         return self.read(self.clean.logits_at(-1)), self.read(self.corrupted.logits_at(-1))
 
     def read(self, logits: NDArray[np.floating]) -> float:
@@ -100,10 +100,9 @@ class PairedRuns(NamedTuple):
         *,
         edited: bool = True,
     ) -> Numbers:
-        """The metric (B,) of runs that go on from streams (b, T, C) before some layers.
+        """The metric (B,) of runs resumed from streams (b, T, C) before some layers.
 
-        ``changes`` replace outputs after the runs' own edits have acted; or, where they aren't
-        ``edited``, before.
+        ``changes`` act after the runs' own edits, or before them if ``edited`` is False.
         """
         explicit = any(name.endswith(".weights") for name, _ in changes)
         own = [change for change in self.changes if _layer_of(change[0]) >= min(streams)]
@@ -180,7 +179,7 @@ def check_pair(model: Model, clean: Sequence[int], corrupted: Sequence[int]) -> 
 
 
 def _answer(model: Model, clean: Trace, corrupted: Trace, given: Answer | None) -> tuple[int, int]:
-    """The right and the wrong next token; those of the runs where they aren't asked for."""
+    """The right and the wrong next token; by default those of the runs."""
     own = [int(run.logits_at(-1).argmax()) for run in (clean, corrupted)]
     if given is None:
         given = ()
@@ -351,7 +350,7 @@ def _check(stage: str) -> None:
 
 
 class _Cells(NamedTuple):
-    """The shape of a sweep's values, and where the piece of each stands in every layer's stage."""
+    """The shape of a sweep's values, and the index of each value's piece in every layer's stage."""
 
     shape: tuple[int, ...]
     indices: list[tuple[int | slice, ...]]
@@ -399,7 +398,7 @@ def _patched(
 def put(
     made: Tensor, *, indices: Sequence[tuple[int | slice, ...]], pieces: Sequence[Tensor]
 ) -> Tensor:
-    """Put every piece at its index into a module's output; of tokens that it made, the last."""
+    """Write every piece at its index into a module's output; a longer piece's last tokens."""
     changed = made.clone()
     for index, new in zip(indices, pieces, strict=True):
         changed[index] = new[-len(changed[index]) :]

@@ -1,4 +1,4 @@
-"""Patterns that a person draws, and the likeness of heads' weights to them and to each other."""
+"""Patterns that a user draws, and the similarity of heads' weights to them and to each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
 
 
 def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
-    """The cells (T, T) that are wanted, none of a later key where ``causal``.
+    """The cells (T, T) of a drawn pattern, none of a later key if ``causal``.
 
     - ``back``: the key ``n`` tokens before the query, 0 for itself;
     - ``column``: key ``n`` from every query;
@@ -35,8 +35,8 @@ def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bo
     - ``stripes``: the keys n, 2n, 3n … tokens before the query;
     - ``empty``: none.
 
-    Each of the ``toggled`` cells is then added, or taken away where it was wanted. Cells outside
-    the text are left out.
+    Each of the ``toggled`` cells is then flipped: added, or removed. Cells outside the text are
+    left out.
     """
     query, key = np.arange(n_tokens)[:, None], np.arange(n_tokens)
     pairs: dict[Kind, Pairs] = {
@@ -55,9 +55,9 @@ def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bo
 
 
 def as_weights(pairs: Pairs) -> Array:
-    """The weights of a head that looks there and nowhere else, alike at each wanted key: (T, T).
+    """The weights of a head that attends to a pattern alone, equal within each row: (T, T).
 
-    A row with wanted cells sums to 1, the others to 0.
+    A row with cells of the pattern sums to 1, the others to 0.
     """
     rows = pairs.astype(np.float32)
     weights: Array = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1)
@@ -67,7 +67,7 @@ def as_weights(pairs: Pairs) -> Array:
 def similarity(weights: Array, pairs: Pairs) -> Scores:
     """Cosine similarity of weights and a drawn pattern: (…, T, T) -> (…), in [0, 1].
 
-    ⟨w, p⟩ / (‖w‖ · ‖p‖) with p the pattern ``as_weights``, over the rows that have a wanted cell.
+    ⟨w, p⟩ / (‖w‖ · ‖p‖) with p the pattern ``as_weights``, over the rows with a cell of it.
     The first query is left out, as under the causal mask it sees only itself. NaN where no row is
     left.
     """
@@ -98,7 +98,7 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
 
 
 def moved_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
-    """The cells ``to`` where their tokens stand now; those that have one that is gone left out."""
+    """The cells moved by ``to``, without those that have a token which is gone."""
     moved = ((to(cell.query), to(cell.key)) for cell in cells)
     return tuple(Cell(q, k) for q, k in moved if q is not None and k is not None)
 
@@ -110,7 +110,7 @@ def _cell(text: str) -> Cell:
     return Cell(int(query), int(key))
 
 
-#: Bytes of weights that are held at a time, of all heads together.
+#: Bytes of weights held at a time, of all heads together.
 BLOCK_BYTES = 128 * 2**20
 
 

@@ -1,7 +1,7 @@
-"""Why a head looks at one key, in words made only from computed numbers.
+"""Why a head attends to one key, in words made only from computed numbers.
 
 The deviation of a key's score from the row's mean is a sum over pairs of parts, of both signs. So
-that a share is one whatever cancels, it is of one sign's sum: for a key that lies above the mean,
+that cancellation doesn't distort a share, it is of the terms of one sign: for a key above the mean,
 of all pairs that raise it; below the mean, of all that lower it.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 
-#: A rule holds from this share on, and a head has read a token to which it gave so much weight:
+#: A rule holds from this share on, and a head counts as having read tokens from this weight on:
 #: more than all the rest together.
 HALF = 0.5
 #: A rule is named for a key whose weight is this many times that of a row of equal weights.
 STANDS_OUT = 1.5
-#: A token counts as looked for where no more of the vocabulary's other tokens would have scored as
-#: high in its place: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never
-#: Be Zero"), which weights that know of no token pass in so small a share of cases.
+#: A token counts as looked for if at most this share of the vocabulary's other tokens would score
+#: as high there: a permutation test (Phipson & Smyth 2010, "Permutation P-values Should Never Be
+#: Zero"), which weights that ignore the token pass at this rate.
 RARE = 0.01
 #: Pairs that are named, and the share of all that a pair must exceed: less is rounding.
 LEADING, ROUNDING = 3, 1e-12
@@ -44,7 +44,7 @@ LEADING, ROUNDING = 3, 1e-12
 
 @dataclass(frozen=True)
 class Read:
-    """The token, by its place, that a head gave most weight to, where a part was read."""
+    """The position that a head attended to most where it wrote a part, and its weight there."""
 
     token: int
     weight: float
@@ -54,9 +54,9 @@ class Read:
 class Pair:
     """A part of the query with a part of the key.
 
-    ``value`` is what it adds to the deviation, ``share`` its part of all that has the same sign;
-    ``ablated_weight`` is the key's weight if the pair added nothing to any score of the row. What a
-    part that is a head had read is ``query_read`` or ``key_read``.
+    ``value`` is its term of the deviation, ``share`` its share of all terms of that sign;
+    ``ablated_weight`` is the key's weight if the pair added nothing to any score of the row.
+    ``query_read`` and ``key_read`` say what a head among the two had attended to.
     """
 
     query_part: Part
@@ -77,7 +77,7 @@ class Pair:
 
 
 class Strongest(NamedTuple):
-    """The part of either side with the largest share, in all its pairs, of what has one sign."""
+    """The part of either side whose pairs have the largest share of the prevailing sign."""
 
     side: Side
     part: Part
@@ -89,10 +89,10 @@ class Strongest(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """When a key's reason has a name.
+    """A named reason for a key's weight, and when it holds.
 
-    ``measure`` gives a number in [0, 1] that must reach ``HALF``, of a key that stands out by
-    ``STANDS_OUT``; 0 where the rule can't hold. ``because`` and ``measured`` name the sentences of
+    ``measure`` returns a number in [0, 1] that must reach ``HALF``, for a key that stands out by
+    ``STANDS_OUT``; 0 if the rule can't hold. ``because`` and ``measured`` name the sentences of
     the reason and of its number. ``looked_for`` marks the tokens (T,) that the head looks for.
     """
 
@@ -108,7 +108,7 @@ class Rule:
 class Reason:
     """Why a query gives one key its weight: see ``reason``.
 
-    ``raised`` and ``lowered`` are the sums of the pairs above and below 0 of the deviation.
+    ``raised`` and ``lowered`` are the sums of the deviation's pairs above and below 0.
     """
 
     row: RowExplanation
@@ -180,8 +180,8 @@ class Reason:
     @cached_property
     def rule(self) -> tuple[Rule, float] | None:
         """The first of ``RULES`` that holds, and its measure."""
-        alike = 1 / len(self.row.keys)
-        if not self.above or self.weight < STANDS_OUT * alike:
+        uniform = 1 / len(self.row.keys)
+        if not self.above or self.weight < STANDS_OUT * uniform:
             return None
         measured = ((rule, rule.measure(self)) for rule in RULES)
         return next(((rule, share) for rule, share in measured if share >= HALF), None)
@@ -189,11 +189,11 @@ class Reason:
     @property
     def copiers(self) -> dict[Side, Part]:
         """The heads that had copied the token that the rule looks for, by the side that they wrote
-        to: those of the strongest pair that carries it. None where the rule looks for no token.
+        to: those of the strongest pair that carries it. Empty if the rule looks for no token.
         """
         if self.rule is None or self.rule[0].looked_for is None:
             return {}
-        carry = np.outer(_own(self), self.reads_from("key", self.rule[0].looked_for(self)))
+        carry = np.outer(_own_parts(self), self.reads_from("key", self.rule[0].looked_for(self)))
         strongest = np.where(carry, self.deviation, -np.inf).argmax()
         i, j = np.unravel_index(strongest, carry.shape)
         parts: dict[Side, Part] = {"query": self.row.names[i], "key": self.row.names[j]}
@@ -204,10 +204,10 @@ class Reason:
         return float(self.deviation[np.ix_(query_parts, key_parts)].sum()) / self.raised
 
     def reads_from(self, side: Side, tokens: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Mark the parts of query or key that were read from some tokens (T,) of the text: (n,).
+        """Mark the parts of query or key that come from some tokens (T,) of the text: (n,).
 
-        The part "token" from the one that stands there; a head's where it gave them ``HALF`` of
-        its weight or more.
+        The part "token" comes from the token at that position, a head's part from tokens that got
+        ``HALF`` of its weight or more.
         """
         position = self.row.query if side == "query" else self.key
         reads = self._weights[side]
@@ -222,8 +222,8 @@ class Reason:
     def rivals(self, query_parts: NDArray[np.bool_], tokens: NDArray[np.bool_]) -> float:
         """The share of the vocabulary's other tokens that would score as high as one of the text's.
 
-        ``tokens`` (T,) are the places where that one stands. Every part of the key that carries it
-        is given each other token of the vocabulary in its place (``RowExplanation.by_token``).
+        ``tokens`` (T,) are the positions of that token. In every part of the key that carries it,
+        each other token of the vocabulary takes its place (``RowExplanation.by_token``).
         """
         reads = self._weights["key"]
         carried = {
@@ -246,7 +246,7 @@ class Reason:
 
     @cached_property
     def _weights(self) -> dict[Side, dict[Part, Array]]:
-        """The weights (T,) of every earlier head that passed on what it read, by part."""
+        """The weights (T,) of every earlier head whose output is used, by part."""
         return {"query": self._weights_at(self.row.query), "key": self._weights_at(self.key)}
 
     def _weights_at(self, position: int) -> dict[Part, Array]:
@@ -262,7 +262,7 @@ class Reason:
         return result
 
     def source_of(self, side: Side, part: Part) -> Step | None:
-        """The cell that a head among the parts had looked at most; None for any other part."""
+        """The cell that a head among the parts attended to most; None for any other part."""
         read = self._read(side, part)
         if read is None:
             return None
@@ -270,7 +270,7 @@ class Reason:
 
     @cached_property
     def sources(self) -> dict[tuple[Side, Part], Step]:
-        """The cells that all earlier heads had looked at most, from the query and from the key."""
+        """The cells that all earlier heads attended to most, at the query and at the key."""
         cells = {at: self.source_of(*at) for at in product(get_args(Side), self.row.names)}
         return {at: cell for at, cell in cells.items() if cell is not None}
 
@@ -286,7 +286,7 @@ class Reason:
         return Pair(asks, answers, value, value / whole, without, *reads)
 
     def words(self, labels: Sequence[str] = ()) -> tuple[str, ...]:
-        """All of it in a few sentences; ``labels`` (T,) are the tokens as they shall be written."""
+        """Write it out in sentences; ``labels`` (T,) are the tokens as they shall be written."""
         return tuple(sentences(self, labels or self.row.trace.labels))
 
     def heatmap(self, *, raw: bool = False) -> Figure:
@@ -298,7 +298,7 @@ class Reason:
         return "\n".join(self.words())
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
-        """A reason in a notebook: the sentences and the leading pairs. Else its text."""
+        """How a notebook shows a reason: the sentences and the leading pairs, else its text."""
         return in_notebook(repr(self), lambda: figures().reason_html(self))
 
 
@@ -311,47 +311,47 @@ def reason(row: RowExplanation, key: int) -> Reason:
     return Reason(row, key)
 
 
-def _own(case: Reason) -> NDArray[np.bool_]:
-    """The query's parts that were read from its own token, wherever that stands."""
+def _own_parts(case: Reason) -> NDArray[np.bool_]:
+    """The query's parts that come from its own token, wherever that occurs."""
     return case.reads_from("query", case.ids == case.ids[case.row.query])
 
 
-def _looked_for(case: Reason, tokens: NDArray[np.bool_]) -> float:
-    """The share of the query's own token with what carries the one at some positions (T,).
+def _match_share(case: Reason, tokens: NDArray[np.bool_]) -> float:
+    """The share of the pairs of the query's own token with the token at some positions (T,).
 
-    0 where it wouldn't matter much which token that is: then it isn't looked for.
+    0 if too many other tokens would score as high: then that token isn't looked for.
     """
-    share = case.share(own := _own(case), case.reads_from("key", tokens))
+    share = case.share(own := _own_parts(case), case.reads_from("key", tokens))
     return share if share >= HALF and case.rivals(own, tokens) <= RARE else 0.0
 
 
-def _before(case: Reason) -> NDArray[np.bool_]:
-    """The token before the key."""
+def _token_before(case: Reason) -> NDArray[np.bool_]:
+    """Mark the token before the key."""
     before: NDArray[np.bool_] = np.arange(len(case.ids)) == case.key - 1
     return before
 
 
-def _alike(case: Reason) -> NDArray[np.bool_]:
-    """The key's token, wherever it stands."""
+def _key_token(case: Reason) -> NDArray[np.bool_]:
+    """Mark the key's token, wherever it occurs."""
     alike: NDArray[np.bool_] = case.ids == case.ids[case.key]
     return alike
 
 
-def _follows(case: Reason) -> float:
+def _induction(case: Reason) -> float:
     ids, query, key = case.ids, case.row.query, case.key
     if not 1 <= key <= query or ids[key - 1] != ids[query]:
         return 0.0
-    return _looked_for(case, _before(case))
+    return _match_share(case, _token_before(case))
 
 
 def _duplicate(case: Reason) -> float:
     query, key = case.row.query, case.key
     again = key != query and case.ids[key] == case.ids[query]
-    return _looked_for(case, _alike(case)) if again else 0.0
+    return _match_share(case, _key_token(case)) if again else 0.0
 
 
-def _same(case: Reason) -> float:
-    return _looked_for(case, _alike(case)) if case.key == case.row.query else 0.0
+def _same_token(case: Reason) -> float:
+    return _match_share(case, _key_token(case)) if case.key == case.row.query else 0.0
 
 
 def _positions(case: Reason) -> float:
@@ -359,7 +359,7 @@ def _positions(case: Reason) -> float:
 
 
 def _distance(case: Reason) -> float:
-    """The share of the deviation that any key would have in this one's place; at most 1."""
+    """The share of the deviation that any key would have at this one's distance; at most 1."""
     row, scores = case.row, case.row.by_distance
     if scores is None:
         return 0.0
@@ -367,7 +367,7 @@ def _distance(case: Reason) -> float:
     return float(np.clip(share, 0, 1))
 
 
-def _rests(case: Reason) -> float:
+def _first_token(case: Reason) -> float:
     row = case.row
     if case.key != 0 or row.query == 0 or case.weight < HALF:
         return 0.0
@@ -381,9 +381,9 @@ RULES = (
         "induction",
         "why.induction",
         "why.of_induction",
-        _follows,
+        _induction,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
-        _before,
+        _token_before,
     ),
     Rule(
         "duplicate token",
@@ -391,15 +391,15 @@ RULES = (
         "why.of_duplicate",
         _duplicate,
         "Wang et al. 2023, Interpretability in the Wild, section 3.1",
-        _alike,
+        _key_token,
     ),
     Rule(
         "same token",
         "why.same",
         "why.of_same",
-        _same,
+        _same_token,
         "Elhage et al. 2021, A Mathematical Framework for Transformer Circuits",
-        _alike,
+        _key_token,
     ),
     Rule(
         "positions",
@@ -419,11 +419,11 @@ RULES = (
         "first token",
         "why.first",
         "why.of_first",
-        _rests,
+        _first_token,
         "Xiao et al. 2023, Efficient Streaming Language Models with Attention Sinks",
     ),
 )
-#: The sentences of the heads that had copied what is looked for, by the sides that they wrote to.
+#: The sentences for heads that had copied the token looked for, by the sides that they wrote to.
 _COPIED: dict[tuple[Side, ...], str] = {
     ("query",): "why.copied_to_query",
     ("key",): "why.copied_there",
@@ -432,7 +432,7 @@ _COPIED: dict[tuple[Side, ...], str] = {
 
 
 def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
-    """All that a reason says, a paragraph each: the reason, its numbers, and its rule's last.
+    """A reason in sentences, a paragraph each: the reason, its numbers, and its rule's last.
 
     ``labels`` (T,) are the tokens as they shall be written.
     """
@@ -514,10 +514,10 @@ class Hop(NamedTuple):
 
 
 def strongest_path(model: Model, trace: Trace, step: Step) -> tuple[Hop, ...]:
-    """The way from a cell down towards the tokens: at each cell its strongest part.
+    """The path from a cell down towards the tokens: at each cell its strongest part.
 
-    Where that is a head, the cell at which this head had looked hardest comes next. The path ends
-    at any other part: an MLP can't be taken apart so. It is empty where the query sees one key.
+    If that is a head, the cell that this head attended to most comes next. The path ends at any
+    other part: an MLP can't be decomposed like that. It is empty if the query sees one key.
     Raises what ``explain_row`` and ``reason`` do.
     """
     hops: list[Hop] = []

@@ -34,7 +34,7 @@ from gpt2viz.run.stages import module_of
 Numbers = NDArray[np.float64]
 #: A head as (layer, head), or a layer's MLP as (layer, None).
 Piece = tuple[int, int | None]
-#: Of the pieces that are left, one of so many goes back before all others are tried again.
+#: Of the pieces left, one in so many goes back before all others are tried again.
 _SHARE = 32
 #: Tokens that go through both models at once.
 _AT_ONCE = 512
@@ -80,30 +80,30 @@ def restored(
     """Put ``pieces`` of ``before`` back into ``after`` until a ``share`` of the change is undone.
 
     Each time the piece that undoes most, measured on a ``sample`` of passages, ids each; while more
-    than 63 are left, a thirty-second part of them goes back before the others are tried again.
+    than 63 are left, a thirty-second of them goes back before the others are tried again.
     ``progress`` is called after every batch with the result so far and the share of the way that is
-    done. Raises ``ArgumentError`` where both models answer alike.
+    done. Raises ``ArgumentError`` if both models predict the same.
     """
     search = _Search(before.network, after.network, [torch.tensor([[*row]]) for row in sample])
-    nobody = torch.zeros(before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
-    apart = float(search.divergence(nobody[None])[0])
+    nothing = torch.zeros(before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
+    apart = float(search.divergence(nothing[None])[0])
     if not apart > 0:
         raise ArgumentError(sentence("changes.same_answers"))
-    chosen, undone, back = list[Piece](), [0.0], nobody
-    all_back = 1 - float(search.divergence(~nobody[None])[0]) / apart
+    chosen, undone, back = list[Piece](), [0.0], nothing
+    all_back = 1 - float(search.divergence(~nothing[None])[0]) / apart
     left = list(pieces)
 
     def result() -> Restored:
         return Restored(tuple(chosen), np.array(undone), all_back)
 
-    def tell(done: float) -> None:
+    def report(done: float) -> None:
         if progress is not None:
             progress(result(), min(1.0, (max(undone[-1], 0.0) + 0.1 * done) / share))
 
     while left and undone[-1] < share:
-        alone = search.divergence(_each(back, left), tell)
+        alone = search.divergence(_each(back, left), report)
         best = np.argsort(alone, kind="stable")[: max(1, len(left) // _SHARE)].tolist()
-        together = back | _each(nobody, [left[n] for n in best]).cumsum(0).bool()
+        together = back | _each(nothing, [left[n] for n in best]).cumsum(0).bool()
         shares = 1 - search.divergence(together) / apart
         chosen += [left[n] for n in best]
         undone += shares.tolist()
@@ -121,14 +121,14 @@ def next_logits(
     search = _Search(before.network, after.network, [text])
     if pieces is None:
         return read_only(search.predicted[0][0, -1])
-    nobody = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
-    back = _each(nobody[0], pieces).any(0, keepdim=True) if pieces else nobody
+    nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
+    back = _each(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
     with TURN, torch.inference_mode():
         return read_only(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
 
 def _each(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
-    """Masks (B, n_layer, nh + 1) like ``back``, with one of the pieces more in each."""
+    """Masks (B, n_layer, nh + 1) like ``back``, each with one more of the pieces."""
     masks = back.repeat(len(pieces), 1, 1)
     for mask, (layer, head) in zip(masks, pieces, strict=True):
         mask[layer, -1 if head is None else head] = True
@@ -144,7 +144,7 @@ class _Search:
         with TURN, torch.inference_mode():
             self.predicted = [F.log_softmax(before(ids), dim=-1) for ids in self.sample]
 
-    def divergence(self, back: Tensor, tell: Callable[[float], None] = lambda _: None) -> Numbers:
+    def divergence(self, back: Tensor, report: Callable[[float], None] = lambda _: None) -> Numbers:
         """KL(before ‖ restored) in bits, the mean over all tokens, with the pieces of each mask of
         (B, n_layer, nh + 1) back: (B,)."""
         total = np.zeros(len(back))
@@ -157,7 +157,7 @@ class _Search:
                     logits = self.logits(ids, back[rows].to(ids.device))
                     apart = divergence(predicted, F.log_softmax(logits.float(), dim=-1))
                 total[rows] += apart.sum(-1).double().cpu().numpy()
-            tell((n + 1) / len(self.sample))
+            report((n + 1) / len(self.sample))
         return total / n_tokens
 
     def logits(self, ids: Tensor, back: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Head scores: one number a head for each habit that the literature has a name for.
+"""Head scores: one number per head for each habit that the literature has a name for.
 
 Each score is declared once, at the end of this file: name, formula, source, words and what
 computes it. Other packages may add theirs (``gpt2viz.plugins``), and a program its own
@@ -27,12 +27,12 @@ from gpt2viz.run.trace import Trace, check_trace
 
 Scores = NDArray[np.float64]
 TokenIds = Sequence[int]
-#: What a model reads to be scored as it trains: any text, or random tokens said twice.
+#: What a model in training is scored on: any text, or random tokens repeated once.
 Read = Literal["text", "probe"]
 
 #: Random tokens that the probe repeats, or as many as the model has positions for.
 PERIOD = 50
-#: What the probe's tokens are drawn with.
+#: The seed of the probe's tokens.
 SEED = 0
 
 
@@ -60,9 +60,9 @@ def duplicate_token(ids: TokenIds) -> Pairs:
 
 
 def induction(ids: TokenIds) -> Pairs:
-    """(T, T): what followed earlier tokens equal to the query's.
+    """(T, T): the tokens after earlier occurrences of the query's.
 
-    Where a token is said twice in a row, what followed the first is the query itself.
+    If a token occurs twice in a row, what follows the first is the query itself.
     """
     pairs = np.zeros((len(ids), len(ids)), bool)
     pairs[:, 1:] = duplicate_token(ids)[:, :-1]
@@ -70,9 +70,9 @@ def induction(ids: TokenIds) -> Pairs:
 
 
 def weight_on(weights: Array, targets: Pairs) -> Scores:
-    """Mean weight on the ``targets`` (T, T) of a query together: (…, T, T) -> (…), in [0, 1].
+    """Mean total weight of a query on its ``targets`` (T, T): (…, T, T) -> (…), in [0, 1].
 
-    The mean is over the queries that have a target, the first query left out; NaN where none has.
+    The mean is over the queries that have a target, the first query left out; NaN if none has.
     """
     queries = 1 + np.flatnonzero(targets[1:].any(axis=1))
     return _mean(
@@ -90,7 +90,7 @@ def distance(weights: Array, _ids: TokenIds = ()) -> Scores:
 def entropy(weights: Array, _ids: TokenIds = ()) -> Scores:
     """Mean of −Σ w log₂ w over each query's row, in bits: (…, T, T) -> (…), 0 to log₂ T.
 
-    0 is a head that gives each query one key; k bits spread as over 2ᵏ keys alike.
+    0 is a head that gives each query one key; k bits spread as far as 2ᵏ equal weights.
     """
     rows = weights[..., 1:, :]
     logs = np.log2(np.maximum(rows, np.finfo(rows.dtype).tiny))  # 0 · log 0 is 0
@@ -128,12 +128,12 @@ class WeightOn:
 class Score:
     """One habit: its name, its formula, what it says in plain words, and how it is computed.
 
-    ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and gives (nh,), NaN for a
+    ``of`` takes a layer's weights (nh, T, T) and the token ids (T,) and returns (nh,), NaN for a
     head that has no such number on this text. "unit" scores are in [0, 1]; "amount" ones start at
     0 and have a ``unit``. ``source`` is where it was described, "" for what is common; ``by`` is
     who added it, "" for one that is declared here.
 
-    A model in training is scored on text or, for a habit that shows only where tokens come again,
+    A model in training is scored on text or, for a habit that shows only where tokens repeat,
     on the "probe" (``measured_on``). ``record`` is the score's name in the record of a training,
     "" for one that isn't followed there; ``term`` the glossary's word for such a head, if any.
     ``title`` is what a visitor reads, its name unless given.
@@ -156,9 +156,9 @@ class Score:
         object.__setattr__(self, "title", self.title or self.name)
 
     def measure(self, weights: Array, ids: TokenIds) -> Scores:
-        """A layer's weights (nh, T, T) and the token ids (T,) to the score of its heads, (nh,).
+        """Score a layer's heads: weights (nh, T, T) and the token ids (T,) -> (nh,).
 
-        Raises ``PluginError`` where one that others added raises, or gives something else.
+        Raises ``PluginError`` if a score that others added raises, or returns something else.
         """
         if not self.by:
             return self.of(weights, ids)
@@ -268,18 +268,16 @@ DECLARED: tuple[Score, ...] = (
 )
 
 
-#: Every score by name, in the order in which they are shown. It can't be changed but by
-#: ``register_score``.
+#: Every score by name, in the order in which they are shown. Only ``register_score`` changes it.
 SCORES = plugins.Registry(DECLARED, plugins.SCORES, Score, "gpt2viz.heads.Score", "head score")
 
 
 def register_score(score: Score) -> Score:
-    """Add a score of your own, for as long as this program runs; the score as it is listed.
+    """Register a score for as long as this program runs, and return it as listed.
 
     Everything that reads ``SCORES`` has it from then on: ``head_scores``, surveys in this process,
-    the app if this program is the app. Called again with a score of the same name, it takes that
-    one's place. A package adds its scores to every program by an entry point of the group
-    ``gpt2viz.scores``.
+    the app if this program is the app. A score of the same name replaces the earlier one. A package
+    adds its scores to every program by an entry point of the group ``gpt2viz.scores``.
 
     Raises ``PluginError`` for what is no ``Score``, and for a name that gpt2viz or a package has.
     """
@@ -318,10 +316,9 @@ def head_scores(
 
 
 def probe(vocab_size: int, n_positions: int) -> tuple[int, ...]:
-    """Different random tokens, then the same ones again: a text that can be predicted only by
-    copying.
+    """Different random tokens, then the same ones again: only copying can predict this text.
 
-    Token ids (2 · period,), the same each time; none where there is no room for two. Olsson et
+    Token ids (2 · period,), the same each time; empty without room for two. Olsson et
     al. 2022 find induction heads with it.
     """
     period = min(PERIOD, n_positions // 2, vocab_size)

@@ -15,7 +15,7 @@ from gpt2viz.model.tokenizer import Tokenizer
 from gpt2viz.run.forward import TURN, run_from
 from gpt2viz.run.trace import Trace
 
-#: Tokens that are tried, from the last one back, and tokens that may take the place of each.
+#: Tokens that are tried, from the last one back, and candidates to replace each.
 _PLACES, _GUESSES = 16, 20
 #: Tokens that go through the model at once while they are tried.
 _AT_ONCE = 1024
@@ -24,10 +24,10 @@ _AT_ONCE = 1024
 def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     """The ids of a run's text with one token changed, such that the prediction changes most.
 
-    At each of the last places but the very last, the token that the model found most probable
-    there takes the place of the one that stands there; of these texts it is the one whose
-    prediction at the end is furthest from the run's own, by the Kullback-Leibler divergence. None
-    where no such text is read as the same number of tokens again.
+    At each of the last positions but the very last, the token that the model found most probable
+    there replaces the text's own; of these texts it is the one whose prediction at the end is
+    furthest from the run's own, by the Kullback-Leibler divergence. None if no such text is read as
+    the same number of tokens again.
     """
     ids, T = list(run.token_ids), len(run.token_ids)
     own = model.tokenizer.own(ids)
@@ -73,14 +73,14 @@ def telling_answers(clean: Trace, corrupted: Trace) -> tuple[int, int]:
     return int(change.argmin()), int(change.argmax())
 
 
-#: The number of the likeliest tokens at a position among which a word's replacement is sought.
+#: The number of the likeliest tokens at a position among which a word's replacement is chosen.
 LIKELIEST = 30
-#: The number of words that are changed, each in a text of its own.
+#: The number of words to change, each in a text of its own.
 MOST = 4
 
 
 class Change(NamedTuple):
-    """The token at a ``position`` becomes ``token``, an id; ``text`` is the sentence then."""
+    """The token at a ``position`` becomes ``token``, an id; ``text`` is the changed sentence."""
 
     position: int
     token: int
@@ -88,14 +88,14 @@ class Change(NamedTuple):
 
 
 def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
-    """Up to ``MOST`` changes of one word each, in order; none where no word can be changed.
+    """Up to ``MOST`` changes of one word each, in order; empty if no word can be changed.
 
-    Changed are words that are one token, first of all those that surprised the model most. Of the
-    ``LIKELIEST`` tokens that it expects in such a place, a word becomes the one whose row of the
-    unembedding, which in GPT-2 is the embedding too, points most the same way (cosine similarity).
-    Nothing is expected in place of the first token: it may become any of the vocabulary. The last
-    token and the first are changed only where else there is nothing to change: what comes later
-    is to see the change, and it is to have been read before.
+    It changes words of one token, first those that surprised the model most. A word becomes the one
+    of the ``LIKELIEST`` tokens that the model expects there whose row of the unembedding, which in
+    GPT-2 is the embedding too, is most similar (cosine similarity). The model expects nothing in
+    place of the first token: it may become any of the vocabulary. The last token and the first are
+    changed only if nothing else can be: later tokens should see the change, and earlier ones
+    lead up to it.
 
     A word stays one with or without a space before it, of letters or of digits, and as capital as
     it was, and the changed text is cut into the same tokens but for that one.
@@ -116,7 +116,7 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
 
 
 def _words(trace: Trace) -> list[int]:
-    """Places of words that are one token."""
+    """The positions of words of one token."""
     starts = word_starts(trace.token_bytes, trace.apart)
     following = *starts[1:], len(trace.token_ids)
     alone = (n for n, end in zip(starts, following, strict=True) if end == n + 1)
@@ -124,7 +124,7 @@ def _words(trace: Trace) -> list[int]:
 
 
 def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Change]:
-    """Changes of the word at a place, the nearest first."""
+    """Yield changes of the word at a position, the nearest first."""
     old, rows = trace.token_ids[position], trace.unembedding
     kind, word = _kind(trace.token_bytes[position]), trace.token_bytes[position].decode().casefold()
     likeliest = np.arange(len(rows))
@@ -144,7 +144,7 @@ def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Chan
 
 
 def _kind(token: bytes) -> tuple[bool, ...]:
-    """The form a word keeps: a space before it, letters or digits, capitals. Empty for none."""
+    """The form a word keeps: a space before it, letters or digits, capitals. () for no word."""
     try:
         text = token.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
-"""The hardest look of every head from every token: at another token that isn't the first.
+"""The strongest attention of every head from every token: to another token that isn't the first.
 
-Many heads rest on the token itself or on the first one, whatever the text. What is left tells them
-apart.
+Many heads rest on the token itself or on the first one, whatever the text. Other weights
+distinguish them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpt2viz.arrays import Array
 
 
 class Look(NamedTuple):
-    """A head's hardest look from one token: the place of its ``key``, and the weight there."""
+    """A head's largest such weight from one token: the position of its ``key``, and the weight."""
 
     layer: int
     head: int
@@ -26,9 +26,9 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """The hardest look of every head of every layer from every token.
+    """The largest such weight of every head of every layer from every token.
 
-    ``keys`` (n_layer, nh, T) are places, and −1 where a row has no weight on another token that
+    ``keys`` (n_layer, nh, T) are positions, and −1 where a row has no weight on another token that
     isn't the first; ``weights`` (n_layer, nh, T) are in [0, 1], and 0 there.
     """
 
@@ -36,20 +36,20 @@ class Looks:
     weights: Array
 
     def at(self, layer: int, head: int, query: int) -> Look | None:
-        """The hardest look of a head from one token, None where there is none."""
+        """The strongest attention of a head from one token, None if there is none."""
         key = int(self.keys[layer, head, query])
         weight = float(self.weights[layer, head, query])
         return None if key < 0 else Look(layer, head, key, weight)
 
     def hardest(self, query: int, most: int = 5) -> list[Look]:
-        """The heads that look hardest from a token, first of all the hardest, up to ``most``.
+        """The heads that attend most strongly from a token, strongest first, up to ``most``.
 
-        Of equal ones the first layer and head go first; those without a look are left out.
+        Equal ones are in the order of layers and heads; heads without a look are left out.
         """
         return self._of_each(slice(query, query + 1), most)[0]
 
     def hardest_of_each(self) -> list[list[Look]]:
-        """The five hardest looks from every token, the first one's first."""
+        """The five strongest heads from every token, in the order of the tokens."""
         return self._of_each(slice(None), 5)
 
     def _of_each(self, queries: slice, most: int) -> list[list[Look]]:
@@ -69,12 +69,12 @@ class Looks:
         ]
 
     def opening(self, layer: int | None = None, head: int | None = None) -> tuple[int, int]:
-        """(layer, head) whose hardest looks differ least from half of a row's weight.
+        """(layer, head) whose strongest attention differs least from half of a row's weight.
 
         By the mean over all tokens of |weight − 0.5|, 0 being the weight where there is no look,
-        as for the first token in every head; of equal heads the first. Such a head does something
-        else than rest, and its rows are divided, so that its picture has shades. One of a
-        ``layer``, or with the number ``head``, where that is given.
+        as for the first token in every head; of equal heads the first. Such a head doesn't just
+        rest, and its rows are spread, so that its picture has shades. Of a ``layer``, or with the
+        number ``head``, if given.
         """
         apart = np.abs(self.weights.astype(np.float64) - 0.5).mean(axis=-1)
         layers, heads = np.indices(apart.shape)
@@ -84,7 +84,7 @@ class Looks:
 
 
 def hardest_looks(weights: Array) -> tuple[NDArray[np.int64], Array]:
-    """Keys and weights of a layer's hardest looks: (nh, T, T) -> (nh, T) each, as in ``Looks``.
+    """Keys and weights of a layer's strongest attention: (nh, T, T) -> (nh, T) each, see ``Looks``.
 
     Of equal weights the first key counts. A row with NaN among them has no look.
     """

@@ -1,7 +1,7 @@
-"""Heads scored by their weights alone: one number a head for each habit, whatever the text.
+"""Heads scored by their weights alone: one number per head for each habit, whatever the text.
 
 Each score is declared once, at the end of this file, as those of a run are in ``scores``. They are
-read off a ``HeadCircuit``: ``circuits`` says what is taken how.
+computed from a ``HeadCircuit``, by the conventions of ``circuits``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpt2viz.model.checkpoint import Model
 
 @dataclass(frozen=True)
 class WeightScore:
-    """One habit by the weights alone: name, formula, plain words, and how it is read off a circuit.
+    """One habit by the weights alone: name, formula, plain words, and how a circuit gives it.
 
     ``lowest`` and ``highest`` are the ends of what it can be; ``highest`` is None for an amount,
     which has a ``unit``. ``source`` is where it was described, "" for what is common. ``title`` is
@@ -47,28 +47,28 @@ class WeightScore:
 
 
 def copying(circuit: HeadCircuit) -> float:
-    """The tendency to raise the tokens that it looks at: from −1 to 1."""
+    """The tendency to raise the tokens that it attends to: from −1 to 1."""
     return circuit.copying_score
 
 
 def own_token(circuit: HeadCircuit) -> float:
-    """The tendency of queries to look for their own token, by content alone: from −1 to 1."""
+    """The tendency of queries to match their own token, by content alone: from −1 to 1."""
     return circuit.matching_score
 
 
 def one_back(circuit: HeadCircuit) -> float:
-    """Mean weight on the key just before, by places alone: 0 to 1; NaN for a single place."""
+    """Mean weight on the key just before, by positions alone: 0 to 1; NaN for a single one."""
     weights = circuit.place_weights.by_distance
     return float(weights[1]) if len(weights) > 1 else float("nan")
 
 
 def first_place(circuit: HeadCircuit) -> float:
-    """Mean weight on the first place, by places alone: 0 to 1; NaN for a single place."""
+    """Mean weight on the first position, by positions alone: 0 to 1; NaN for a single one."""
     return circuit.place_weights.first
 
 
 def offset(circuit: HeadCircuit) -> float:
-    """The distance that gets most weight, by places alone, in tokens; NaN for a single place."""
+    """The distance that gets most weight, by positions alone, in tokens; NaN for a single one."""
     single = len(circuit.place_weights.by_distance) == 1
     return float("nan") if single else float(circuit.offset)
 
@@ -115,7 +115,7 @@ _ALL = (
     ),
 )
 
-#: Every score by name, in the order in which they are shown. It can't be changed.
+#: Every score by name, in the order in which they are shown. It is read-only.
 WEIGHT_SCORES: Mapping[str, WeightScore] = MappingProxyType({score.name: score for score in _ALL})
 
 
@@ -124,7 +124,7 @@ def weight_scores(
 ) -> dict[str, Scores]:
     """Every score of every head by its weights alone: (n_layer, n_head) by name.
 
-    ``progress`` hears after each head what share is done; an exception that it raises ends this.
+    ``progress`` is called after each head with the share done; an exception it raises ends this.
     """
     sizes = model.config.n_layer, model.config.n_head
     result = {name: np.full(sizes, np.nan) for name in WEIGHT_SCORES}

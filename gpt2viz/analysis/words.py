@@ -42,7 +42,7 @@ def word_starts(token_bytes: Sequence[bytes], apart: bool = False) -> tuple[int,
 
 
 def _beginnings(text: bytes) -> set[int]:
-    """The places in the bytes of a text at which a word can begin."""
+    """The offsets in the bytes of a text at which a word can begin."""
     chars = text.decode("utf-8", errors="surrogateescape")
     begins, offset, before = {0}, 0, ""
     for n, char in enumerate(chars):
