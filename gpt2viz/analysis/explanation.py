@@ -192,7 +192,7 @@ class RowExplanation:
     def by_token(
         self, query_parts: NDArray[np.bool_], key: int, carried: Mapping[Part, Array]
     ) -> Numbers:
-        """What each token of the vocabulary would add to q·k in place of a key's own: (n_vocab,).
+        """The addition to q·k of each token of the vocabulary in place of a key's own: (n_vocab,).
 
         ``query_parts`` (n,) selects parts of the query; ``carried`` has the key's parts that carry
         the token: "token", and heads by their names, with their weights (T,) at its positions.
@@ -383,7 +383,7 @@ class _Stream:
         return norm.sigma(run.astype(np.float64))
 
     def along(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
-        """What a part of the keys at some positions adds to q·k, for a query (hs,): (P,).
+        """The addition to q·k of a part of the keys at some positions, for a query (hs,): (P,).
 
         ``part`` is an index into ``names``; None is the run's whole key.
         """

@@ -298,7 +298,7 @@ class Reason:
         return "\n".join(self.words())
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
-        """How a notebook shows a reason: the sentences and the leading pairs, else its text."""
+        """Show a reason in a notebook: the sentences and the leading pairs, else its text."""
         return in_notebook(repr(self), lambda: figures().reason_html(self))
 
 

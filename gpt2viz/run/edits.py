@@ -115,7 +115,7 @@ class Edit:
 
     @property
     def by(self) -> str:
-        """Who wrote the function that changes the run; "" for our own kinds of edits."""
+        """The author of the function that changes the run; "" for our own kinds of edits."""
         return "" if self.own is None else self.own.by
 
     def _fields(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Hook(Edit):
 
     @property
     def by(self) -> str:
-        """Who wrote the function."""
+        """The author of the function."""
         return THIS_PROGRAM
 
     def __str__(self) -> str:

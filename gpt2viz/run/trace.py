@@ -339,7 +339,7 @@ class Trace:
         return table
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
-        """How a notebook shows a trace: its tokens, its model, and every head as a thumbnail.
+        """Show a trace in a notebook: its tokens, its model, and every head as a thumbnail.
 
         Without the packages that draw it: its text, and what to install.
         """
