@@ -1,4 +1,4 @@
-"""A picture in a sentence or two, from the numbers that it draws: for those who can't see it."""
+"""Describe a picture in a sentence or two, from the numbers it draws: for screen readers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpt2viz.labels import bidi_isolate, pluralize
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
 
-#: Up to this many matrices or curves are each described; of more, only the extremes.
+#: Up to this many matrices or curves are described one by one; of more, only the extremes.
 FEW = 4
 
 
 def alt_text(picture: Picture) -> str:
-    """A picture's extremes in plain text; "" where it draws no numbers.
+    """Describe a picture's extremes in plain text; "" if it draws no numbers.
 
-    Of matrices: the largest number and where it is, and the smallest where it is below 0; of rows
-    with one number left, such as a first token's weight of 1, only where there are no others. Of
-    bars and edges the highest, of curves the first and the last point, of points the outermost.
+    For matrices: the largest number and its cell, and the smallest if it is below 0; rows with
+    a single number, such as a first token's weight of 1, count only if there are no others. For
+    bars and edges the highest, for curves the first and the last point, for points the outermost.
     """
     bars = [(bar.name, bar.x, bar.y) for bar in picture.series if bar.kind == "bar"]
     if len(bars) > FEW:
@@ -37,7 +37,7 @@ def alt_text(picture: Picture) -> str:
 
 
 def _stand_out(panels: Sequence[Panel]) -> str:
-    """The extremes of matrices, as plain text."""
+    """Describe the extremes of matrices."""
     if len(panels) > FEW:
         peaks = [np.nanmax(_free(panel.values), initial=-np.inf) for panel in panels]
         best = panels[int(np.argmax(peaks))]
@@ -50,9 +50,9 @@ def _sentence(text: str) -> str:
 
 
 def _free(values: np.ndarray) -> np.ndarray:
-    """The finite numbers of the rows that have more than one, else of all; NaN elsewhere.
+    """Keep the finite numbers of rows that have more than one, else of all; NaN elsewhere.
 
-    A 0 is none here: where the mask is on, the first row has one weight, always 1.
+    A 0 doesn't count: with the mask on, the first row has one weight, always 1.
     """
     finite = np.where(np.isfinite(values), values, np.nan)
     several = np.nan_to_num(finite).astype(bool).sum(axis=1) > 1
@@ -88,7 +88,7 @@ def _end(axis: Axis, n: int) -> str:
 
 
 def _points(x: Sequence[object], y: Sequence[object]) -> list[tuple[float, str]]:
-    """(number, where) of each point: bars and curves may run down the page as well as across."""
+    """(number, name) of each point: bars and curves may run down the page as well as across."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
     across = any(isinstance(b, str) for _, b in points)
     turned = [(a, b) if across else (b, a) for a, b in points]
@@ -112,7 +112,7 @@ def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
 
 
 def _scattered(points: Sequence[Series]) -> str:
-    """The points at the ends of each axis, by name."""
+    """Describe the points at the ends of each axis, by name."""
     ends = []
     for axis, side in (("across", "x"), ("up", "y")):
         values = [(float(getattr(point, side)[0]), bidi_isolate(point.name)) for point in points]

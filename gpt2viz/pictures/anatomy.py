@@ -1,4 +1,4 @@
-"""Pictures of a model itself: where its parameters are, and how alike its positions are."""
+"""Pictures of a model itself: where its parameters are, and how similar its positions are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpt2viz.pictures.panel import Axis, Matrix, Panel
 from gpt2viz.pictures.picture import Bars, Case, Role
 from gpt2viz.pictures.pooling import block_starts, farthest_from_0
 
-#: The number of similarities that are held at once before they are shrunk.
+#: The number of similarities held at once before they are pooled.
 _CELLS = 2**22
 
 _ROLE: dict[str, Role] = {
@@ -25,7 +25,7 @@ _ROLE: dict[str, Role] = {
 def part_bars(
     what: str, names: Sequence[str], groups: Sequence[str], values: Sequence[int], quantity: str
 ) -> Bars:
-    """One bar a part from the top down, coloured by its group; the share of all stands beside."""
+    """One bar per part from the top down, coloured by its group, with its share of the total."""
     whole = sum(values) or 1
     cases = []
     for group in dict.fromkeys(groups):
@@ -51,7 +51,7 @@ def similarity_map(vectors: Matrix, size: int) -> Panel:
     """Cosine similarity of every two rows of (n, C), as a panel of at most (size, size).
 
     Beyond ``size`` rows a cell is its block's number farthest from 0. A row of zeros has no
-    direction: its similarities are NaN. Made band by band, so that (n, n) is never held whole.
+    direction: its similarities are NaN. Computed in bands, so that (n, n) is never held whole.
     """
     n, unit = len(vectors), _directions(vectors)
     starts = block_starts(n, size)
@@ -70,14 +70,14 @@ def similarity_map(vectors: Matrix, size: int) -> Panel:
 
 
 def similarity_at(vectors: Matrix, distance: int) -> float:
-    """The mean cosine similarity of two rows that lie so far apart; rows of zeros left out."""
+    """The mean cosine similarity of rows ``distance`` apart; rows of zeros left out."""
     unit = _directions(vectors)
     apart = (unit[distance:] * unit[: len(unit) - distance]).sum(axis=1)
     return float(np.nanmean(apart)) if np.isfinite(apart).any() else float("nan")
 
 
 def _directions(vectors: Matrix) -> Matrix:
-    """Every row at length 1; NaN where it is zero."""
+    """Normalize every row to length 1; NaN if it is zero."""
     with np.errstate(invalid="ignore", divide="ignore"):
         unit: Matrix = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit

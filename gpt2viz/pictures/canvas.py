@@ -1,7 +1,6 @@
-"""Pictures as messages for the canvases, which scripts draw in a browser.
+"""Pictures as messages for the canvases that scripts draw in a browser.
 
-Range, colours and signs are those of ``pictures.svg``, which draws the same pictures for those who
-save them.
+Range, colours and signs are those of ``pictures.svg``, which draws the same pictures for files.
 """
 
 from __future__ import annotations
@@ -36,10 +35,9 @@ class Shown(NamedTuple):
 
 
 def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> dict[str, Any]:
-    """The header of a message: colours, and names, said once where panels share
-    them.
+    """The header of a message: colours, and names, stored once if panels share them.
 
-    Where it is told what is ``shown`` of a text, the browser can show any other part of it.
+    With ``shown``, the shown part of a text, the browser can show any other part of it.
     """
     laid = as_heatmaps(picture)
     panels = laid.panels
@@ -77,14 +75,13 @@ def header(picture: Matrices, colors: Palette, shown: Shown | None = None) -> di
 
 
 def _can_be_cut(picture: Heatmaps, shown: Shown) -> bool:
-    """True if every number of every part is there: no cell stands for several, in the whole text
-    either."""
+    """True if every number of every part is there: no cell is pooled, in the whole text either."""
     panels = picture.panels
     return not any(panel.blocks or (shown.part and panel.whole is None) for panel in panels)
 
 
 def _zooms(picture: Heatmaps, shown: Shown) -> dict[str, Any]:
-    """The data for cutting out another part of the text; and whole panels, where one is a part."""
+    """The data for cutting out another part of the text; whole panels too, if this is a part."""
     panels = [panel.whole or panel for panel in picture.panels]
     grids, numbers = _grids(whole := replace(picture, panels=panels))
     of_grid = dict(zip(numbers, panels, strict=True))
@@ -120,7 +117,7 @@ def _axes(panel: Panel) -> dict[str, Any]:
 
 
 def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
-    """Every set of names that there is, once, and the number of each panel's."""
+    """Every distinct set of names, and the index of each panel's."""
     grids: list[dict[str, Any]] = []
     known: dict[tuple[int, int], int] = {}  # by axes: 144 heads have two between them
     for panel in picture.panels:
@@ -134,7 +131,7 @@ def _grids(picture: Heatmaps) -> tuple[list[dict[str, Any]], list[int]]:
 
 
 def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -> dict[str, Any]:
-    """A panel's own fields, and the number of its ``grid``."""
+    """A panel's own fields, and the index of its ``grid``."""
     return {
         "name": panel.name,
         "title": panel.title,
@@ -168,7 +165,7 @@ def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
 def encode(header: dict[str, Any], panels: Sequence[Panel]) -> bytes:
     """A ``message`` of matrices in little-endian float32, and a bit for each cell, 1 if masked.
 
-    Then the same of the whole ones, where it says that they come too, from a multiple of four on.
+    If the header has ``wholes``, the same of the whole matrices follows, aligned to four bytes.
     """
     numbers = _numbers(panels)
     if "wholes" in header:
@@ -191,24 +188,23 @@ def _numbers(panels: Sequence[Panel]) -> bytes:
 def message(header: dict[str, Any], numbers: bytes) -> bytes:
     """The message for a canvas: the ``header`` as JSON, then the ``numbers``.
 
-    The JSON's length in bytes comes first, as 32 bits, little-endian, and its end is filled up
-    with spaces so that the numbers begin at a multiple of four.
+    The JSON's length in bytes comes first, as 32 bits, little-endian. The JSON is padded with
+    spaces so that the numbers begin at a multiple of four.
     """
     head = json.dumps(header, allow_nan=False).encode()
     head += b" " * (-len(head) % 4)
     return struct.pack("<I", len(head)) + head + numbers
 
 
-#: Colours from weight 0 to 1; the three bytes above them are cells that have no such weight.
+#: Colours from weight 0 to 1; the three byte values above them are cells without such a weight.
 _SHADES = 253
 _MASKED, _NAN, _INFINITE = range(_SHADES, 256)
 
 
 def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
-    """The colour of every cell, (…, rows, columns), as a byte: what is seen of a number in [0, 1].
+    """Quantize weights in [0, 1] to a byte per cell, (…, rows, columns): its colour's number.
 
-    Its number among the shades from 0 to 1, then ``hidden`` (rows, columns), NaN and infinite
-    cells.
+    The shades from 0 to 1 come first, then ``hidden`` (rows, columns), NaN and infinite cells.
     """
     shades = np.nan_to_num(tiles).clip(0, 1) * np.float32(_SHADES - 1)
     shades = np.where(np.isinf(tiles), _INFINITE, shades.round())
@@ -217,7 +213,7 @@ def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
 
 
 def quantized_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:
-    """The colours of what ``quantize`` made on a scale, and of the lines round it."""
+    """The colours of ``quantize``'s numbers on a scale, and of the lines between cells."""
     return {
         "shades": shades(scale, _SHADES),
         "special": [

@@ -1,7 +1,7 @@
-"""Paint of cells: the range of a scale, or a colour that isn't on it.
+"""The colours of cells: the range of a scale, and colours that aren't on it.
 
-Ranges are fixed for weights, symmetric for signed numbers, shared by what is compared. Masked, NaN
-and infinite cells are three different things.
+Ranges are fixed for weights, symmetric for signed numbers, and shared by pictures that are
+compared. Masked, NaN and infinite cells are three different things.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpt2viz.run.stages import Scale
 
 
 def shared_range(panels: Sequence[Panel], scale: Scale) -> tuple[float, float]:
-    """[0, 1] for weights, from 0 for amounts; else symmetric about 0. Holds every finite number."""
+    """[0, 1] for weights, from 0 for amounts; else symmetric about 0. Holds all finite numbers."""
     if scale == "unit":
         return 0.0, 1.0
     peaks = [np.abs(p.values[np.isfinite(p.values)]).max(initial=0.0) for p in panels]
@@ -31,10 +31,10 @@ def decimals(high: float) -> int:
 
 
 class Special(NamedTuple):
-    """Cells whose colour is not on the scale, and what legend and pointer say of them.
+    """Cells whose colour is not on the scale, and their texts for legend and pointer.
 
-    The ``other`` colour takes turns with the first. The sign stands in
-    the cell where others have their number, so that colour isn't all there is.
+    ``color`` and ``other`` alternate. ``sign`` is in the cell where others have their number,
+    so that colour isn't the only mark.
     """
 
     name: str

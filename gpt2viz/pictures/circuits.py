@@ -1,4 +1,4 @@
-"""Heads by their weights alone: scores beside a run's, places, and edges from head to head."""
+"""Heads by their weights alone: scores beside a run's, positions, and edges between heads."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.composition import Carried, Edge, Measure, VirtualHead
 
 
-#: Distances that the curve of places shows at most.
+#: The largest distance that the curve by positions shows.
 FARTHEST = 64
 
 
 def foretold_panels(foretold: Foretold, labels: Sequence[str]) -> list[Panel]:
-    """The scores by the weights alone, and those of the run."""
+    """The scores from the weights alone, and those of the run."""
     masked = np.isnan(foretold.by_weights)
     with np.errstate(over="ignore"):  # what float32 can't hold is drawn as infinite
         by_weights, in_run = (
@@ -52,7 +52,7 @@ def foretold_panels(foretold: Foretold, labels: Sequence[str]) -> list[Panel]:
 
 
 def place_curve(what: str, distances: ByDistance) -> Curves:
-    """The mean score by places alone at each distance, and one standard deviation either way."""
+    """The mean score by positions alone at each distance, and one standard deviation either way."""
     n = min(len(distances.mean), FARTHEST + 1)
     far = list(range(n))
     drawn: dict[str, tuple[Numbers, Role, str]] = {
@@ -68,7 +68,7 @@ def place_curve(what: str, distances: ByDistance) -> Curves:
 
 
 def distance_curve(what: str, distances: Sequence[int], scores: Numbers, here: int) -> Curves:
-    """A cell's scaled score at each distance, with that which it has ``here``, the true one."""
+    """A cell's scaled score at each distance, with that at its true distance, ``here``."""
     hover = [f"{back} back\n{score:.2f}" for back, score in zip(distances, scores, strict=True)]
     at = distances.index(here)
     true = f"{here} back, as here"
@@ -85,7 +85,7 @@ def distance_curve(what: str, distances: Sequence[int], scores: Numbers, here: i
 
 
 def token_table(writes: Ranked, likes: Ranked, names: Sequence[str]) -> pd.DataFrame:
-    """The tokens that a head writes and likes, most and least, each with its number."""
+    """The tokens that a head raises and looks for, most and least, each with its number."""
     ends = {
         "raises most": writes.most,
         "lowers most": writes.least,
@@ -115,7 +115,7 @@ def survey_rows(
 
 
 def edge_table(edges: Sequence[Edge]) -> pd.DataFrame:
-    """Pairs of heads and how much the second reads of the first, beside chance."""
+    """Pairs of heads, how much the second reads of the first, and that beside chance."""
     return pd.DataFrame(
         {
             "from": [f"{edge.sender[0]}.{edge.sender[1]}" for edge in edges],
@@ -139,10 +139,10 @@ class Wire:
 
 @dataclass(frozen=True, eq=False)
 class Wiring(Picture):
-    """Every head in its place, layers down and heads across, and edges between them.
+    """Every head in a grid, layers down and heads across, and edges between them.
 
-    What an edge goes into has a colour, a dash, a letter and a side of the receiver of its own.
-    The edge that is ``chosen`` stands out, and so do its two heads.
+    Each use of an edge, into q, k or v, has its own colour, dash, letter and side of the receiver.
+    The ``chosen`` edge stands out, and so do its two heads.
     """
 
     n_layer: int
@@ -151,12 +151,12 @@ class Wiring(Picture):
     chosen: Edge | None = None
 
     def stands_out(self, edge: Edge) -> bool:
-        """True for the chosen one, whatever its numbers: NaN is no other."""
+        """True for the chosen edge, whatever its numbers, as NaN isn't equal to itself."""
         return self.chosen is not None and edge[:3] == self.chosen[:3]
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """The z of the edges into queries, keys and values, as far as there are some."""
+        """The z of the edges into queries, keys and values, if there are any."""
         by_use = {into: [wire for wire in self.wires if wire.edge.into == into] for into in READS}
         return tuple(
             Series(
@@ -190,7 +190,7 @@ def wire_table(edges: Sequence[Edge], by: Measure, carried: Sequence[Carried]) -
 
 
 def joint_pattern(heads: VirtualHead, trace: Trace) -> Panel:
-    """The pattern of two heads as one on a text: (T, T), queries down and keys across."""
+    """The pattern of two heads composed, on a text: (T, T), queries down and keys across."""
     (a, b), (c, d) = heads.sender, heads.receiver
     title = f"{c}.{d} of what {a}.{b} took"
     panel = stage_panel(trace, trace.labels, "weights", c, d, title)

@@ -1,4 +1,4 @@
-"""Two runs or heads side by side: where a token looks in both, and its path through the layers."""
+"""Two runs or heads side by side: a token's attention in both, and its path through the layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpt2viz.run.trace import Trace
 
 
 def short_name(site: Site) -> str:
-    """The site where a vector is read, as short as an axis needs it: "2 · MLP"."""
+    """The name of a site where a vector is read, short enough for an axis: "2 · MLP"."""
     key, layer = site
     if layer is None:
         return {"token_embedding": "token", "embedding": "start"}[key]
@@ -36,8 +36,8 @@ def short_name(site: Site) -> str:
 def path_lines(what: str, paths: Mapping[str, tuple[Path, Path]]) -> Curves:
     """The cosine similarity of two vectors at every site, by the name of the run.
 
-    Each name has the path of the stream, drawn through, and that of what the layers' parts add
-    to it, dotted, where they add it. Up to two names.
+    Each name has the path of the stream, as a solid line, and that of what the layers' parts add
+    to it, dotted. Up to two names.
     """
     curves = [
         Curve(
@@ -81,9 +81,9 @@ def aligned_bars(
     rows: tuple[NDArray[np.floating], NDArray[np.floating]],
     names: tuple[str, str],
 ) -> Bars:
-    """One query's weights on two sides, (T_a,) and (T_b,), above each other's aligned tokens.
+    """One query's weights on two sides, (T_a,) and (T_b,), in pairs of aligned tokens.
 
-    ``labels`` are both sides' tokens, ``names`` what the two are called.
+    ``labels`` are both sides' tokens, ``names`` the sides' names.
     """
     cases = []
     for side, name in enumerate(names):
@@ -98,7 +98,7 @@ def aligned_bars(
 
 
 def _name(pair: Pair, labels: tuple[Sequence[str], Sequence[str]]) -> str:
-    """The token's name, or both sides' below each other where they differ."""
+    """The token's name, or both sides' below each other if they differ."""
     parts = [
         "–" if n is None else shorten(of[n], 10) for n, of in zip(pair[:2], labels, strict=True)
     ]
@@ -120,14 +120,14 @@ def difference_of_matched(
 ) -> Panel:
     """b − a where both sides have the token: (M, M) from (T_a, T_a) and (T_b, T_b).
 
-    ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, by which it is named.
+    ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, whose labels it has.
     """
     left, right = ([pair[side] for pair in matches] for side in (0, 1))
     return difference(_only(a, left, a, left), _only(b, right, a, left), title)
 
 
 def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:
-    """Some rows of a panel and the same columns, with the names of ``named``."""
+    """Some rows and the same columns of a panel, with the labels of ``named``."""
     cells = np.ix_(chosen, chosen)
     labels = [named.rows.labels[n] for n in names]
     return replace(
@@ -142,7 +142,7 @@ def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Pa
 def nearest_table(
     by_name: Mapping[str, Nearest], sites: Sequence[Site], vocabulary: Sequence[str]
 ) -> pd.DataFrame:
-    """The nearest tokens at every place, best first, each with its cosine similarity.
+    """The nearest tokens at every site, best first, each with its cosine similarity.
 
     A column for each name in ``by_name``.
     """

@@ -1,4 +1,4 @@
-"""Kinds of picture that show every head of a model in its place: its weights small, or numbers."""
+"""Kinds of picture that show every head of a model in a grid: as small weights, or as numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Fixed, Heatmaps, Picture, Series
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
 
-#: Pixels of a map of all heads beside those of its layers.
+#: The height in pixels of a map of all heads, without its layers.
 _MAP = 80
-#: Pixels of a head among others.
+#: The height in pixels of a head among others.
 _HEAD = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Arrow(Fixed):
-    """From one head (layer, head) to another: its ``share``, and as it is ``written``.
+    """An arrow from one head (layer, head) to another: its ``share``, and its ``written`` text.
 
-    Without a ``start`` it comes from what goes in: the tokens' and positions' vectors.
+    Without a ``start`` it comes from the token and position embeddings.
     """
 
     start: tuple[int, int] | None
@@ -33,7 +33,7 @@ class Arrow(Fixed):
 
     @property
     def ends(self) -> str:
-        """Both ends in words."""
+        """Name both ends."""
         start = "embeddings" if self.start is None else f"head {self.start[0]}.{self.start[1]}"
         return f"{start} → head {self.end[0]}.{self.end[1]}"
 
@@ -43,10 +43,10 @@ class Thumbnails(Picture):
     """Every head of every layer, small: layers down, heads across.
 
     ``tiles`` (n_layer, nh, side, side) are weights, each the largest of its block; ``masked``
-    (T, T) is what the mask forbids. ``labels`` are the T tokens, and ``positions`` their places in
-    the text where they are words. ``row`` is the position of a query that is lit in every head,
+    (T, T) is what the mask hides. ``labels`` are the T tokens, and ``positions`` those of words in
+    the text. ``row`` is the position of a query that is highlighted in every head,
     ``chosen`` the layer and head that are framed. ``arrows`` lead from head to head. ``groups``
-    is how many groups of a layer's heads share keys and values, None where none do.
+    is how many groups of a layer's heads share keys and values, None if none do.
     """
 
     tiles: Array
@@ -74,19 +74,19 @@ class Thumbnails(Picture):
 
     @property
     def starts(self) -> list[int]:
-        """The row of ``masked`` that each row and column begins with."""
+        """The row of ``masked`` at which each row and column begins."""
         return block_starts(len(self.masked), self.tiles.shape[-1])
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
-        """Queries and keys of every head: a block has the name of its first token."""
+        """Queries and keys of every head: a block is named after its first token."""
         whole = (Axis(title, self.labels, self.positions) for title in ("query", "key"))
         query, key = (axis.part(self.starts, None) for axis in whole)
         return query, key
 
     @property
     def matrices(self) -> tuple[Panel, ...]:
-        """One panel a head, layer by layer."""
+        """One panel per head, layer by layer."""
         (query, key), hidden = self.axes, self.hidden
         return tuple(
             Panel(
@@ -99,10 +99,10 @@ class Thumbnails(Picture):
 
 @dataclass(frozen=True, eq=False)
 class MapRow(Fixed):
-    """Maps of every head side by side, one a score, measured on one ``text`` or by the weights.
+    """Maps of every head side by side, one per score, measured on one ``text`` or by the weights.
 
-    A panel is named after its score, which its quantity spells out, and says its ``masked_text``
-    where it has no number. Its colours run between its ``ends``, which stand above it with its
+    A panel is named after its score, which its quantity spells out, and shows its ``masked_text``
+    if it has no number. Its colours run between its ``ends``, which are written above it with its
     unit: "0 to 3.2 bits".
     """
 
@@ -113,7 +113,7 @@ class MapRow(Fixed):
 
     @property
     def ranges(self) -> list[str]:
-        """Both ends of every map, as they stand above it."""
+        """Both ends of every map, as written above it."""
         return [f"{signed(low, '.3g')} to {signed(high, '.3g')}" for low, high in self.ends]
 
 
@@ -135,7 +135,7 @@ class HeadMaps(Picture):
 
 
 def as_heatmaps(picture: Heatmaps | HeadMaps | Thumbnails) -> Heatmaps:
-    """Any picture of matrices as matrices side by side: above a map stand its ends and unit."""
+    """Any picture of matrices as matrices side by side; ends and unit are written above a map."""
     if isinstance(picture, Heatmaps):
         return picture
     if isinstance(picture, Thumbnails):

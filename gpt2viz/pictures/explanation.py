@@ -1,4 +1,4 @@
-"""A score taken apart: its pairs of parts as lines and as a matrix with sums, and its path."""
+"""A decomposed score: its pairs of parts as lines and as a matrix with sums, and its path."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.explanation import Part, Side
     from gpt2viz.analysis.reasons import Hop, Read, Reason
 
-#: Parts of a side that have a row or column of their own; the others stand together in one more.
+#: Parts of a side with a row or column of their own; the others are summed in one more.
 MOST = 32
 #: The same where pairs are lines.
 STRANDS = 6
-#: What these are called, and the sums at the ends.
+#: The names of these, and of the sums at the ends.
 OTHERS, SUM = "all others", "sum"
 
 
 def strands(case: Reason) -> Lines:
     """The pairs of parts of a reason that has some, as lines from the query's to the key's.
 
-    A line is as wide as the pair's share (%) of all that raise the score, or that lower it where
-    these prevail. The strongest is the first of both sides; a side's parts after ``STRANDS`` are
-    one.
+    A line is as wide as the pair's share (%) of all that raise the score, or of all that lower it
+    if these prevail. Parts are sorted, strongest first; a side's parts after ``STRANDS`` are
+    merged.
     """
     row, verb = case.row, "raises" if case.above else "lowers"
     shares = (case.deviation if case.above else -case.deviation).clip(min=0)
@@ -59,13 +59,13 @@ def strands(case: Reason) -> Lines:
 
 
 def _strand_names(case: Reason, side: Side, order: NDArray[np.intp]) -> Axis:
-    """The first parts in an ``order``, and the others as one."""
+    """The first parts in an ``order``, and the others merged."""
     names = [strand_name(case, side, case.row.names[n]) for n in order[:STRANDS]]
     return Axis(f"the {side}'s part", names + [OTHERS] * (len(order) > STRANDS), numbered=False)
 
 
 def strand_name(case: Reason, side: Side, part: Part) -> str:
-    """A part with what it brings to a side: "head 0.1 read 9 ·sat"."""
+    """A part and what it carries to a side: "head 0.1 read 9 ·sat"."""
     position = case.row.query if side == "query" else case.key
     if (source := case.sources.get((side, part))) is not None:
         return f"{part} read {_token(case, source.key)}"
@@ -78,7 +78,7 @@ def _token(case: Reason, position: int) -> str:
 
 
 def reason_map(case: Reason, *, raw: bool = False) -> Heatmaps:
-    """Every pair of parts' addition to a key's score beyond the row's mean; ``raw``, to q·k."""
+    """Each pair of parts' addition to a key's score beyond the row's mean; ``raw``, to q·k."""
     row = case.row
     what = f"Score of query {row.query} and key {case.key} in layer {row.layer}, head {row.head}"
     if raw:
@@ -94,7 +94,7 @@ def parts_map(
 ) -> Heatmaps:
     """A table (n, n) of pairs of parts, with its sums in one more row and column.
 
-    A side with more than ``MOST`` parts shows those whose numbers are largest, in their order, and
+    A side with more than ``MOST`` parts shows those with the largest numbers, in their order, and
     the sum of the others in one row or column. The last cell is the sum of all.
     """
     rows, down = _gathered(table, names)
@@ -130,7 +130,7 @@ def parts_map(
 def _gathered(
     table: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """The rows with the largest numbers, and the others as one: up to (MOST + 1, …)."""
+    """The rows with the largest numbers, and the sum of the others: up to (MOST + 1, …)."""
     if len(names) <= MOST:
         return table, list(names)
     largest = np.sort(np.argsort(-np.abs(table).max(axis=1), kind="stable")[:MOST])
@@ -148,7 +148,7 @@ def path_map(
     """A path of at least one hop on the map of the model: see ``Thumbnails``.
 
     An arrow for each hop, with its share, from the part that it leads through: a head, or the
-    embeddings. An MLP, a bias and what is constant have no place there.
+    embeddings. MLPs, biases and constants aren't on the map.
     """
     arrows, start = [], hops[0].step
     for n, hop in enumerate(hops):
@@ -179,7 +179,7 @@ def pair_table(case: Reason) -> pd.DataFrame:
 
 
 def pair_rows(case: Reason) -> list[dict[str, Any]]:
-    """The leading pairs of parts, one row each, with the tokens that their heads had read."""
+    """The leading pairs of parts, one row each, with the tokens that their heads attended to."""
     labels = case.row.trace.labels
     return [
         {

@@ -1,4 +1,4 @@
-"""Every head of a model by a number or by its weights: maps, a ranking, groups of those alike."""
+"""Every head of a model by a number or by its weights: maps, a ranking, groups of similar heads."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def atlas(
     """A map (layers down, heads across) of every score, a row of maps for each of the texts.
 
     Scores in [0, 1] share one scale; an amount has one of its own, from 0 to the largest of all
-    texts. A score that a text lacks is an empty map that says so. The scores that heads have
-    ``by_weights`` alone are a row of their own. The ``chosen`` layer and head are framed. A click
-    carries a head's layer as row and its number as column.
+    texts. A score that a text lacks is an empty map that says so. The scores ``by_weights`` alone
+    are a row of their own. The ``chosen`` layer and head are framed. A click carries a head's layer
+    as row and its number as column.
     """
     ends = [(0.0, _highest(name, texts)) for name in SCORES]
     units = [score.unit for score in SCORES.values()]
@@ -104,7 +104,7 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
 
 
 def drawn_pattern(pattern: Mask, trace: Trace) -> Panel:
-    """A drawn pattern (T, T) as the weights that a head would have which does just that."""
+    """A drawn pattern (T, T), as the weights of a head with exactly this pattern."""
     panel = Panel(
         title="The pattern to look for",
         values=as_weights(pattern),
@@ -122,9 +122,9 @@ def drawn_pattern(pattern: Mask, trace: Trace) -> Panel:
 def ranking(
     columns: Mapping[str, NDArray[np.floating]], by: str, layers: Sequence[int]
 ) -> pd.DataFrame:
-    """Every head of some layers, one row each, largest ``by`` first; what has no number last.
+    """Every head of some layers, one row each, largest ``by`` first, NaN last.
 
-    ``columns`` holds (n_layer, n_head) by name; all layers where ``layers`` is empty.
+    ``columns`` holds (n_layer, n_head) by name; empty ``layers`` means all.
     """
     n_layer, n_head = columns[by].shape
     where = np.indices((n_layer, n_head)).reshape(2, -1)
@@ -139,7 +139,7 @@ def ranking(
 
 
 def best_heads(trace: Trace, table: pd.DataFrame, by: str, size: int = SMALL) -> list[Panel]:
-    """The weights (T, T) of the heads in a table, shrunk to ``size``.
+    """The weights (T, T) of the heads in a table, pooled to ``size``.
 
     A click carries "layer.head".
     """
@@ -156,16 +156,16 @@ Numbers = NDArray[np.float64]
 
 #: Heads along one side of the map; of more, each cell is the largest of its block.
 MOST = 256
-#: To turn the tree's branches so that neighbours are as alike as can be takes long for more.
+#: Up to this many heads the tree's branches are ordered by similarity; for more it takes long.
 WELL_ORDERED = 256
 
 
 def tree(similarities: Numbers) -> Numbers:
-    """The merges by which (H, H) similar heads come together: SciPy's linkage, (H − 1, 4).
+    """Cluster (H, H) similar heads: SciPy's linkage, (H − 1, 4).
 
     Average linkage (Sokal & Michener 1958) of 1 − similarity: the two groups whose heads are most
-    alike on average come together first. The branches of up to ``WELL_ORDERED`` heads are turned
-    so that neighbours are most alike (Bar-Joseph et al. 2001).
+    similar on average merge first. The branches of up to ``WELL_ORDERED`` heads are ordered
+    so that neighbours are most similar (Bar-Joseph et al. 2001).
     """
     if len(similarities) == 1:  # SciPy refuses a tree of one
         return np.empty((0, 4))
@@ -180,12 +180,12 @@ def tree(similarities: Numbers) -> Numbers:
 
 
 def in_order(joined: Numbers) -> list[int]:
-    """The heads (H,) as they stand below the tree."""
+    """The heads (H,) in the order of the tree's leaves."""
     return [int(n) for n in leaves_list(joined)] if len(joined) else [0]
 
 
 def groups(joined: Numbers, at_least: float) -> list[list[int]]:
-    """Heads that come together while their mean similarity is ``at_least`` so much.
+    """Group the heads that merge at a mean similarity of ``at_least`` or more.
 
     In the order of the tree; groups of two or more.
     """
@@ -201,7 +201,7 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
 def group_table(
     similarities: Numbers, grouped: Sequence[Sequence[int]], names: Sequence[str]
 ) -> pd.DataFrame:
-    """One row a group, the largest first: its heads, and how alike its least alike two are."""
+    """One row per group, the largest first: its heads, and the similarity of its least alike."""
     rows = [
         {
             "heads": len(group),
@@ -220,9 +220,9 @@ def similarity_map(
     grouped: Sequence[Sequence[int]],
     names: Sequence[str],
 ) -> Heatmaps:
-    """The similarities (H, H) with the heads in an ``order``, and a frame round every group.
+    """The similarities (H, H) with the heads in an ``order``, and a frame around every group.
 
-    A click carries the places of both heads in ``cells_of(order)``.
+    A click carries the indices of both heads in ``cells_of(order)``.
     """
     starts = cells_of(order)
     values = similarities[np.ix_(order, order)].astype(np.float32)
@@ -248,5 +248,5 @@ def similarity_map(
 
 
 def cells_of(order: Sequence[int]) -> list[int]:
-    """The place in ``order`` that each row and column of the map stands for or begins with."""
+    """The index in ``order`` at which each row and column of the map begins."""
     return block_starts(len(order), MOST)

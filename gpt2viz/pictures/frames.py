@@ -1,7 +1,7 @@
-"""Pictures that move: frames of blocks, each laid out from numbers that were computed.
+"""Pictures that move: frames of blocks, laid out from computed numbers.
 
-Whoever draws them may let a block glide from its place in one frame to that in the next: blocks
-are known by their keys. What stands between two frames is no number of anything.
+A player may let a block glide from its position in one frame to that in the next: blocks are
+matched by their keys. What it shows between two frames isn't data.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
 
-#: Part of the width that stands before the blocks, for what their rows are called.
+#: The share of the width before the blocks, for the names of rows.
 _NAMES = 0.14
-#: Steps of a scale that blocks are coloured by.
+#: Steps of the colour scale of blocks.
 _SHADES = 255
-#: Lines that a row of a matrix takes, and a row of split vectors.
+#: The height of a matrix's row in lines, and that of a row of split vectors.
 _CELL, _ROW = 1.2, 0.8
-#: Lines that a plane takes.
+#: The height of a plane in lines.
 _PLANE = 11
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A block, or a word where it has no ``role``.
+    """A block, or a word if it has no ``role``.
 
-    ``x`` and ``wide`` are parts of the picture's width, ``y`` and ``tall`` are lines. ``role`` is
+    ``x`` and ``wide`` are shares of the picture's width, ``y`` and ``tall`` are lines. ``role`` is
     "unit" or "signed" for a ``share`` of that scale, from 0 to 1 or from −1 to 1; else a colour's
-    field in the palette, or the number of one of four cases. ``left`` says that its ``text`` stands
-    on the left and not in the middle.
+    field in the palette, or the number of one of four cases. ``left`` aligns its ``text`` on the
+    left and not in the middle.
     """
 
     key: str
@@ -79,7 +79,7 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Still(Picture):
-    """One frame as a picture of its own. ``lines`` is how tall its marks are."""
+    """One frame as a picture of its own. ``lines`` is the height of its marks."""
 
     frame: Frame
     lines: float
@@ -97,7 +97,7 @@ class Still(Picture):
 
 @dataclass(frozen=True)
 class Frames:
-    """States of one thing in their order. ``lines`` is how tall all of them are."""
+    """States of one thing in their order. ``lines`` is the height of all of them."""
 
     what: str
     lines: float
@@ -111,10 +111,10 @@ class Frames:
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop on a token's way: the length ``added`` last, and that of the vector now.
+    """A stop on a token's path: the length of what was ``added`` last, and that of the vector now.
 
-    Lengths, and cosines: ``turned`` with the vector before, if any, ``alike`` with the ``nearest``
-    tokens, which are (id, as it is written).
+    ``turned`` is the cosine with the vector before, if any, ``alike`` those with the ``nearest``
+    tokens, which are (id, text).
     """
 
     caption: str
@@ -128,9 +128,9 @@ class Stop:
 def closing_mask(
     states: Sequence[tuple[ArrayLike, ArrayLike]], words: Sequence[str], captions: Sequence[str]
 ) -> Frames:
-    """Scores and weights (T, T) side by side, a frame a state; −∞ is drawn as masked.
+    """Scores and weights (T, T) side by side, one frame per state; −∞ is drawn as masked.
 
-    ``words`` are the T tokens, ``captions`` what each frame says.
+    ``words`` are the T tokens, ``captions`` the frames' texts.
     """
     pairs = [(np.asarray(x, np.float64), np.asarray(y, np.float64)) for x, y in states]
     peak = max(np.abs(x[np.isfinite(x)]).max(initial=0) for x, _ in pairs) or 1.0
@@ -158,7 +158,7 @@ def _panel(
     words: Sequence[str],
     hidden: NDArray[np.bool_],
 ) -> Panel:
-    """The numbers of one of the matrices."""
+    """One of the matrices as a panel."""
     axes = Axis("query", words), Axis("key", words)
     masked = hidden if hidden.any() else None
     return Panel(title, values.astype(np.float32), *axes, title, quantity, masked)
@@ -193,13 +193,13 @@ def _cells(
 
 
 def written(value: float) -> str:
-    """A number in a block: two decimals, or three digits where it is large."""
+    """Format a number for a block: two decimals, or three digits if it is large."""
     return signed(value, ".2f" if abs(value) < 10 else ".3g")
 
 
 class Mixture(NamedTuple):
     """T words with their weights (T,) and values (T, 2), and the mixture's ``ends`` (T + 1, 2): 0,
-    and then where it stands once each word has added its share."""
+    and then its position after each word has added its share."""
 
     words: Sequence[str]
     weights: Array
@@ -208,9 +208,9 @@ class Mixture(NamedTuple):
 
 
 def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> Frames:
-    """A mixture in the plane, which each word pulls on in turn; then that of other words.
+    """A mixture in the plane, which each word pulls in turn; then the mixture of other words.
 
-    A word is the darker the more weight it has; the mixture has a ``name``.
+    A word is the darker the larger its weight; the mixture has a ``name``.
     """
     first, second = both
     numbers = np.concatenate([first.values, first.ends, second.values, second.ends])
@@ -248,9 +248,9 @@ def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> F
 
 
 def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -> Frames:
-    """A word's pieces after each merge, a frame a state: a block a piece, as long as its bytes.
+    """A word's pieces after each merge, a frame per state: a block per piece, as wide as its bytes.
 
-    The piece that has just been made has another colour. The first state has the smallest pieces.
+    The latest piece has another colour. The first state has the smallest pieces.
     """
     n_bytes = sum(map(len, states[0]))
     drawn, before = [], set(_at_bytes(states[0]))
@@ -276,14 +276,14 @@ def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -
 
 
 def _at_bytes(pieces: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each piece with the byte of the word that it begins at."""
+    """Each piece with the offset of its first byte in the word."""
     return zip(accumulate(map(len, pieces), initial=0), pieces, strict=False)
 
 
 def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str]) -> Frames:
-    """Vectors cut into heads and put together again: a block a token and head, to scale.
+    """Vectors split into heads and merged again: a block per token and head, to scale.
 
-    ``states`` hold each number's own place: (T, C), (T, nh, hs), (nh, T, hs), (T, nh, hs), (T, C).
+    ``states`` place each number: (T, C), (T, nh, hs), (nh, T, hs), (T, nh, hs), (T, C).
     """
     arrays = [np.asarray(state) for state in states]
     T, C = arrays[0].shape
@@ -297,7 +297,7 @@ def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str
 
 
 def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iterator[Mark]:
-    """Each block where its numbers stand in ``array``, which the first of them tells."""
+    """Each block at the position of its first number in ``array``."""
     hs, wide = C // nh, 0.92 * (1 - _NAMES) / nh
     gap = 0.08 * (1 - _NAMES) / max(nh - 1, 1)
     across = -(-nh // down)
@@ -329,7 +329,7 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
 
 
 def _by_head(array: NDArray[np.int_], hs: int) -> bool:
-    """True if the first axis is the heads': the next row begins hs numbers on."""
+    """True if the first axis is the heads': the next row then begins at number hs."""
     return len(array) == 1 or int(array[1, 0, 0]) == hs
 
 
@@ -343,7 +343,7 @@ def _tokens(T: int, lines: int) -> Iterator[Mark]:
 
 
 def way_through(stops: Sequence[Stop]) -> Frames:
-    """A token's way through the residual stream: lengths and cosines as bars, a frame a place."""
+    """A token's path through the residual stream: lengths and cosines as bars, a frame per stop."""
     sizes = [size for stop in stops for size in (stop.added, stop.length) if isfinite(size)]
     longest = max(sizes, default=0) or 1.0
     frames = [Frame(stop.caption, (*_bars(stop, longest),), series=_sizes(stop)) for stop in stops]
@@ -352,7 +352,7 @@ def way_through(stops: Sequence[Stop]) -> Frames:
 
 
 def _sizes(stop: Stop) -> tuple[Series, Series]:
-    """The numbers at one place: two lengths, and cosines by what the stream is compared with."""
+    """The numbers at one stop: two lengths, and cosines by what the stream is compared with."""
     before = [] if stop.turned is None else [(stop.turned, "before")]
     tokens = zip(stop.alike, (text for _, text in stop.nearest), strict=True)
     numbers, names = zip(*before, *tokens, strict=True)
@@ -374,7 +374,7 @@ def _bars(stop: Stop, longest: float) -> Iterator[Mark]:
 def _bar(
     key: str, y: float, name: str, value: float, most: float, role: str | int
 ) -> Iterator[Mark]:
-    """A name, a bar as long as the number whatever its sign, and the number."""
+    """A name, a bar as long as the number's absolute value, and the number."""
     share = abs(value) / most if isfinite(value) else 0
     yield Mark(f"{key} name", 0, y, 0.3, text=name, left=True)
     yield Mark(f"{key} bar", 0.31, y + 0.15, 0.55 * share, 0.7, role, share)

@@ -25,7 +25,7 @@ _LOW, _HIGH, _ROW = 320, 900, 28
 
 
 class Hidden(NamedTuple):
-    """The causes that hide keys from queries in some runs, to be put into words."""
+    """The causes that hide keys from queries in some runs, and their texts."""
 
     later: bool
     edited: bool
@@ -54,7 +54,7 @@ class Hidden(NamedTuple):
 def hidden_in(*runs: Trace, layer: int | None = None) -> Hidden:
     """The causes that hide keys in any of these runs: the causal mask, their edits, or windows.
 
-    A window counts that a ``layer`` has, by default any, and that is shorter than the text.
+    A window counts if a ``layer``, by default any, has it and it is shorter than the text.
     """
     far = any(
         (run.config.window(n) or len(run.tokens)) < len(run.tokens)
@@ -65,9 +65,9 @@ def hidden_in(*runs: Trace, layer: int | None = None) -> Hidden:
 
 
 def mask_of(trace: Trace, layer: int, head: int) -> Mask:
-    """The cells (T, T) that were forbidden in this run: where only the masked score is −∞.
+    """The cells (T, T) that the mask hid in this run: where only the masked score is −∞.
 
-    A long run kept no scores, and makes them again by what it hid: that is told without them.
+    A long run kept no scores; its mask follows without them.
     """
     if not trace.explicit:
         return trace.hidden_pairs(layer)
@@ -98,7 +98,7 @@ def stage_panel(
 ) -> Panel:
     """One stage: (T, T) with queries down and keys across, or (T, channels).
 
-    Of a stage that every head has, ``head`` says which; ``labels`` are the T tokens as written on
+    ``head`` chooses one if every head has the stage; ``labels`` are the T tokens as written on
     screen.
     """
     stage = trace.graph[key]
@@ -121,7 +121,7 @@ def stage_panel(
 
 
 def stage_picture(trace: Trace, key: str, layer: int | None, head: int | None) -> Heatmaps:
-    """One stage, large; above ``GRID`` tokens each point is a block's number."""
+    """One stage, large; above ``GRID`` tokens each cell is a block's number."""
     stage = trace.graph[key]
     parts = [f"{name} {n}" for name, n in (("Layer", layer), ("Head", head)) if n is not None]
     title = " · ".join((stage.label, *parts))
@@ -131,12 +131,12 @@ def stage_picture(trace: Trace, key: str, layer: int | None, head: int | None) -
     return Heatmaps(title, [panel], stage.scale, height=height, numbers=numbers, bar=panel.quantity)
 
 
-#: The scale of differences between weights reaches at least that far.
+#: The scale of differences between weights reaches at least this far.
 LEAST_DIFFERENCE = 0.01
 
 
 def difference(first: Panel, second: Panel, title: str) -> Panel:
-    """second − first, cell by cell, as every difference here goes; named as ``first`` is.
+    """second − first, cell by cell, as all differences here; labelled as ``first`` is.
 
     A cell is masked only where both are: elsewhere 0 is a number.
     """
@@ -160,7 +160,7 @@ def difference(first: Panel, second: Panel, title: str) -> Panel:
 
 
 def difference_in_words(title: str, first: str, second: str) -> str:
-    """The meaning of a ``difference``'s colours, as Markdown; ``first``, ``second`` name both."""
+    """Explain a ``difference``'s colours, in Markdown; ``first``, ``second`` name both."""
     return f"**{title}**: {ABOVE} where {second} is larger, {BELOW} where {first} is."
 
 
@@ -168,10 +168,10 @@ def difference_in_words(title: str, first: str, second: str) -> str:
 class Measure:
     """One number for every query and key of every head of a layer: (nh, T, T).
 
-    ``labels`` are the T tokens as written on screen, and ``positions`` their places in the text
-    where they are words, which begin at one of the tokens. ``hidden`` (nh, T, T) are the cells
-    without a number; ``hidden_text`` says why, under the pointer, and ``hidden_name`` in the
-    legend. ``of`` are the run and the layer, where each number is one head's, between two tokens.
+    ``labels`` are the T tokens as written on screen, and ``positions`` those of words in the text,
+    each that of its first token. ``hidden`` (nh, T, T) are the cells without a number;
+    ``hidden_text`` says why, under the pointer, and ``hidden_name`` in the
+    legend. ``of`` are the run and the layer, if each number is one head's, between two tokens.
     """
 
     values: Array
@@ -202,7 +202,7 @@ def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
 def in_words(measure: Measure, trace: Trace) -> Measure:
     """A measure whose rows sum to 1, between words: (nh, T, T) -> (nh, W, W).
 
-    Grouped as ``gpt2viz.group_words`` does. A cell is hidden where all its tokens' cells are.
+    Grouped as ``gpt2viz.group_words`` does. A cell is hidden if all its tokens' cells are.
     """
     starts = word_starts(trace.token_bytes, trace.apart)
     ends = (*starts[1:], len(trace.token_bytes))

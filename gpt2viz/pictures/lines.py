@@ -1,4 +1,4 @@
-"""A matrix as lines from each query to the keys that it takes from, the thinnest left out."""
+"""A matrix as lines from each query to the keys it attends to, the thinnest left out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpt2viz.pictures.picture import Picture
 if TYPE_CHECKING:  # a notebook draws lines without it
     import pandas as pd
 
-#: The most tokens that can be told apart on one side of the picture.
+#: The most tokens that can be distinguished on one side of the picture.
 MOST_TOKENS = 256
-#: The most matrices that can be told apart, each by a colour and a dash of its own.
+#: The most matrices that can be distinguished, each by a colour and a dash of its own.
 MOST_SOURCES = 4
 #: The most lines that are drawn while no token is pointed at …
 AT_REST = 300
-#: … and that are kept for the tokens that are.
+#: … and the most that are kept for the tokens pointed at.
 MOST_LINES = 20_000
 
 #: How lines answer to a pointer.
@@ -31,10 +31,10 @@ HINT = (
     "By keyboard: Tab, then the arrow keys."
 )
 
-#: The thinnest line that is kept, as a share of the scale's top: the first that leaves few enough.
+#: Candidates for the thinnest line, as a share of the scale's top: the first with few enough lines.
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
-#: The same for a script that makes the lines.
+#: The same for the script that makes the lines.
 LEFT_OUT = {"thresholds": THRESHOLDS, "most": {"kept": MOST_LINES, "rest": AT_REST}}
 
 
@@ -52,10 +52,10 @@ class Source:
 class Lines(Picture):
     """Lines of up to four matrices over the same tokens.
 
-    ``panels`` are the matrices, ``sources`` what is drawn of them. ``peak`` is the widest that a
-    line could be, ``threshold`` the smallest number that still is a line, ``at_rest`` the smallest
-    that is drawn while no token is pointed at, and ``lost`` the share of all that was left out.
-    ``ends`` stand above both sides.
+    ``panels`` are the matrices, ``sources`` the lines that are drawn. ``peak`` is the number of the
+    widest possible line, ``threshold`` the smallest that is still a line, ``at_rest`` the smallest
+    that is drawn while no token is pointed at, and ``lost`` the share of the total left out.
+    ``ends`` are the titles of both sides.
     """
 
     panels: Sequence[Panel]
@@ -87,7 +87,7 @@ class Lines(Picture):
         return self.panels[0].quantity
 
     def table(self) -> pd.DataFrame:
-        """One row a line: which matrix, from which query to which key, and its number."""
+        """One row per line: its matrix, its query, its key, and its number."""
         with needed("A picture's table", "notebook"):
             import pandas as pd
 
@@ -112,7 +112,7 @@ class Lines(Picture):
 def lines(what: str, panels: Sequence[Panel], names: Sequence[str], unit: bool = True) -> Lines:
     """Lines of at most ``MOST_SOURCES`` matrices of at most ``MOST_TOKENS`` rows and columns.
 
-    ``names`` tell them apart. On a ``unit`` scale the widest line is 1, else it is the largest
+    ``names`` distinguish them. On a ``unit`` scale the widest line is 1, else the largest
     number. Masked cells are no lines. Raises ``ValueError`` for more matrices or tokens.
     """
     shape = panels[0].values.shape

@@ -1,11 +1,11 @@
 """The colours of every picture, for a light and a dark page.
 
 One sequential scale for weights in [0, 1] and one diverging scale for signed numbers: blue and
-orange, which colour-blind readers tell apart. Zero has the page's own background, so that ink
-means magnitude. A masked cell holds no magnitude: two greys take turns there as on a chessboard.
+orange, which colour-blind readers can distinguish. Zero has the page's own background, so that ink
+means magnitude. A masked cell holds no magnitude: it is a chessboard of two greys.
 
 A difference is always **the second minus the first**, and of cases that share a picture the first
-is orange and the second blue: blue says the same on both.
+is orange and the second blue: blue means the same in both.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 
 ColorScale = list[tuple[float, str]]
 
-#: Text on a colour. Of black and white one has a contrast of 4.5:1 with each colour
-#: (WCAG 2.2, 1.4.3); with anything softer there are some on which neither can be read.
+#: Text on a colour. One of black and white has a contrast of 4.5:1 with any colour
+#: (WCAG 2.2, 1.4.3); with softer ones some colours leave neither readable.
 BLACK, WHITE = "#000000", "#ffffff"
 
-#: Dashes that tell lines of one picture apart, in the order of their colours.
+#: Dashes that distinguish lines of one picture, in the order of their colours.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-#: Patterns that tell cases of one picture apart, in their bars; and the points of two.
+#: Patterns that distinguish cases of one picture, in their bars; and the points of two.
 FILLS = ("", "\\", "x")
 POINTS = ("circle", "diamond-open")
-#: What the upper and the lower half of the signed scale are called, on a light and a dark page.
+#: The names of the signed scale's upper and lower half, on a light and a dark page.
 ABOVE, BELOW = "blue", "orange"
-#: Squares of the masked cells' chessboard along a side, where there are more cells than that.
+#: The most squares of the masked cells' chessboard along a side.
 SQUARES = 32
 
 
@@ -38,7 +38,7 @@ SQUARES = 32
 class Palette:
     """``masked``, ``nan`` and ``infinite`` are for cells that hold no drawable number.
 
-    Masked cells have ``masked`` and ``masked_other`` by turns. ``sources`` tell cases apart that
+    Masked cells alternate ``masked`` and ``masked_other``. ``sources`` distinguish cases that
     share one picture; see ``cases``.
     """
 
@@ -68,7 +68,7 @@ class Palette:
 
     @property
     def of_page(self) -> dict[str, str]:
-        """The colours of a page round pictures, by Streamlit's names for them."""
+        """The colours of the page around pictures, by Streamlit's names for them."""
         return {
             "background-color": self.unit[0][1],
             "text-color": self.ink,
@@ -137,15 +137,15 @@ DARK = Palette(
 
 
 def filled(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
-    """The look of bars: full, or hatched within an edge, so that a thin one is still seen."""
+    """The look of bars: filled, or hatched with an edge, so that a thin one is still visible."""
     pattern = {"shape": fill, "size": 6, "solidity": 0.35}
     return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
 
 
 def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """0 and 1 by turns where ``cells`` (rows, columns) are, NaN elsewhere: for the masked greys.
+    """Alternate 0 and 1 where ``cells`` (rows, columns) are True, else NaN: for the masked greys.
 
-    A square is one cell, or several where they are small.
+    A square is one cell, or several if they are small.
     """
     row, column = np.indices(cells.shape) // max(1, max(cells.shape) // SQUARES)
     return np.where(cells, (row + column) % 2, np.nan).astype(np.float32)
@@ -168,7 +168,7 @@ def luminance(color: str) -> float:
 
 
 def ink(fill: str) -> str:
-    """Black or white, as has the larger contrast with a colour."""
+    """Black or white, whichever has the larger contrast with a colour."""
     return BLACK if luminance(fill) > 0.179 else WHITE
 
 

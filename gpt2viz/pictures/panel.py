@@ -16,17 +16,17 @@ from gpt2viz.run.key import RunKey
 Matrix = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-#: Up to this many labels stand on an axis without their position.
+#: An axis of up to this many labels shows them without their positions.
 FEW = 8
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Names along one side: one label a row or column, and what they are ("query", "key").
+    """Names along one side: one label per row or column, and what they are ("query", "key").
 
-    ``positions`` are the tokens' places in the text where only some of them have a row, and
-    ``stop`` is the first place past the last row, where the text goes on there. Labels that are
-    not ``numbered`` are told apart as they are.
+    ``positions`` are the tokens' positions in the text if only some of them have a row, and
+    ``stop`` is the first position past the last row, if the text goes on there. Labels that are
+    not ``numbered`` are distinct as they are.
     """
 
     title: str
@@ -36,11 +36,11 @@ class Axis:
     numbered: bool = True
 
     def __deepcopy__(self, _memo: dict[int, object]) -> Axis:
-        """Itself: a copy of a panel for its numbers can share its names."""
+        """Return itself: a copy of a panel for its numbers can share its names."""
         return self
 
     def names(self) -> list[str]:
-        """The labels told apart by position: Plotly merges equal ones without a word."""
+        """The labels made distinct by position: Plotly silently merges equal ones."""
         return [markup_safe(name) for name in self.plain_names()]
 
     def plain_names(self) -> list[str]:
@@ -52,45 +52,45 @@ class Axis:
         return [name if name == str(n) else f"{n} {name}" for n, name in numbered]
 
     def longest(self) -> str:
-        """The longest of the names that may stand at the axis, as plain text."""
+        """The longest of the axis' names, as plain text."""
         return max(self.plain_ends(), key=len)
 
     def plain_ends(self) -> list[str]:
-        """The names that may stand at the axis, as plain text: on a short side without position."""
+        """The names at the axis, as plain text: on a short side without position."""
         return self.plain_names() if len(self.labels) > FEW else self.short()
 
     def row_at(self, position: int) -> int | None:
-        """The row or column with the token at a position of the text, if there is one."""
+        """The row or column of the token at a position of the text, if there is one."""
         positions = self.positions or range(len(self.labels))
         if position < positions[0] or (self.stop is not None and position >= self.stop):
             return None
         return bisect_right(positions, position) - 1
 
     def within(self, window: range) -> range:
-        """The rows that hold the tokens at these places, whole words and blocks taken whole."""
+        """The rows of the tokens at these positions; whole words and blocks are kept whole."""
         positions = self.positions or range(len(self.labels))
         first = max(0, bisect_right(positions, window.start) - 1)
         return range(first, max(first + 1, bisect_left(positions, window.stop)))
 
     def part(self, rows: Sequence[int], stop: int | None) -> Axis:
-        """Some of the rows, each standing for those up to the next one or ``stop``."""
+        """Some of the rows, each standing for all up to the next one or ``stop``."""
         positions = [self.position(n) for n in rows]
         labels = [self.labels[n] for n in rows]
         return Axis(self.title, labels, positions, stop, self.numbered)
 
     def position(self, row: int) -> int:
-        """The place in the text of the token that a row or column stands for or begins with."""
+        """The position in the text of the token that a row or column begins with."""
         return row if self.positions is None else self.positions[row]
 
     def ticks(self) -> dict[str, list[str] | list[int]]:
-        """A short side has every label; on a longer one Plotly picks names where they fit."""
+        """Every label on a short side; on a longer one Plotly picks names that fit."""
         if len(self.labels) > FEW:
             return {}
         texts = [markup_safe(text) for text in self.short()]
         return {"tickvals": list(range(len(texts))), "ticktext": texts}
 
     def short(self) -> list[str]:
-        """The labels, each with its middle left out where it is long."""
+        """The labels, long ones with their middle left out."""
         return [shorten(text) for text in self.labels]
 
 
@@ -106,7 +106,7 @@ class Viewport(NamedTuple):
         return f"queries {_span(self.queries)}, keys {_span(self.keys)}"
 
     def short(self) -> str:
-        """The same where there is little room, rows first as everywhere."""
+        """The same for little room, rows first as everywhere."""
         spans = (f"{span[0]}–{span[-1]}" for span in (self.queries, self.keys) if span)
         return " × ".join(spans)
 
@@ -127,15 +127,15 @@ class HeadOfRun(NamedTuple):
 class Panel:
     """One matrix (rows, columns) to draw.
 
-    ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask forbids;
-    ``masked_text`` says what they hold, ``masked_name`` what the legend calls them. ``name``
+    ``title`` names exactly what is drawn. ``masked`` marks the cells that the mask hides;
+    ``masked_text`` says what they hold, ``masked_name`` is their name in the legend. ``name``
     travels with a click on a cell; ``quantity`` says what one number is. The scale of signed
-    numbers reaches at least to ``least``, so that rounding isn't shown as if it were much.
-    ``part`` says which tokens are shown where that isn't all of them, below the title. Cells that
-    have ``words`` (rows, columns) show these in place of their number, and ``hover`` has the text
-    for the pointer over each. ``head`` is whose cells they are, where each is one query and
-    one key of one head. ``blocks`` tells that a cell stands for several of the run's. ``whole`` is
-    what a part was cut out of; a picture that is kept has only what it shows.
+    numbers reaches at least to ``least``, so that rounding doesn't look large.
+    ``part`` says which tokens are shown if not all are, below the title. Cells with ``words``
+    (rows, columns) show these in place of their number, and ``hover`` has the pointer's text for
+    each. ``head`` is the head whose weights the cells are, if each is one query and one key.
+    ``blocks`` says that a cell stands for several of the run's. ``whole`` is the panel that a part
+    was cut out of; pickling drops it.
     """
 
     title: str
@@ -161,16 +161,16 @@ class Panel:
 
     @property
     def of_pairs(self) -> bool:
-        """True if rows and columns are of one kind, so that a cell is a square."""
+        """True if rows and columns are of one kind, so that cells are square."""
         down, across = self.rows.title, self.columns.title
         return bool(down) and across in (down, "key")
 
     @property
     def whole_title(self) -> str:
-        """The title with the part that is shown, or the name where there is neither."""
+        """The title with the part that is shown, or the name if there is neither."""
         part = "" if self.part is None else str(self.part)
         return " ".join(filter(None, [self.title, part])) or self.name
 
     def named(self, what: str) -> str:
-        """A name for the picture, with the part of it that is shown."""
+        """Name the picture, with the part of it that is shown."""
         return what if self.part is None else f"{what}, {self.part}"

@@ -1,4 +1,4 @@
-"""Maps of what an answer depends on: how much of it each piece recovers, a cell each."""
+"""Maps of what an answer depends on: the share of it that each piece recovers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.patching import PatchSweep
     from gpt2viz.analysis.restored import Restored
 
-#: What of a head reads the stream.
+#: The parts of a head that read the stream.
 READS: Mapping[str, str] = {"q": "queries", "k": "keys", "v": "values"}
-#: What a cell says.
+#: The quantity of a cell.
 QUANTITY = "share of the answer"
 
 
@@ -32,8 +32,8 @@ class Shares:
     """The share by which every patch of a stage moves the metric to the other run's.
 
     ``values`` is (layers, T) for the stream and (layers, n_head) for heads: 0 leaves the answer as
-    it is, 1 makes it the other run's. Layers of which nothing is known yet are left out. ``exact``
-    are the layers that were run, from the first on; the others are estimated.
+    it is, 1 makes it the other run's. Layers without any number yet are left out. The first
+    ``exact`` layers were run; the others are estimated.
     """
 
     stage: str
@@ -50,16 +50,16 @@ class Shares:
 
 
 def patched_shares(sweep: PatchSweep | PathSweep) -> NDArray[np.float64]:
-    """The share of the way from the run that is patched to the one that the piece is from."""
+    """The share of the way from the patched run to the one that the piece comes from."""
     shares: NDArray[np.float64]
     shares = sweep.restored if sweep.direction == "denoise" else 1 - sweep.restored
     return shares
 
 
 def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) -> Shares | None:
-    """A stage's shares: of the layers that were run, then estimates; None if none is known.
+    """A stage's shares: of the layers that were run, then estimates; None if there are none.
 
-    Of a ``sweep`` that isn't at its end the whole layers count.
+    An unfinished ``sweep`` counts by its complete layers.
     """
     done = 0 if sweep is None else int(np.isfinite(sweep.values).all(axis=1).cumprod().sum())
     parts = [] if sweep is None else [patched_shares(sweep)[:done]]
@@ -69,7 +69,7 @@ def shares(stage: str, sweep: PatchSweep | None, estimate: PatchSweep | None) ->
 
 
 def pair_labels(clean: Sequence[str], corrupted: Sequence[str]) -> list[str]:
-    """The tokens of two texts: once where they are the same, else both."""
+    """Label the tokens of two texts: once if they are the same, else both."""
     return [
         a if a == b else f"{shorten(a, 9)} / {shorten(b, 9)}"
         for a, b in zip(clean, corrupted, strict=True)
@@ -87,8 +87,8 @@ def share_maps(
 ) -> Heatmaps:
     """A matrix for each stage: layers down, the ``labels`` of tokens or of heads across.
 
-    All on a scale that reaches to ``least`` at least; the cell ``at`` which a patch is chosen is
-    framed. A click carries its stage, its layer as row and its token or head as column.
+    The scale reaches to ``least`` at least; the cell of the chosen patch, ``at``, is framed.
+    A click carries its stage, its layer as row and its token or head as column.
     """
     of_tokens = known[0].stage in STREAMS
     panels = [
@@ -121,7 +121,7 @@ def share_maps(
 
 
 def peak(known: Sequence[Shares]) -> float:
-    """The largest share, whatever its sign; 1 where none is larger."""
+    """The largest absolute share; at least 1."""
     largest = [float(np.abs(share.values).max(initial=0).astype(np.float32)) for share in known]
     return max([1.0, *largest])
 

@@ -1,7 +1,7 @@
 """Pictures as values: the drawing and its words, without a colour and without a renderer.
 
-``pictures.plotly``, the canvas and the view of lines draw them; words for those who can't see them,
-tables and files read the same values. A colour is a role here, whose shade is the palette's.
+``pictures.plotly``, the canvas and the view of lines draw them; text alternatives, tables and
+files read the same values. A colour is a role here, whose shade is the palette's.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from gpt2viz.run.stages import Scale
 if TYPE_CHECKING:  # a picture is drawn without it, where only its table needs it
     import pandas as pd
 
-#: Up to this many columns the number stands in the cell, where pictures stand side by side.
+#: Up to this many columns cells show their numbers, where pictures stand side by side.
 NUMBERS_FIT = 6
 #: The same for a large picture.
 NUMBERS_FIT_LARGE = 12
-#: What the height of matrices on a page has for titles and names, in pixels.
+#: The room for titles and names in the height of matrices on a page, in pixels.
 AROUND = 60
 #: The height of a row of a lens, in pixels.
 LENS_ROW = 27
@@ -33,7 +33,7 @@ Role = Literal["ink", "accent", "second", "query", "key", "value", "nan"] | int
 
 
 class Fixed:
-    """A dataclass whose lists can't be changed."""
+    """A dataclass whose lists become tuples."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -46,9 +46,7 @@ def _fixed(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Series(Fixed):
-    """The numbers of some bars, of edges, of a curve or of a point; of ``x`` and ``y`` one may be
-    names.
-    """
+    """The numbers of bars, edges, a curve or a point; ``x`` or ``y`` may be names."""
 
     name: str
     kind: Literal["bar", "edge", "curve", "point"]
@@ -78,11 +76,11 @@ class Picture(Fixed):
     def table(self) -> pd.DataFrame:
         """The numbers, one row each.
 
-        Of matrices: ``picture`` (its title), then row and column under their names ("query",
-        "key"), ``value`` and, where cells are masked, ``hidden``: what the legend calls those, ""
-        for the others. A masked cell's value is what the run had there; NaN is left out. Of curves,
-        bars and edges: ``series`` (its name, or what is drawn where it has none), ``x``, ``y``. No
-        rows where there are no numbers.
+        For matrices: ``picture`` (its title), then row and column under their names ("query",
+        "key"), ``value`` and, if cells are masked, ``hidden``: the legend's name for them, ""
+        for the others. A masked cell's value is what the run had there; NaN is left out. For
+        curves, bars and edges: ``series`` (its name, else the picture's ``what``), ``x``, ``y``. No
+        rows if there are no numbers.
         """
         with needed("A picture's table", "notebook"):
             import pandas as pd
@@ -129,15 +127,15 @@ class Heatmaps(Picture):
 
     ``row`` and ``column`` are the positions of a query and a key that are framed in every panel,
     or only in that of the name ``framed_in``.
-    Up to ``numbers`` columns the values stand in the cells, with a ``plus`` where that says more.
+    Up to ``numbers`` columns cells show their values, with a ``plus`` sign if that is informative.
     ``bar`` is the title of the colour bar; empty leaves it out. ``legend`` names the colours that
-    are not on the scale. ``frames`` are first and last cell, down and across, of groups that are
-    framed; ``rules`` are lines after so many rows (first) and columns (second). ``height`` is in
-    pixels. ``ends`` tells whether the names of rows and of columns stand beside a matrix on a page,
-    where a neighbour may have them for it; a file has them always. ``grows`` tells how many pixels
-    of the height are each row's, up to how many, where another part of the text has another height.
-    Where it is ``ranged``, the ends of the scale stand above each matrix, as where no bar has them.
-    ``ranges`` are the ends of each matrix's own scale, where they don't share one.
+    are not on the scale. ``frames`` are first and last cell, down and across, of framed groups;
+    ``rules`` are lines after these rows (first) and columns (second). ``height`` is in pixels.
+    ``ends`` says whether a page shows the names of rows and of columns at each matrix, or at a
+    neighbour instead; a file always shows them. ``grows`` gives the pixels of height per row, up to
+    a maximum, if another part of the text needs another height.
+    If ``ranged``, the ends of the scale are written above each matrix, for want of a bar.
+    ``ranges`` are the ends of each matrix's own scale, if they don't share one.
     """
 
     panels: Sequence[Panel]
@@ -164,13 +162,13 @@ class Heatmaps(Picture):
         return tuple(self.panels)
 
     def lacks_numbers(self, panel: Panel) -> bool:
-        """True for a map without a score, which says its ``masked_text`` in their place."""
+        """True for a map without a score, which shows its ``masked_text`` instead."""
         return bool(self.ranges) and bool(np.isnan(panel.values).all())
 
     def framed(self, panel: Panel) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """First and last cell, down and across, of a panel's frame: a row, a column or a cell.
 
-        None where nothing is chosen, or it lies outside the part that is shown.
+        None if nothing is chosen, or it lies outside the part that is shown.
         """
         if (self.row is None and self.column is None) or self.framed_in not in ("", panel.name):
             return None
@@ -185,10 +183,10 @@ class Heatmaps(Picture):
 
 @dataclass(frozen=True, eq=False)
 class Case(Fixed):
-    """Bars ``at`` some of a picture's places, a number each.
+    """Bars ``at`` some of a picture's names, one number each.
 
-    ``written`` stands at a bar's end, ``hover`` is the text for the pointer. ``rest`` tells that
-    the last one stands for many things together.
+    ``written`` is the text at a bar's end, ``hover`` the pointer's. ``rest`` says that the last bar
+    stands for many things together.
     """
 
     name: str
@@ -204,8 +202,8 @@ class Case(Fixed):
 class Bars(Picture):
     """A number at each of the ``names``, of one case or of several side by side.
 
-    ``ticks`` is what is written at the axis where that is less.
-    ``quantity`` names the numbers. Bars stand, or lie ``across`` the page from the top down.
+    ``ticks`` is the axis' text if that is less.
+    ``quantity`` names the numbers. Bars are vertical, or lie ``across`` the page from the top down.
     """
 
     names: Sequence[str]
@@ -216,7 +214,7 @@ class Bars(Picture):
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """One row of bars a case: its places' names and its numbers."""
+        """One row of bars per case: their names and numbers."""
         result = []
         for case in self.cases:
             ends = [self.names[n].replace("\n", " ") for n in case.at], list(case.values)
@@ -228,7 +226,7 @@ class Bars(Picture):
 class Curve(Fixed):
     """Points (n,) that belong together; ``hover`` has the pointer's text for each.
 
-    Several are told apart by ``dash`` and, where points are marked, by ``point`` too.
+    Curves differ by ``dash`` and, if points are marked, by ``point`` too.
     """
 
     name: str
@@ -244,8 +242,8 @@ class Curve(Fixed):
 class Curves(Picture):
     """Curves over one axis of numbers or of names.
 
-    ``x_title`` and ``y_title`` name the axes. ``lowest`` and ``highest`` are the ends of y, which
-    are found where they are None.
+    ``x_title`` and ``y_title`` name the axes. ``lowest`` and ``highest`` are the ends of y; None
+    fits them to the numbers.
     """
 
     curves: Sequence[Curve]
@@ -266,8 +264,8 @@ class Curves(Picture):
 class Points(Picture):
     """Points of a plane, each with its name, both axes to the same scale.
 
-    ``x`` and ``y`` (n,) are where they lie; ``x_title`` and ``y_title`` name the axes. Those whose
-    places are in ``made`` are drawn as diamonds.
+    ``x`` and ``y`` (n,) are their coordinates; ``x_title`` and ``y_title`` name the axes. Points
+    with an index in ``made`` are drawn as diamonds.
     """
 
     names: Sequence[str]
@@ -280,7 +278,7 @@ class Points(Picture):
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """One a point, under its name."""
+        """One series per point, under its name."""
         points = zip(self.names, self.x, self.y, strict=True)
         return tuple(Series(name, "point", [x], [y]) for name, x, y in points)
 
@@ -298,9 +296,9 @@ class Reading(Fixed):
 
 @dataclass(frozen=True, eq=False)
 class Lens(Picture):
-    """The stream read at every place: the most probable token, and curves on the same rows.
+    """The stream read at every site: the most probable token, and curves on the same rows.
 
-    ``panel`` holds the probabilities (places, readings), with the tokens in its cells. ``column``
+    ``panel`` holds the probabilities (sites, readings), with the tokens in its cells. ``column``
     is the position of the token that the curves belong to; its column is framed.
     """
 
@@ -331,5 +329,5 @@ class Lens(Picture):
         )
 
 
-#: What the curves beside a lens are called.
+#: The names of the curves beside a lens.
 RANK, ENTROPY = "rank of the answer", "entropy (bits)"

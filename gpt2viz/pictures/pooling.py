@@ -1,4 +1,4 @@
-"""Long texts in small pictures: blocks of cells become one, which shows the largest of them."""
+"""Long texts in small pictures: a block of cells becomes one, with the largest number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpt2viz.pictures.panel import Axis, Mask, Matrix, Panel, Viewport
 
 #: Cells along one side of a large picture; a longer text is pooled to this many …
 GRID = 256
-#: … and to this many where a whole layer's heads stand side by side, 200 pixels each.
+#: … and to this many if a whole layer's heads are side by side, 200 pixels each.
 GRID_OF_MANY = 64
 #: Cells along one side of a thumbnail; a longer sentence is pooled to this many.
 THUMBNAIL = 40
@@ -22,7 +22,7 @@ Numbers = TypeVar("Numbers", Matrix, Mask)
 
 
 def block_starts(n_tokens: int, size: int) -> list[int]:
-    """The starts of ``size`` blocks; every token is one where all fit."""
+    """The starts of ``size`` blocks; if all tokens fit, each is its own."""
     if size >= n_tokens:
         return list(range(n_tokens))
     return [n * n_tokens // size for n in range(size)]
@@ -31,7 +31,7 @@ def block_starts(n_tokens: int, size: int) -> list[int]:
 def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
     """Shrink (T, T) to at most (size, size): each cell is the largest weight of its block.
 
-    The maximum, so that a bright diagonal one cell wide stays visible. A matrix that fits is
+    The maximum keeps a bright diagonal of one cell visible. A matrix that fits is
     returned as it is.
     """
     T = matrix.shape[-1]
@@ -42,14 +42,14 @@ def pool_by_maximum(matrix: Matrix, size: int) -> Matrix:
 
 
 def thumbnails(layers: Iterable[Array]) -> Array:
-    """Every head of every layer, (nh, T, T) each, shrunk: (n_layer, nh, side, side)."""
+    """Pool every head of every layer, (nh, T, T) each: (n_layer, nh, side, side)."""
     return np.stack([[pool_by_maximum(head, THUMBNAIL) for head in layer] for layer in layers])
 
 
 def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
-    """The largest of every block that begins at these rows and columns.
+    """The largest number of every block that begins at these rows and columns.
 
-    Rows block by block: down a column ``np.maximum.reduceat`` takes many times as long.
+    Rows are split first: down a column ``np.maximum.reduceat`` takes many times as long.
     """
     bands = np.stack([band.max(axis=0) for band in np.split(matrix, rows[1:])])
     largest: Numbers = np.maximum.reduceat(bands, columns, axis=1)
@@ -57,10 +57,10 @@ def _largest(matrix: Numbers, rows: list[int], columns: list[int]) -> Numbers:
 
 
 def pool_panel(panel: Panel, size: int) -> Panel:
-    """A panel of any shape shrunk to at most ``size`` rows and columns.
+    """Pool a panel of any shape to at most ``size`` rows and columns.
 
     A block shows its number farthest from 0, masked cells left out; for weights the largest. It
-    is masked where all its cells are. A panel that fits is returned as it is.
+    is masked if all its cells are. A panel that fits is returned as it is.
     """
     n_rows, n_columns = panel.values.shape
     if size >= max(n_rows, n_columns):
@@ -87,16 +87,16 @@ def pool_panel(panel: Panel, size: int) -> Panel:
 
 
 def farthest_from_0(matrix: Matrix, rows: list[int], columns: list[int]) -> Matrix:
-    """Of every block that begins at these rows and columns, the number farthest from 0."""
+    """The number farthest from 0 in every block that begins at these rows and columns."""
     high, low = _largest(matrix, rows, columns), -_largest(-matrix, rows, columns)
     shown: Matrix = np.where(-low > high, low, high)
     return shown
 
 
 def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
-    """The part of a panel that holds the tokens at these places of the text, down and across.
+    """The part of a panel with the tokens at these positions of the text, down and across.
 
-    Every column where ``columns`` is None.
+    ``columns=None`` keeps every column.
     """
 
     def cut(axis: Axis, window: range | None) -> tuple[slice, Axis]:

@@ -1,4 +1,4 @@
-"""Predictions: probabilities, surprise, who wrote a logit, and the logit lens."""
+"""Predictions: probabilities, surprise, contributions to a logit, and the logit lens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpt2viz.analysis.lens import Contributions, LogitLens
 
 
-#: The most bars with numbers written at them, and the most points of a curve that are marked.
+#: The most bars with numbers at their ends, and the most points of a curve that are marked.
 _WRITTEN = 30
 
 
@@ -28,7 +28,7 @@ def probability_bars(
     *,
     rest: bool = False,
 ) -> Bars:
-    """Next-token probabilities in percent, one bar a token or a pair to compare two ``cases``.
+    """Next-token probabilities in percent, a bar per token, or a pair to compare two ``cases``.
 
     ``rest`` says that the last one stands for many tokens together.
     """
@@ -56,7 +56,7 @@ def probability_bars(
 def token_bars(
     what: str, labels: Sequence[str], values: NDArray[np.floating], title: str, unit: str = ""
 ) -> Bars:
-    """One number (T,) a token, as bars; NaN has none. ``title`` names the number."""
+    """One number (T,) per token, as bars; NaN has none. ``title`` names the number."""
     axis = Axis("token", labels)
     names = axis.plain_names()
     few = len(values) <= _WRITTEN
@@ -72,14 +72,14 @@ def token_bars(
 
 
 def _short(value: float) -> str:
-    """Three digits, of which none is worth less than a thousandth: "9.06", "0.001"."""
+    """Round to three digits, none below a thousandth: "9.06", "0.001"."""
     return f"{value:.3f}" if abs(value) < 1 else f"{value:.3g}"
 
 
 def surprise_curves(
     what: str, labels: Sequence[str], bits: Mapping[str, NDArray[np.floating]]
 ) -> Curves:
-    """Surprise of every token but the first in bits, (T,) of each way to read, as a curve each."""
+    """Surprise of every token but the first in bits, (T,) per mode of reading, as curves."""
     names = Axis("token", labels).plain_names()[1:]
     roles: tuple[Role, ...] = ("ink", 0, 1)
     curves = [
@@ -129,7 +129,7 @@ def contribution_map(what: str, parts: Contributions) -> Heatmaps:
 
 
 def site_name(site: tuple[str, int | None]) -> str:
-    """The site on the stream of a row of the lens: "layer 2, after MLP"."""
+    """The name of a lens row's site on the stream: "layer 2, after MLP"."""
     key, layer = site
     if layer is None:
         return "embeddings"
@@ -139,7 +139,7 @@ def site_name(site: tuple[str, int | None]) -> str:
 def lens_map(
     what: str, lens: LogitLens, vocabulary: Sequence[str], labels: Sequence[str], chosen: int
 ) -> Lens:
-    """The stream read at every place: rows from the embeddings down to the end.
+    """The logit lens at every site: rows from the embeddings down to the end.
 
     Three pictures on the same rows: the most probable next token after each of the lens's
     positions, by its probability; then for the ``chosen`` position, which is framed, the rank
@@ -155,7 +155,7 @@ def lens_map(
 def lens_of_runs(what: str, runs: Mapping[str, LogitLens], vocabulary: Sequence[str]) -> Lens:
     """Up to two runs' streams at one position, by name: rows from the embeddings to the end.
 
-    The most probable next token at every place, a column for each run; then a curve for each:
+    The most probable next token at every site, a column for each run; then a curve for each:
     the rank of one answer, the same in both, and the entropy.
     """
     columns = [(lens, 0) for lens in runs.values()]
@@ -173,7 +173,7 @@ def _lens(
     readings: Sequence[Reading],
     chosen: int | None = None,
 ) -> Lens:
-    """The tokens of a reading a column: a lens and the number of one of its positions."""
+    """A lens picture with a column for each lens and the index of one of its positions."""
     rows = [site_name(site) for site in columns[0][0].sites]
     steps = range(len(rows))
     probabilities = [lens.probability[:, at] for lens, at in columns]

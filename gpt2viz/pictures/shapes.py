@@ -1,4 +1,4 @@
-"""Every tensor of a run as a row, for tables and the command line; needs no pandas."""
+"""Every tensor of a run as a row, for tables and the command line, without pandas."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpt2viz.run.trace import Trace
 def shape_rows(trace: Trace) -> list[dict[str, Any]]:
     """Every tensor of the run in the order in which it was made, one row each.
 
-    ``layer`` is None where the tensor belongs to none. Where ``shared`` is true the bytes are the
-    row before's: see ``gpt2viz.TensorRecord``.
+    ``layer`` is None outside the layers. If ``shared``, the bytes are the row before's: see
+    ``gpt2viz.TensorRecord``.
     """
     return [
         {

@@ -39,15 +39,15 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 Drawable = Heatmaps | HeadMaps | Thumbnails | Lines | Still
 
 FAMILY = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
-#: Pixels: where a picture says no width of its own, seven and a half inches, the width of a page's
+#: Pixels: a picture's width unless it says its own, seven and a half inches, the width of a page's
 #: text; the letters of names; and the smallest letters, 6 points.
 WIDTH, NAMES, LEAST = 720, 11, 8
-#: Of a letter's height: a line down.
+#: The height of a line, as a multiple of the letters'.
 LINE = 1.3
-#: Pixels: what stays free at the edges and between pictures, the least that a matrix takes across,
-#: a colour bar and its length, and the largest thumbnail.
+#: Pixels: the margin at the edges, the gap between pictures, the smallest width of a matrix, the
+#: width of a colour bar and its length, and the largest thumbnail.
 _FREE, _APART, _ACROSS, _BAR, _LONG, _TILE = 8, 14, 60, 10, 200, 160
-#: Pixels of an image for each of the page's: about 300 to the inch.
+#: Image pixels for each pixel of the page: about 300 to the inch.
 _FINE = 3
 #: The widest line between tokens, in pixels.
 WIDEST = 9.0
@@ -74,10 +74,10 @@ def draw(
 ) -> Sheet:
     """A picture on a sheet, with the paragraphs of a ``caption`` below it.
 
-    Sizes are in pixels. Its ``own`` width and height are the most that it takes, and where it
-    needs less it is as large as it needs. On another ``width`` letters are smaller, but never
-    smaller than ``LEAST``, and the matrices get the room that names and colour bar leave.
-    ``height`` is that of all. Raises ``ExportError`` for a width without room.
+    Sizes are in pixels. Its ``own`` width and height are the most that it takes; a picture that
+    needs less is smaller. On another ``width`` letters shrink, but never below ``LEAST``, and
+    the matrices get the room that names and colour bar leave. ``height`` is that of the whole
+    sheet. Raises ``ExportError`` for a width without room.
     """
     picture = as_heatmaps(picture) if isinstance(picture, HeadMaps) else picture
     most, tall = own or (WIDTH, picture.height if isinstance(picture, Heatmaps) else 0)
@@ -95,9 +95,9 @@ def draw(
 
 
 def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
-    """A picture as wide as the sheet; or less, where matrices are at ``most`` so many pixels tall.
+    """Draw a picture as wide as the sheet; or narrower, with matrices at most ``most`` pixels tall.
 
-    The sheet's size is the picture's afterwards.
+    The sheet then has the picture's size.
     """
     if isinstance(picture, Heatmaps | HeadMaps):
         _heatmaps(sheet, as_heatmaps(picture), most)
@@ -114,14 +114,14 @@ def _lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
 
 
 class Sheet:
-    """Marks on a page of so many pixels, whose letters are ``ratio`` times as large as usual."""
+    """Marks on a page ``width`` pixels wide, whose letters are ``ratio`` times the usual size."""
 
     def __init__(self, width: float, colors: Palette, ratio: float = 1) -> None:
         self.width, self.height, self.colors, self.ratio = width, 0.0, colors, ratio
         self.parts: list[str] = []
 
     def size(self, letters: float) -> float:
-        """The size of letters that are usually so large."""
+        """The size here of letters that are usually ``letters`` tall."""
         return max(LEAST, letters * self.ratio)
 
     def text(
@@ -136,7 +136,7 @@ class Sheet:
         fill: str = "",
         bold: bool = False,
     ) -> None:
-        """A line of text whose baseline begins, ends or has its middle at a point."""
+        """Draw a line of text, anchored at a point of its baseline: start, middle or end."""
         turn = f' transform="rotate(-90 {_n(x)} {_n(y)})"' if turned else ""
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
@@ -145,7 +145,7 @@ class Sheet:
         )
 
     def words(self, x: float, y: float, words: Sequence[tuple[str, bool]], size: float) -> None:
-        """A line of words, some of them marked."""
+        """Draw a line of words, some of them marked."""
         mark = f'<tspan font-weight="bold" fill="{self.colors.second}">{{}}</tspan>'
         line = " ".join(mark.format(written(w)) if on else written(w) for w, on in words)
         self.parts.append(
@@ -164,7 +164,7 @@ class Sheet:
         line: str = "none",
         width: float = 1,
     ) -> None:
-        """A rectangle, full or a frame."""
+        """Draw a rectangle, filled or as a frame."""
         self.parts.append(
             f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
             f'fill="{fill}" stroke="{line}" stroke-width="{_n(width)}"/>'
@@ -173,7 +173,7 @@ class Sheet:
     def line(
         self, *points: tuple[float, float], color: str, width: float = 1, dash: str = ""
     ) -> None:
-        """A line through some points."""
+        """Draw a line through some points."""
         path = " ".join(f"{_n(x)},{_n(y)}" for x, y in points)
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         self.parts.append(
@@ -182,9 +182,9 @@ class Sheet:
         )
 
     def image(self, x: float, y: float, wide: float, tall: float, cells: NDArray[np.uint8]) -> None:
-        """Cells in colours (rows, columns, 3), each as a block of one colour."""
+        """Draw cells in colours (rows, columns, 3), each as a block of one colour."""
         fine = cells
-        for axis, pixels in enumerate((tall, wide)):  # who smooths images blurs a pixel, no cell
+        for axis, pixels in enumerate((tall, wide)):  # so that smoothing blurs a pixel, not a cell
             fine = fine.repeat(ceil(_FINE * pixels / cells.shape[axis]), axis=axis)
         self.parts.append(
             f'<image x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(tall)}" '
@@ -193,13 +193,13 @@ class Sheet:
         )
 
     def insert(self, drawing: str, height: float) -> None:
-        """Another SVG, ``height`` pixels tall, below all that is there, by the ``ratio``."""
+        """Append another SVG, ``height`` pixels tall, scaled by the ``ratio``."""
         turn = f"translate(0 {_n(self.height)}) scale({_n(self.ratio)})"
         self.parts.append(f'<g transform="{turn}">{drawing}</g>')
         self.height += height * self.ratio
 
     def svg(self, *heads: str) -> str:
-        """The file, its elements ``heads`` first."""
+        """The file's text, with the elements ``heads`` first."""
         size = f'width="{_n(self.width)}" height="{_n(self.height)}"'
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {_n(self.width)} '
@@ -228,7 +228,7 @@ def png_chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def written(text: str) -> str:
-    """Plain text for XML; a character that XML can't hold is one that stands for any."""
+    """Escape plain text for XML; a character that XML can't hold becomes U+FFFD."""
     return escape(_UNWRITABLE.sub("\ufffd", text))
 
 
@@ -239,7 +239,7 @@ def _n(number: float) -> str:
 def painted(
     panel: Panel, ends: tuple[float, float], scale: ColorScale, colors: Palette
 ) -> NDArray[np.uint8]:
-    """The colours (rows, columns, 3) of a matrix's cells, on a scale between two ends."""
+    """Colour a matrix's cells, (rows, columns, 3), on a scale between two ends."""
     low, high = ends
     stops = [stop for stop, _ in scale]
     shares = (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low)
@@ -256,7 +256,7 @@ def _rgb(color: str) -> list[int]:
 
 
 class _Side(NamedTuple):
-    """The names along a side as they are drawn: every ``step``-th, and whether they stand."""
+    """The names along a side as they are drawn: every ``step``-th, ``upright`` or not."""
 
     names: list[str]
     step: int
@@ -264,7 +264,7 @@ class _Side(NamedTuple):
 
 
 def _side(axis: Axis, room: float, size: float) -> _Side:
-    """The names below a matrix ``room`` pixels wide: side by side where they fit, else upright."""
+    """Fit names below a matrix ``room`` pixels wide: side by side if they fit, else upright."""
     names = axis.plain_ends()
     cell, longest = room / len(names), max(across(name, size) for name in names)
     flat, steep = ceil((longest + 4) / cell), ceil(LINE * size / cell)
@@ -273,7 +273,7 @@ def _side(axis: Axis, room: float, size: float) -> _Side:
 
 
 def _heatmaps(sheet: Sheet, picture: Heatmaps, most: float | None) -> None:
-    """Matrices side by side, no more than ``most`` pixels tall with all that is round them."""
+    """Draw matrices side by side, at most ``most`` pixels tall with all that surrounds them."""
     panels, colors = picture.panels, sheet.colors
     n_columns = min(picture.n_columns, len(panels))
     if picture.ranges and sheet.width < 5 * _ACROSS * sheet.ratio * n_columns / 4:
@@ -346,7 +346,7 @@ def _tall(
     n_rows: int,
     size: float,
 ) -> float:
-    """Pixels that a matrix takes down: square cells, or rows with room for their names."""
+    """The height of a matrix in pixels: square cells, or rows with room for their names."""
     if panel.of_pairs:
         return wide * _ratio(panel)
     named = LINE * size * len(panel.rows.labels)
@@ -355,7 +355,7 @@ def _tall(
 
 
 def _names_itself(picture: Heatmaps, n: int, down: bool) -> bool:
-    """True if a panel has names at a side of its own: its neighbour's aren't the same."""
+    """True if a panel needs names of its own at a side, as its neighbour's aren't the same."""
     panels = picture.panels
     n_columns = min(picture.n_columns, len(panels))
     if down:
@@ -408,7 +408,7 @@ def _panel(
     scale: ColorScale,
     digits: int,
 ) -> None:
-    """One matrix with its cells' text, names, frames and rules."""
+    """Draw one matrix with its cells' text, names, frames and rules."""
     panel, colors = picture.panels[n], sheet.colors
     cells = painted(panel, ends, scale, colors)
     n_rows, n_columns = panel.values.shape
@@ -469,7 +469,7 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
 def _numbers(
     sheet: Sheet, picture: Heatmaps, panel: Panel, box: _Box, cells: NDArray[np.uint8], digits: int
 ) -> None:
-    """The cells' numbers, as large as fits, or none where ``LEAST`` doesn't."""
+    """Write the cells' numbers, as large as fits, or none if even ``LEAST`` doesn't fit."""
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     form = f"{'+' if picture.plus else ''}.{digits}f"
@@ -504,7 +504,7 @@ def _bar_width(picture: Heatmaps, ends: tuple[float, float], size: float) -> flo
 def _bar(
     sheet: Sheet, picture: Heatmaps, ends: tuple[float, float], x: float, y: float, tall: float
 ) -> None:
-    """The colours from the largest number down to the smallest, three of them named."""
+    """Draw the colour bar from the largest number down to the smallest, with three numbers."""
     scale = sheet.colors.signed if picture.scale == "signed" else sheet.colors.unit
     stops = np.array([stop for stop, _ in scale])
     by_stop = np.array([_rgb(color) for _, color in scale])
@@ -524,7 +524,7 @@ def _bar(
 
 
 def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> None:
-    """The colours that are not on the scale, from the right."""
+    """Draw the legend of the colours that aren't on the scale, from the right."""
     x = sheet.width - _FREE
     for name, (color, other) in reversed(legend.items()):
         x -= across(name, size)
@@ -537,7 +537,7 @@ def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> No
 
 
 def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
-    """Every head of every layer, at ``most`` so many pixels large, with arrows between them."""
+    """Draw every head of every layer, at most ``most`` pixels large, with arrows between them."""
     colors, size = sheet.colors, sheet.size(NAMES)
     n_layer, n_head, side = picture.tiles.shape[:3]
     left = _FREE + LINE * size + 4 + across(str(n_layer - 1), size) + 6
@@ -586,7 +586,7 @@ def _arrow(sheet: Sheet, start: tuple[float, float], end: tuple[float, float]) -
 
 
 def _token_lines(sheet: Sheet, picture: Lines) -> None:
-    """Queries on the left, keys on the right, and every line that is drawn while at rest.
+    """Draw queries on the left, keys on the right, and the lines that a page shows at rest.
 
     A line is as wide as its number, ``WIDEST`` where that is ``peak``.
     """
@@ -627,7 +627,7 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
 
 
 def _still(sheet: Sheet, picture: Still) -> None:
-    """One frame of a picture that moves: its blocks and words, with the caption above them."""
+    """Draw one frame of a moving picture: its blocks and words, with the caption above them."""
     size, line = sheet.size(NAMES), max(20.0, 26 * sheet.ratio)
     room = sheet.width - 2 * _FREE
     lines = wrapped(picture.frame.caption, room, size)
@@ -647,7 +647,7 @@ def _still(sheet: Sheet, picture: Still) -> None:
 
 
 def wrapped(text: str, room: float, size: float) -> list[str]:
-    """A text in lines of ``room`` pixels, with letters of ``size``, broken at spaces if any."""
+    """Wrap a text into lines of ``room`` pixels, for letters of ``size``; at spaces if possible."""
     lines: list[str] = []
     line = ""
     for word in re.split(r"(?<=[ \n\t])", text):
@@ -663,7 +663,7 @@ def wrapped(text: str, room: float, size: float) -> list[str]:
 
 
 def across(text: str, size: float) -> float:
-    """Pixels that a text takes across, at most: in DejaVu Sans, wider than the others."""
+    """The largest width of a text in pixels: that in DejaVu Sans, wider than the other fonts."""
     return size * sum(map(_letter, text))
 
 

@@ -28,7 +28,7 @@ def shape_table(trace: Trace) -> pd.DataFrame:
 
 
 def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
-    """The rows that have ``text`` in any column, whatever the case; all rows for no text."""
+    """The rows with ``text`` in any column, ignoring case; all rows for no text."""
     text = text.strip().casefold()
     cells = table.astype(str).apply(lambda column: column.str.casefold())
     matches = cells.apply(lambda column: column.str.contains(text, regex=False)).any(axis=1)
@@ -43,9 +43,9 @@ def axis_table(trace: Trace) -> list[tuple[str, str]]:
 
 
 def panel_table(panel: Panel) -> pd.DataFrame:
-    """The numbers of one heatmap; rows and columns are named with position and token.
+    """The numbers of one heatmap; rows and columns are named by position and token.
 
-    The index and the columns are called what the axes are, such as query and key.
+    Index and columns are named after the axes, such as query and key.
     """
     return pd.DataFrame(
         panel.values,
@@ -69,14 +69,14 @@ def _named(axis: Axis) -> list[str]:
 
 
 def dot_product_table(cell: CellArithmetic) -> pd.DataFrame:
-    """q·k term by term, one row a dimension."""
+    """q·k term by term, one row per dimension."""
     return pd.DataFrame({"q": cell.query, "k": cell.key, "q × k": cell.products}).rename_axis(
         "dimension"
     )
 
 
 def softmax_table(cell: CellArithmetic, labels: Sequence[str]) -> pd.DataFrame:
-    """The row of the query through softmax, one row a key."""
+    """The query's row through softmax, one row per key."""
     return pd.DataFrame(
         {
             "key": [f"{n} {text}" for n, text in enumerate(labels)],
@@ -88,7 +88,7 @@ def softmax_table(cell: CellArithmetic, labels: Sequence[str]) -> pd.DataFrame:
 
 
 def output_table(cell: CellArithmetic) -> pd.DataFrame:
-    """The head's output for the query, one row a dimension."""
+    """The head's output for the query, one row per dimension."""
     return pd.DataFrame(
         {
             "weight × v": cell.contribution,
@@ -103,7 +103,7 @@ def next_token_table(
 ) -> pd.DataFrame:
     """The ``top`` most probable tokens of (n_vocab,) ``model``, and one row for all the others.
 
-    ``drawn`` (n_vocab,) is what a token is drawn from after the sampling settings. In percent;
+    ``drawn`` (n_vocab,) is the distribution after the sampling settings. In percent;
     both columns sum to 100.
     """
     best = largest(model, top)
@@ -144,7 +144,7 @@ def largest_changes(
     """The ``top`` tokens whose probability rose most, then the ``top`` that fell most, in percent.
 
     ``before`` and ``after`` are (n_vocab,) probabilities. The rows go from the largest rise to the
-    largest fall; a token whose probability stays is left out. ``names`` is what both are called.
+    largest fall; a token with the same probability is left out. ``names`` name both.
     """
     change = after - before
     order = np.argsort(-change, kind="stable")
@@ -162,7 +162,7 @@ def most_probable_of_two(
 ) -> pd.DataFrame:
     """The ``top`` tokens that are most probable on either side, in percent; by ``before``.
 
-    ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` is what both are called.
+    ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` name both.
     """
     best = largest(np.maximum(before, after), top)
     return _of_two(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
@@ -188,7 +188,7 @@ def _of_two(
 
 
 def choice_table(choices: Sequence[Choice], labels: Sequence[str]) -> pd.DataFrame:
-    """The tokens that were written, one row each; ``labels`` names the whole vocabulary."""
+    """The generated tokens, one row each; ``labels`` names the whole vocabulary."""
     return pd.DataFrame(
         {
             "token": labels[choice.token],

@@ -1,4 +1,4 @@
-"""Curves: losses and scores against the tokens that were read, and functions over one axis."""
+"""Curves: losses and scores by the number of tokens read, and functions over one axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpt2viz.pictures.picture import Curve, Curves, Heatmaps, Role
 
 
 def loss_curves(what: str, record: TrainingRecord) -> Curves:
-    """Three losses in nats a token over the tokens read, on a logarithmic axis."""
+    """Three losses in nats per token over the tokens read, on a logarithmic axis."""
     curves = []
     roles: tuple[Role, ...] = ("accent", "second", "second")
     losses = {
@@ -63,8 +63,8 @@ def score_growth(what: str, record: TrainingRecord, name: str) -> Heatmaps:
 def losses_at_steps(
     what: str, sentence: Mapping[int, float], repeated: Mapping[int, tuple[float, float]]
 ) -> Curves:
-    """Losses in nats a token by training step: on a sentence, and on random tokens as they come the
-    first time and repeated.
+    """Losses in nats per token by training step: on a sentence, and on random tokens at first
+    and repeated.
     """
     losses: list[tuple[str, Role, str, dict[int, float]]] = [
         ("your sentence", "accent", "solid", dict(sentence)),
@@ -83,8 +83,8 @@ def scores_at_steps(
     beside: tuple[int, int],
     habit: str,
 ) -> Curves:
-    """Every habit's score of a ``head`` (layer, head) by training step, and the ``habit`` of the
-    one ``beside`` it; scores (n_layer, nh) by step and habit.
+    """Every habit's score of a ``head`` (layer, head) by training step, and the ``habit`` of its
+    partner ``beside`` it; scores (n_layer, nh) by step and habit.
     """
     looks: dict[str, tuple[Role, str]] = {
         "previous token": (1, "solid"),
@@ -106,7 +106,7 @@ def scores_at_steps(
 
 
 def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Curves:
-    """The held-out loss of some models, in nats a letter, by training step; none at step 0."""
+    """The held-out loss of some models, in nats per letter, by training step; not of step 0."""
     roles: tuple[Role, ...] = ("ink", "query", "key", "value")
     curves = [
         _at_steps(
@@ -131,12 +131,12 @@ def _at_steps(
 
 
 def _all_above(curves: list[Curve]) -> bool:
-    """True if every number has a logarithm."""
+    """True if every step has a logarithm."""
     return all(step > 0 for curve in curves for step in curve.x)  # type: ignore[operator]
 
 
 def short(count: float) -> str:
-    """A number of tokens in a few letters: "2.1 M", "410 k"."""
+    """Abbreviate a number of tokens: "2.1 M", "410 k"."""
     return f"{count / 1e6:.1f} M" if count >= 1e6 else f"{count / 1e3:.0f} k"
 
 
@@ -146,7 +146,7 @@ _ROLES: tuple[Role, ...] = ("query", "key", "value", "ink")
 def curves_at(
     what: str, x: ArrayLike, curves: Mapping[str, ArrayLike], x_title: str, y_title: str
 ) -> Curves:
-    """One line a curve over the same x."""
+    """One line per curve over the same x."""
     positions = np.asarray(x).tolist()
     drawn = []
     for (name, y), role, dash in zip(curves.items(), _ROLES, DASHES, strict=False):

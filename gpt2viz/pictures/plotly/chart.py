@@ -1,6 +1,6 @@
-"""Pictures as Plotly's JSON: what ``app/scripts/chart.js`` draws, and a figure is made from.
+"""Pictures as Plotly's JSON, which ``app/scripts/chart.js`` draws and figures are made from.
 
-Plotly itself isn't needed for it.
+It doesn't need Plotly itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpt2viz.pictures.plotly import wiring
 from gpt2viz.pictures.plotly.lens import draw_curves as draw_lens
 from gpt2viz.pictures.plotly.series import draw_bars, draw_curves, draw_points
 
-#: How each kind is drawn, all but matrices.
+#: The function that draws each kind, all but matrices.
 CHARTS: dict[type[Picture], Callable[..., dict[str, Any]]] = {
     Bars: draw_bars,
     Curves: draw_curves,
@@ -30,7 +30,7 @@ CHARTS: dict[type[Picture], Callable[..., dict[str, Any]]] = {
 def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
     """A picture other than matrices in these colours, ready for JSON: ``data`` and ``layout``.
 
-    ``options`` are those of the kind's own function. A number that is NaN or infinite is None.
+    ``options`` are those of the kind's own function. NaN and infinite numbers become None.
     """
     made = CHARTS[type(picture)](picture, colors, **options)
     ends = ({side: _listed(trace[side]) for side in ("x", "y")} for trace in made["data"])
@@ -38,6 +38,6 @@ def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
 
 
 def _listed(values: Any) -> list[Any]:
-    """Names as they are; numbers with None for those that JSON lacks."""
+    """A list of names as they are, or of numbers with None for those that JSON lacks."""
     listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in listed]

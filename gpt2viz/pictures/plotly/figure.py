@@ -13,7 +13,7 @@ from gpt2viz.pictures.picture import Heatmaps, Picture
 from gpt2viz.pictures.plotly.chart import CHARTS
 from gpt2viz.pictures.plotly.matrices import draw_heatmaps, draw_thumbnails
 
-#: How each kind is drawn.
+#: The function that draws each kind.
 _DRAW: dict[type[Picture], Callable[..., dict[str, Any]]] = {
     **CHARTS,
     Heatmaps: draw_heatmaps,
@@ -28,12 +28,12 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     _sealed: int | None = None
 
     def seal(self) -> None:
-        """Remember how it looks now; see ``unchanged``."""
+        """Remember its current look; see ``unchanged``."""
         self._sealed = hash(self.to_json())
 
     @property
     def unchanged(self) -> Picture | None:
-        """Its picture, where nobody has changed the figure since it was sealed."""
+        """Its picture, unless the figure has changed since it was sealed."""
         return self.picture if self._sealed == hash(self.to_json()) else None
 
 

@@ -25,7 +25,7 @@ _NUMBERS, _LEGEND = 60, 30
 def draw_curves(picture: Lens, colors: Palette, *, named: bool = True) -> dict[str, Any]:
     """Rank and entropy alone, their rows as high as those of the matrix on the canvas beside.
 
-    They are ``named`` where that matrix doesn't stand beside.
+    Rows are ``named`` unless that matrix stands beside.
     """
     layout = _side_by_side(picture, [RANK, ENTROPY], [0.5, 0.5], 0.08)
     layout["xaxis"] |= _RANKS
@@ -44,7 +44,7 @@ def _side_by_side(
 ) -> dict[str, Any]:
     """The layout of plots with the rows of the lens, from the top down.
 
-    ``between`` them is a share of the width, and of the rest they have ``shares``.
+    ``between`` is the gap as a share of the width; the plots have ``shares`` of the rest.
     """
     rows = {
         "type": "category",
@@ -71,8 +71,8 @@ def _side_by_side(
 
 
 def _curves(picture: Lens, colors: Palette, *on: str) -> list[dict[str, Any]]:
-    """Every reading's rank and entropy, ``on`` the axes of these names; a name goes into the
-    legend once."""
+    """Every reading's rank and entropy, ``on`` the axes of these names; the legend names a
+    reading once."""
     traces = []
     for reading in picture.readings:
         name = markup(reading.name)

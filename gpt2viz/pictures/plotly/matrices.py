@@ -1,6 +1,6 @@
 """Matrices as Plotly's JSON: rows are queries, columns are keys.
 
-``pictures.svg`` says what the colours mean.
+``pictures.svg`` explains the colours.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gpt2viz.run.stages import Scale
 #: A legend in one line over the picture, from its left edge.
 LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
-#: What a character takes at the size of the axes' names, in pixels; a wide one's twice.
+#: The width of a character at the size of the axes' names, in pixels; a wide one's is double.
 _CHARACTER = 6.3
 #: A title of an axis, with the gap to the names.
 _TITLE = 26
 #: A colour bar with its numbers and title.
 _BAR = 86
-#: A short label at the right end of the lower axis may lean out that far.
+#: How far a short label at the right end of the lower axis may stick out.
 _LEANS_OUT = 14
 
 
@@ -43,7 +43,7 @@ class Box(NamedTuple):
 
 
 def boxes(n_panels: int, n_columns: int) -> list[Box]:
-    """Boxes row by row, from the top left."""
+    """Lay out boxes row by row, from the top left."""
     n_rows = -(-n_panels // n_columns)
     between, gap = 0.16 / n_columns, min(0.13, 0.26 / n_rows)
     width, height = (1 - between * (n_columns - 1)) / n_columns, (1 - gap * (n_rows - 1)) / n_rows
@@ -63,13 +63,13 @@ def boxes(n_panels: int, n_columns: int) -> list[Box]:
 
 
 def title(panel: Panel, box: Box) -> dict[str, Any]:
-    """A matrix's title, over the middle of its place, with the part that is shown below it."""
+    """A matrix's title, centred above its box, with the part that is shown below it."""
     part = "" if panel.part is None else str(panel.part)
     return heading("\n".join(filter(None, [panel.title, part])), box)
 
 
 def heading(text: str, box: Box) -> dict[str, Any]:
-    """Plain text over the middle of a place."""
+    """Plain text centred above a box."""
     return {
         "text": markup(text),
         "font": {"size": 13},
@@ -84,14 +84,14 @@ def heading(text: str, box: Box) -> dict[str, Any]:
 
 
 def markup(text: str) -> str:
-    """Plain text for Plotly, whose lines end with a tag."""
+    """Plain text for Plotly, with line breaks as tags."""
     return markup_safe(text).replace("\n", "<br>")
 
 
 def margins(panels: Sequence[Panel], *, legend: bool, bar: bool) -> dict[str, Any]:
-    """Room round the pictures, from the longest names.
+    """Margins around the pictures, from the longest names.
 
-    Plotly can find out itself (``automargin``), but then draws everything twice: 0.16 s instead
+    Plotly can find them itself (``automargin``), but then draws everything twice: 0.16 s instead
     of 0.04 s for twelve heads.
     """
     return {
@@ -114,7 +114,7 @@ def _longest(axes: Iterable[Axis]) -> int:
 
 
 def pixels(name: str) -> float:
-    """About how wide a name is at an axis."""
+    """The approximate width of a name at an axis."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in name)
     return _CHARACTER * (len(name) + wide)
 
@@ -186,10 +186,10 @@ def draw_heatmaps(picture: Heatmaps, colors: Palette) -> dict[str, Any]:
 def traces_of(
     panel: Panel, on: str, colors: Palette, written: str | None, kinds: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """The numbers as a trace, and those over it of the cells that have no colour on the scale.
+    """A trace of the numbers, and traces over it of the cells without a colour on the scale.
 
-    ``on`` are the axes; ``written`` is what stands in the cells, as Plotly's template. The names
-    and colours of what is painted over the numbers are added to ``kinds``.
+    ``on`` are the axes; ``written`` is Plotly's template for the text in the cells. The names
+    and colours of these special cells are added to ``kinds``.
     """
     rows, columns = panel.rows, panel.columns
     sides = ((rows.title, "y"), (columns.title, "x"))
@@ -233,7 +233,7 @@ def traces_of(
 
 
 def _axes(panel: Panel, on: str, colors: Palette, box: Box) -> dict[str, dict[str, Any]]:
-    """Rows from the top, names on the left and below, square cells where tokens meet tokens."""
+    """Rows from the top, names on the left and below, square cells between tokens."""
     n_rows, n_columns = panel.values.shape
     common = {
         "type": "category",  # else Plotly reads names such as "1 1" as the number 11
@@ -261,7 +261,7 @@ def _side(axis: Axis, named: bool) -> dict[str, Any]:
 
 
 def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[dict[str, Any]]:
-    """A frame round the chosen row, the chosen column or, where both are chosen, their cell."""
+    """A frame around the chosen row, the chosen column or, if both are chosen, their cell."""
     framed = picture.framed(panel)
     if framed is None:
         return []
@@ -272,7 +272,7 @@ def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[di
 def rectangle(
     cells: tuple[tuple[int, int], tuple[int, int]], on: str, color: str, width: float
 ) -> dict[str, Any]:
-    """A line round cells, from the first to the last, down and across."""
+    """A line around cells, from the first to the last, down and across."""
     (top, bottom), (first, last) = cells
     ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": top - 0.5, "y1": bottom + 0.5}
     line = {"color": color, "width": width}
@@ -280,7 +280,7 @@ def rectangle(
 
 
 def _groups(picture: Heatmaps, on: str, colors: Palette) -> list[dict[str, Any]]:
-    """Frames round groups of cells, and lines from edge to edge between them."""
+    """Frames around groups of cells, and lines from edge to edge between them."""
     framed = [rectangle(cells, on, colors.second, 2) for cells in picture.frames]
     ruled = [
         {
@@ -361,7 +361,7 @@ def _laid_out(tiles: Array, step: int) -> Array:
 
 
 def _names(part: str, count: int, step: int, axis: Axis) -> list[str]:
-    """The pointer's names of every row or column, in place of a text for every cell."""
+    """The pointer's names for every row or column, which saves a text for every cell."""
     ends = [f"{axis.title} {name}" for name in axis.names()]
     ends += [f"gap {n}" for n in range(step - len(ends))]
     return [f"{part} {n} · {end}" for n in range(count) for end in ends]

@@ -16,8 +16,8 @@ from plotly.offline import get_plotlyjs
 
 from gpt2viz.errors import ExportError
 
-#: What plotly.js is told of a picture wherever it isn't Streamlit that draws it: no button uploads
-#: it ("Share chart …"), and no logo leads to a site. What stays saves it, or takes a drag back.
+#: plotly.js's options outside Streamlit: no button uploads a picture ("Share chart …"), and no
+#: logo leads to a site. The buttons that stay save it, or undo a drag.
 CONFIG = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -57,17 +57,17 @@ class _Offline(MimetypeRenderer):  # type: ignore[misc]  # plotly has no types
 
 
 def _waits(match: re.Match[str]) -> str:
-    """The script of a figure as one that waits for plotly.js."""
+    """Make a figure's script wait for plotly.js."""
     return f"<script>{_WHEN_THERE.replace('figure()', match[1])}</script>"
 
 
 def offline(in_each: bool = False) -> None:
     """Show every Plotly figure of this notebook without a network. Call it in a cell of its own.
 
-    plotly.js (4.8 MB) is put into the output of that cell once, for all figures of the notebook:
-    JupyterLab and VS Code draw figures themselves, the classic notebook uses it. Where every
-    output stands in a frame of its own, as in Colab, ``in_each`` puts it into each figure. Raises
-    ``ExportError`` where there is no IPython, and so no notebook.
+    plotly.js (4.8 MB) goes into the output of that cell once, for all figures of the notebook:
+    JupyterLab and VS Code draw figures themselves, the classic notebook uses it. If every
+    output has its own frame, as in Colab, ``in_each`` puts it into each figure. Raises
+    ``ExportError`` without IPython, and so without a notebook.
     """
     if find_spec("IPython") is None:
         raise ExportError("offline() is for notebooks, and there is no IPython here.")

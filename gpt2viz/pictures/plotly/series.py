@@ -1,4 +1,4 @@
-"""Bars, curves and points of a plane as Plotly's JSON."""
+"""Bars, curves and points in a plane as Plotly's JSON."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpt2viz.pictures.palette import FILLS, POINTS, Palette, filled
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
-#: The number of names that fit below bars, and of letters beside a bar that lies.
+#: The number of names that fit below bars, and of letters beside a horizontal bar.
 NAMED, LETTERS = 30, 26
-#: The most standing bars over which numbers fit side by side; over more they stand upright.
+#: The most vertical bars with numbers side by side above them; over more they are turned.
 _ABREAST = 12
-#: Pixels: a number's letters, one of several bars at a place and what is left between places.
+#: Pixels: a number's letters, one of several bars of a name, and the gap between names.
 _LETTER, _BAR, _BETWEEN = 11, 13, 5
 
 
 def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
-    """One trace a case; the names stand at the axis, the numbers at the bars' ends."""
+    """One trace per case; names are at the axis, numbers at the bars' ends."""
     most = max(Counter(n for case in picture.cases for n in case.at).values(), default=1)
     named = any(case.name for case in picture.cases)
     layout = {
@@ -38,7 +38,7 @@ def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
 
 
 def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, Any]:
-    """The bars of a case; up to ``most`` of all cases are at a place."""
+    """The bars of a case; a name has up to ``most`` bars of all cases."""
     ends = {"x": list(case.at), "y": np.asarray(case.values, np.float64)}
     if picture.across:
         ends = {"x": ends["y"], "y": ends["x"]}
@@ -61,20 +61,20 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
 
 
 def _upright(picture: Bars) -> bool:
-    """True if the numbers over standing bars are turned, as they would run into one another."""
+    """True if the numbers above vertical bars are turned, as they would overlap."""
     return not picture.across and len(picture.names) > _ABREAST
 
 
 def _fills(case: Case) -> str | list[str]:
-    """The bars' fill: a case's own pattern, and another for one that stands for many things."""
+    """The bars' fill: a case's own pattern, and another for a bar of many things."""
     fill = FILLS[case.role] if isinstance(case.role, int) else ""
     return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
 
 
 def _lying(picture: Bars, most: int) -> dict[str, Any]:
-    """The layout of bars from the top down, up to ``most`` of them at a place.
+    """The layout of horizontal bars from the top down, up to ``most`` of them per name.
 
-    Each is as tall as its number, which otherwise lies on the next one.
+    Each is as tall as its number, which would otherwise overlap the next one.
     """
     height = max(26, _BAR * most + _BETWEEN)
     return {
@@ -93,7 +93,7 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
 
 
 def _standing(picture: Bars, named: bool) -> dict[str, Any]:
-    """The layout of bars from left to right; of ``named`` cases there is a legend above them."""
+    """The layout of vertical bars from left to right; ``named`` cases get a legend above."""
     n_places, n_cases = len(picture.names), len(picture.cases)
     turned = 26 * (_upright(picture) and any(case.written for case in picture.cases))
     step = -(-n_places // NAMED)
@@ -106,12 +106,12 @@ def _standing(picture: Bars, named: bool) -> dict[str, Any]:
         "yaxis": {"title": {"text": picture.quantity}, "rangemode": "tozero"},
         "height": (260 if named else 230) + turned,
         "margin": {"l": 8, "r": 8, "t": (34 if named else 22) + turned, "b": 8},
-        "bargap": 1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # a few bars are no walls
+        "bargap": 1 - min(0.8, n_cases * (0.05 + 0.05 * n_places)),  # else a few bars are wide
     }
 
 
 def draw_curves(picture: Curves, colors: Palette) -> dict[str, Any]:
-    """One line a curve, told apart by colour, by dash and by the signs of its points."""
+    """One line per curve, distinguished by colour, dash and point symbols."""
     n_cases = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
     names = [x for curve in picture.curves for x in curve.x if isinstance(x, str)]
     x: dict[str, Any] = {"title": {"text": picture.x_title}}
@@ -159,7 +159,7 @@ _MARGIN = 0.15
 
 
 def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
-    """Circles, and diamonds for those that were made; as far apart as their numbers say."""
+    """Circles, and diamonds for those ``made``, at true relative distances."""
     made = [n in picture.made for n in range(len(picture.names))]
     names = [markup(name) for name in picture.names]
     hover = [
@@ -198,7 +198,7 @@ def draw_points(picture: Points, colors: Palette) -> dict[str, Any]:
 
 
 def _sides(points: NDArray[np.float64]) -> list[str]:
-    """The side of each point (n, 2) for its name: away from the point nearest to it."""
+    """The side of each point (n, 2) for its name: away from the nearest point."""
     sides = []
     for n, point in enumerate(points):
         away = point - np.delete(points, n, axis=0)  # (n − 1, 2)

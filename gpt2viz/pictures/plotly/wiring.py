@@ -1,4 +1,4 @@
-"""Heads in their places with edges between them, as a figure."""
+"""Heads in a grid with edges between them, as a figure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
-#: The role and the dash of what goes into queries, keys and values …
+#: The role and the dash of edges into queries, keys and values …
 _LOOKS: dict[str, tuple[str, str]] = {
     "q": ("query", "dash"),
     "k": ("key", "solid"),
     "v": ("value", "dot"),
 }
-#: … the side of the receiver that it comes in at, in heads, and where on the edge its letter is
-#: where there is room.
+#: … the receiver's side where they arrive, in heads, and the preferred position of the letter along
+#: the edge.
 _SIDE, _LETTER = {"q": -0.1, "k": 0.0, "v": 0.1}, {"q": 0.52, "k": 0.62, "v": 0.72}
-#: Pixels from layer to layer, the fewest and the most; and of a head.
+#: Pixels from layer to layer, the fewest and the most; and the size of a head.
 _NARROW, _WIDE, _HEAD = 52, 96, 26
-#: Pixels: a letter's circle, and from head to head where the picture is narrow.
+#: Pixels: a letter's circle, and from head to head in a narrow picture.
 _CIRCLE, _COLUMN = 16, 56
-#: Widths of the strongest edge and of the thinnest, and the number of steps between.
+#: The widths of the strongest and of the thinnest edge, and the number of steps between.
 _WIDEST, _THINNEST, _WIDTHS = 6.0, 1.2, 5
-#: Points that an edge is drawn with: the pointer finds it at each.
+#: Points that an edge is drawn with: the pointer can hit each.
 _POINTS = 15
 _T = np.linspace(0, 1, _POINTS)
 
@@ -100,9 +100,9 @@ def _edges(
 
 
 def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
-    """An edge from below its sender to the side of its receiver that it comes in at: (_POINTS, 2).
+    """An edge from below its sender to its own side of its receiver: (_POINTS, 2).
 
-    It leaves and arrives upright, and turns aside where it would run over heads between them.
+    It leaves and arrives vertically, and bends aside if it would cross heads between them.
     """
     (a, b), (c, d) = wire.edge.sender, wire.edge.receiver
     room = _HEAD / 2 / row
@@ -116,8 +116,8 @@ def _curve(wire: Wire, row: int) -> NDArray[np.float64]:
 
 
 def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, Any]]:
-    """Q, K or V on every edge, for those who see no colours; a click on one chooses it."""
-    positions = _free_places(picture, row)
+    """Q, K or V on every edge, not to rely on colour; a click on one chooses it."""
+    positions = _free_positions(picture, row)
     for into, (role, _dash) in _LOOKS.items():
         mine = [n for n, wire in enumerate(picture.wires) if wire.edge.into == into]
         if not mine:
@@ -143,9 +143,9 @@ def _letters(picture: Wiring, colors: Palette, row: int) -> Iterator[dict[str, A
         }
 
 
-def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
+def _free_positions(picture: Wiring, row: int) -> NDArray[np.float64]:
     """The position of each edge's letter on it, (edges, 2): apart from heads and other letters
-    where there is room, else as far from them as can be."""
+    if there is room, else as far from them as possible."""
     pixels = np.array([_COLUMN, row])
     heads = np.array([(n, layer) for layer, n in np.ndindex(picture.n_layer, picture.n_head)])
     taken = np.empty((0, 2))
@@ -163,7 +163,7 @@ def _free_places(picture: Wiring, row: int) -> NDArray[np.float64]:
 
 
 def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
-    """Every head in its place; those of the chosen edge are framed."""
+    """Every head in the grid; those of the chosen edge are framed."""
     positions = list(np.ndindex(picture.n_layer, picture.n_head))
     chosen = picture.chosen
     framed = [chosen is not None and at in (chosen.sender, chosen.receiver) for at in positions]
