@@ -1,8 +1,8 @@
-"""Parts of a page that the browser draws by a script of ``app/scripts``, a module a story.
+"""Components: parts of a page that the browser draws with a script of ``app/scripts``.
 
-Streamlit knows one component: ``index.js`` there, which draws by the script that a message names.
-``gpt2viz/pyproject.toml`` tells it of the folder, and browsers read scripts and styles from there
-as they need them.
+Streamlit has one component, ``index.js`` there, which loads the script that a message names.
+``gpt2viz/pyproject.toml`` registers the folder, from which browsers load scripts and styles as they
+need them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def _component() -> ComponentRenderer:
-    """The component, registered with the first page: without a server there is no folder of it."""
+    """Register the component with the first page: before, no server serves its folder."""
     return st.components.v2.component("gpt2viz.scripts", js="index.js")
 
 
 def mount(data: Mapping[str, Any] | bytes, *, key: str, **options: Any) -> ComponentResult:
-    """Draw ``data``, by the ``script`` that it or its header names; the rest is Streamlit's.
+    """Draw ``data`` with the ``script`` that it or its header names; ``options`` are Streamlit's.
 
     Bytes are a ``message`` of ``pictures.canvas``.
     """

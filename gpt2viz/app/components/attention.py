@@ -1,9 +1,9 @@
-"""Every head of a model on a map, with the hardest looks below it, and one head of a layer large.
+"""The map of all heads, with the strongest links listed below it, and one head of a layer large.
 
-What is pointed at or chosen is drawn in the browser, without a word to the server: the map has all
-heads and their hardest looks, and the large picture the numbers of its head for a matrix and for
-lines, and those of every head where they were sent. What is chosen there is in the address, where
-the server reads it before it answers whatever it is asked next.
+The browser draws what is pointed at or chosen without the server: the map has all heads and their
+strongest links, and the large picture has its head's numbers, as a matrix and as lines, and every
+head's if they were sent. A choice in the browser goes into the address, which the server reads
+before its next response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpt2viz.pictures.lines import lines as made_of
 from gpt2viz.pictures.panel import Axis
 from gpt2viz.pictures.picture import Heatmaps
 
-#: So many numbers of every head are sent at most, a quarter of a megabyte.
+#: Most numbers that are sent of every head, a quarter of a megabyte.
 _MOST_NUMBERS = 65_536
 _KEYS = (
     "All its numbers are in the menu, under Numbers. Arrow keys go from head to head, Page Up and "
@@ -52,12 +52,12 @@ def draw_map(
     off: Sequence[str] = (),
     switch: Callable[[int, int], None] | None = None,
 ) -> tuple[int, int] | None:
-    """Draw the map; the layer and head that are to be looked into, where that was asked for.
+    """Draw the map; return the layer and head to open on *Head*, if the user opened one.
 
-    ``choose`` is called with a layer and a head that are clicked, and with the row in ``looks`` of
-    a token where one was reached by keys. Where the browser draws all that they change, they are
-    chosen there. The heads that are ``off``, "layer.head", are grey; where ``switch`` is given,
-    each square has a button that calls it with the layer and the head.
+    ``choose`` is called with the layer and head that were clicked, and with the row in ``looks`` of
+    a token that was reached by keys. If the browser draws all that they change, they are chosen
+    there. The heads that are ``off``, "layer.head", are grey. With ``switch``, each square has a
+    button that calls it with the layer and the head.
     """
 
     def switched() -> None:
@@ -101,7 +101,7 @@ def _header(picture: Thumbnails, looks: Looks) -> dict[str, Any]:
 
 
 def map_header(picture: Thumbnails) -> dict[str, Any]:
-    """The heads and tokens of a map, and its colours."""
+    """Return the heads, tokens and colours of a map."""
     n_layer, n_head = picture.tiles.shape[:2]
     colors = output.shown().colors
     layer, head = picture.chosen or (0, 0)
@@ -123,20 +123,20 @@ def map_header(picture: Thumbnails) -> dict[str, Any]:
 
 
 def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
-    """The heads' numbers in the map, -1 for what goes in, and what stands at the arrow."""
+    """Return an arrow's two heads by number in the map, -1 for the input, and its label."""
     start, end = (-1 if at is None else at[0] * n_head + at[1] for at in (arrow.start, arrow.end))
     return start, end, arrow.written
 
 
 def _listed(looks: Sequence[Look], n_head: int) -> list[tuple[int, int, str]]:
-    """A token's hardest looks: the head's number in the map, the key, and the weight as text."""
+    """Return a token's strongest links: the head's number in the map, key, weight as text."""
     return [(look.layer * n_head + look.head, look.key, f"{look.weight:.2f}") for look in looks]
 
 
 def send_weights(weights: Array) -> str:
-    """Send the weights (n_layer, nh, T, T) of every head, and return what they are called there.
+    """Send the weights (n_layer, nh, T, T) of every head, and return their name in the browser.
 
-    "" where they are more than 65,536 numbers, and none are sent.
+    Returns "" for more than 65,536 numbers, which aren't sent.
     """
     if weights.size > _MOST_NUMBERS:
         return ""
@@ -148,12 +148,12 @@ def send_weights(weights: Array) -> str:
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads of a layer that are drawn: ``head``, and as lines some ``more`` of them beside it.
+    """The heads of a layer that are drawn: ``head`` and, as lines, some ``more`` over it.
 
-    ``numbers`` is what the weights of every head are called in the browser, "" where they aren't
-    there, and ``names`` the tokens that they are between, where these say what a head does by
-    themselves. ``does`` says it in words, by a head's name "layer.head", and ``opened`` why this
-    one opened. ``between`` is what is added to a title.
+    ``numbers`` is the browser's name for the weights of every head, "" if they weren't sent;
+    ``names`` are their tokens' names, from which the browser describes a head. ``does`` are
+    descriptions by head, "layer.head", and ``opened`` says why this one opened. ``between`` is
+    added to titles.
     """
 
     layer: int
@@ -168,9 +168,9 @@ class Heads:
 
 
 def together(head: int, more: Sequence[int]) -> list[int]:
-    """The heads that are drawn as lines: ``head`` and the first of those ``more`` that are others.
+    """Return the heads drawn as lines: ``head`` and the first of ``more`` that aren't ``head``.
 
-    One that was chosen and then became ``head`` itself comes back once another is that.
+    A head of ``more`` that becomes ``head`` comes back once ``head`` is another.
     """
     return [head, *[n for n in more if n != head][: MOST_SOURCES - 1]]
 
@@ -186,8 +186,8 @@ def draw_head(
 ) -> None:
     """Draw the first panel of a ``picture`` as a matrix, or all of them ``as_lines``.
 
-    ``picture.what`` says what is drawn of a head. ``drag`` is what to do where the browser can't
-    draw a part that is dragged out.
+    ``picture.what`` names the quantity. ``drag`` is called with a dragged part that the browser
+    can't draw itself.
     """
     panel = picture.panels[0]
     name = panel.named(f"{picture.what}, layer {heads.layer}, head {heads.head}")
@@ -218,17 +218,17 @@ def draw_head(
 
 
 def _query(key: str) -> Callable[[], None]:
-    """A token whose row is clicked is chosen on every page."""
+    """Return a callback that chooses the token of a clicked row, on every page."""
     return lambda: address.put(parameters.QUERY, int(st.session_state[key].query))
 
 
 def _more(key: str) -> Callable[[], None]:
-    """The heads beside the chosen one, where the browser hasn't their numbers."""
+    """Return a callback that chooses further heads, whose numbers the browser lacks."""
     return lambda: address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
 
 
 def _for_lines(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
-    """The browser's settings for lines, and its words."""
+    """Return the browser's settings and sentences for lines."""
     return {
         "what": picture.what,
         "query": view.query,

@@ -1,4 +1,4 @@
-"""Numbers, guesses, arrows, frames and listings that the textbook's readers set and play."""
+"""The Textbook's interactive parts: number fields, guesses, arrows, frames and listings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpt2viz.app.components import mount
 from gpt2viz.pictures.frames import Frames, Mark
 from gpt2viz.pictures.palette import ink
 
-#: In a visitor's session: the count of the last edit that was read, by a table's or picture's name.
+#: Session key: the number of the last edit that was read, by a table's or picture's name.
 _EDITS = "_edits_seen"
 
 
@@ -29,9 +29,9 @@ def number_fields(
     largest: float,
     edited: Callable[[list[float]], None],
 ) -> None:
-    """Draw the numbers, row after row; ``edited`` is called with all of them after a change.
+    """Draw number fields, row by row; ``edited`` is called with all numbers after a change.
 
-    A field shows its number as one of the ``texts``. Numbers lie between −``largest`` and
+    ``texts`` are the numbers as the fields show them. Numbers lie between −``largest`` and
     ``largest``; the fields take no others.
     """
     counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
@@ -62,10 +62,10 @@ def number_fields(
 class Arrows:
     """One query (2,) and T keys (T, 2), with what follows from them.
 
-    ``shadows`` (T, 2) are where the keys fall on the query's line, ``scores`` and ``weights`` (T,)
-    those of the query, unscaled; softmax divides them by ``temperature``. ``values`` (T, 2) are
+    ``shadows`` (T, 2) are the keys' projections onto the query's line, ``scores`` (T,) the query's
+    unscaled scores and ``weights`` (T,) their softmax at ``temperature``. ``values`` (T, 2) are
     mixed by the weights; ``ends`` (T + 1, 2) is where each piece of the mixture begins and the last
-    one ends.
+    piece ends.
     """
 
     words: Sequence[str]
@@ -87,7 +87,7 @@ def draw_arrows(
     largest: float,
     moved: Callable[[list[float], list[float], list[float]], None],
 ) -> None:
-    """Draw the arrows; ``moved`` is called with the numbers of query, keys and values after a move.
+    """Draw the arrows; after a move ``moved`` is called with the numbers of query, keys and values.
 
     Numbers lie between −``largest`` and ``largest``.
     """
@@ -129,7 +129,7 @@ def draw_arrows(
 
 
 def _numbers(values: ArrayLike) -> Any:
-    """The same numbers as lists, each with the digits that it needs: 0.7 comes back as 0.7."""
+    """Return float32 numbers as lists of the shortest decimals: 0.7 comes back as 0.7."""
     exact = np.asarray(values, np.float32)
     return np.reshape([float(str(x)) for x in exact.ravel()], exact.shape).tolist()
 
@@ -142,10 +142,10 @@ def ask_guess(
     expected: Callable[[object], None],
     skipped: Callable[[], None],
 ) -> None:
-    """Draw a bar for each name, and a button to hand them in, another to go on without.
+    """Draw a bar for each name, a button that submits the guess, and one that skips it.
 
-    ``expected`` is called with what the browser sends for a guess, hundredths for each of the
-    ``names`` unless somebody else has sent it; ``skipped`` without one.
+    ``expected`` is called with what the browser sends for a guess: hundredths for each of
+    ``names``, but validate it, as any client can send it. ``skipped`` is called if it is skipped.
     """
     mount(
         key=key,
@@ -158,15 +158,15 @@ def ask_guess(
 def compare_guess(
     title: str, names: Sequence[str], guess: Sequence[int], real: Sequence[float], *, key: str
 ) -> None:
-    """Draw a ``guess`` in hundredths beside the ``real`` shares from 0 to 1, a pair a name."""
+    """Draw a ``guess`` in hundredths beside the ``real`` shares from 0 to 1, a pair per name."""
     data = {"title": title, "names": list(names), "guess": list(guess), "real": list(real)}
     mount({"script": "guess_bars", **data}, key=key)
 
 
 def draw_player(drawn: Frames, *, key: str, at: int, choose: Callable[[int], None]) -> None:
-    """Draw the frame ``at``, with the way to the others; ``choose`` is called with where one stops.
+    """Draw the frame ``at``, with controls; ``choose`` is called with the frame where it stops.
 
-    The callback stays with the visitor: let it hold no run.
+    Streamlit keeps the callback for the session: let it reference no run.
     """
 
     def stopped() -> None:
@@ -202,11 +202,11 @@ def draw_listings(
     chosen: int,
     choose: Callable[[int], None],
 ) -> None:
-    """Draw the lines of both, numbered from 1, with ``chosen`` and what is ``beside`` it lit up.
+    """Draw two listings, numbered from 1, with ``chosen`` and its lines in ``beside`` highlighted.
 
-    ``parts`` has, for each line of the first, the line that it goes on from, or its own; None
-    where it can't be chosen. ``choose`` is called with such a line, also where a line beside it
-    was clicked. It stays with the visitor while the page is open: let it hold no run.
+    ``parts`` has, for each line of the first listing, the first line of its statement, or None if
+    it can't be chosen. ``choose`` is called with such a line, also after a click on a line beside
+    it. Streamlit keeps it for the session: let it reference no run.
     """
 
     def clicked() -> None:
@@ -231,9 +231,9 @@ _LAST = "_landing"
 
 
 class _Landing(NamedTuple):
-    """The chapter that is open, where in the page it was begun, and how many were opened by now.
+    """The open chapter, the ``id`` that it was scrolled to, and how many were opened by now.
 
-    ``id`` is "" where the top of the page is the right place.
+    ``id`` is "" for the top of the page.
     """
 
     chapter: str
@@ -242,9 +242,9 @@ class _Landing(NamedTuple):
 
 
 def land(chapter: str, example: str) -> None:
-    """Show the ``example`` of a chapter that was just opened; its title, where that is "".
+    """Scroll to the ``example`` of a chapter that was just opened, or to its title if that is "".
 
-    The title only if another chapter was open before: who comes from elsewhere is at the top.
+    From another page, the title needs no scrolling: the page opens at its top.
     """
     last: _Landing = st.session_state.get(_LAST, _Landing("", "", 0))
     arrived = output.shown().arrived

@@ -1,4 +1,4 @@
-"""Scripts that draw nothing: the keyboard's ways, the theme, a reader's answers, another run."""
+"""Scripts that draw nothing: keyboard access, the theme, a reader's answers, a rerun."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpt2viz.app.components import mount
 
 
 def add_keyboard() -> None:
-    """Let the keyboard into every popover of the page and along strips that scroll."""
+    """Make the page's popovers and scrolling strips reachable by keyboard."""
     mount({"script": "page.keyboard"}, key="keyboard")
 
 
 def is_dark(themes: Mapping[str, str]) -> bool:
-    """True on a dark page, which carries its pictures' colours: it runs again as the theme changes.
+    """Return whether the page is dark; it reruns when the theme, and so its colours, change.
 
-    ``themes`` go into the browser's storage, which is read when the page is loaded: so it is loaded
-    again.
+    ``themes`` go into the browser's storage, which is read as a page loads, so the page is
+    reloaded.
     """
     dark = st.context.theme.type == "dark"
     data = {"script": "page.theme", "dark": dark, "wanted": dict(themes)}
@@ -28,13 +28,13 @@ def is_dark(themes: Mapping[str, str]) -> bool:
 
 
 def run_again(key: str) -> None:
-    """Run the fragment that this is called in alone, after the page that it was drawn with.
+    """Rerun the fragment that this is called in, after the page that it was drawn with.
 
-    Streamlit lets the browser ask for it, and answers once the page is done.
+    The browser requests it, and Streamlit runs it once the page is done.
     """
     mount({"script": "page.fragment"}, key=key, on_drawn_change=lambda: None)
 
 
 def keep_progress(data: Mapping[str, Any], *, key: str, received: Callable[[], None]) -> None:
-    """Keep a reader's answers and guesses in the browser; ``received`` reads those it had kept."""
+    """Store a reader's answers and guesses in the browser; ``received`` reads stored ones."""
     mount({"script": "progress", **data}, key=key, on_found_change=received)

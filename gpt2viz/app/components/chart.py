@@ -1,6 +1,6 @@
 """Bars, curves and points, which the browser draws as SVG from Plotly's JSON.
 
-Plotly's own library takes a browser over a second to read, on every page that has a chart.
+Plotly's own library takes a browser over a second to load, on every page that has a chart.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def draw(
     choose: Callable[[Cell], None] | None = None,
     **options: Any,
 ) -> None:
-    """Draw a picture, with the ``options`` of its kind; those who can't see it hear ``alt_text``.
+    """Draw a picture with the ``options`` of its kind; screen readers announce ``alt_text``.
 
-    Before the page runs again, ``choose`` is called with what is clicked, a cell whose panel is the
-    first of the point's ``customdata``.
+    Before the page reruns, ``choose`` is called with a cell whose panel is the first of the clicked
+    point's ``customdata``.
     """
     data = {
         "script": "chart",

@@ -1,7 +1,7 @@
-"""A training to drag through: what a model did with the sentence at each of its checkpoints.
+"""A slider through a training: a model's run of the sentence at each of its checkpoints.
 
-All points that were read are in the browser, so that dragging draws and asks for nothing. When the
-hand rests, the point goes into the address; points that aren't read yet are asked for then.
+All points computed so far are in the browser, so that dragging needs no server. When the slider
+rests, the point goes into the address, and missing points are requested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.palette import DASHES
 from gpt2viz.pictures.picture import Curves, Heatmaps
 
-#: What a weight is sent as: whole 65,535ths.
+#: Weights are sent as 16-bit numbers; this one stands for NaN.
 _MOST = 65_535
 #: The height of the map and of the large matrices, in pixels.
 _TALL = 252
@@ -34,11 +34,11 @@ _LARGE_TALL = 196
 
 @dataclass(frozen=True)
 class Seen:
-    """The numbers that are drawn of one point, or of the model itself.
+    """The numbers drawn for one checkpoint, or for the model itself.
 
-    ``tiles`` (n_layer, nh, side, side) are its weights; ``following`` the most probable next tokens
-    as they are written, with their probabilities, and ``lens`` the one most probable after each
-    layer. ``loss`` is the sentence's, in nats a token, NaN where it has none.
+    ``tiles`` (n_layer, nh, side, side) are its weights; ``following`` the labels of the most
+    probable next tokens, with their probabilities, and ``lens`` the most probable after each
+    layer. ``loss`` is the sentence's, in nats per token, NaN for a single token.
     """
 
     tiles: Array
@@ -64,20 +64,20 @@ def draw(
     choose_step: Callable[[int], None],
     choose_head: Callable[[int, int], None],
 ) -> None:
-    """Draw the points of a training; ``at`` is the step that is shown first.
+    """Draw the points of a training; ``at`` is the step shown first.
 
     ``picture`` is the map of all heads at that step, ``large`` the chosen head there and in the
-    model itself, and ``when`` says what each of the ``steps`` is; ``seen`` may lack some of them.
-    ``curves`` are "loss" and "score", over the steps that are known, ``titles`` what stands above
-    them, ``formed`` what is new at each step. Those who can't see it hear ``alt``.
+    model itself, and ``when`` describes each of the ``steps``; ``seen`` may lack some of them.
+    ``curves`` are "loss" and "score", over the known steps, ``titles`` their titles, and ``formed``
+    says what is new at each step. Screen readers announce ``alt``.
     """
     n_head = picture.tiles.shape[1]
 
-    def stepped() -> None:
+    def on_step() -> None:
         if (sent := st.session_state[key].step) is not None:
             choose_step(int(sent))
 
-    def headed() -> None:
+    def on_head() -> None:
         if (sent := st.session_state[key].head) is not None:
             choose_head(*divmod(int(sent), n_head))
 
@@ -92,12 +92,12 @@ def draw(
         "titles": dict(titles),
         "formed": list(formed),
     }
-    changes = {"on_step_change": stepped, "on_head_change": headed}
+    changes = {"on_step_change": on_step, "on_head_change": on_head}
     mount(data, key=key, on_more_change=lambda: None, **changes)
 
 
 def _heads(picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
-    """The map and the chosen head without their numbers, and the colours of bars."""
+    """Return the map and the chosen head without their numbers, and the colours of bars."""
     colors = output.shown().colors
     plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
     return {
@@ -111,19 +111,19 @@ def _heads(picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
 def _points(
     picture: Thumbnails, steps: Sequence[int], seen: Mapping[int, Seen], final: Seen
 ) -> dict[str, Any]:
-    """The numbers of every point and of the model itself, and their place in the picture."""
+    """Return the numbers of every point and of the model itself, and their labels."""
     listed = [seen.get(step) for step in steps]
     n_layer = len(picture.tiles)
     return {
         "steps": list(steps),
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
         "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
-        "tiles": ["" if point is None else _sent(point.tiles) for point in listed],
+        "tiles": ["" if point is None else _packed(point.tiles) for point in listed],
         "next": [[] if point is None else list(point.following) for point in listed],
         "lens": [[] if point is None else list(point.lens) for point in listed],
         "loss": [None if point is None else _number(point.loss) for point in listed],
         "final": {
-            "tiles": _sent(final.tiles),
+            "tiles": _packed(final.tiles),
             "next": list(final.following),
             "lens": list(final.lens),
             "loss": _number(final.loss),
@@ -131,8 +131,8 @@ def _points(
     }
 
 
-def _sent(tiles: Array) -> str:
-    """Weights in [0, 1] as little-endian 16-bit numbers in base64; NaN is sent as 1 and more."""
+def _packed(tiles: Array) -> str:
+    """Pack weights in [0, 1] as base64 of little-endian 16-bit numbers, NaN as the largest."""
     whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_MOST - 1))
     return b64encode(np.where(np.isnan(tiles), _MOST, whole).astype("<u2").tobytes()).decode()
 
@@ -142,7 +142,7 @@ def _number(value: float) -> float | None:
 
 
 def _lines(picture: Curves, steps: Sequence[int]) -> dict[str, Any]:
-    """Curves as numbers at every step, None where there is none."""
+    """Return curves as numbers at every step, None for missing ones."""
     count = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
     lines, colors = [], output.shown().colors
     for curve in picture.curves:

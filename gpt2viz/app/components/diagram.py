@@ -1,4 +1,4 @@
-"""The architecture, top to bottom, with the residual stream; a click opens the tensor's page."""
+"""The architecture diagram, top to bottom, with the residual stream; clicks open tensors' pages."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.run.stages import Stage
 from gpt2viz.textbook.diagram import Node, edges
 
-#: The first modules of rows, and the last of each.
+#: The first module of each row -> its last one.
 _BESIDE = {"wte": "wpe", "q_proj": "v_proj", "q": "v", "gate_proj": "up_proj"}
 _BESIDE |= {"q_unnormed": "k_unnormed", "q_norm": "k_norm", "q_unrotated": "k_unrotated"}
-#: The last of rows beside which values pass by.
+#: The last modules of rows that leave a gap for the values' arrow.
 _PASSED = ("k_unnormed", "k_norm", "k_unrotated")
 
 
 def page_of(node: Node) -> Page | None:
-    """The page that shows a module's tensor, or None where none does."""
+    """Return the page that shows a module's tensor, or None."""
     if node.made is None:
         return None
     if {"nh", "nkv"} & set(node.made.axes):
@@ -55,7 +55,7 @@ def draw_diagram(
 
 
 def _as_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:
-    """The diagram without a picture."""
+    """Draw the diagram as a table."""
     reads: dict[str, list[str]] = {node.name: [] for node in nodes}
     for start, end in arrows:
         reads[end].append(start)
@@ -84,7 +84,7 @@ def _alt(nodes: Sequence[Node], layer: int, n_layer: int) -> str:
 
 
 def _kind(start: str, end: str) -> str:
-    """An arrow's kind: down, past the part that adds to the stream, or beside the boxes."""
+    """Return an arrow's kind: downward, past an addition to the stream, or beside the boxes."""
     ends = "residual_mid", "residual_out"
     if end.endswith(ends) and start.endswith((*ends, "drop", "start")):
         return "residual"
@@ -92,7 +92,7 @@ def _kind(start: str, end: str) -> str:
 
 
 def _rows(nodes: Sequence[Node], layer: int, n_layer: int) -> list[dict[str, object]]:
-    """Boxes from top to bottom, and the notes between them."""
+    """Return the boxes from top to bottom, and the notes between them."""
     keys = [node.made.key if node.made else "" for node in nodes]
     names = [node.name.rpartition(".")[2] for node in nodes]
     before = {0: "", 1: " (after layer 0)"}.get(layer, f" (after layers 0 to {layer - 1})")

@@ -1,7 +1,7 @@
-"""Matrices, or the same numbers as lines: the browser has them for both, and draws either.
+"""Matrices, or the same numbers as lines from each token to those that it attends to.
 
-Lines go from each token to those that it looks at. Which of both is drawn is in the address, where
-the server reads it before it answers whatever it is asked next.
+The browser has the numbers for both and draws either. The choice goes into the address, which the
+server reads before its next response.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _NUMBERS = "All its numbers are in the menu, under Numbers."
 
 
 def switched(*parts: Window, named: bool = False) -> bool:
-    """Pick whether weights are drawn as a matrix or as lines; True for lines.
+    """Draw the switch between matrix and lines; return True for lines.
 
-    It is picked in the browser, which has the numbers for both pictures. A long text is a matrix
-    until a part of it is shown that lines can be drawn of. ``parts`` are those of all the texts
-    that are drawn. The switch is ``named`` where it stands among others that are.
+    The browser switches, as it has the numbers for both pictures. A long text is drawn as a matrix
+    until a part is shown that is short enough for lines. ``parts`` are the windows of all texts
+    that are drawn. ``named`` adds the switch's label.
     """
-    few = all(part.exact for part in parts)
+    drawable = all(part.exact for part in parts)
     address.choice(parameters.PICTURE, ["matrix", "lines"])
     if named:
-        _switch_with_name(few)
+        _switch_with_name(drawable)
     else:
-        _switch(enabled=few)
+        _switch(enabled=drawable)
     chosen = address.get(parameters.PICTURE) == "lines"
-    if chosen and not few:
+    if chosen and not drawable:
         prose.caption(sentence("lines.too_long", most=MOST_TOKENS))
-    return chosen and few
+    return chosen and drawable
 
 
-def _switch_with_name(few: bool) -> None:
-    """The switch with its name, and a tip, beside it."""
+def _switch_with_name(drawable: bool) -> None:
+    """Draw the switch with its label and a tip beside it."""
     with st.container(
         key="named_switch", horizontal=True, width="content", vertical_alignment="center"
     ):
@@ -54,7 +54,7 @@ def _switch_with_name(few: bool) -> None:
             width="content",
             help=prose.tip(sentence("lines.tip", most=MOST_TOKENS)),
         )
-        _switch(enabled=few)
+        _switch(enabled=drawable)
 
 
 def _switch(*, enabled: bool) -> None:
@@ -82,11 +82,11 @@ def on_every_page(position: int) -> None:
 
 
 def nowhere(_position: int) -> None:
-    """Choose none: for tokens that aren't the sentence's."""
+    """Ignore a click: for tokens that aren't the sentence's."""
 
 
 def settings(view: View, *, unit: bool) -> dict[str, Any]:
-    """The browser's settings for lines of matrices; the widest is 1 on a ``unit`` scale."""
+    """Return the browser's settings for lines; the widest is 1 on a ``unit`` scale."""
     return {
         "shows": view.model.name,
         "hint": HINT,
@@ -100,9 +100,9 @@ def settings(view: View, *, unit: bool) -> dict[str, Any]:
 def draw_parts(
     view: View, picture: Lines, *, hint: str, key: str, choose: Callable[[str, int], None]
 ) -> None:
-    """Draw lines of shares (%) between the parts of two sides, the first part lit up.
+    """Draw lines of shares (%) between the parts of two sides, the first part highlighted.
 
-    ``choose`` is called with the side, "query" or "key", and the row of a part that is clicked.
+    ``choose`` is called with the side, "query" or "key", and the row of a clicked part.
     """
     (panel,) = picture.panels
 
@@ -128,10 +128,10 @@ def draw_parts(
 
 @dataclass(frozen=True)
 class Lined:
-    """One picture of lines: what it is called, and what its matrices are called in it.
+    """One picture of lines: its title ``what``, and the ``names`` of its matrices.
 
-    ``choose`` is called with the place of a query that is clicked; by default it is chosen on
-    every page. The token of a framed row is ``lit`` up.
+    ``choose`` is called with the position of a clicked query, by default to choose it on every
+    page. If ``lit``, the token of a framed row is highlighted.
     """
 
     what: str
@@ -153,10 +153,10 @@ def draw(
     choose: Callable[[Cell], None] | None = None,
     drag: Callable[[Dragged], None] | None = None,
 ) -> None:
-    """Draw a ``picture`` of matrices, or ``as_lines``, as the pictures that are ``lined`` up.
+    """Draw a ``picture`` of matrices or, ``as_lines``, the pictures of lines ``lined``.
 
-    These have all of its panels, one after the other. The browser changes from one to the other
-    where the same numbers are in both, ``here``. The rest is as for ``output.picture``.
+    These have all of its panels, one after the other. If ``here``, both show the same numbers, and
+    the browser switches between them itself. The rest is as for ``output.picture``.
     """
     if as_lines:
         alt, alts = f"{picture.what}.", _remembered(picture, lined, of_run)
@@ -188,7 +188,7 @@ def draw(
 
 
 def _remembered(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list[str]:
-    """Remember each picture of lines; their text alternatives."""
+    """Remember each picture of lines, and return their text alternatives."""
     left, unit = iter(picture.panels), picture.scale == "unit"
     drawn = (
         made_of(f"{plot.what}, as lines", [next(left) for _ in plot.names], plot.names, unit)
@@ -198,7 +198,7 @@ def _remembered(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list
 
 
 def _query(key: str, choose: Sequence[Callable[[int], None]]) -> Callable[[], None]:
-    """A query that is clicked among lines is chosen by what its picture says."""
+    """Return a callback that passes a query clicked among lines to its picture's ``choose``."""
 
     def clicked() -> None:
         sent = st.session_state[key].query

@@ -1,6 +1,6 @@
-"""Matrices on a canvas: a layer's heads at a glance, one head large, a map of all of them.
+"""Matrices on a canvas: a layer's heads at a glance, one head large, a map of all heads.
 
-Plotly takes ten times as long to draw twelve of them. ``pictures.canvas`` says what is drawn.
+Plotly takes ten times as long to draw twelve matrices. ``pictures.canvas`` says what is drawn.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ def draw(
     further: Mapping[str, Any] = MappingProxyType({}),
     **changes: Callable[[], None],
 ) -> None:
-    """Draw matrices; those who can't see them hear ``alt_text``.
+    """Draw matrices; screen readers announce ``alt_text``.
 
-    Before the page runs again, ``choose`` is called with a cell that was clicked, and ``drag`` with
-    the part that was dragged out; ``then`` while it runs. A cell of a head, in a run that can be
-    reached from that ``of_page``, leads to why the head looks there. Another ``script`` may
-    draw them, which is sent something ``further`` and calls back at ``changes`` of its own.
+    Before the page reruns, ``choose`` is called with a clicked cell, and ``drag`` with a dragged
+    part; ``then`` with a clicked cell during the rerun. A cell of a head links to *Why there?* if
+    an address leads there from ``of_page``, the run of the address. Another ``script`` may draw
+    them, which gets the data ``further`` and has callbacks ``changes`` of its own.
     """
     panels, chooses = as_heatmaps(picture).panels, bool(choose or then)
-    ways = [clicks.explain_link(panel, of_page) for panel in panels]
-    keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(ways)
+    links = [clicks.explain_link(panel, of_page) for panel in panels]
+    keys = [_KEYS] + [_CHOOSES] * chooses + [_ASKS] * any(links)
     data = header(picture, colors, drag.shown if isinstance(drag, Drag) else None) | {
         "script": script,
         "alt": f"{alt_text} {', '.join(keys)}.",
         "chooses": chooses,
         "drags": bool(drag),
-        "asks": [way is not None for way in ways],
+        "asks": [link is not None for link in links],
         **further,
     }
     clicked = mount(encode(data, panels), key=key, **answers(key, choose, drag), **changes)
     if then and clicked.cell:
         then(Cell.sent(clicked.cell))
-    if clicked.ask and (way := ways[n := int(clicked.ask["panel"])]):
-        clicks.explain(panels[n], way, Cell.sent(clicked.ask))
+    if clicked.ask and (link := links[n := int(clicked.ask["panel"])]):
+        clicks.explain(panels[n], link, Cell.sent(clicked.ask))

@@ -1,7 +1,6 @@
-"""The tokens of a sentence, of which one can be chosen, and the part of it that pictures show.
+"""The tokens of a sentence, to choose one, and the note on the part of it that pictures show.
 
-Either is chosen by the browser where its page's scripts draw what comes of that, and by the server
-elsewhere.
+If the page's scripts can draw the result of a choice, the browser makes it, otherwise the server.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gpt2viz.arrays import largest
 from gpt2viz.labels import bidi_isolate, pluralize, sentence
 from gpt2viz.pictures.canvas import Shown
 
-#: A word's arcs: ``strongest`` in scripts/words.js draws no more, and none of small weights.
+#: Arcs of a word: ``strongest`` in scripts/words.js draws at most as many, none of small weights.
 _MOST = 6
 
 
@@ -32,10 +31,10 @@ def draw_chips(
     query: int | None,
     enabled: bool,
 ) -> None:
-    """Draw the ``shown`` ones of all tokens, which together have a ``name``, once on a page.
+    """Draw the ``shown`` tokens of a text, once on a page; ``name`` labels the whole row.
 
-    The chosen ``query``, of ``parameters.QUERY``, may be none of these; where it isn't
-    ``enabled``, none can be chosen.
+    The chosen ``query``, of ``parameters.QUERY``, may be none of these. Unless ``enabled``, no
+    token can be chosen.
     """
     chips = _chips(name, labels, ids, shown, query) | {"disabled": not enabled}
     mount({"script": "choices.tokens"} | chips, key="token_chips", on_query_change=_pick)
@@ -67,10 +66,10 @@ def draw_words(
 ) -> tuple[int, int, int] | None:
     """Draw the ``shown`` tokens as large words, with arcs to what each attends to in a head.
 
-    ``at`` is the layer and the head; ``numbers`` is what the weights of every head are called in
-    the browser, "" where they aren't there. ``coming`` are the next tokens at the line's end: label
-    and percent, and where each comes from; ``before``, crossed out, the one with every head on.
-    Returns a layer, a head and a key that are to be looked into, where that was asked for.
+    ``at`` is the layer and the head; ``numbers`` is the browser's name for the weights of every
+    head, "" if they weren't sent. ``coming`` are the next tokens at the line's end: label, percent
+    and where each comes from; ``before``, crossed out, is the next token with every head on.
+    Returns the layer, head and key to open on *Head*, if the user opened some.
     """
     (layer, head), trace = at, view.trace
     weights = [] if numbers else np.nan_to_num(trace.stage("weights", layer)[0, head])
@@ -103,10 +102,10 @@ def _pick() -> None:
 
 
 def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
-    """Draw the part of the text that the pictures show, with the way back; nothing for all of it.
+    """Note which part of the text the pictures show, with a button for the whole; else nothing.
 
-    Once on a page that has such pictures. Where the browser draws parts by itself, ``here``, it
-    goes back to the whole by itself too; else ``back`` is called before the page runs again.
+    Draw it once on a page with such pictures. If ``here``, the browser draws parts itself and goes
+    back to the whole itself too; otherwise ``back`` is called before the page reruns.
     """
     mount(
         key="part_note",

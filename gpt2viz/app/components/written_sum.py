@@ -1,6 +1,6 @@
-"""A sum written out from top to bottom: strips of numbers, arrows, results, a small table.
+"""A computation written out from top to bottom: strips of numbers, arrows, results, a small table.
 
-It is text and coloured cells of HTML, so that each number can be pointed at and read aloud.
+It is text and coloured HTML cells, so that each number can be pointed at and read aloud.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from gpt2viz.app.components import mount
 from gpt2viz.labels import signed
 from gpt2viz.pictures.palette import Palette
 
-#: One step of the sum, made by one of the functions below.
+#: One step of the computation, made by a function of this module.
 Part = dict[str, Any]
 
 
 def draw(parts: Sequence[Part], *, key: str) -> None:
-    """Draw the steps below each other."""
+    """Draw the steps from top to bottom."""
     mount({"script": "written_sum", "parts": list(parts)}, key=key)
 
 
 def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, ink: str) -> Part:
     """Numbers (n,) as coloured cells, on a scale from −``peak`` to ``peak``.
 
-    ``ink`` is the colour of its ``name``; ``token`` is whose numbers they are, "" for nobody's.
+    ``ink`` is the colour of its ``name``; ``token`` is the token whose numbers they are, if any.
     """
     cells = [
         (shade, f"dimension {n}: {written(value)}")
@@ -37,19 +37,19 @@ def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, 
 
 
 def arrow(says: str) -> Part:
-    """The operation that leads from what stands above to what stands below."""
+    """The operation between the step above and the step below."""
     return {"kind": "arrow", "says": says}
 
 
 def result(name: str, value: float, model: float) -> Part:
-    """A number that was worked out, and what the model has for it."""
+    """A computed number, and the model's own value of it."""
     return {"kind": "result", "name": name, "value": written(value), "model": written(model)}
 
 
 def table(
     columns: Sequence[str], rows: Sequence[tuple[Sequence[str], float]], chosen: int, bar: str
 ) -> Part:
-    """Rows of cells, each with a bar as long as its share; ``chosen`` is the row that stands out.
+    """Rows of cells, each with a bar as long as its share; ``chosen`` is the highlighted row.
 
     ``bar`` is the colour of the bars.
     """
@@ -63,12 +63,12 @@ def note(says: str) -> Part:
 
 
 def written(value: float) -> str:
-    """A number with four places, and true signs."""
+    """Return a number with four decimal places and a true minus sign."""
     return signed(value, ".4f")
 
 
 def peak(*values: Doubles) -> float:
-    """The largest finite number of them all, whatever its sign; 1 where that is 0."""
+    """Return the largest finite absolute value, or 1 if that is 0."""
     sizes = np.abs(np.concatenate(values))
     return float(sizes[np.isfinite(sizes)].max(initial=0)) or 1.0
 

@@ -1,4 +1,4 @@
-"""The widgets that more than one page has. Their values live in the address."""
+"""Widgets that several pages share. Their values live in the address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpt2viz.app.view import View
 _HEAD_OR_WHOLE = "_head_or_whole"
 Value = TypeVar("Value")
 
-#: The layer and the head that a page opens on: the best, that of a layer, or with a head's number.
+#: (layer or None, head or None) -> the layer and head that a page opens on, given those.
 Opening = Callable[[int | None, int | None], tuple[int, int]]
 
 
@@ -31,9 +31,9 @@ def pick(
     hidden: bool = False,
     **look: Any,
 ) -> Value:
-    """Pick one of ``options`` among buttons; they and ``default`` are as for ``address.choice``.
+    """Draw buttons to pick one of ``options``; they and ``default`` are as for ``address.choice``.
 
-    ``tip`` is Markdown behind a question mark; a ``hidden`` label is only read aloud.
+    ``tip`` is Markdown behind a question mark; a ``hidden`` label is for screen readers only.
     """
     chosen: Value = st.segmented_control(
         label,
@@ -47,13 +47,13 @@ def pick(
 
 
 def mode(which: Page, without: Collection[str] = ()) -> str:
-    """Pick one of a page's modes: a key of ``which.modes`` that isn't ``without``."""
+    """Pick one of a page's modes: a key of ``which.modes`` that isn't in ``without``."""
     modes = {key: name for key, name in which.modes.items() if key not in without}
     return pick("What to show", parameters.MODE[which], modes, hidden=True, wrap=True)
 
 
 def layer(view: View, among: int | None = None, opening: Opening | None = None) -> int:
-    """Pick a layer: 0 is the first one after the embeddings; with ``among``, one of so many."""
+    """Pick a layer: 0 is the first after the embeddings; ``among`` replaces the model's number."""
     layers = range(view.model.config.n_layer if among is None else among)
     chosen: int = st.segmented_control(
         "Layer",
@@ -68,7 +68,7 @@ def layer(view: View, among: int | None = None, opening: Opening | None = None) 
 
 
 def head(view: View, among: int | None = None, opening: Opening | None = None) -> int:
-    """Pick one of the layer's heads; with ``among``, one of so many."""
+    """Pick one of the layer's heads; ``among`` replaces the model's number of heads."""
     heads = range(view.model.config.n_head if among is None else among)
     chosen: int = st.segmented_control(
         "Head",
@@ -84,9 +84,9 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
 
 
 def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int]:
-    """The layer and the head that are chosen, where a picture is what they are picked in.
+    """Return the chosen layer and head, without widgets: a picture picks them.
 
-    Where none is, those of the ``opening``, ``at_first`` if it isn't given.
+    By default they are those of ``opening``, or of ``at_first`` if it isn't given.
     """
     config, opening = view.model.config, opening or at_first(view)
     _layers(opening, range(config.n_layer), config.n_head)
@@ -95,7 +95,7 @@ def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int
 
 
 def _layers(opening: Opening, layers: range, n_head: int) -> dict[str, Any]:
-    """Options for a choice of layer: by default, the best for the head that the address names."""
+    """Return the arguments of a layer's widget: by default the best for the address's head."""
 
     def best() -> int:
         raw = address.raw(parameters.HEAD)
@@ -106,7 +106,7 @@ def _layers(opening: Opening, layers: range, n_head: int) -> dict[str, Any]:
 
 
 def _heads(opening: Opening, heads: range) -> dict[str, Any]:
-    """Options for a choice of head: by default, the best of the layer."""
+    """Return the arguments of a head's widget: by default the best of the layer."""
 
     def best() -> int:
         return min(opening(address.get(parameters.LAYER), None)[1], heads.stop - 1)
@@ -115,8 +115,8 @@ def _heads(opening: Opening, heads: range) -> dict[str, Any]:
 
 
 def at_first(view: View) -> Opening:
-    """The head that opens: on a first visit's sentence the one that copies, else by where heads
-    look. With the mask on, so that it stays without it."""
+    """Return the opening head: the copying head for a first visit's sentence, else by attention
+    weights. It is chosen with the mask on, so that it stays the same with the mask off."""
 
     def opening(layer: int | None, head: int | None) -> tuple[int, int]:
         copies = examples.at_first(view.trace)
@@ -129,21 +129,21 @@ def at_first(view: View) -> Opening:
 
 
 def _keep_head() -> None:
-    """Keep both layer and head with another sentence once either is picked. For callbacks."""
+    """Keep both layer and head for other sentences once either is picked. For callbacks."""
     for number in (parameters.LAYER, parameters.HEAD):
         if number.name in st.session_state:
             address.put(number, st.session_state[number.name])
 
 
 def more_heads(view: View) -> list[int]:
-    """The heads of the layer that are chosen beside the one of every page."""
+    """Return the layer's heads that are chosen besides the chosen head."""
     address.several(parameters.MORE, range(view.model.config.n_head))
     chosen: list[int] = address.get(parameters.MORE)
     return chosen
 
 
 def key_token(view: View, default: int) -> int:
-    """Pick the token that the query looks at."""
+    """Pick the key token."""
     tokens, labels = range(view.n_tokens), view.labels
     chosen: int = st.selectbox(
         "Key token",
@@ -171,7 +171,7 @@ def several_layers(view: View, layer: int) -> list[int]:
 
 
 def head_or_whole(view: View, head: int) -> int | str:
-    """Pick a head, at first the chosen one, "mean" for the mean of all of a layer, or "rollout"."""
+    """Pick a head, by default the chosen one, "mean" for a layer's mean, or "rollout"."""
     whole, heads = ["mean", "rollout"], range(view.model.config.n_head)
     address.choice(parameters.COMPARE, whole)
     st.session_state[_HEAD_OR_WHOLE] = address.get(parameters.COMPARE) or head

@@ -1,7 +1,7 @@
-"""Examples: each is a view, a sentence with the head in which something can be seen there.
+"""Examples: sentences, each with a kind of head that shows something there.
 
-Which head that is is found on the sentence, whatever the model, and what it does is said with the
-numbers of the run. A model in which there is nothing of that kind to be seen isn't offered it.
+The head is searched on the sentence, whatever the model, and described with the numbers of the run.
+An example is offered only for models that have such a head.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gpt2viz.run.key import RunKey
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence, the word in it that asks, and how to find the head that is shown.
+    """A sentence, its query ``word``, and the criterion for the head that is shown.
 
-    That is the one with the most of a ``habit``, the name of a score, on this sentence; without a
-    habit, the one that takes most ``of`` another word, before it, for the one that asks. ``shows``
-    says so. The example promises at ``least`` so much of that, and a model that goes on with the
-    ``answer``, if there is one, with a probability of a half or more.
+    It is the head with the largest score named ``habit`` on this sentence or, without a habit, the
+    largest weight from the query word to an earlier word ``of``. ``shows`` says so. The example
+    promises a value of at ``least`` this and, if it has an ``answer``, a model that gives it a
+    probability of a half or more.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Example:
 
 
 _COPIES = "looks most at what followed the same word before"
-#: The sentence that a newcomer reads.
+#: The example of a first visit.
 FIRST = Example("Copying", parameters.TEXT.default, "sat", _COPIES, 0.5, "induction")
 EXAMPLES = (
     Example(
@@ -121,13 +121,13 @@ EXAMPLES = (
         of="sister",
     ),
 )
-#: The least probability of an answer that is promised.
+#: The least probability of a promised answer.
 _PROBABLE = 0.5
 
 
 class Seen(NamedTuple):
-    """The view of an example: a head, and the positions of the token that asks and of the
-    other word's, None where the example has none."""
+    """The view of an example: a head, and the positions of the query and of the other word's
+    token, None if the example has none."""
 
     layer: int
     head: int
@@ -136,7 +136,7 @@ class Seen(NamedTuple):
 
 
 def button() -> None:
-    """Draw the button, and what it opens: the examples. Choosing one closes the list."""
+    """Draw the button that opens the list of examples. Choosing one closes it."""
     popover.button("Examples", _body, key="examples")
 
 
@@ -153,7 +153,7 @@ def _body() -> None:
 
 
 def offered(example: Example, model_name: str) -> bool:
-    """True if the model of that name can read the example and does what it promises."""
+    """Return whether the model can read the example and does what it promises."""
     with suppress(GPT2VizError):
         ids = run_cache.load(model_name).tokenizer.encode(example.text)
         return _is_kept(example, RunKey(model_name, tuple(ids)))
@@ -168,7 +168,7 @@ def _is_kept(example: Example, key: RunKey) -> bool:
 
 
 def _open(example: Example) -> None:
-    """Set the sentence of the example, the token that asks, and the head that is found."""
+    """Set the example's sentence, its query, and the head that shows it."""
     seen = None
     with suppress(GPT2VizError):  # the page says what is wrong
         model = run_cache.load(address.get(parameters.MODEL))
@@ -183,7 +183,7 @@ def _open(example: Example) -> None:
 
 
 def find(example: Example, trace: Trace) -> Seen | None:
-    """The view of the example in a run of its sentence; None where it promises too much."""
+    """Return the view of the example in a run of its sentence, or None if its promise fails."""
     text, asks = example.text, example.text.rindex(example.word)
     query, key = _position(text, asks + len(example.word), trace.token_bytes), None
     if example.of:
@@ -194,7 +194,7 @@ def find(example: Example, trace: Trace) -> Seen | None:
     else:
         layers = range(trace.config.n_layer)
         scores = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
-    enough = scores.max() >= example.least  # it isn't where some are NaN
+    enough = scores.max() >= example.least  # false if some are NaN
     if not enough or (example.answer and not _goes_on(trace, example.answer)):
         return None
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
@@ -202,13 +202,13 @@ def find(example: Example, trace: Trace) -> Seen | None:
 
 
 def _goes_on(trace: Trace, answer: str) -> bool:
-    """True if the text goes on with the answer, by far."""
+    """Return whether the answer is the next token, with at least ``_PROBABLE``."""
     best = trace.next_tokens(1)[0]
     return best.text == answer and best.probability >= _PROBABLE
 
 
 def _position(text: str, end: int, token_bytes: Sequence[bytes]) -> int:
-    """The position of the token that the character before ``end`` stands in."""
+    """Return the position of the token that holds the character before ``end``."""
     after = len(text[end:].encode())
     n = len(token_bytes) - 1
     while after >= len(token_bytes[n]):
@@ -218,24 +218,24 @@ def _position(text: str, end: int, token_bytes: Sequence[bytes]) -> int:
 
 
 def at_first(trace: Trace) -> Seen | None:
-    """The view of a first visit: of the head that copies, with the mask on; None once somebody has
-    chosen a sentence, or where no head copies."""
+    """Return the view of a first visit: the copying head, with the mask on. None if a sentence was
+    chosen or no head copies."""
     if not address.is_default(parameters.TEXT) or not trace.text.endswith(FIRST.text):
         return None
     return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
 
 
 def copy_too(trace: Trace, seen: Seen) -> str:
-    """The heads that share keys and values with the one of a first visit, and copy as well."""
+    """List the heads that share keys and values with the first visit's head, and copy as well."""
     scores = run_cache.head_scores(replace(trace.key, causal=True))[FIRST.habit][seen.layer]
     also = [n for n in sharing(trace.config, seen.head) if scores[n] >= FIRST.least]
     return ", ".join(f"{seen.layer}.{n}" for n in also)
 
 
 def says(trace: Trace) -> str:
-    """The note on the example whose sentence is open, Markdown, on the first page; else "".
+    """Return a note, Markdown, on the example whose sentence is open on the first page, else "".
 
-    Nothing of the ``FIRST``: a newcomer's screen says it in the words beside its head.
+    ``FIRST`` has none: a first visit's screen says it in the words beside its head.
     """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
@@ -250,7 +250,7 @@ def says(trace: Trace) -> str:
 
 
 def _answer(trace: Trace) -> str:
-    """The next token, and the layer from which on it is the most probable one."""
+    """Name the next token, and the layer from which on it is the most probable."""
     best, lens = trace.next_tokens(1)[0], run_cache.lens(trace.key, (len(trace.token_ids) - 1,))
     after = [
         int(n)

@@ -1,4 +1,4 @@
-"""The menu: every page in one row, and the buttons at its end."""
+"""The menu: links to every page in one row, and the buttons at its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCRIPTS = "_scripts"
 
 def draw_menu(here: Page) -> None:
     """Draw the menu into the current container; ``here`` is the page that is open."""
-    st.html(f'<h1 class="page-name">{here.title}</h1>')  # for those who hear the page
+    st.html(f'<h1 class="page-name">{here.title}</h1>')  # for screen readers
     browser.add_keyboard()
     st.markdown("**gpt2viz**", width="content")
     chosen = address.parameters()
@@ -34,9 +34,9 @@ def draw_menu(here: Page) -> None:
 
 
 def _script(of: Page) -> st.Page:
-    """A page's script as Streamlit's links take it, kept for the visitor.
+    """Return a page's script for Streamlit's links, cached in the session.
 
-    They look a path up each time they are drawn.
+    Given a path, a link would look it up each time that it is drawn.
     """
     scripts: dict[str, st.Page] = st.session_state.setdefault(_SCRIPTS, {})
     if of.path not in scripts:
@@ -45,7 +45,7 @@ def _script(of: Page) -> st.Page:
 
 
 def words_button(page: Page) -> None:
-    """Draw the button of the glossary: every word with its meaning, those of the page first."""
+    """Draw the button that opens the glossary: all terms with their meanings, the page's first."""
     popover.button(
         "Words",
         partial(_words_body, page),
@@ -75,7 +75,7 @@ def _words_body(page: Page) -> None:
 
 
 def glossary_entry(term: Term, chosen: bool) -> None:
-    """One term as the glossary's page has it; the ``chosen`` one stands out."""
+    """Draw one term for the glossary's page; the ``chosen`` one stands out."""
     with st.container(border=chosen, key=f"term_{term.key}", gap=None):
         st.markdown(f"**{term.name}**  \n{term.meaning}")
         used = [page.title for page in pages.PAGES if term.key in page.words.split()]
@@ -87,7 +87,7 @@ def glossary_entry(term: Term, chosen: bool) -> None:
 
 
 def theme_switch() -> bool:
-    """Draw the switch between light and dark; True if the page is dark.
+    """Draw the switch between light and dark; return whether the page is dark.
 
     The browser remembers it for every page."""
     dark = st.context.theme.type == "dark"
@@ -103,18 +103,18 @@ def theme_switch() -> bool:
 
 
 def _page_paths() -> list[str]:
-    """The pages' paths on the server."""
+    """Return the pages' paths on the server."""
     above = urlsplit(st.context.url or "/").path.rpartition("/")[0]
     return [f"{above}/{page.address}" for page in (*pages.PAGES, pages.ADDED)]
 
 
-#: In ``theme.css`` this would be a rule for the whole body, for which browsers look through all
-#: that a page draws again and again.
+#: Apart from ``theme.css``, where it would be a rule for the whole body, which browsers check
+#: against all that a page draws, again and again.
 _PRESENTING = Path(__file__).parents[1] / "presenting.css"
 
 
 def present_button() -> None:
-    """Draw the button that enlarges the page and folds its controls, or ends that."""
+    """Draw the button that enlarges the page and hides its controls, or ends that."""
     address.switch(parameters.PRESENT)
     on = address.get(parameters.PRESENT)
     if on:
@@ -131,9 +131,9 @@ def present_button() -> None:
 
 
 def draw_tools(which: Page) -> DeltaGenerator:
-    """Draw the buttons at the menu's end, the same on every page; one decides the colours.
+    """Draw the buttons at the menu's end, and set the page's colours by the theme switch.
 
-    Returns the slot for ``present_button``, which needs an address that is read.
+    Returns the slot for ``present_button``, which is drawn once the address has been read.
     """
     with st.container(
         key="tools", horizontal=True, vertical_alignment="center", width="content", gap=None

@@ -1,4 +1,4 @@
-"""The frame round every page: menu, sentence, model, mask, tokens. One call draws it all."""
+"""The frame around every page: menu, sentence, model, mask, tokens. One call draws it all."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ from gpt2viz.app.view import View
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.key import RunKey
 
-#: What can be switched for every page, beside the sentence.
+#: The switches beside the sentence, on every page.
 SWITCHES: tuple[Switch, ...] = (parameters.CAUSAL, parameters.BOS)
 
-#: In one line: Streamlit would take each page's indents away anew.
+#: In one line, or Streamlit would dedent it again for each page.
 _STYLE = " ".join(
     (resources.files("gpt2viz.app") / "theme.css").read_text(encoding="utf-8").split()
 )
 
 
 def open_page(which: Page, choosing: str | None = sentence.LIGHT_UP) -> View:
-    """Draw the frame and run the model; stop the page with one message where that can't be.
+    """Draw the frame and run the model; if that fails, show one message and stop the page.
 
-    ``choosing`` says what it does to choose a token, "" where it does nothing, None where the page
-    draws the tokens itself.
+    ``choosing`` says what choosing a token does: "" if nothing, None if the page draws the tokens
+    itself.
     """
     open_menu(which)
     return read_sentence(choosing)
 
 
 def open_menu(which: Page) -> None:
-    """Draw the menu, for a page that can do without a sentence."""
+    """Draw the menu alone: enough for a page without a sentence."""
     st.set_page_config(page_title=f"{which.title} · gpt2viz", page_icon="🔎", layout="wide")
     st.html(f"<style>{_STYLE}</style>")
     garbage.begin()
@@ -70,12 +70,12 @@ def open_menu(which: Page) -> None:
     output.begin(which.title)
     with st.container(key="menu", horizontal=True, vertical_alignment="center", gap=None):
         menu.draw_menu(which)
-        last = menu.draw_tools(which)
+        end_slot = menu.draw_tools(which)
     server_config.admit()
     server_config.notice()
     welcome_back()
     address.begin()
-    with last:
+    with end_slot:
         menu.present_button()
     sentence.keep_choices()
     tour.draw(which)
@@ -86,11 +86,11 @@ def read_sentence(
     switches: Collection[Switch] = SWITCHES,
     reader: str | None = None,
 ) -> View:
-    """Ask for sentence and model, and run it; or one message and the end of the page.
+    """Draw the inputs and run the model; if that fails, show one message and stop the page.
 
-    ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only where
-    it was turned on another page, so that it can be turned back. The model called ``reader`` reads
-    the sentence, see ``reader_with``: where it isn't the chosen one, the page says so.
+    ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only if it
+    was moved on another page, so that it can be moved back. The model ``reader`` (``reader_with``)
+    reads the sentence; if it isn't the chosen one, the page says so.
     """
     model = _model_and_sentence(switches)
     if reader not in (None, model.name):
@@ -106,10 +106,10 @@ def read_sentence(
 
 
 def reader_with(stages: Collection[str]) -> str | None:
-    """The name of the first model with these stages: the chosen one, the bundled, the packaged.
+    """Return the name of the first model with these stages: the chosen, the bundled, the packaged.
 
-    The chosen one where it can't be loaded, as ``read_sentence`` then says; None where no other
-    has them.
+    A chosen model that can't be loaded is returned too: ``read_sentence`` reports it. None if no
+    model has them.
     """
     names = _model_names()
     address.choice(parameters.MODEL, names, names[0])
@@ -127,12 +127,12 @@ def reader_with(stages: Collection[str]) -> str | None:
 
 
 def _has(name: str, stages: Collection[str]) -> bool:
-    """True if the model of that name has all of these stages; without any it isn't loaded."""
+    """Return whether the model has all of these stages; for none it isn't loaded."""
     return not stages or network_graph(run_cache.load(name).network).keys() >= set(stages)
 
 
 def _run(model: Model) -> Trace:
-    """The run that every page shows, and what to know about it; or one message and no more."""
+    """Run the sentence, and warn of numbers that aren't finite; stop the page if that fails."""
     try:
         ids = sentence.encode(model, address.get(parameters.TEXT))
         trace = run_cache.run(RunKey(model.name, ids, address.get(parameters.CAUSAL)))
@@ -148,7 +148,7 @@ def _run(model: Model) -> Trace:
 
 
 def _notes(model: Model, trace: Trace, example: str) -> None:
-    """Show what to know about the run, in a line, after the note on an ``example``."""
+    """Show notes on the run in one line, after the note on an ``example``."""
     notes = [example] if example else []
     if not trace.causal:
         notes.append(_without_mask(trace))
@@ -158,7 +158,7 @@ def _notes(model: Model, trace: Trace, example: str) -> None:
 
 
 def _without_mask(trace: Trace) -> str:
-    """The meaning of a lifted mask, and its effect on the prediction."""
+    """Explain the mask being off, and its effect on the prediction."""
     notes = [labels.sentence("frame.mask_off")]
     both = trace, run_cache.run(replace(trace.key, causal=True))
     if not any(first_not_finite(run) for run in both):
@@ -172,16 +172,16 @@ def _without_mask(trace: Trace) -> str:
 
 
 def stop_without_numbers(*runs: Trace) -> None:
-    """Stop the page where a run has no probabilities: the largest of NaNs is no prediction."""
+    """Stop the page if a run has NaN: the largest of NaNs is no prediction."""
     if any(first_not_finite(run) for run in runs):
         st.info("Nothing can be predicted from NaN, so the rest of this page is left out.")
         st.stop()
 
 
 def choose_model(**look: Any) -> str:
-    """Pick a model; one message and the end of the page where the owner's list can't be read.
+    """Pick a model; if the owner's list can't be read, show one message and stop the page.
 
-    ``look`` is what a select box of Streamlit's takes.
+    ``look`` are options of ``st.selectbox``.
     """
     names = _model_names()
     chosen: str = st.selectbox(
@@ -206,7 +206,7 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
             examples.button()
         choose_model(label_visibility="collapsed", width=150)
         _mask_switch(parameters.CAUSAL in switches)
-        last = st.container(width="content")
+        end_slot = st.container(width="content")
     sentence.notes(parameters.TEXT)
     try:
         model = run_cache.load(address.get(parameters.MODEL))
@@ -215,13 +215,13 @@ def _model_and_sentence(switches: Collection[Switch]) -> Model:
         words = labels.sentence("frame.no_model", model=name, error=literal(str(error)))
         st.error(words, icon=":material/error:")
         st.stop()
-    with last:
+    with end_slot:
         sentence.bos_switch(model, parameters.BOS in switches)
     return model
 
 
 def _mask_switch(offered: bool) -> None:
-    """Draw the switch for the mask where it is ``offered``, or off."""
+    """Draw the switch for the mask if it is ``offered`` or the mask is off."""
     bound = address.switch(parameters.CAUSAL)
     if offered or not address.get(parameters.CAUSAL):
         st.toggle(
@@ -250,7 +250,7 @@ WELCOME_BACK = (
 
 
 def welcome_back() -> None:
-    """Say once to whoever comes back into a new session that the view was kept, and by what."""
+    """Tell a browser once that reconnects into a new session to repeat the last step."""
     if st.session_state.get(_WELCOMED):
         return
     st.session_state[_WELCOMED] = True

@@ -1,7 +1,7 @@
-"""The part of a page below its frame, which reruns alone when the frame stays the same.
+"""A page's fragment below its frame, which reruns alone while the frame stays the same.
 
-Menu, sentence and tokens stay as they are then. Their links are completed in the browser, by
-``scripts/page.js``: what is chosen is in the address.
+Menu, sentence and tokens aren't redrawn then. ``scripts/page.js`` completes their links in the
+browser from the address, which holds all choices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WITH_FRAME = "_with_frame"
 
 
 class _Frame(NamedTuple):
-    """The choices that the frame was drawn from, its words, and what it left for the page."""
+    """The choices that the frame was drawn with, and the page's outputs and links after it."""
 
     chosen: tuple[Any, ...]
     choosing: str | None
@@ -42,8 +42,8 @@ def draw(
 ) -> None:
     """Draw a page: its frame, and the ``body`` below it.
 
-    ``choosing`` says what it does to choose a token, as for ``open_page``. Both are functions of a
-    module: they stay while the page is open.
+    ``choosing`` returns what ``open_page`` takes as such. Let both be functions of a module:
+    Streamlit keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
     st.session_state[_FRAME] = _Frame(_chosen(), words, output.snapshot(), prose.snapshot())
@@ -65,22 +65,22 @@ def _draw(
     try:
         view = View(run_cache.load(key.model), run_cache.run(key), query)
     except (GPT2VizError, KeyError):
-        st.rerun()  # the frame tells what can't be loaded any more
+        st.rerun()  # the frame reports what can't be loaded any more
     if frame.choosing != choosing():
         st.rerun()
     tour.remember()
     output.restore(frame.shown)
     prose.restore(frame.linked)
-    frame.shown.arrived = False  # what runs alone after this was here before
+    frame.shown.arrived = False  # a rerun of the fragment isn't an arrival
     with st.container(key="page"):  # spaced as the frame is: see ``theme.css``
         notes = st.empty()
-        if alone:  # outside of itself it may not write then
+        if alone:  # then it may write only inside itself
             address.show_notes_in(notes)
         body(view)
 
 
 def rerun() -> NoReturn:
-    """Draw it anew from its beginning, alone where it runs alone."""
+    """Rerun the fragment if it runs alone, else the whole page."""
     try:
         st.rerun(scope="fragment")
     except StreamlitAPIException:  # the whole page runs
@@ -88,5 +88,5 @@ def rerun() -> NoReturn:
 
 
 def _chosen() -> tuple[Any, ...]:
-    """All that is chosen of what the frame shows."""
+    """Return the values of the frame's parameters."""
     return tuple(map(address.peek, parameters.OF_EVERY_PAGE))

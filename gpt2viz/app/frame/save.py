@@ -47,7 +47,7 @@ _PRINT_WINDOW = (
 
 
 def save_button() -> None:
-    """Draw the button, and what it opens. Nothing is made before it is asked for."""
+    """Draw the button *Save*. Files are made on demand."""
     popover.button(
         "Save",
         _body,
@@ -82,7 +82,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     name: str = st.selectbox("Picture", _names(outputs.pictures), key="save_picture")
     picture, source = outputs.pictures[name], about(name)
     request = ""
-    at_once = export.prints(picture)  # else the visitor's own browser prints it
+    at_once = export.prints(picture)  # else the user's browser prints it
     with st.container(horizontal=True):
         for kind in export.PICTURE_KINDS:
             if (kind == "svg" and isinstance(picture, Drawable)) or (kind == "pdf" and at_once):
@@ -99,14 +99,14 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     numbers = picture.table()
     if len(numbers):
         _as_table("picture", "Its numbers, one per row", numbers, source)
-    # Last: who has the picture may at once press a button above, and it must be this run's.
+    # Last: once the picture is saved, a user may press a button above, which must be this run's.
     parts, caption = _parts(picture, source) if request else ([], [])
     name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
     _save_in_browser(request, requested_kind, name, parts, caption)
 
 
 def _parts(picture: Picture, source: About) -> tuple[list[Sheet | dict[str, Any]], list[str]]:
-    """A picture on paper, and the lines below it that aren't in it."""
+    """Return a picture for print in parts, and the caption's lines if they aren't in it."""
     if sheet := export.sheet_of(picture, source):
         return [sheet], []
     lines = [line for part in source.caption for line in svg.wrapped(part, svg.WIDTH, svg.NAMES)]
@@ -123,10 +123,10 @@ def _save_in_browser(
     scale: float = export.DPI / export.PLOTLY_DPI,
     colors: Palette = LIGHT,
 ) -> None:
-    """Let the visitor's own browser save a picture, once for every new ``request``; "" for none.
+    """Let the user's browser save a picture, once for every new ``request``; "" for none.
 
-    ``kind`` is "svg" or "png", of ``scale`` pixels for each of the picture's, or "pdf" for the
-    browser's print window, which saves what it is shown as one. ``filename`` has no ending.
+    ``kind`` is "svg", "png" with ``scale`` pixels for each of the picture's, or "pdf" for the
+    browser's print window, which can save as PDF. ``filename`` has no extension.
     """
     data: dict[str, Any] = {"script": "browser_picture", "id": request}
     if request:
@@ -141,7 +141,7 @@ def _save_in_browser(
 
 
 def _names(pictures: Mapping[str, Picture]) -> list[str]:
-    """The pictures' names, first that of a head's weights: what a page of one head is about."""
+    """List the pictures' names, a head's weights first: the main picture of a page of one head."""
     panels = {name: [panel.name for panel in pictures[name].matrices] for name in pictures}
     return sorted(pictures, key=lambda name: panels[name] != ["weights"])
 
@@ -176,7 +176,7 @@ def _run(outputs: output.PageOutputs, traces: dict[str, Trace]) -> None:
 
 
 def _trace_bytes(outputs: output.PageOutputs, name: str, kind: export.TraceKind) -> bytes:
-    """A run as a file; the button that asks for it holds on to no run."""
+    """Return a run as a file; so the button's callback needn't reference the run."""
     return export.trace_bytes(outputs.traces()[name], kind)
 
 
@@ -204,7 +204,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
 
 
 def _live_page() -> None:
-    """The model itself in one page, where this one runs a sentence that such a page can run."""
+    """Offer the model itself in one HTML page, if this page has a run and the model fits one."""
     if not output.shown().runs:
         return
     model, text = run_cache.load(address.get(parameters.MODEL)), address.get(parameters.TEXT)
@@ -226,9 +226,9 @@ def _download(
     make: Callable[[], bytes],
     words: str = "",
 ) -> None:
-    """A button for one kind of file, which is made when it is pressed.
+    """Draw a button for one kind of file, which is made when it is pressed.
 
-    A picture and a table may have one name, so ``tab`` says where the button is.
+    A picture and a table may have the same name, so the button's key needs its ``tab``.
     """
     output.file_button(
         words or {"parquet": "Parquet", "safetensors": "safetensors"}.get(kind, kind.upper()),
@@ -240,19 +240,19 @@ def _download(
 
 
 def all_choices() -> dict[str, str]:
-    """All that is chosen now, by its name in the address, with text and model even at defaults."""
+    """Return all current choices by parameter name, with text and model even at defaults."""
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {p: address.get(p) for p in own if p.name in st.session_state}
     return address.parameters(read) | address.unwritten()
 
 
 def link() -> str:
-    """The address that opens the same view for others who reach this server."""
+    """Return the address that opens the same view for others who reach this server."""
     return f"{st.context.url}?{urlencode(all_choices())}"
 
 
 def open_session() -> None:
-    """Ask for a session's file and open it, or say in one message why not."""
+    """Draw the upload of a session's file and open it, or say in one message why not."""
     uploaded = st.file_uploader(
         "A session saved here or on another machine",
         type="json",
@@ -278,7 +278,7 @@ def open_session() -> None:
 
 
 def _saved_page(session: Session) -> Page:
-    """The page that a session opens. Raises ``ExportError`` where it isn't here."""
+    """Return the page that a session opens. Raises ``ExportError`` if the app lacks it."""
     page = pages.called(session.page)
     if page is None:
         raise ExportError(sentence("save.no_page", page=f"{session.page!r:.40}"))
@@ -286,9 +286,9 @@ def _saved_page(session: Session) -> Page:
 
 
 def _same_model(session: Session) -> bool:
-    """True if the model is the one that the session was saved with, as far as that is known.
+    """Return whether the model is the one that the session was saved with, as far as is known.
 
-    Raises ``ExportError`` where none of its name is here.
+    Raises ``ExportError`` if the app has no model of its name.
     """
     name = session.parameters.get("model")
     if name is None or not session.sha256:  # nothing to compare: no model is loaded for that
@@ -299,7 +299,7 @@ def _same_model(session: Session) -> bool:
 
 
 def numbers_button() -> None:
-    """Draw the button, and what it opens; no table is made before it is asked for."""
+    """Draw the button *Numbers*. Tables are made on demand."""
     popover.button(
         "Numbers",
         _numbers_body,
@@ -325,12 +325,12 @@ def _numbers_body() -> None:
     st.caption(sentence("save.numbers", numbers=pluralize(count, "numbers")))
 
 
-#: Pages that show one head, which is what their card shows.
+#: Pages of one head, which their slide shows.
 _OF_A_HEAD = (pages.ATTENTION, pages.HEAD)
 
 
 def share_button() -> None:
-    """Draw the button, and what it opens."""
+    """Draw the button *Share*."""
     popover.button(
         "Share",
         _share_body,
@@ -355,7 +355,7 @@ def _share_body() -> None:
 
 
 def _share_picture(trace: Trace, colors: Palette) -> None:
-    """The button for the picture, which the visitor's own browser makes."""
+    """Draw the button for the slide, which the user's browser makes."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     drawn = export.draw_card(card(trace, layer, head, address.get(parameters.QUERY)), colors)
     st.markdown(f"**A slide** of layer {layer}, head {head}, {WIDTH} × {HEIGHT}")
@@ -364,12 +364,12 @@ def _share_picture(trace: Trace, colors: Palette) -> None:
         count = st.session_state["_saved"] = st.session_state.get("_saved", 0) + 1
         request = f"card-{count}"
     name = export.file_name(export.about(trace, "card", layer, head), "png")
-    # Last: who has the picture may at once press a button above, and it must be this run's.
+    # Last: once the picture is saved, a user may press a button above, which must be this run's.
     _save_in_browser(request, "png", name.removesuffix(".png"), [drawn], scale=1, colors=colors)
 
 
 def card(trace: Trace, layer: int, head: int, query: int | None) -> export.Card:
-    """The card of a head; ``query`` is the position of the chosen token, if one is."""
+    """Return the card of a head; ``query`` is the position of the chosen token, if any."""
 
     def weights(run: Trace) -> Panel:
         return stage_panel(run, run.labels, "weights", layer, head, "")

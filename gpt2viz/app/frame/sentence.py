@@ -1,4 +1,4 @@
-"""The sentence: its box, its tokens, what stands around it, and what stays chosen as it changes."""
+"""The sentence: its box, its tokens, notes on it, and the choices that survive as it changes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gpt2viz.model.tokenizer import Tokenizer
 def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any) -> str:
     """Draw the box of a text, ``which`` of the address; ``look`` are options of Streamlit's boxes.
 
-    A browser's box of one line drops line breaks: a text that has some, from a link or a session,
-    gets a box of several lines.
+    A browser's one-line box drops line breaks: a text that has some, from a link or a session, gets
+    a box of several lines.
     """
     bound = address.text(which, default, one_line=False)
     text: str = address.get(which)
@@ -34,7 +34,7 @@ def box(which: Text, default: str, label: str, *, placeholder: str, **look: Any)
 
 
 def notes(which: Text) -> None:
-    """Notes on a text: that no link carries it, and the effect of spaces at its end."""
+    """Show notes on a text: that it is too long for a link, and the effect of trailing spaces."""
     text: str = address.get(which)
     if len(text) > address.LONGEST_TEXT:
         prose.caption("This text is too long for a link: the address of this page leaves it out.")
@@ -42,7 +42,7 @@ def notes(which: Text) -> None:
 
 
 def _note_spaces(which: Text, text: str) -> None:
-    """A note on spaces at a text's end, with a button that removes them."""
+    """Note trailing spaces, with a button that removes them."""
     bare = text.rstrip(" ")
     if not bare or bare == text:
         return
@@ -65,11 +65,11 @@ def too_long(
 ) -> NoReturn:
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     tokenizer = model.tokenizer
-    around = *tokenizer.before(address.chosen(parameters.BOS)), *tokenizer.last
-    count = "counts as one" if len(around) == 1 else f"count as {len(around)}"
-    too = f" {token_markdown(tokenizer, around)} {count}." if around else ""
+    added = *tokenizer.before(address.chosen(parameters.BOS)), *tokenizer.last
+    count = "counts as one" if len(added) == 1 else f"count as {len(added)}"
+    too = f" {token_markdown(tokenizer, added)} {count}." if added else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
-    fits = error.n_positions - len(around)
+    fits = error.n_positions - len(added)
     ids = tokenizer.encode_part(address.get(which))[:fits]
     start = tokenizer.text_of(ids).rstrip("\ufffd")  # half a character at the end
     st.button(
@@ -82,17 +82,16 @@ def too_long(
 
 
 def encode(model: Model, text: str) -> tuple[int, ...]:
-    """The tokens that the model reads of a text, by the switch for the first one, which must have
-    been drawn. Raises ``TextError``.
+    """Return the tokens that the model reads of a text, with or without the first one as its switch
+    says, which must have been drawn. Raises ``TextError``.
     """
     return tuple(model.tokenizer.encode(text, bos=address.chosen(parameters.BOS)))
 
 
 def bos_switch(model: Model, offered: bool = True) -> None:
-    """Draw the switch for the token that may begin a text, at first as the model's own tokenizer
-    has it.
+    """Draw the switch for the token that may begin a text; the tokenizer decides its default.
 
-    It is drawn where it is ``offered``, or was moved; never for a model without such a token.
+    It is drawn if it is ``offered`` or was moved, but never for a model without such a token.
     """
     tokenizer = model.tokenizer
     own, bos = bool(tokenizer.first), tokenizer.bos
@@ -102,7 +101,7 @@ def bos_switch(model: Model, offered: bool = True) -> None:
     name = shown = token_markdown(tokenizer, bos)
     why = "Models are trained with it between texts; the bundled one was not."
     if tokenizer.token_bytes(bos[0]) == END_OF_TEXT:
-        name = END_OF_TEXT.decode()  # a screen reader hears a label as it is written here
+        name = END_OF_TEXT.decode()  # a screen reader announces a label as it is written here
     if own:
         why = "This model's own tokenizer does so for every text."
     st.toggle(
@@ -113,7 +112,7 @@ def bos_switch(model: Model, offered: bool = True) -> None:
 
 
 def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
-    """The tokens that are added to the sentence, or left out, a sentence of Markdown each."""
+    """Yield a sentence of Markdown about the tokens that are added to the text, or left out."""
     before = tokenizer.before(address.chosen(parameters.BOS))
     name = token_markdown(tokenizer, before or tokenizer.first)
     if tokenizer.first:
@@ -127,7 +126,7 @@ def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
 
 
 def token_markdown(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Tokens as Markdown."""
+    """Return tokens as Markdown."""
     return literal(" ".join(label(tokenizer.token_bytes(i)) for i in ids))
 
 
@@ -136,17 +135,17 @@ A_CHIP = "The model reads words and pieces of words. Hover over one for its posi
 #: The effect of choosing a token on most pages.
 LIGHT_UP = "Click one to see where it looks in every head."
 
-#: So many chips at once: a browser takes a second to draw a thousand, at every click.
+#: Most chips at once: a browser takes a second to draw a thousand, at every click.
 AT_ONCE = 128
 
 
 def draw_tokens(
     trace: Trace, choosing: str | None = LIGHT_UP, default: int | None = None
 ) -> int | None:
-    """Draw the tokens, or one part of a long text's; the position of the chosen one.
+    """Draw the tokens, or a part of a long text's; return the position of the chosen one.
 
-    ``choosing`` is the effect of choosing one, in a sentence; "" where none can be chosen, None
-    where they are drawn elsewhere. ``default`` is chosen until somebody chooses another, or none.
+    ``choosing`` says what choosing one does: "" if none can be chosen, None if they are drawn
+    elsewhere. ``default`` is chosen until the user chooses another, or none.
     """
     address.choice(parameters.QUERY, range(len(trace.labels)), default, optional=True)
     query: int | None = address.get(parameters.QUERY)
@@ -156,7 +155,7 @@ def draw_tokens(
 
 
 def choose_part(trace: Trace, query: int | None) -> range:
-    """The tokens that are drawn at once: all of them, or the part of a long text that is picked."""
+    """Return the tokens that are drawn: all of them, or the part that is picked of a long text."""
     T = len(trace.labels)
     if T <= AT_ONCE:
         return range(T)
@@ -192,19 +191,19 @@ def _draw_chips(trace: Trace, shown: range, query: int | None, choosing: str) ->
         )
 
 
-#: Pages on which a head is large, whether or not somebody chose it. On Find it isn't.
+#: Pages on which a head is large, chosen or not. On Find it isn't.
 OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 
 
 def keep_choices() -> None:
-    """Keep the chosen head and tokens when the sentence changes, for every visitor from now on."""
+    """Register callbacks that keep the chosen head and tokens when the sentence changes."""
     address.when_changed(parameters.TEXT, _text_changed)
     address.when_changed(parameters.BOS, _bos_changed)
 
 
 def _text_changed(before: str, after: str) -> None:
-    same = _first_apart(_ids(before), _ids(after))
-    _carry(lambda position: position if position < same else None, parameters.TEXT)
+    n_common = _common_length(_ids(before), _ids(after))
+    _carry(lambda position: position if position < n_common else None, parameters.TEXT)
 
 
 def _bos_changed(_before: bool, on: bool) -> None:
@@ -214,23 +213,23 @@ def _bos_changed(_before: bool, on: bool) -> None:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    """The tokens of a text; none where it has none, or the page says that there is no model."""
+    """Return the tokens of a text; () if it has none or its model can't be loaded."""
     with suppress(GPT2VizError, KeyError):
         return encode(run_cache.load(address.get(parameters.MODEL)), text)
     return ()
 
 
-def _first_apart(before: Sequence[int], after: Sequence[int]) -> int:
-    """The first position at which two texts differ, or at which one ends."""
+def _common_length(before: Sequence[int], after: Sequence[int]) -> int:
+    """Return the number of leading tokens that two texts share."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
 
 
 def _carry(to: To, changed: Parameter) -> None:
-    """Keep the address's head, and move its token positions along with the tokens.
+    """Keep the head on screen, and move token positions in the address along with the tokens.
 
-    The head on screen may be a default: the best one for the sentence before. Choices that belong
-    to one text are forgotten with it.
+    The head may be a default: the best for the old sentence. Choices that belong to one text are
+    forgotten with it.
     """
     on_screen = pages.called(output.shown().page) in OF_A_HEAD
     for number in (parameters.LAYER, parameters.HEAD):

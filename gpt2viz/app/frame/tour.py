@@ -1,7 +1,7 @@
 """A tour of six steps through the real app: each step is an address, and what to see there.
 
-``?tour=2`` is where it stands, so that a step can be sent as a link. What a visitor had before is
-remembered, and comes back as they leave.
+``?tour=2`` is its second step, so that a step can be sent as a link. A visitor's choices before the
+tour are remembered, and restored as they leave.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT: str = parameters.TEXT.default
 
 
 class Step(NamedTuple):
-    """A page, the parameters of its address, and what is to be seen."""
+    """A page, the parameters of its address, and the text on what to see."""
 
     page: Page
     parameters: dict[Parameter, int | str]
@@ -77,7 +77,7 @@ STEPS = (
 
 
 def draw(page: Page) -> None:
-    """The step that the address names, and the way on, back and out; nothing off the tour."""
+    """Draw the address's step, with buttons to move and leave; nothing off the tour."""
     address.choice(parameters.TOUR, range(1, len(STEPS) + 1))
     n: int | None = address.get(parameters.TOUR)
     if n is None:
@@ -100,15 +100,15 @@ def draw(page: Page) -> None:
 
 
 def remember() -> None:
-    """Remember what is chosen, off the tour, for when a visitor comes back from it."""
+    """Remember the current choices, off the tour, to restore them after it."""
     if address.raw(parameters.TOUR) is None:
         st.session_state[_BEFORE] = address.parameters() | address.unwritten()
 
 
 def _without(n: int) -> dict[str, str]:
-    """The address's parameters for who leaves the ``n``-th step: what the tour set is as before.
+    """Return the parameters after leaving the ``n``-th step: those that it set are restored.
 
-    What they chose since stays; with a sentence of their own nothing else comes back.
+    Choices made since stay; after a new sentence nothing is restored.
     """
     now, given = address.parameters() | address.unwritten(), _address(n)
     own = {name: value for name, value in now.items() if given.get(name) != value}
@@ -117,7 +117,7 @@ def _without(n: int) -> dict[str, str]:
 
 
 def offer(page: Page) -> None:
-    """A button for the first step, off the tour."""
+    """Draw a button for the first step, off the tour."""
     on_tour = address.raw(parameters.TOUR) in [str(n + 1) for n in range(len(STEPS))]
     if not on_tour:
         with st.container(key="take_tour", width="content"):
@@ -126,10 +126,10 @@ def offer(page: Page) -> None:
 
 
 def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None) -> None:
-    """The way to a step: a link to another page, a button on the same one.
+    """Draw the way to a step: a link to another page, or a button on the same one.
 
-    A link is one step in the browser's history, page and parameters together, so that its *Back*
-    leads to the step before. A link to the page that is open would leave the address as it is.
+    A link changes page and parameters in one entry of the browser's history, so that *Back* leads
+    to the step before. A link to the open page would leave the address unchanged.
     """
     drawn = f":material/{icon}:" if icon else None
     step, query_params = STEPS[n - 1], _address(n)
@@ -142,7 +142,7 @@ def _go(page: Page, n: int, label: str, icon: str = "", help: str | None = None)
 
 
 def _address(n: int) -> dict[str, str]:
-    """The parameters of a step in its address, with the model whose heads it tells of."""
+    """Return the parameters of a step's address, with the model whose heads it describes."""
     everywhere = {parameters.TOUR: n, parameters.MODEL: BUNDLED.name, parameters.TEXT: TEXT}
     of_step = everywhere | STEPS[n - 1].parameters
     return {parameter.name: str(value) for parameter, value in of_step.items()}
