@@ -1,1 +1,1 @@
-"""A GPT-2 and all that it is read from: network, config, tokenizer, weights, hub."""
+"""Models and all that they are read from: network, config, tokenizer, weights, hub."""

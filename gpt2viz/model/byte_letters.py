@@ -1,4 +1,4 @@
-"""The letters in which a vocabulary writes the bytes of its tokens, so that each can be seen."""
+"""The letters in which a vocabulary writes the bytes of its tokens, so that each is printable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that ``vocab.json`` writes for each byte: printable ones are themselves.
+    """The letter that ``vocab.json`` writes for each byte: printable ones stand for themselves.
 
     The other 68 bytes are numbered from U+0100 on, in the order of their value.
     """
@@ -35,8 +35,8 @@ BYTE_OF = _byte_letters()
 class Letters:
     """The letters of a vocabulary: of bytes, as GPT-2's, or characters, as SentencePiece's.
 
-    One of them stands for a ``space``. Among characters, those without a token are bytes that have
-    one by their numbers, with ``byte_fallback``.
+    One of them stands for a ``space``. With ``byte_fallback``, characters without a token are
+    spelled in bytes, each a token named after its number.
     """
 
     space: str
@@ -44,12 +44,12 @@ class Letters:
     byte_fallback: bool = False
 
     def is_letter(self, token: str) -> bool:
-        """True if a token is one letter, or a byte by its number, and so needs no merge."""
+        """True if a token is one letter, or a byte by its number, which needs no merge."""
         alone = token in BYTE_OF if self.byte_level else len(token) == 1
         return alone or (self.byte_fallback and _BYTE.fullmatch(token) is not None)
 
     def to_text(self, text: str) -> str:
-        """A text that was made ready to be cut, as it is read: with spaces."""
+        """Turn a normalized text back into readable text, with spaces."""
         return text if self.byte_level else text.replace(self.space, " ")
 
     def to_bytes(self, token: str) -> bytes:
@@ -63,7 +63,7 @@ class Letters:
 
 
 def read_back(tokens: Sequence[Any]) -> Sequence[Any]:
-    """Tokens as a vocabulary names them, Ġcat, Ã¼, ▁cat, as their bytes; others as they are."""
+    """Decode tokens as a vocabulary writes them, Ġcat, Ã¼, ▁cat, to bytes; others stay as is."""
     if not all(isinstance(token, str) for token in tokens):
         return tokens
     text, words = "".join(tokens), any(token.startswith("▁") for token in tokens)
@@ -81,7 +81,7 @@ def read_back(tokens: Sequence[Any]) -> Sequence[Any]:
 def letters_of(steps: Iterable[Values], model: Values, file: str) -> Letters:
     """The letters that a tokenizer's steps write.
 
-    Raises ``CheckpointError``, which names the ``file``, where no byte can be known by them.
+    Raises ``CheckpointError``, which names the ``file``, if they don't determine the bytes.
     """
     byte_fallback = bool(model.get("byte_fallback"))
     # The normalizer of this name has no other field.

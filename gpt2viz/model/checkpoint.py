@@ -1,4 +1,4 @@
-"""Read a model from a folder in Hugging Face's layout. Only safetensors: a pickle can run code."""
+"""Read a model from a folder in Hugging Face's layout or a GGUF file, never from a pickle."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from gpt2viz.settings import BUNDLED as BUNDLED
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A network in eval mode with its tokenizer; ``name`` is its folder's unless it was given.
+    """A network in eval mode with its tokenizer; ``name`` is its folder's unless given.
 
-    ``weights`` are the files that it was read from, if it was, for their checksum. ``set_aside``
+    ``weights`` are the files that it was read from, if any, for their checksum. ``set_aside``
     are the tensors of other tasks' heads, such as a classifier's ``score.weight``: they aren't run,
-    and what such a head is put on is computed as it is.
+    and the trunk beneath such a head is computed as it is.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Model:
 
     @property
     def unembedding(self) -> Array:
-        """The unembedding matrix (n_vocab, C): what turns the end of the stream into logits.
+        """The unembedding matrix (n_vocab, C), which turns the end of the stream into logits.
 
-        The network's own memory; that of a GPU is copied once.
+        It shares the network's memory; that of a GPU is copied once.
         """
         weight = self.network.lm_head.weight
         return read_only(weight) if weight.device.type == "cpu" else self._unembedding
@@ -73,8 +73,8 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
     """Load a model by its name, or a folder: ``config.json``, safetensors, tokenizer files; or a
     GGUF file, llama.cpp's, which needs the extra ``gguf``.
 
-    A name is one that ``gpt2viz models`` lists, such as "gpt2" once ``gpt2viz fetch gpt2`` was
-    here; see ``model_registry.find``.
+    A name is one that ``gpt2viz models`` lists, such as "gpt2" after ``gpt2viz fetch gpt2``;
+    see ``model_registry.find``.
 
     Weights become float32, in memory of their own, so the files may change afterwards. ``device``
     is where the model computes, such as "cuda" or "mps". Raises ``CheckpointError`` that names the
@@ -90,7 +90,7 @@ def load_model(folder: str | Path = BUNDLED, name: str | None = None, device: st
 def read_model(
     folder: Path, name: str, device: torch.device, tokenizer: Tokenizer | None = None
 ) -> Model:
-    """The model in a folder, with its own tokenizer or the one that is given.
+    """Read the model in a folder, with its own tokenizer or the given one.
 
     Raises as ``load_model`` does.
     """
@@ -112,10 +112,10 @@ def assemble(
     files: WeightFiles,
     device: torch.device,
 ) -> Model:
-    """A model of weights that were read from ``files``, as torch has them; ready to run.
+    """Build a model, ready to run, from weights that were read from ``files``, as torch has them.
 
-    Raises ``CheckpointError`` where the files have changed meanwhile, or two ends that are tied
-    differ, and ``TooLargeError`` where ``device`` has no room.
+    Raises ``CheckpointError`` if the files have changed meanwhile, or tied ends
+    differ, and ``TooLargeError`` if ``device`` has no room.
     """
     if files.have_changed():
         named = ", ".join(str(file) for file in files.files)
@@ -131,9 +131,9 @@ def assemble(
 
 
 def network_of(config: ModelConfig, weights: Mapping[str, Tensor]) -> Transformer:
-    """The network with these weights, ready to run.
+    """Build the network with these weights, ready to run.
 
-    Each is put where it belongs: ``load_state_dict`` looks through all of them for every module,
+    Each is assigned to its module: ``load_state_dict`` searches all of them for every module,
     which took 19 s of the 25 that 3,000 layers needed.
     """
     with torch.device("meta"):
@@ -201,7 +201,7 @@ def config_values(folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def _naming(folder: Path) -> Iterator[None]:
-    """Within it, a message about ``config.json`` names the GGUF file that has its fields."""
+    """Make messages about ``config.json`` name the GGUF file that has its fields."""
     try:
         yield
     except CheckpointError as error:
@@ -210,9 +210,9 @@ def _naming(folder: Path) -> Iterator[None]:
 
 
 def _checked_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
-    """The config, and the headers of the weights, checked against it; no weights are read.
+    """The config, the headers of the weights, checked against it, and the tensors set aside.
 
-    And the names of tensors that are set aside.
+    No weights are read.
     """
     config = read_config(folder)
     stored = _headers(folder)
@@ -233,7 +233,7 @@ def _bytes(config: ModelConfig, stored: Mapping[str, Stored]) -> int:
 
 
 def _compare(folder: Path, stored: Mapping[str, Stored], config: ModelConfig) -> None:
-    """Refuse files that aren't what ``config.json`` says, before anything of that size is made."""
+    """Refuse files that contradict ``config.json``, before anything of that size is allocated."""
     names = set()
     for name, size in config.tensors():
         names.add(name)
@@ -258,7 +258,7 @@ def _compare(folder: Path, stored: Mapping[str, Stored], config: ModelConfig) ->
 
 
 def tie(weights: dict[str, Tensor], embedding: str) -> None:
-    """One matrix for both ends; a file may carry it twice, but not two different ones."""
+    """Tie both ends to one matrix; a file may store it twice, but not two different ones."""
     head = weights.get("lm_head.weight", weights[embedding])
     if not torch.equal(head, weights[embedding]):
         raise CheckpointError(

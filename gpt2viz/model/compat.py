@@ -16,7 +16,7 @@ def download(
 ) -> None:
     """Append a file of ``nbytes`` from byte ``start`` on to ``target``.
 
-    The client's own download, with its retries and proxies: no public one goes on into a file
+    The client's own download, with its retries and proxies: no public function resumes a file
     that was cut off.
     """
     from huggingface_hub.file_download import http_get  # a third of a second, for a fetch alone
@@ -25,7 +25,7 @@ def download(
 
 
 def transport_error() -> type[Exception]:
-    """The HTTP library's exception that the client lets through where there is no network.
+    """The HTTP library's exception that the client lets through without a network.
 
     That is ``httpx2`` in 2, ``httpx`` in 1 and ``requests`` before.
     """
@@ -38,7 +38,7 @@ def transport_error() -> type[Exception]:
 
 @contextmanager
 def panics() -> Iterator[None]:
-    """Turn a panic of the code in Rust, which is no ``Exception``, into a ``ValueError``."""
+    """Turn a panic of the Rust code, which is no ``Exception``, into a ``ValueError``."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""The sizes and options of one GPT-2, read from a checkpoint's ``config.json``."""
+"""The sizes and options of a model, read from a checkpoint's ``config.json``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ END_OF_TEXT = b"<|endoftext|>"
 
 # Switches of the Hugging Face implementation that change the arithmetic, with the only values
 # that this model computes. A checkpoint that sets another one is refused, never approximated.
-# reorder_and_upcast_attn is none of them: it asks for float32, in which everything runs here.
+# reorder_and_upcast_attn isn't one of them: it asks for float32, which everything runs in here.
 FIXED: Mapping[str, tuple[Any, ...]] = {
     "scale_attn_weights": (True,),
     "add_cross_attention": (False,),
@@ -33,7 +33,7 @@ LLAMA_FIXED: Mapping[str, tuple[Any, ...]] = {
     "pretraining_tp": (1, None),
     "partial_rotary_factor": (1.0, None),
 }
-# Their names of the sizes that have GPT-2's here.
+# Llama's names of the sizes that have GPT-2's names here.
 LLAMA_NAMES = {
     "max_position_embeddings": "n_positions",
     "hidden_size": "n_embd",
@@ -51,9 +51,9 @@ _ROPE_NAMES = {
 }
 _WRITTEN = {name: written for written, name in LLAMA_NAMES.items()}
 _LAYER_TYPES = ("full_attention", "sliding_attention")
-# A size with more digits is no slip, and a message could not spell it.
+# A size with more digits is no typo, and a message couldn't print it.
 _ABSURD = 10**40
-# Names that Hugging Face's library reads as well.
+# Other names that Hugging Face's library accepts.
 ALSO = {
     "hidden_size": "n_embd",
     "max_position_embeddings": "n_positions",
@@ -110,7 +110,7 @@ class GPT2Config:
 
     @property
     def n_kv_head(self) -> int:
-        """As many as heads: none share keys and values."""
+        """The number of heads: none share keys and values."""
         return self.n_head
 
     @property
@@ -180,8 +180,8 @@ class Rope:
     """The speeds at which RoPE turns queries and keys (Su et al. 2021), as config.json says.
 
     Pair i of hs / 2 turns by base^(−2i/hs) radians a position. ``kind`` "linear" divides that by
-    ``factor``; "llama3" does so where a turn takes longer than ``original`` positions /
-    ``low``, not where it takes less than ``original`` / ``high``, and between the two in part.
+    ``factor``; "llama3" does so where a full turn takes more than ``original`` / ``low`` positions,
+    not where it takes less than ``original`` / ``high``, and interpolates in between.
     """
 
     base: float = 10_000.0
@@ -224,7 +224,7 @@ class Rope:
 class LlamaConfig:
     """The sizes and switches of a model of Llama's family: llama, mistral, qwen2 or qwen3.
 
-    Sizes have the names of GPT-2's, all others those of ``config.json``, and ``family`` is its
+    Sizes have GPT-2's names, all other fields those of ``config.json``, and ``family`` is its
     ``model_type``. Raises ``CheckpointError`` for anything that can't be computed here.
     """
 
@@ -287,7 +287,7 @@ class LlamaConfig:
         return 1
 
     def window(self, layer: int) -> int | None:
-        """The keys that a query of ``layer`` sees at most, itself included; None for all."""
+        """The most keys that a query of ``layer`` sees, itself included; None for all."""
         if self.layer_types is None:
             return self.sliding_window if layer >= self.max_window_layers else None
         return self.sliding_window if self.layer_types[layer] == "sliding_attention" else None
@@ -352,7 +352,7 @@ ModelConfig = GPT2Config | LlamaConfig
 
 
 def sharing(config: ModelConfig, head: int) -> list[int]:
-    """The other heads of a layer that have the keys and values of this one."""
+    """The other heads of a layer that share this one's keys and values."""
     group = config.group_of(head)
     return [n for n in range(config.n_head) if n != head and config.group_of(n) == group]
 
@@ -376,7 +376,7 @@ def config_from(values: Mapping[str, Any]) -> ModelConfig:
 
 
 def _refuse(values: Mapping[str, Any], fixed: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise ``CheckpointError`` for a switch that is set to what can't be computed."""
+    """Raise ``CheckpointError`` for a switch with a value that can't be computed."""
     for name, supported in fixed.items():
         if values.get(name, supported[0]) not in supported:
             raise CheckpointError(

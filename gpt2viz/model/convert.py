@@ -1,9 +1,9 @@
-"""Turn a nanoGPT or minGPT file into a folder that the app loads, as ``gpt2viz convert`` does.
+"""Convert a nanoGPT or minGPT file into a folder that the app loads, as ``gpt2viz convert`` does.
 
 Both (Karpathy, github.com/karpathy/nanoGPT and /minGPT) write a pickle with the weights of
-``nn.Linear``, (out, in); GPT-2's own layout has them the other way round. Nothing in the pickle is
-run: see ``gpt2viz.model.pickles``. What lies beside the weights, such as settings in a class of
-the script that saved them, does no harm. A vocabulary of characters is in ``meta.pkl``.
+``nn.Linear``, (out, in); GPT-2's own layout is transposed. Nothing in the pickle is run: see
+``gpt2viz.model.pickles``. Other content, such as settings in a class of the script that saved them,
+does no harm. A vocabulary of characters is in ``meta.pkl``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpt2viz.model.tokenizer_files import FILES
 from gpt2viz.model.vocabulary import check_list
 from gpt2viz.model.weights import CONV1D, FLOATS, plain_name
 
-# Where training scripts put the weights, and what they say of the model: nanoGPT's names first.
+# Keys under which training scripts store the weights, and the settings: nanoGPT's names first.
 _WEIGHTS = ("model", "model_state_dict", "state_dict")
 _ARGUMENTS = "model_args"
 _SETTINGS = (_ARGUMENTS, "config", "args", "hparams", "hyper_parameters")
@@ -57,8 +57,8 @@ def convert(
 ) -> GPT2Config:
     """Write ``folder`` (``config.json``, ``model.safetensors``) from a nanoGPT or minGPT file.
 
-    ``n_head`` is needed where the file doesn't say it, as in minGPT's. ``tokenizer`` is a folder
-    whose tokenizer is copied, nanoGPT's ``meta.pkl``, or a JSON list of one string an id; the
+    ``n_head`` is needed if the file doesn't have it, as minGPT's. ``tokenizer`` is a folder
+    whose tokenizer is copied, nanoGPT's ``meta.pkl``, or a JSON list of one string per id; the
     last two become ``tokens.json``. Missing biases become 0, a padded vocabulary stays.
     Raises ``CheckpointError`` for a file that is neither, and where ``folder`` isn't empty or
     can't be written; ``folder`` is then as it was.
@@ -90,7 +90,7 @@ def _write(
     file: Path,
     tokenizer: Path | None,
 ) -> None:
-    """The checkpoint's files. Raises ``CheckpointError`` where they are no whole GPT-2."""
+    """Write the checkpoint's files. Raises ``CheckpointError`` if they are no complete GPT-2."""
     save_file(dict(weights), made / "model.safetensors", metadata={"format": "pt"})
     written = json.dumps({"model_type": "gpt2", **asdict(config)}, indent=2)
     (made / "config.json").write_text(written + "\n", encoding="utf-8")
@@ -119,7 +119,7 @@ def _copy_vocabulary(source: Path, made: Path) -> None:
 
 
 def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
-    """The tensors by their names, without prefixes and masks; what the file says beside them."""
+    """The tensors by their names, without prefixes and masks, and the file's other content."""
     saved = read_torch_file(file)
     whole = saved if isinstance(saved, dict) else {}
     stored = next((whole[key] for key in _WEIGHTS if key in whole), saved)
@@ -140,7 +140,7 @@ def _load(file: Path) -> tuple[dict[str, Tensor], Mapping[str, Any]]:
         if plain_name(name) in weights:
             raise CheckpointError(f"{file}: {name:.100} is there already under another name")
         with reading(file, f"{name:.100} can't be read"):
-            # In memory of its own: two may share what they have in the file.
+            # In memory of its own: two tensors may share memory in the file.
             weights[plain_name(name)] = weight.detach().resolve_neg().clone()
     masks = {n for n, w in weights.items() if n.endswith(".attn.bias") and w.ndim == 4}
     masks |= {n for n in weights if n.endswith(_MASKS)}
@@ -162,17 +162,17 @@ def _check_tensor(file: Path, name: Any, value: Any) -> None:
 
 
 def _class_of(value: Stub) -> str:
-    """The name of the class that an object would have, as a message can spell it."""
+    """The name of the class that an object would have, for a message."""
     return _short(type(value).__name__)
 
 
 def _short(name: object) -> str:
-    """A name from the file as a message can spell it."""
+    """A name from the file, for a message."""
     return repr(name)[1:-1][:100] if isinstance(name, str) else f"{name!r:.100}"
 
 
 def _heads(saved: Mapping[str, Any]) -> int | None:
-    """The number of heads in a layer, by the settings beside the weights; None if not there."""
+    """The number of heads in a layer, from the settings beside the weights; None if missing."""
     for key in _SETTINGS:
         settings = saved.get(key)
         values = vars(settings) if isinstance(settings, Stub) else settings
@@ -183,7 +183,7 @@ def _heads(saved: Mapping[str, Any]) -> int | None:
 
 
 def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """minGPT's names of 2020 as today's: query, key and value become one matrix."""
+    """Rename minGPT's tensors of 2020 to today's: query, key and value become one matrix."""
     result: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if re.search(r"\.attn\.(key|value)\.", name):
@@ -206,7 +206,7 @@ def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _config(
     file: Path, weights: Mapping[str, Tensor], n_head: int | None, curve: str
 ) -> GPT2Config:
-    """The sizes that the weights have. Raises ``CheckpointError`` where they don't tell them."""
+    """The sizes of the weights. Raises ``CheckpointError`` if they can't be derived."""
     needed = ("wte.weight", "wpe.weight", "h.0.mlp.c_fc.weight", "h.0.attn.c_attn.weight")
     missing = [name for name in needed if name not in weights]
     if missing:
@@ -236,7 +236,7 @@ def _config(
 
 
 def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
-    """The weights as GPT-2's files have them: (in, out), each with a bias."""
+    """The weights in the layout of GPT-2's files: (in, out), each with a bias."""
     for name, weight in weights.items():
         if weight.ndim != 2 if name.endswith(CONV1D) else not weight.ndim:
             raise CheckpointError(

@@ -15,9 +15,9 @@ from gpt2viz.errors import DeviceError, TooLargeError
 
 
 def find(name: str) -> torch.device:
-    """The device of a name such as "cpu", "cuda", "cuda:1" or "mps".
+    """The device with a name such as "cpu", "cuda", "cuda:1" or "mps".
 
-    Raises ``DeviceError`` where this machine has none of that name, or can't reach it.
+    Raises ``DeviceError`` if this machine has none of that name, or can't reach it.
     """
     try:
         device = torch.device(name)
@@ -34,7 +34,7 @@ def find(name: str) -> torch.device:
 
 @contextmanager
 def enough_memory(what: str, device: torch.device) -> Iterator[None]:
-    """Raise ``TooLargeError`` in words where a GPU has no room for ``what``."""
+    """Raise ``TooLargeError``, with advice, if a GPU has no room for ``what``."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -45,7 +45,7 @@ def enough_memory(what: str, device: torch.device) -> Iterator[None]:
 
 
 def read_only(tensor: Tensor) -> Array:
-    """A tensor as a float32 array that nobody can write to, without a copy where possible."""
+    """A tensor as a read-only float32 array, without a copy where possible."""
     array: Array = tensor.detach().cpu().float().numpy()
     array.flags.writeable = False
     return array

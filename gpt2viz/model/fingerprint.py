@@ -11,9 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """The files that weights were read from, as they were then.
+    """The files that weights were read from, with their state at that time.
 
-    ``stamps`` are size and time of change of each file.
+    ``stamps`` are each file's size and modification time.
     """
 
     files: tuple[Path, ...]
@@ -21,11 +21,11 @@ class WeightFiles:
 
     @classmethod
     def of(cls, files: Sequence[Path]) -> WeightFiles:
-        """Remember files as they are now; nothing of them is read."""
+        """Record the state of files; their content isn't read."""
         return cls(tuple(file.absolute() for file in files), tuple(_stamp(file) for file in files))
 
     def same(self, other: WeightFiles) -> bool:
-        """True if both hold the same: the same unchanged files, or files of one checksum."""
+        """True if both have the same content: the same unchanged files, or the same checksum."""
         return self == other or self.sha256 == other.sha256 != ""
 
     def have_changed(self) -> bool:
@@ -37,9 +37,9 @@ class WeightFiles:
 
     @cached_property
     def sha256(self) -> str:
-        """``sha256_of`` the files, read when first asked for: half a second a gigabyte or so.
+        """``sha256_of`` the files, computed on first access: half a second a gigabyte or so.
 
-        Empty where one has changed, or is gone, since the weights were read from it.
+        Empty if one has changed, or is gone, since the weights were read from it.
         """
         try:
             return "" if self.have_changed() else sha256_of(*self.files)
@@ -53,15 +53,15 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def sha256_of(*files: Path) -> str:
-    """SHA-256 of a file in hex; of several, that of what ``sha256sum`` prints for them.
+    """SHA-256 of a file in hex; of several, that of ``sha256sum``'s output for them.
 
-    They are taken in the order of their paths, each under its own name.
+    They are sorted by their paths, each under its own name.
     """
     return _combined([(file.name, _sha256(file)) for file in sorted(files)])
 
 
 def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
-    """Groups, of two or more, of the numbers whose files are equal byte by byte.
+    """Groups, of two or more, of the numbers whose files are byte-by-byte equal.
 
     Sizes are compared first, then some bytes in the middle, and checksums only if those agree.
     """

@@ -1,7 +1,7 @@
 """A model that transformers holds in memory, used as it is: no file, no copy.
 
-Nothing here imports transformers: what is asked of its objects is their parameters, their config
-and ``save_pretrained``.
+It doesn't import transformers: it only reads the objects' parameters and config, and calls
+``save_pretrained``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gpt2viz.model.weights import CONV1D, check_numbers, is_of_task_head, plain_
 def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Model:
     """Use a ``GPT2LMHeadModel`` of transformers, or ``LlamaForCausalLM`` and its family's others.
 
-    Of one with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk is
-    used, and what is ``set_aside`` is named; its next tokens are then guessed by ``wte`` alone.
+    From a model with a head for another task, such as ``GPT2ForSequenceClassification``, the trunk
+    is used, and ``set_aside`` names the rest; ``wte`` alone then predicts its next tokens.
 
-    Its parameters are shared, on the device where they are: what changes in them, changes in the
+    Its parameters are shared, on their device: a change in them changes the
     model returned. Dropout is off in the latter, whatever the mode of the former.
     ``tokenizer`` is transformers' own for it; ``name`` is the model's ``name_or_path`` unless it
     is given. A model that shares weights with no file has no checksum.
@@ -63,7 +63,7 @@ def from_transformers(model: Any, tokenizer: Any, name: str | None = None) -> Mo
 
 
 def _weights(kind: str, weights: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Parameters by our names, of a ``kind`` of model, in our shapes: views of the same memory."""
+    """Parameters by our names and in our shapes, of a ``kind`` of model: views of its memory."""
     if config.tie_word_embeddings and config.embedding_name in weights:
         tie(weights, config.embedding_name)
     sizes = dict(config.tensors())

@@ -1,8 +1,8 @@
 """GGUF, llama.cpp's files: a model's config, weights and tokenizer in one.
 
-The header is read here, and no length in it is believed before the file is known to be that long.
+The header is read here, and no length in it is trusted before the file is known to be that long.
 The reader of the format's own package maps a file, trusts it, and takes 9 s and 470 MB for the
-vocabulary of Llama 3, in place of 0.3 s. That package, ``gguf``, unpacks the numbers, of one tensor
+vocabulary of Llama 3, instead of 0.3 s. That package, ``gguf``, unpacks the numbers, of one tensor
 at a time. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
@@ -43,7 +43,7 @@ _LONGEST_NAME = 63
 _ROWS = 32
 
 _NAME = re.compile(r"(?:blk\.(\d{1,6})\.)?(\w+)\.(weight|bias)")
-# Where a layer's tensors are, and what each is called.
+# The prefix of a layer's tensors, and the name of each.
 _GPT2 = (
     "h",
     {
@@ -79,7 +79,7 @@ _LLAMA = (
     },
 )
 _NAMES = {"gpt2": _GPT2, "llama": _LLAMA, "qwen2": _LLAMA, "qwen3": _LLAMA}
-# What config.json says, by what the header does, behind the architecture's name.
+# Fields of config.json, by the header's keys behind the architecture's name.
 _SIZES = {
     "gpt2": {
         "context_length": "n_positions",
@@ -98,7 +98,7 @@ _SIZES = {
         "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     },
 }
-# The tensor that stands for Llama 3's scaling, and what every one of its models has of it.
+# The tensor that holds Llama 3's scaling, and its values, the same for all of these models.
 _ROPE = "rope_freqs.weight"
 _LLAMA3 = {
     "low_freq_factor": 1.0,
@@ -112,7 +112,7 @@ class GGUFTensor(Stored):
     """A tensor by the header: ``name`` and ``size`` are those of Hugging Face's files, without
     "model." before them, and ``kind`` is the number of its type.
 
-    ``turned`` is the count of heads whose rows llama.cpp has put in another order, 0 for none.
+    ``turned`` is the number of heads whose rows llama.cpp has reordered, 0 for none.
     """
 
     name: str
@@ -145,7 +145,7 @@ class GGUFTensor(Stored):
 class Header:
     """The metadata by their keys, and the tensors by the model's names.
 
-    ``rope`` has what positions are scaled by, where that is a tensor: it is part of the config.
+    ``rope`` is the tensor that positions are scaled by, if any: it is part of the config.
     """
 
     values: Mapping[str, Any]
@@ -156,7 +156,7 @@ class Header:
 def read_header(file: Path) -> Header:
     """The header of a GGUF file; no tensor is read.
 
-    Raises ``CheckpointError`` where it says what can't be, or the model is of another family, and
+    Raises ``CheckpointError`` if it is invalid, or the model is of another family, and
     ``MissingExtraError`` without the package ``gguf``.
     """
     with reading(file.name, problem(file)), needed("A GGUF file", "gguf"):
@@ -165,11 +165,11 @@ def read_header(file: Path) -> Header:
 
 
 def forget() -> None:
-    """Let go of headers that were read: the vocabulary in one takes some MB."""
+    """Free the headers in the cache: the vocabulary in one takes some MB."""
     _parsed.cache_clear()
 
 
-@lru_cache(maxsize=2)  # a model that is loaded asks for it four times
+@lru_cache(maxsize=2)  # loading a model reads it four times
 def _parsed(file: Path, size: int, _changed: int) -> Header:
     with file.open("rb") as opened:
         reader = _Reader(opened, size)
@@ -193,7 +193,7 @@ def _parsed(file: Path, size: int, _changed: int) -> Header:
 
 
 class _Reader:
-    """Reads a header from its beginning, no further than the file, or a bound, allows."""
+    """Reads a header sequentially, within the file's size and a fixed bound."""
 
     def __init__(self, opened: BinaryIO, size: int) -> None:
         self._opened, self._left, self._entries = opened, min(size, _LARGEST_HEADER), _MOST_ENTRIES
@@ -213,7 +213,7 @@ class _Reader:
         return value
 
     def count(self) -> int:
-        """The number of entries that are announced, all together a million at most."""
+        """The next number of entries, which may sum to a million at most."""
         count: int = self.number(_LENGTH)
         self._entries -= count
         if self._entries < 0:
@@ -225,7 +225,7 @@ class _Reader:
         return self.take(self.number(_LENGTH)).decode("utf-8")
 
     def value(self, kind: int, *, inside: bool = False) -> Any:
-        """The next value, of a type by its number; ``inside`` of a list is no other one."""
+        """The next value, of the type with this number; a list can't be ``inside`` another."""
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind])
         if kind == _TEXT:
@@ -236,7 +236,7 @@ class _Reader:
         return [self.value(kind, inside=True) for _ in range(self.count())]
 
     def end(self, alignment: int) -> int:
-        """The byte at which what follows begins."""
+        """The aligned byte at which the data after the header begin."""
         return _aligned(self._opened.tell(), alignment)
 
 
@@ -283,7 +283,7 @@ def _tensors(
 
 
 def _declared(reader: _Reader) -> tuple[str, list[int], int, int]:
-    """A tensor's entry: its name, its size, its type, and where it begins behind the header."""
+    """A tensor's entry: its name, its size, its type, and its offset behind the header."""
     key, n_dimensions = reader.text(), reader.number(_SIZE)
     if len(key) > _LONGEST_NAME or not key.isprintable():
         raise ValueError(f"a tensor is called {key!r:.60}")
@@ -303,18 +303,18 @@ def _names(key: str, family: str) -> tuple[str, str]:
 
 
 def _as_linear(name: str, size: tuple[int, ...]) -> tuple[int, ...]:
-    """A size the other way round where Hugging Face's GPT-2 stores (in, out), or back."""
+    """Reverse a size where Hugging Face's GPT-2 stores (in, out)."""
     return size[::-1] if name.endswith(CONV1D) else size
 
 
 @lru_cache(maxsize=64)
 def _type(kind: int) -> tuple[str, int, int]:
-    """A type by its number: its name, the numbers that are packed together, and their bytes."""
+    """The type of this number: its name, the numbers packed together, and their bytes."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
     named = GGMLQuantizationType(kind)
     count, nbytes = GGML_QUANT_SIZES[named]
-    quants.dequantize(np.zeros((1, nbytes), np.uint8), named)  # it knows more than it unpacks
+    quants.dequantize(np.zeros((1, nbytes), np.uint8), named)  # it lists types it can't unpack
     return named.name, count, nbytes
 
 
@@ -352,14 +352,14 @@ def read_config(file: Path) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A number of the header, which are float32, with the digits that it was written with."""
+    """Round a float32 number of the header to the digits that it was written with."""
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _of_llama(
     given: Mapping[str, Any], config: Mapping[str, Any], header: Header
 ) -> dict[str, Any]:
-    """The fields that GPT-2 has not."""
+    """The fields that GPT-2 doesn't have."""
     tensors = header.tensors
     heads, biased = config["num_attention_heads"], "layers.0.{}.bias"
     across = given.get("rope.dimension_count")
@@ -398,9 +398,9 @@ def _scaling(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _llama3_scaling(tensor: GGUFTensor, base: float, head_dim: int) -> dict[str, Any]:
-    """Llama 3's scaling of positions, of which the file has the outcome alone: (hs / 2,) divisors.
+    """Llama 3's scaling of positions, of which the file has only the result: (hs / 2,) divisors.
 
-    Raises ``ValueError`` where they are another scaling's.
+    Raises ``ValueError`` if they are another scaling's.
     """
     if tensor.size != (head_dim // 2,):
         raise ValueError(f"{tensor.key} is {tensor.size}, not {(head_dim // 2,)}")

@@ -1,7 +1,7 @@
 """The tokenizer in a GGUF file, as one of Hugging Face's ``tokenizers``.
 
-A file names the way in which texts are cut, and nothing in it says what that is: one of another
-name is refused.
+A file only names the pre-tokenizer that cuts texts, without defining it: an unknown name is
+refused.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gpt2viz.model.tokenizer_files import Values, added_token
 from gpt2viz.model.vocabulary import check_list
 
 _KEYS = "tokenizer.ggml."
-# Types of tokens: ordinary ones, signs for something, and words that were added whole.
+# Types of tokens: ordinary ones, control tokens, and words that were added whole.
 _NORMAL, _CONTROL, _ADDED = 1, 3, 4
-# Llama 3's expression, and Qwen's, which cuts off every digit.
+# Llama 3's expression, and Qwen's, which separates every digit.
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -37,16 +37,16 @@ _CUTS = {
     "llama-bpe": Steps([Split(Regex(_WORDS % "{1,3}"), "isolated"), _BYTES]),
     "qwen2": Steps([Split(Regex(_WORDS % ""), "isolated"), _BYTES]),
 }
-# The only one of a family; its files of before April 2024 name none.
+# The only pre-tokenizer of a family, whose files before April 2024 name none.
 _UNNAMED = {"gpt2": "gpt-2"}
 _SPACE = "▁"
 
 
 def read_tokenizer(file: Path) -> tuple[Values, str]:
-    """The ``tokenizer.json`` that a GGUF file would have, and its token at a text's end.
+    """The ``tokenizer.json`` equivalent to a GGUF file's tokenizer, and its end-of-text token.
 
-    That is "" where the file names none. Raises ``CheckpointError`` where it is neither byte-level
-    BPE, cut in a way that is known, nor SentencePiece's BPE, or is broken, and as ``read_header``.
+    The token is "" if the file names none. Raises ``CheckpointError`` if it is neither byte-level
+    BPE with a known pre-tokenizer nor SentencePiece's BPE, or is broken, and as ``read_header``.
     """
     values = read_header(file).values
     own = {key.removeprefix(_KEYS): value for key, value in values.items()}
@@ -84,7 +84,7 @@ def read_tokenizer(file: Path) -> tuple[Values, str]:
 def _byte_level(
     file: str, values: Mapping[str, Any], cut: str | None
 ) -> tuple[tokenizers.Tokenizer, Sequence[object]]:
-    """Byte-level BPE whose texts are ``cut`` in the way of that name, and its merges."""
+    """Byte-level BPE with the pre-tokenizer named ``cut``, and its merges."""
     if cut not in _CUTS:
         raise ValueError(f"its texts are cut by {cut!r:.60}; known are {', '.join(_CUTS)}")
     # In Llama 3's files a piece that is a token stays whole, whatever merges make of it.
@@ -101,7 +101,7 @@ def _sentencepiece(
 ) -> tuple[tokenizers.Tokenizer, Sequence[object]]:
     """SentencePiece's BPE (Kudo & Richardson 2018), which merges to the token of highest score.
 
-    And its merges. What no token has is spelled in bytes.
+    And its merges. Text without a token is spelled in bytes.
     """
     scores = dict(zip(ids, values["scores"], strict=True))
     halves = (
@@ -123,7 +123,7 @@ def _sentencepiece(
 def _template(
     around: Mapping[str, Sequence[int]], tokens: Sequence[str]
 ) -> processors.TemplateProcessing:
-    """The step that puts tokens "bos" before every text and "eos" after it, if there are any."""
+    """The step that adds tokens "bos" before every text and "eos" after it, if there are any."""
     special = [
         {"id": name, "ids": ids, "tokens": [tokens[i] for i in ids]}
         for name, ids in around.items()

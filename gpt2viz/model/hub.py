@@ -1,8 +1,8 @@
-"""GPT-2s by name, from the Hugging Face hub: what one weighs, and its files into the hub's cache.
+"""GPT-2s by name from the Hugging Face hub: their sizes, and their files in the hub's cache.
 
-``huggingface_hub`` names the places: its cache, its token, its endpoint and its offline variable
-all hold. Its 2 removes a file that was cut off, and doesn't check what arrived, so files are
-written here: a partial one is kept and goes on, and each is held against the hub's own hash.
+``huggingface_hub`` sets the paths: its cache, its token, its endpoint and its offline variable
+all apply. Its version 2 deletes partial files, and doesn't check what arrived, so files are
+written here: a partial one is kept and resumed, and each is checked against the hub's own hash.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from gpt2viz.model.tokenizer_files import FILES, VOCABULARY
 #: The released models, which have names without an owner.
 RELEASED = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
 
-# What the cache's folders of models begin with, by the documentation of the client.
+# The prefix of the cache's folders of models, by the documentation of the client.
 _MODELS = "models--"
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors")
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of a model: its name, its size, and the hash that is its name in the cache.
+    """One file of a model: its name, its size, and the hash that names it in the cache.
 
     ``digest`` is SHA-256 for large files and git's SHA-1 of a blob for the others.
     """
@@ -59,7 +59,7 @@ class File:
 
 @dataclass(frozen=True)
 class Offer:
-    """The files that are needed of a model; nothing but ``config.json`` is fetched yet.
+    """The files that a model needs; only ``config.json`` has been fetched.
 
     ``revision`` is a branch, a tag or a commit of it; None for the newest.
     """
@@ -75,18 +75,18 @@ class Offer:
 
     @property
     def here(self) -> int:
-        """Bytes that are in the cache already, partial files included."""
+        """Bytes that are already in the cache, partial files included."""
         return sum(_size(_blob(self.name, f)) or _size(_partial(self.name, f)) for f in self.files)
 
 
 class StoppedError(HubError):
-    """The download was stopped; what came is kept, and the next one goes on from there."""
+    """The download was stopped; what arrived is kept, and the next one resumes from there."""
 
 
 def look_up(name: str, revision: str | None = None) -> Offer:
-    """Ask the hub what a model weighs, the newest or a ``revision``.
+    """Ask the hub for a model's files and sizes, the newest or a ``revision``.
 
-    Raises ``HubError`` or, where it is no GPT-2, ``CheckpointError``.
+    Raises ``HubError`` or, if it is no GPT-2, ``CheckpointError``.
     """
     with _plain_words(name):
         api = HfApi(endpoint=constants.ENDPOINT)
@@ -107,11 +107,11 @@ def fetch(
     progress: Callable[[int], None] = lambda _n_bytes: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """Fetch what isn't here yet and return the model's folder in the hub's cache.
+    """Fetch the missing files and return the model's folder in the hub's cache.
 
-    ``progress`` is told the bytes that are here, ``stopped`` asked after each part of some
-    megabytes. Raises ``StoppedError`` then, and ``HubError`` where the network or a file fails;
-    the next call goes on where this one was cut off.
+    ``progress`` is called with the bytes that are here, ``stopped`` after each part of some
+    megabytes. Raises ``StoppedError`` if it is true, and ``HubError`` if the network or a file
+    fails; the next call resumes where this one ended.
     """
     with _plain_words(offer.name):
         missing = offer.nbytes - offer.here
@@ -133,7 +133,7 @@ def fetch(
 
 
 def cached() -> dict[str, Path]:
-    """The GPT-2s that are whole in the hub's cache: name -> folder."""
+    """The GPT-2s that are complete in the hub's cache: name -> folder."""
     folders = {}
     for repository in sorted(Path(constants.HF_HUB_CACHE).glob(f"{_MODELS}*")):
         name = repository.name.removeprefix(_MODELS).replace("--", "/")
@@ -149,7 +149,7 @@ def cached() -> dict[str, Path]:
 def _needed(name: str, files: Iterable[str]) -> list[str]:
     """The names of the files that the app reads, the weights last."""
     have = set(files)
-    # Where there is a tokenizer.json, the vocabulary isn't read from other files.
+    # With a tokenizer.json, the vocabulary isn't read from other files.
     unused = VOCABULARY if "tokenizer.json" in have else ()
     words = [name for name in FILES if name in have and name not in unused]
     weights = [n for n in ("model.safetensors",) if n in have]
@@ -178,7 +178,7 @@ def _from(progress: Callable[[int], None], before: int, now: int) -> None:
 def _get(
     offer: Offer, file: File, here: Callable[[int], None], stopped: Callable[[], bool]
 ) -> None:
-    """Write one file's blob, from where its partial file ends; refuse what isn't as announced."""
+    """Write one file's blob, resuming its partial file; refuse it if its hash differs."""
     blob, part = _blob(offer.name, file), _partial(offer.name, file)
     url = hf_hub_url(offer.name, file.name, revision=offer.revision, endpoint=constants.ENDPOINT)
     headers = build_hf_headers() | {"accept-encoding": "identity"}
@@ -193,7 +193,7 @@ def _get(
 
 
 class _Watched(io.FileIO):
-    """A file to append to, that tells its size after each part and can be stopped."""
+    """A file to append to that reports its size after each part and can be stopped."""
 
     def __init__(
         self, path: Path, here: Callable[[int], None], stopped: Callable[[], bool]
@@ -202,7 +202,7 @@ class _Watched(io.FileIO):
         self._here, self._stopped = here, stopped
 
     def write(self, data: Any) -> int:
-        """Append, tell, and raise ``StoppedError`` where it should stop."""
+        """Append and report; raises ``StoppedError`` if stopped."""
         written = super().write(data)
         self._here(self.tell())
         if self._stopped():
@@ -245,7 +245,7 @@ def _is_gpt2(folder: Path) -> bool:
 
 @contextmanager
 def _plain_words(name: str) -> Iterator[None]:
-    """The client's many errors as one line that says what to do."""
+    """Turn the client's many errors into one line that says what to do."""
     where = constants.ENDPOINT
     try:
         yield

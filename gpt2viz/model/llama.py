@@ -91,7 +91,7 @@ class SelfAttention(transformer.Attention):
         v = self.v(v if past is None else torch.cat([past.v, v], dim=2))  # (B, nkv, P + T, hs)
         shared = q.shape[1] // k.shape[1]
         keys, values = (y.repeat_interleave(shared, dim=1) for y in (k, v))  # (B, nh, P + T, hs)
-        if mask.explicit:  # scores of earlier queries are made too, and not their outputs
+        if mask.explicit:  # scores of earlier queries are computed too, but not their outputs
             y = self.attend(q, keys, values, mask.hidden)[:, :, -T:]  # (B, nh, T, hs)
         else:
             seen = None if mask.causal or mask.open else ~mask.hidden
@@ -118,7 +118,7 @@ class SelfAttention(transformer.Attention):
 
 
 class MLP(nn.Module):
-    """Two ways up, of which one is the gate of the other, and one back: (B, T, C)."""
+    """A gated MLP: two projections up, one gating the other, and one back: (B, T, C)."""
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class Llama(transformer.Transformer):
             self.lm_head.weight = self.embed_tokens.weight
 
     def embed(self, ids: Tensor, position_ids: Tensor) -> Tensor:
-        return self.start(self.embed_tokens(ids))  # (B, T, C): positions come in by turning
+        return self.start(self.embed_tokens(ids))  # (B, T, C): positions come in with RoPE
 
     def forward(
         self,
@@ -192,7 +192,7 @@ class Llama(transformer.Transformer):
         forbidden: Tensor | None = None,
         past: Sequence[Past] | None = None,
     ) -> Tensor:
-        """Run the model: the arguments, and what is raised, are ``GPT2.forward``'s."""
+        """Run the model: arguments and errors are those of ``GPT2.forward``."""
         first = past[0].k.shape[2] if past else 0
         T = first + ids.shape[1]
         if T > self.config.n_positions:

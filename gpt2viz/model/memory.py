@@ -1,4 +1,4 @@
-"""The memory that a model needs, and that is free, in bytes, before anything is loaded."""
+"""The memory that a model needs, and the free memory, in bytes, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import psutil
 from gpt2viz.errors import TooLargeError
 from gpt2viz.model.config import ModelConfig
 
-#: Tokens of a long text. Models with more positions have more than most memories.
+#: Tokens of a long text. Models with more positions would need more than most machines have.
 LONG = 1024
 _FLOAT32 = 4
 
 
 def run_bytes(config: ModelConfig) -> int:
-    """Bytes of a run of the longest text, or of ``LONG`` tokens where that is less.
+    """Bytes of a run of the longest text, or of ``LONG`` tokens if that is less.
 
-    Those of its trace, and what one layer needs meanwhile. Of each layer Q, K, V and the additions
-    of attention and MLP are kept, and where positions turn Q and K, these before it too. As much
-    again as two more was measured to be taken meanwhile: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
+    For its trace, and for one layer's temporaries. The trace keeps Q, K, V and the additions
+    of attention and MLP of each layer, and, where positions turn Q and K, both before it too. Two
+    more layers' worth was measured as temporary: 2.26 GB at GPT-2 XL's sizes, 1,024 tokens.
     """
     C, F = config.n_embd, config.mlp_dim
     q, k = (n * config.head_dim for n in (config.n_head, config.n_kv_head))
@@ -29,15 +29,15 @@ def run_bytes(config: ModelConfig) -> int:
 
 
 def longest(config: ModelConfig) -> int:
-    """Tokens of the longest text that a model's memory is looked at for."""
+    """Tokens of the longest text that memory is reserved for."""
     return min(config.n_positions, LONG)
 
 
 def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Bytes that a program can still take without pushing others out.
 
-    The system's own estimate, or what a container's limit leaves if that is less: by the files
-    below ``cgroup`` (version 2), of which psutil doesn't know.
+    The system's own estimate, or what a container's limit leaves if that is less: from the files
+    below ``cgroup`` (version 2), which psutil doesn't read.
     """
     free: int = psutil.virtual_memory().available
     limit, taken = _number(cgroup / "memory.max"), _number(cgroup / "memory.current")
@@ -53,7 +53,7 @@ def total_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def check(name: str, weights: int, config: ModelConfig, free: int) -> None:
-    """Raise ``TooLargeError`` where ``weights`` bytes and a run don't fit into ``free`` bytes."""
+    """Raise ``TooLargeError`` if ``weights`` bytes and a run don't fit into ``free`` bytes."""
     run = run_bytes(config)
     if weights + run > free:
         raise TooLargeError(

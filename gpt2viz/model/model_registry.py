@@ -11,22 +11,22 @@ from gpt2viz.files import is_folder, is_gguf, is_there
 
 
 def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
-    """Name -> folder: the owner's models, the bundled one, and those in the hub's cache.
+    """Name -> folder: configured models, the bundled one, and those in the hub's cache.
 
-    ``folders`` are the owner's, by default those of ``settings.folders``. Raises
-    ``CheckpointError`` where the owner's file can't be read.
+    ``folders`` are the configured ones, by default ``settings.folders``. Raises
+    ``CheckpointError`` if the configuration file can't be read.
     """
-    from gpt2viz.model import hub  # takes as long as torch, and most models need no hub
+    from gpt2viz.model import hub  # its import takes as long as torch's, and few models need it
 
     own = settings.by_name(settings.folders() if folders is None else folders)
     return settings.with_fetched(own, hub.cached())
 
 
 def find(given: str | Path) -> tuple[str, Path]:
-    """(name, folder) of a model: by its name, in the hub's cache too, or by its folder; a GGUF
-    file is one.
+    """(name, folder) of a model, by its name, in the hub's cache too, or by its folder; a GGUF
+    file counts as one.
 
-    A name goes before a folder that is called so; a path, or a text that begins like one
+    A name takes precedence over a folder of that name; a path, or a text that begins like one
     (``./gpt2``), is a folder. Raises ``CheckpointError`` for what is neither.
     """
     if not isinstance(given, str | Path):

@@ -36,7 +36,7 @@ class Past(NamedTuple):
     v: Tensor
 
     def of_each(self, B: int) -> Past:
-        """The same before each of B texts."""
+        """The same ``Past`` for each of B texts."""
         q, k, v = (x if x is None else x.expand(B, -1, -1, -1) for x in self)
         return Past(q, k, v)  # type: ignore[arg-type]
 
@@ -45,8 +45,8 @@ class Mask(NamedTuple):
     """The keys (columns) that each query (row) may not see: one for all layers of a forward.
 
     ``hidden`` (r, P + T) is True where a key is hidden from one of the last r queries. ``causal``
-    says that these are the later keys and no others, and ``open`` that there are none. ``explicit``
-    makes every score and weight as a tensor of its own. ``positions`` (P + T,) are
+    says that it hides exactly the later keys, and ``open`` that it hides none. ``explicit``
+    makes every score and weight a tensor of its own. ``positions`` (P + T,) are
     those of all tokens.
     """
 
@@ -130,7 +130,7 @@ class SelfAttention(transformer.Attention):
         q = self.q(self.split_heads(q, past and past.q))  # (B, nh, T, hs)
         k = self.k(self.split_heads(k, past and past.k))  # (B, nh, T, hs)
         v = self.v(self.split_heads(v, past and past.v))  # (B, nh, T, hs)
-        if mask.explicit:  # scores of earlier queries are made too, and not their outputs
+        if mask.explicit:  # scores of earlier queries are computed too, but not their outputs
             y = self.attend(q, k, v, mask.hidden)[:, :, -T:]  # (B, nh, T, hs)
         else:
             dropout = self.dropout if self.training else 0.0
@@ -177,7 +177,7 @@ ACTIVATION = {
 
 
 class MLP(nn.Module):
-    """Two linear layers with a curve between them, for every token alone: (B, T, C)."""
+    """Two linear layers with an activation between them, for every token alone: (B, T, C)."""
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ class Block(transformer.Block):
 
 
 def empty_embedding(n: int, C: int) -> nn.Embedding:
-    """A table (n, C) whose numbers come later: to draw some on PyTorch's device "meta" loads its
+    """A table (n, C) whose numbers come later: initializing it on PyTorch's device "meta" loads its
     compiler, which took three seconds of each process.
     """
     return nn.Embedding.from_pretrained(torch.empty(n, C), freeze=False)  # type: ignore[no-untyped-call]
@@ -266,10 +266,10 @@ class GPT2(transformer.Transformer):
         """Run the model.
 
         ``causal`` lets a token see itself and those before it, and no others. ``explicit`` makes
-        every score and weight as a tensor of its own; otherwise the same attention runs fused.
+        every score and weight a tensor of its own; otherwise the same attention runs fused.
         ``forbidden`` (T, T) is True where a query (row) may not see a key (column) either; each
-        query must be left a key to see.
-        ``past`` is what every layer made of P tokens that stand before ``ids``, in a run with
+        query must have a key left to see.
+        ``past`` is what every layer computed for P tokens before ``ids``, in a run with
         the mask on: they aren't run again. Keys and values are then of all P + T tokens.
         Raises ``ContextError`` where P + T is more than ``n_positions``.
         """

@@ -1,7 +1,7 @@
-"""Weights in other formats than safetensors: what a folder has, and how to get from there.
+"""Weights in other formats than safetensors: recognize them, and say how to convert them.
 
-Nothing of them is read here. Each way is a command or some lines of Python for whoever trusts the
-files, as most of these formats can run code, or belong to libraries that gpt2viz does without.
+Nothing of them is read here. Each remedy is a command or some lines of Python for users who trust
+the files, as most of these formats can run code, or need libraries that gpt2viz does without.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOREIGN = (
     "safetensors that it was made from"
 )
 
-#: What a folder can hold without a ``config.json``.
+#: Files that a folder can hold without a ``config.json``, and the remedies.
 ALONE: Mapping[str, str] = {
     r"adapter_(config\.json|model\.(safetensors|bin))": (
         "{folder}: an adapter ({names}), and no whole model. Merge it into the model that it was "
@@ -43,7 +43,7 @@ ALONE: Mapping[str, str] = {
         "wrote it: gpt2viz convert FILE NEW-FOLDER"
     ),
 }
-#: What it can hold in place of ``model.safetensors``, the likeliest first.
+#: Files that it can hold instead of ``model.safetensors``, the likeliest first.
 INSTEAD: Mapping[str, str] = {
     **dict.fromkeys((r"pytorch_model\.bin", r"model\.bin", r"model\.pt"), _PICKLE),
     r"pytorch_model-\d+-of-\d+\.bin": _PICKLE,
@@ -73,7 +73,7 @@ def way_out(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
 
 
 def other_weights(names: Iterable[str]) -> str:
-    """The first of some files that holds weights which can't be used; "" for none."""
+    """The first of some files with weights in an unusable form; "" for none."""
     names = sorted(names)
     return next((name for pattern in INSTEAD for name in _matching(pattern, names)), "")
 

@@ -1,11 +1,11 @@
-"""Weights in about five bits a number: what an earlier point of a training is kept in.
+"""Weights in about five bits a number: the format of earlier points of a training.
 
 A matrix is rounded to whole multiples of a step, one step for each row: its standard deviation
 divided by 2^(bits − 2), or more where a number would lie beyond 127 steps. A number that is drawn
 from a normal distribution then says 2.05 + bits − 2 bits (the entropy of the rounded number), and
 Huffman's code in deflate (RFC 1951) takes hardly more. Vectors are kept as they are.
 
-What is read from such a file is the checkpoint: every number that is shown of it is computed from
+What is read from such a file is the checkpoint: every number shown of it is computed from
 the rounded weights. The file is a safetensors file: for each matrix the deflated int8 numbers, and
 under its name with ``.step`` the steps of its rows in float32.
 """
@@ -45,11 +45,11 @@ if TYPE_CHECKING:  # which reads checkpoints of steps, and these what is packed
 BITS = 5
 _STEP = ".step"
 _MOST = 127
-# For a page: steps in a standard deviation, and how many of a number's 9.4 bits are kept as such.
+# For a page: steps in a standard deviation, and how many of a number's 9.4 bits are stored raw.
 _FINE, _LOW = 153.0, 4
-# The random texts that say how fine a matrix has to be, and their tokens.
+# The random texts that tell how fine a matrix must be, and their tokens.
 _TEXTS = (8, 16)
-# Octaves between the steps of two matrices, at most: one that those texts don't need has its own.
+# The most octaves between the steps of two matrices; those texts may not use some matrix at all.
 _APART = 8
 # Raw deflate, as zlib's documentation counts windows.
 _WINDOW = -15
@@ -87,8 +87,8 @@ class PackedWeights:
     ``sizes`` are name, rows, columns and step, the last two 0 for a vector. ``parts`` are the bytes
     that ``notebook/packed.js`` reads: "high" the numbers' upper bits, deflated, "low" the four
     lowest, two numbers a byte, "rest" eight more of some tokens' rows, and "plain" the vectors in
-    float32. ``model`` has the weights as they are read there, and ``error`` is how far off the
-    farthest one is.
+    float32. ``model`` has the weights as the page reads them, and ``error`` is the largest
+    rounding error of any.
     """
 
     sizes: tuple[tuple[str, int, int, float], ...]
@@ -98,15 +98,15 @@ class PackedWeights:
 
 
 def packed_bytes(config: ModelConfig) -> int:
-    """About as many bytes as the parts of ``pack`` take together."""
+    """The approximate total size of ``pack``'s parts."""
     return sum(math.prod(size) for _, size in weight_sizes(config)) * 19 // 16
 
 
 def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
-    """The weights of a model, each matrix rounded to whole multiples of a step of its own.
+    """Pack a model's weights, each matrix rounded to whole multiples of its own step.
 
-    Rows of the tokens ``finer`` have eight bits more: those of single bytes, of which a training
-    reads few, are what rounding spoils most.
+    Rows of the tokens ``finer`` have eight more bits: those of single bytes, which a training
+    rarely reads, suffer most from rounding.
     """
     network = copy.deepcopy(model.network).to("cpu", torch.float32)
     weights, steps = network.state_dict(), _steps(network)
@@ -139,10 +139,10 @@ def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
 
 
 def _steps(network: Transformer) -> dict[str, Tensor]:
-    """The step of each matrix: all move the probabilities of a next token alike, on average.
+    """The step of each matrix, such that all change next-token probabilities equally on average.
 
-    The gradients of some random texts say how far a matrix moves them. Steps are rounded, so that
-    another machine makes the same of almost the same gradients.
+    The gradients of some random texts tell how much a matrix changes them. Steps are rounded, so
+    that another machine gets the same ones from almost the same gradients.
     """
     network, draw = copy.deepcopy(network).requires_grad_(), torch.Generator().manual_seed(0)
     ids = torch.randint(network.config.vocab_size, _TEXTS, generator=draw)
@@ -188,11 +188,11 @@ def _keys(name: str, size: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _compare(declared: Mapping[str, Stored], name: str, size: tuple[int, ...]) -> None:
-    """Refuse another declaration, before anything of that size is made."""
+    """Refuse another declaration, before anything of that size is allocated."""
     tensor, plain = declared[name], declared[_keys(name, size)[-1]]
     if (plain.dtype, plain.size) != ("F32", size[:1]):
         raise broken(tensor.file, f"{plain.key} is {plain.size} of {plain.dtype}, not {size[:1]}")
-    # What can't be made smaller grows by five bytes in each 16 kB.
+    # Incompressible data grow by five bytes in each 16 kB.
     most = math.prod(size) * 1.01 + 64
     length = tensor.end - tensor.start
     if len(size) == 2 and ((tensor.dtype, tensor.size) != ("U8", (length,)) or length > most):

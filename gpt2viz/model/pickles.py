@@ -1,4 +1,4 @@
-"""Pickles, read without running anything that is in them.
+"""Read pickles without running anything that is in them.
 
 A file of ``torch.save`` is read by torch's own loader of weights, which makes tensors and plain
 values and calls nothing that the file names. An object beside them, such as one that holds a
@@ -20,7 +20,7 @@ from gpt2viz.files import ordinary, own_file, reading, reason
 
 # A vocabulary of 65 characters takes 1 kB.
 _LARGEST = 1_000_000
-#: What to do where a file has more than weights.
+#: The advice for a file with more than weights.
 REMEDY = (
     "where the model is defined, save its weights alone: "
     "torch.save(model.state_dict(), 'weights.pt')"
@@ -28,13 +28,13 @@ REMEDY = (
 
 
 class Stub:
-    """Stands for an object of any class: it has the attributes, and its class the other's name."""
+    """Replaces an object of any class: it has its attributes, and its class has the same name."""
 
     def __init__(self, *_arguments: Any) -> None:
-        """Nothing is done with what the class would be called with."""
+        """Ignore the arguments that the class would be called with."""
 
     def __setstate__(self, state: Any) -> None:
-        """Take the attributes, where the object has any."""
+        """Take over the attributes, if the object has any."""
         if isinstance(state, dict):
             vars(self).update(state)
 
@@ -42,9 +42,9 @@ class Stub:
 def read_torch_file(file: Path) -> Any:
     """The content of a file of ``torch.save``, with a ``Stub`` for each object that isn't torch's.
 
-    The numbers of tensors stay in the file until they are asked for; those of files before
+    The numbers of tensors stay in the file until accessed; those of files before
     PyTorch 1.6, which may hold no such objects, are read. Raises ``CheckpointError`` naming the
-    file where it is none of these.
+    file if it is neither.
     """
     with reading(file, "not weights that torch.save wrote"):
         zipped = zipfile.is_zipfile(ordinary(file))
@@ -54,7 +54,7 @@ def read_torch_file(file: Path) -> Any:
             with torch.serialization.safe_globals(stubs):
                 return torch.load(file, map_location="cpu", weights_only=True, mmap=zipped)
         except pickle.UnpicklingError as error:
-            own = error.__context__  # torch puts paragraphs of advice round it
+            own = error.__context__  # torch puts paragraphs of advice around it
             why = reason(own if isinstance(own, pickle.UnpicklingError) else error)
             raise CheckpointError(
                 f"{file}: can't be read without running what is in it ({why}); {REMEDY}"
@@ -65,7 +65,7 @@ class _PlainValues(pickle.Unpickler):
     """Reads numbers, texts, lists and dictionaries, as Python's documentation restricts it."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse whatever a pickle would import."""
+        """Refuse every import."""
         raise ValueError(f"it names {module}.{name}, which isn't imported")
 
 

@@ -1,6 +1,6 @@
-"""Models that are loaded before a process is forked, so that its children share their memory.
+"""Models loaded before a process forks, so that its children share their memory.
 
-Nobody writes to a model's weights, so the kernel never needs to copy them; and they are in memory
+Nothing writes to a model's weights, so the kernel never needs to copy them; they are in memory
 of their own, so a change to their files ends no process.
 """
 
@@ -16,7 +16,7 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.model.checkpoint import Model, load_model, weight_bytes
 from gpt2viz.model.steps import load_steps
 
-#: Bytes that all checkpoints of a model's training may take; more are read once they are asked for.
+#: Bytes that all checkpoints of a model's training may take; others are read on demand.
 STEPS = 512 * 2**20
 
 #: By name, folder and the step of the training, which is None for the model itself.
@@ -24,10 +24,10 @@ _loaded: dict[tuple[str, Path, int | None], Model] = {}
 
 
 def load(folders: Mapping[str, Path], budget: int) -> None:
-    """Load the models of these folders, by name, as far as ``budget`` bytes take them.
+    """Load the models of these folders, by name, as far as ``budget`` bytes allow.
 
-    Then the checkpoints of their trainings, as far as what is left takes all of a model's. What
-    can't be loaded is left to whoever asks for it, and is told why then.
+    Then all checkpoints of a model's training, if the rest of the budget allows. A model that
+    fails to load is skipped here; loading it on demand then raises the error.
     """
     # With more, torch would start threads, and a forked process waits for them for ever.
     torch.set_num_threads(1)

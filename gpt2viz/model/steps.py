@@ -1,11 +1,11 @@
-"""A model at earlier points of its training: the checkpoints that lie beside its weights.
+"""A model at earlier points of its training: the checkpoints beside its weights.
 
-They are a folder each, called ``step-N`` or, as transformers' trainer has it, ``checkpoint-N``, in
-the model's folder or in ``steps`` below it. In ``steps`` a packed file ``step-N.safetensors`` does
-as well (see ``gpt2viz.model.packed``); ``steps.json`` beside them then says which step the model
-itself is, whose weights aren't stored twice: ``{"model": 22500}``. Of a model in the hub's cache
-they are the revisions there that are called ``step1000``, as Pythia's (Biderman et al. 2023), or as
-such folders are.
+Each is a folder, named ``step-N`` or, by transformers' trainer, ``checkpoint-N``, in the model's
+folder or in ``steps`` below it. In ``steps`` it may also be a packed file ``step-N.safetensors``
+(see ``gpt2viz.model.packed``); ``steps.json`` beside them then gives the step of the model
+itself, whose weights aren't stored twice: ``{"model": 22500}``. For a model in the hub's cache
+they are its revisions there with names such as ``step1000``, as Pythia's (Biderman et al. 2023), or
+as such folders have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.settings import BUNDLED, real
 
 FOLDER = "steps"
-#: Says which step the model itself is.
+#: Gives the step of the model itself.
 INDEX = "steps.json"
 _REVISION = re.compile(r"(?:step-?|checkpoint-)(\d{1,12})")
 
@@ -39,8 +39,8 @@ _REVISION = re.compile(r"(?:step-?|checkpoint-)(\d{1,12})")
 class Steps(Mapping[int, Model]):
     """The checkpoints of one training: step -> model, the first step first.
 
-    A model is read each time that it is asked for, so that no more of them are in memory than are
-    used. All have the sizes and share the tokenizer of the model that they led to.
+    A model is read on each access, so that no more of them are in memory than are
+    used. All have the sizes and share the tokenizer of the final model.
     """
 
     def __init__(self, name: str, folder: Path, paths: Mapping[int, Path], device: torch.device):
@@ -57,7 +57,7 @@ class Steps(Mapping[int, Model]):
         return len(self._paths)
 
     def __getitem__(self, step: int) -> Model:
-        """The model after so many steps, called "name, step 500".
+        """The model after ``step`` steps, named "name, step 500".
 
         Raises ``StageError``, a ``KeyError``, for a step that isn't there, and what ``load_model``
         raises.
@@ -77,10 +77,10 @@ class Steps(Mapping[int, Model]):
 
     @cached_property
     def duplicates(self) -> tuple[tuple[int, ...], ...]:
-        """The steps whose files hold the same weights, byte by byte; none as it should be.
+        """The steps whose files hold the same weights, byte by byte; normally none.
 
-        Of such steps all but one were stored under a wrong number, so that nothing can be said of
-        when something came between them.
+        All but one of them were stored under a wrong number, so nothing can be said about when
+        something changed between them.
         """
         files = {
             step: [path] if path.suffix == ".safetensors" else sorted(path.glob("*.safetensors"))
@@ -93,8 +93,7 @@ class Steps(Mapping[int, Model]):
 
     @property
     def dated(self) -> tuple[int, ...]:
-        """The steps by which it can be told when something came: the last, and no ``duplicates``
-        but that."""
+        """The steps with a reliable number: the last, and all others that aren't ``duplicates``."""
         return tuple(
             step
             for step in self
@@ -103,7 +102,7 @@ class Steps(Mapping[int, Model]):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """A warning about each group of ``duplicates``, in some sentences."""
+        """A warning about each group of ``duplicates``."""
         return tuple(
             f"{self.name}: steps {', '.join(f'{step:,}' for step in same)} have the same weights. "
             "All but one of them are stored under a wrong number: what changed between them can't "
@@ -130,19 +129,19 @@ class Steps(Mapping[int, Model]):
 
 
 def _of_a_run(config: ModelConfig) -> ModelConfig:
-    """All that decides a run; dropout in training may differ."""
+    """The config that determines a run; dropout in training may differ."""
     if isinstance(config, GPT2Config):
         return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)
     return config
 
 
 def load_steps(folder: str | Path = BUNDLED, name: str | None = None, device: str = "cpu") -> Steps:
-    """The checkpoints that a model's training left, in order: step -> ``Model``.
+    """The checkpoints of a model's training, in order: step -> ``Model``.
 
     ``folder`` is a model's, by its name or its path as for ``load_model``, or one that holds
-    nothing but checkpoints. Of a folder that is itself a checkpoint, those beside it. There may be
-    none. Warns where some have the same weights (``Steps.duplicates``). Raises ``CheckpointError``
-    where two have one number, or where ``steps.json`` can't be read, and ``DeviceError`` for a
+    only checkpoints. For a folder that is itself a checkpoint, they are those beside it. There may
+    be none. Warns if some have the same weights (``Steps.duplicates``). Raises ``CheckpointError``
+    if two have one number, or ``steps.json`` can't be read, and ``DeviceError`` for a
     device that isn't here.
     """
     torch_device = devices.find(device)
@@ -175,10 +174,10 @@ def _around(folder: Path) -> Iterator[Path]:
 
 
 def _revisions(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints that the hub's cache has of the model in a folder of its, by their steps.
+    """The checkpoints of a model in the hub's cache, by step, given its folder there.
 
-    The cache keeps a folder for each commit in ``snapshots``; in ``refs`` a file for each revision
-    that was asked for by name says which commit that is.
+    The cache keeps a folder for each commit in ``snapshots``; a file in ``refs`` for each revision
+    that was fetched by name says which commit it is.
     """
     snapshots = real(folder).parent
     if snapshots.name != "snapshots":

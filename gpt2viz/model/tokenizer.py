@@ -33,32 +33,32 @@ from gpt2viz.model.vocabulary import check_ids, check_list, check_model, pairs_o
 # Tokens that a message names.
 _NAMED = 12
 
-# The token that ``tokenizers`` looks for in vain, and says so, where a character has none.
+# A token that ``tokenizers`` fails to find, with an error, where a character has no token.
 _MISSING = "\0missing"
-# The id of the text among those that a post-processor puts round it.
+# The id of the text among those that a post-processor puts around it.
 _TEXT = 2**32 - 1
-# Names of the token between two texts, beside the one that a file calls its end.
+# Names of the token between two texts, besides the one that a file calls its end.
 _ENDS = (END_OF_TEXT.decode(), "<|end_of_text|>")
 
 
 class Tokenizer:
     """Encode and decode text with the vocabulary of one checkpoint."""
 
-    #: Whether tokens are words that white space only separates: then it is in none of them.
+    #: Whether tokens are words that white space separates: then it is in none of them.
     apart = False
-    #: Ids that stand before every text, and after it, as the checkpoint's files say.
+    #: Ids before every text, and after it, as the checkpoint's files say.
     first: tuple[int, ...] = ()
     last: tuple[int, ...] = ()
     #: Whether a text that begins with no space gets one.
     prefix_space = False
-    # Whether any other text does, too.
+    # Whether any other text gets one too.
     _always_space = False
 
     def __init__(
         self, values: Mapping[str, Any], file: str = "tokenizer.json", *, end: str = ""
     ) -> None:
-        """``values`` are what a ``tokenizer.json`` says. A text has the tokens that it lists as
-        added as they are written; special ones are found only when asked for. ``end`` names the
+        """``values`` are the content of a ``tokenizer.json``. Tokens that it lists as added are
+        matched in a text as written; special ones only on demand. ``end`` names the
         token between two texts, if that is neither ``<|endoftext|>`` nor ``<|end_of_text|>``.
 
         Raises ``CheckpointError``, which names the ``file``, for what can't be read, and where the
@@ -73,7 +73,7 @@ class Tokenizer:
         check_model(model, file)
         check_ids(vocab, file)
         model["merges"] = pairs = pairs_of(model["merges"], vocab, file)
-        # Engines are made of this again: pickled, they would lose gaps between ids.
+        # Engines are built from this again: pickled, they would lose gaps between ids.
         self._json = json.dumps({**values, "model": model, "truncation": None, "padding": None})
         engine = self._as_text
         ids, added = engine.get_vocab(), engine.get_added_tokens_decoder().values()
@@ -114,8 +114,8 @@ class Tokenizer:
         pairs: Sequence[tuple[str, str]],
         wholes: set[str],
     ) -> None:
-        """Note the bytes of all tokens, and which of them a text is cut into: ``single`` letters,
-        what the ``pairs`` make of them, and ``wholes``, which need no merge."""
+        """Store the bytes of all tokens, and those that a text is cut into: ``single`` letters,
+        merges of ``pairs``, and ``wholes``, which need no merge."""
         made = {left + right for left, right in pairs}
         self._ordinary = {ids[token] for token in single | made | wholes}
         self._bytes = {
@@ -126,8 +126,8 @@ class Tokenizer:
 
     @cached_property
     def merges(self) -> dict[tuple[bytes, bytes], int]:
-        """The rank of every merge: its place in the list, from 0; of one that stands there twice,
-        the last."""
+        """The rank of every merge: its index in the list, from 0; the last one if it is there
+        twice."""
         merges, ids = json.loads(self._json)["model"]["merges"], self._as_text.get_vocab()
         return {
             (self._bytes[ids[left]], self._bytes[ids[right]]): rank
@@ -149,7 +149,7 @@ class Tokenizer:
         return self._engine(special=True)
 
     def __getstate__(self) -> dict[str, object]:
-        """All but the engines, which are made again."""
+        """Everything but the engines, which are built again."""
         return {k: v for k, v in vars(self).items() if k not in ("_as_text", "_as_tokens")}
 
     @property
@@ -158,10 +158,10 @@ class Tokenizer:
         return max(self._bytes) + 1
 
     def fit(self, rows: int, whose: str) -> None:
-        """Refuse, from now on, texts with a token that has none of an embedding's ``rows``.
+        """Refuse, from now on, texts with a token that has no row in an embedding of ``rows``.
 
         Such tokens were added to the tokenizer alone. Raises ``CheckpointError``, which begins with
-        ``whose``, where another token has no row, or one that stands in every text.
+        ``whose``, if any other token has no row, or one that is put around every text.
         """
         needed = self._ordinary.union(self.first, self.last)
         if (highest := max(needed)) >= rows:
@@ -189,7 +189,7 @@ class Tokenizer:
 
     @property
     def _cutting(self) -> tuple[object, ...]:
-        """All that decides a text's token ids."""
+        """Everything that determines a text's token ids."""
         steps = [{**step, "trim_offsets": None} for step in self._steps]
         ways = self._letters, self._wholes, self._added, self.first, self.last
         return self._ordinary, self.merges, steps, *ways
@@ -203,7 +203,7 @@ class Tokenizer:
         return not around and step in (plain, {**plain, "use_regex": True})
 
     def special_in(self, text: str) -> list[str]:
-        """The special tokens whose names stand in a text, such as ``<|endoftext|>``."""
+        """The special tokens whose names a text contains, such as ``<|endoftext|>``."""
         return list(dict.fromkeys(self._special.findall(text)))
 
     @property
@@ -231,14 +231,14 @@ class Tokenizer:
         return slice(start, end if tuple(ids[end:]) == self.last else len(ids))
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """The text of which ``encode`` makes these ids, without what it puts around it."""
+        """The text that ``encode`` turns into these ids, without what it puts around it."""
         text = self.decode(ids[self.own(ids)])
         return text.removeprefix(" ") if self._always_space else text
 
     def id_of(self, token: str) -> int:
-        """The id of the token that is this text, with the spaces in it.
+        """The id of the token with exactly this text, spaces included.
 
-        Raises ``TextError`` where none is, and as ``encode`` does.
+        Raises ``TextError`` if there is none, and as ``encode`` does.
         """
         ids = self.encode_part(token)
         if self.prefix_space:
@@ -250,11 +250,11 @@ class Tokenizer:
     def encode(self, text: str, *, bos: bool | None = None, special: bool = False) -> list[int]:
         """Token ids of a text, with those that the checkpoint's tokenizer puts before and after it.
 
-        A special token that is typed is ordinary text, not that token; ``special=True`` reads it
-        as the token, as Hugging Face's tokenizers do.
-        ``bos=True`` puts first the token that may begin a text, such as ``<|endoftext|>`` of GPT-2,
-        which stands between two texts, and ``bos=False`` leaves out one that is put there, such as
-        ``<s>`` of Llama 2.
+        The name of a special token in the text is ordinary text; ``special=True`` reads it as that
+        token, as Hugging Face's tokenizers do.
+        ``bos=True`` puts the token that may begin a text first, such as ``<|endoftext|>`` of GPT-2,
+        which separates two texts, and ``bos=False`` leaves out one that is otherwise put there,
+        such as ``<s>`` of Llama 2.
 
         Raises ``TextError`` for half a surrogate pair, which stands for no character, where the
         vocabulary has no such token to put first, and for what this vocabulary can't spell: a byte
@@ -302,13 +302,13 @@ class Tokenizer:
         )
 
     def _normalized(self, text: str) -> str:
-        """A text as it is before it is cut, with spaces as they are."""
+        """A text as normalized before it is cut, with spaces as spaces."""
         normalizer = self._as_text.normalizer
         return self._letters.to_text(normalizer.normalize_str(text) if normalizer else text)
 
     def cut(self, text: str) -> Iterator[tuple[tuple[bytes, ...], bool]]:
-        """The parts of a text that are merged by themselves: the bytes or characters that merging
-        begins with, and whether the part is taken as it stands, as an added token is."""
+        """The parts of a text that are merged on their own: the bytes or characters that merging
+        starts from, and whether the part stays whole, as an added token does."""
         encoding = self._encoding(text, self._as_text)
         words = groupby(zip(encoding.word_ids, encoding.ids, strict=True), key=lambda pair: pair[0])
         for _, word in words:
@@ -339,15 +339,15 @@ class Tokenizer:
 
 
 class TokenList(Tokenizer):
-    """A vocabulary that is a plain list: one string an id, characters or words.
+    """A vocabulary that is a plain list: one string per id, characters or words.
 
-    At each place of a text the longest token that stands there is taken. White space that is in no
-    token only separates them; words are put together again with a space between.
+    At each position of a text the longest matching token is taken. White space that is in no
+    token only separates them; decoding joins words with a space.
     """
 
     def __init__(self, tokens: Sequence[str], file: str = "tokens.json") -> None:
-        """``tokens`` are in the order of their ids; ``file`` is named where they are refused,
-        with a ``CheckpointError``: empty ones, and one that stands there twice."""
+        """``tokens`` are in the order of their ids; ``file`` names them in the ``CheckpointError``
+        for empty ones, and for duplicates."""
         check_list(tokens, file)
         end, given = END_OF_TEXT.decode(), {token: i for i, token in enumerate(tokens)}
         self._bytes = {i: token.encode() for token, i in given.items()}
@@ -398,7 +398,7 @@ class TokenList(Tokenizer):
         yield from (self._id_of[token] for _, token in tokens)
 
     def _tokens(self, text: str) -> Iterator[str]:
-        """The longest token at each place, or a character that begins none."""
+        """The longest token at each position, or a character that begins none."""
         position = 0
         while position < len(text):
             ends = range(min(len(text), position + self._longest), position, -1)
@@ -409,7 +409,7 @@ class TokenList(Tokenizer):
 
 
 def several(token_ids: Iterable[int]) -> Iterable[int]:
-    """The ids themselves. Raises ``TextError`` for what are none, such as a single id."""
+    """Return the ids. Raises ``TextError`` for anything else, such as a single id."""
     if isinstance(token_ids, str) or not isinstance(token_ids, Iterable):
         raise TextError(f"decode takes a list of token ids, such as [5], not {token_ids!r:.60}")
     return token_ids
@@ -420,13 +420,13 @@ def _has_space(token: str) -> bool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Some names, of which a message has room for the first few."""
+    """List some names for a message, of which it has room for the first few."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(map(short, names[:_NAMED]))}{more}"
 
 
 def _finder(tokens: Iterable[str]) -> re.Pattern[str]:
-    """Finds any of some tokens in a text, the longest first where several begin."""
+    """A pattern that matches any of some tokens, the longest first."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
@@ -434,7 +434,7 @@ def _finder(tokens: Iterable[str]) -> re.Pattern[str]:
 def _around(
     engine: tokenizers.Tokenizer, ids: Collection[int], file: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids that a post-processor puts before a text and after it: what it makes of one token."""
+    """The ids that a post-processor puts before and after a text, found by a probe of one token."""
     if engine.post_processor is None:
         return (), ()
     probe = tokenizers.Tokenizer(models.BPE({"a": _TEXT}, []))

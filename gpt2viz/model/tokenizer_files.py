@@ -1,7 +1,7 @@
-"""The files of a tokenizer: vocabulary, merges, added tokens, and the ids put round a text.
+"""The files of a tokenizer: vocabulary, merges, added tokens, and the ids put around a text.
 
-What ``vocab.json`` and ``merges.txt`` say, and what ``tokenizer_config.json`` adds to them or to a
-``tokenizer.json``, becomes one ``tokenizer.json``, as transformers 5 reads it.
+``vocab.json`` and ``merges.txt``, and what ``tokenizer_config.json`` adds to them or to a
+``tokenizer.json``, become one ``tokenizer.json``, as transformers 5 reads it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gpt2viz.model.vocabulary import HALF, check_made, pairs_of, short, steps_of
 Values = dict[str, Any]
 
 _CONFIG = "tokenizer_config.json"
-#: The files that aren't read where there is a ``tokenizer.json`` …
+#: The files that aren't read if there is a ``tokenizer.json`` …
 VOCABULARY = ("vocab.json", "merges.txt", "added_tokens.json", "tokens.json")
 #: … and all that are.
 FILES = ("tokenizer.json", _CONFIG, "special_tokens_map.json", *VOCABULARY)
 
 # Classes of transformers that read vocab.json and merges.txt as GPT-2's does, "Fast" or not.
 _AS_GPT2 = ("", "GPT2Tokenizer", "PreTrainedTokenizer", "TokenizersBackend")
-# What a tokenizer.json says of an added token.
+# The fields of an added token in a tokenizer.json.
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 def read_tokenizer(folder: Path) -> tuple[Values, str, str] | None:
-    """A folder's ``tokenizer.json``, or one made of its files, their names, and the name of
-    the token at a text's end, "" where none has one. None where there is no such tokenizer.
+    """A folder's ``tokenizer.json``, or one made from its files, their names, and the name of
+    its end-of-text token, "" if it has none. None if there is no such tokenizer.
 
     Raises ``CheckpointError`` naming the file that isn't as expected.
     """
@@ -52,7 +52,7 @@ def _json(folder: Path, name: str) -> Values:
 
 
 def _class(folder: Path, config: Mapping[str, Any]) -> str:
-    """The tokenizer's class in transformers, "" where none is named."""
+    """The tokenizer's class in transformers, "" if none is named."""
     named = config.get("tokenizer_class") or _json(folder, "config.json").get("tokenizer_class")
     return str(named or "").removesuffix("Fast")
 
@@ -60,7 +60,7 @@ def _class(folder: Path, config: Mapping[str, Any]) -> str:
 def _from_vocab_json(
     folder: Path, config: Mapping[str, Any], names: Mapping[str, Values]
 ) -> tuple[Values, str]:
-    """``vocab.json`` and ``merges.txt``, as transformers' ``GPT2Tokenizer`` has them."""
+    """Read ``vocab.json`` and ``merges.txt``, as transformers' ``GPT2Tokenizer`` does."""
     if (named := _class(folder, config)) not in _AS_GPT2:
         raise CheckpointError(
             f"{_CONFIG}: {named!r:.60} makes other ids of vocab.json and merges.txt than GPT-2's. "
@@ -92,7 +92,7 @@ def _byte_level(prefix_space: bool) -> Values:
 def _template(
     config: Mapping[str, Any], names: Mapping[str, Values], ids: Mapping[str, int]
 ) -> Values:
-    """A post-processor that puts around a text what ``tokenizer_config.json`` asks for."""
+    """A post-processor that puts around a text what ``tokenizer_config.json`` says."""
     single, tokens = [{"Sequence": {"id": "A", "type_id": 0}}], {}
     for key, at in (("bos_token", 0), ("eos_token", 2)):
         name = names[key]["content"] if key in names else END_OF_TEXT.decode()
@@ -123,8 +123,8 @@ def _from_tokenizer_json(
 def _of_gpt2(values: Values, config: Mapping[str, Any], file: str) -> Any:
     """The pre-tokenizer of a ``GPT2Tokenizer``: ``tokenizer_config.json`` says if a space is first.
 
-    Raises ``CheckpointError`` where only ``tokenizer.json`` has that space: transformers leaves it
-    out for this class, and ``tokenizers``, with which such a file is made, does not.
+    Raises ``CheckpointError`` if only ``tokenizer.json`` has that space: transformers leaves it
+    out for this class, and ``tokenizers``, which makes such files, does not.
     """
     if configured := config.get("add_prefix_space"):
         return _byte_level(True)
@@ -139,7 +139,7 @@ def _of_gpt2(values: Values, config: Mapping[str, Any], file: str) -> Any:
 
 
 def added_token(values: Any, **more: Any) -> Values:
-    """An added token as ``tokenizer.json`` has it, of an object or of its name alone."""
+    """An added token in the form of ``tokenizer.json``, from an object or its name alone."""
     given = {**({"content": values} if isinstance(values, str) else values), **more}
     defaults = dict.fromkeys(_FLAGS, False) | {"normalized": not given.get("special")}
     flags = {flag: bool(given.get(flag, default)) for flag, default in defaults.items()}
@@ -153,7 +153,7 @@ def _of_config(config: Mapping[str, Any]) -> list[Values]:
 
 
 def _special_names(folder: Path, config: Mapping[str, Any]) -> dict[str, Values]:
-    """The special tokens that have a part to play, such as ``bos_token``, by its name."""
+    """The special tokens with a role, such as ``bos_token``, by its name."""
     values = dict(config)
     if "added_tokens_decoder" not in config:
         values |= _json(folder, "special_tokens_map.json")
@@ -171,7 +171,7 @@ def _special_names(folder: Path, config: Mapping[str, Any]) -> dict[str, Values]
 def _numbered(
     listed: Iterable[Any], names: Mapping[str, Values], vocab: Mapping[str, int]
 ) -> list[Values]:
-    """Added tokens, each once, with the id that its file gives it, or that transformers does.
+    """Added tokens, each once, with the id of its file, or the one that transformers gives it.
 
     That is the vocabulary's, or the next one behind it.
     """

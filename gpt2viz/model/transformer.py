@@ -1,6 +1,6 @@
-"""A language model of any family, as runs and analyses know it.
+"""The interface of a language model of any family, for runs and analyses.
 
-Every family names its modules as its checkpoints do, and tells here which module is which.
+Every family names its modules as its checkpoints do, and maps them to common names here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Transformer(nn.Module, ABC):
 
     @property
     def position_embedding(self) -> nn.Embedding | None:
-        """The vector of every position (n_positions, C), where positions are learned vectors."""
+        """The vector of every position (n_positions, C), if positions are learned vectors."""
         return None
 
     @property
@@ -76,11 +76,11 @@ class Attention(nn.Module, ABC):
         """W_Q, W_K or W_V of a head (C, hs), ``into`` being "q", "k" or "v", and its bias (hs,)."""
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Queries or keys (…, T, hs) turned by their positions (T,), where positions do that."""
+        """Turn queries or keys (…, T, hs) by their positions (T,), if positions do that."""
         return x
 
     def head_norm(self, into: str) -> nn.Module | None:
-        """The norm of a head's own q or k (…, hs) before these are turned, where there is one."""
+        """The norm of a head's own q or k (…, hs) before these are turned, if there is one."""
         return None
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Attention(nn.Module, ABC):
 
 
 class Block(nn.Module, ABC):
-    """One layer: attention, then MLP, each behind a norm and added to the stream (B, T, C)."""
+    """One layer: attention, then MLP, each after a norm and added to the stream (B, T, C)."""
 
     mlp: nn.Module
 
@@ -112,7 +112,7 @@ class Block(nn.Module, ABC):
 class Norm(NamedTuple):
     """A LayerNorm or RMSNorm by its numbers: x -> ``centre(x) / sigma(x)`` · gain + bias.
 
-    LayerNorm (Ba et al. 2016) takes the mean over the channels away first and is ``centred``;
+    LayerNorm (Ba et al. 2016) subtracts the mean over the channels first and is ``centred``;
     RMSNorm (Zhang & Sennrich 2019) doesn't, and has no bias: zeros. ``gain`` and ``bias`` are (C,).
     """
 
@@ -123,7 +123,7 @@ class Norm(NamedTuple):
 
     @classmethod
     def of(cls, module: nn.Module) -> Norm:
-        """The numbers of a module ``nn.LayerNorm`` or ``nn.RMSNorm``."""
+        """The numbers of a ``nn.LayerNorm`` or ``nn.RMSNorm``."""
         gain = double(module.weight)  # type: ignore[arg-type]
         bias = getattr(module, "bias", None)
         zeros = np.zeros_like(gain)
@@ -131,7 +131,7 @@ class Norm(NamedTuple):
         return cls(gain, zeros if bias is None else double(bias), float(module.eps or 0), centred)  # type: ignore[arg-type]
 
     def centre(self, x: Numbers, axis: int = -1) -> Numbers:
-        """``x`` without its mean over the channels, along ``axis``; RMSNorm takes none away."""
+        """``x`` without its mean over the channels, along ``axis``; RMSNorm subtracts none."""
         centred: Numbers = x - x.mean(axis, keepdims=True) if self.centred else x
         return centred
 

@@ -1,16 +1,16 @@
-"""Settings of a whole process, which a program of its own may make and a library must not.
+"""Settings of a whole process, which a program may make and a library must not.
 
-They say how threads wait for each other, and how many a run or a product takes. ``import gpt2viz``
-and a trace change none of them: the owner of the process calls ``tune_process``, as the app and the
-commands do.
+They determine how threads wait for each other, and how many a run or a product takes. ``import
+gpt2viz`` and a trace change none of them: the owner of the process calls ``tune_process``, as the
+app and the commands do.
 
 Measured with GPT-2 small's sizes, 64 tokens, two cores that other programs kept busy: threads that
 wait by spinning, as they do by default, took 1.8 s a run and 3.8 s at worst; bound to their cores
 (``OMP_PROC_BIND``) 1.0 and 1.2 s; a single thread 0.25 and 0.37 s; two that sleep while they wait
 0.17 and 0.29 s.
 
-NumPy multiplies with OpenBLAS, whose threads wait by spinning, too, for a tenth of a second after
-each product. On a page that asks for a few small ones they took as much of the processor as the
+NumPy multiplies with OpenBLAS, whose threads spin while waiting, too, for a tenth of a second after
+each product. On a page with a few small ones they took as much of the processor as the
 page.
 """
 
@@ -25,18 +25,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-#: The setting where the owner has made none; torch reads it when it is loaded, and never again.
+#: The default of this variable; torch reads it only when it is loaded.
 SLEEP = ("OMP_WAIT_POLICY", "PASSIVE")
 #: The variable with OpenBLAS's number of threads, read when it is loaded.
 PRODUCTS_VARIABLE = "OPENBLAS_NUM_THREADS"
-#: What its builds call the function that tells it later: NumPy's wheels, and others.
+#: The names of the function that sets it later, in OpenBLAS's builds: NumPy's wheels, and others.
 _SET_THREADS = tuple(
     f"{prefix}openblas_set_num_threads{suffix}"
     for prefix in ("scipy_", "")
     for suffix in ("64_", "")
 )
 
-#: Up to this many multiplications a run stays on one thread: to wake a second one would take
+#: Up to this many multiplications a run stays on one thread: waking a second one would take
 #: longer than a small model computes.
 ONE_THREAD = 10**9
 
@@ -44,10 +44,10 @@ ONE_THREAD = 10**9
 class Tuning(NamedTuple):
     """The settings that ``tune_process`` could make here.
 
-    ``threads_sleep``: threads sleep while they wait for each other; False where torch was loaded
-    before. ``products_alone``: a product of NumPy's stays on the thread that asks for it, where
-    NumPy has OpenBLAS. The owner's variables go before both. That a small run stays on one thread
-    holds in any case.
+    ``threads_sleep``: threads sleep while they wait for each other; False if torch was loaded
+    before. ``products_alone``: a product of NumPy's stays on its calling thread, if
+    NumPy has OpenBLAS. Variables in the environment take precedence. A small run stays on one
+    thread in any case.
     """
 
     threads_sleep: bool
@@ -60,10 +60,10 @@ _done: Tuning | None = None
 def tune_process() -> Tuning:
     """Set this process up for runs, for as long as it lasts; for a program, not for a library.
 
-    Call it once, first of all: torch reads ``OMP_WAIT_POLICY`` when it is loaded. That is set,
-    unless it is, for this process and those that it starts. From then on a product of NumPy's
+    Call it once, first of all: torch reads ``OMP_WAIT_POLICY`` when it is loaded. That variable is
+    set, unless it already is, for this process and its children. From then on a product of NumPy's
     takes one thread, unless ``OPENBLAS_NUM_THREADS`` is set, and a small run takes one of torch's.
-    Returns what could be done; a second call changes nothing.
+    Returns which settings could be made; a second call changes nothing.
     """
     global _done
     if _done is None:
@@ -75,9 +75,9 @@ def tune_process() -> Tuning:
 
 
 def _multiply_alone() -> bool:
-    """NumPy has loaded its library long before a process is tuned, so a variable would do nothing.
+    """Set OpenBLAS to one thread; True if that was possible.
 
-    How long its threads spin can't be told any more by then either; how many there are, can.
+    NumPy is loaded long before, so a variable would do nothing, and the spinning can't be changed.
     """
     library = None if PRODUCTS_VARIABLE in os.environ else _openblas()
     tell = next((name for name in _SET_THREADS if hasattr(library, name)), None)
@@ -89,7 +89,7 @@ def _multiply_alone() -> bool:
 
 @contextmanager
 def threads(n_multiplications: int) -> Iterator[None]:
-    """Let torch use the threads that this many multiplications are worth, for a while."""
+    """Limit torch for a while to the threads that this many multiplications are worth."""
     if _done is None or n_multiplications > ONE_THREAD:
         yield
         return
@@ -97,8 +97,8 @@ def threads(n_multiplications: int) -> Iterator[None]:
 
     before = torch.get_num_threads()
     if before == 1:
-        # Nothing is set, not even to what it is: a new thread begins with the last number that any
-        # thread set, so a 1 that was only meant for a run would stay behind when that run is over.
+        # Don't set it, not even to 1: a new thread starts with the last number that any thread
+        # set, so a 1 meant for one run would stay after that run is over.
         yield
         return
     torch.set_num_threads(1)
@@ -109,7 +109,7 @@ def threads(n_multiplications: int) -> Iterator[None]:
 
 
 def _openblas() -> ctypes.CDLL | None:
-    """The library that NumPy multiplies with, as it is loaded; None where it is another one."""
+    """The library that NumPy multiplies with, as loaded; None if it isn't OpenBLAS."""
     if sys.platform != "linux":
         return None
     import_module("numpy")

@@ -1,4 +1,4 @@
-"""Checks of what a tokenizer's files say, before one is made of it."""
+"""Checks of a tokenizer's files, before a tokenizer is built from them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 
 from gpt2viz.errors import CheckpointError
 
-# An entry of this form is a sign for something, though it can be made of two others.
+# An entry of this form is a special sign, though it may equal two others joined.
 _SIGN = re.compile(r"<.+>|\[.+\]", re.DOTALL)
-# Longer entries aren't taken apart, which takes its time; the longest of GPT-2's has 128 letters.
+# Longer entries aren't split, which takes long; the longest of GPT-2's has 128 letters.
 _LONGEST = 128
 #: Half of a surrogate pair, which JSON can spell and which stands for no character.
 HALF = re.compile("[\ud800-\udfff]")
-# Options of a model that give other ids each time, or tokens whose bytes can't be known.
+# Options of a model that give other ids each time, or tokens whose bytes are unknown.
 _REFUSED = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
-# Steps that only cut a text; any other may make it longer, all together so many times.
+# Steps that only cut a text; any other may lengthen it, at most this many times in all.
 _CUTTING, _LONGER = ("Split", "Digits", "Punctuation", "UnicodeScripts"), 64
 
 
 def check_model(model: Mapping[str, Any], file: str) -> None:
-    """Raise ``CheckpointError`` unless it is byte-pair encoding that gives the same ids always."""
+    """Raise ``CheckpointError`` unless it is byte-pair encoding that always gives the same ids."""
     if (kind := model.get("type") or "BPE") != "BPE":
         raise CheckpointError(f"{file}: only byte-pair encoding can be read, not {short(kind)}")
     if refused := [name for name in _REFUSED if model.get(name)]:
@@ -30,9 +30,9 @@ def check_model(model: Mapping[str, Any], file: str) -> None:
 
 
 def steps_of(values: Mapping[str, Any], file: str) -> list[dict[str, Any]]:
-    """The steps that make a text ready and cut it, those of sequences one by one.
+    """The steps that normalize a text and cut it, with sequences flattened.
 
-    Raises ``CheckpointError`` where they may make of a short text a very long one.
+    Raises ``CheckpointError`` if they may turn a short text into a very long one.
     """
     steps = [*_flat(values.get("normalizer")), *_flat(values.get("pre_tokenizer"))]
     longer = (step for step in steps if step["type"] not in _CUTTING)
@@ -70,7 +70,7 @@ def check_ids(vocab: Mapping[str, int], file: str) -> None:
 
 
 def check_list(tokens: Sequence[Any], file: str) -> None:
-    """Raise ``CheckpointError`` unless each is a string of its own, which a text can have."""
+    """Raise ``CheckpointError`` unless each is a unique string that a text can have."""
     owner: dict[str, int] = {}
     for i, token in enumerate(tokens):
         if not isinstance(token, str) or not token or HALF.search(token):
@@ -87,18 +87,18 @@ def check_list(tokens: Sequence[Any], file: str) -> None:
 
 
 def short(value: Any) -> str:
-    """A value from a file as a message can spell it."""
+    """A value from a file, shortened for a message."""
     return f"{value!r:.60}"
 
 
 def check_made(
     vocab: Mapping[str, int], pairs: Iterable[tuple[str, str]], known: Collection[str]
 ) -> None:
-    """Raise ``CheckpointError`` for an entry that merges made once, and none of the ``pairs`` does.
+    """Raise ``CheckpointError`` for an entry that must have come from a merge missing in ``pairs``.
 
-    Byte-pair encoding makes an entry of two others. One that could be made so, and isn't, lost
-    its merge: the file of merges was cut off, or is another model's. ``known`` are entries that
-    are found in a text as they stand.
+    Byte-pair encoding joins two entries to make another. One that equals two others joined but has
+    no merge lost it: the file of merges was cut off, or is another model's. ``known`` are entries
+    that are matched in a text whole.
     """
     made = {left + right for left, right in pairs}
     for token in vocab:

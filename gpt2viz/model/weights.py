@@ -1,7 +1,7 @@
-"""The safetensors files of a checkpoint: what their headers declare, and the numbers in them.
+"""The safetensors files of a checkpoint: their headers' declarations, and their numbers.
 
 Only safetensors: a pickle can run code when it is opened. Files are read, and not mapped as the
-format's own library does it: what is mapped ends the program when another one shortens the file
+format's own library does: a mapped file crashes the program when another one truncates it
 (``cp`` does, before it writes), and a file larger than the memory can't be mapped at all. The
 format: https://github.com/huggingface/safetensors#format
 """
@@ -25,13 +25,13 @@ from gpt2viz.files import is_gguf, is_there, own_file, read_json, reading
 from gpt2viz.model import memory
 from gpt2viz.model.other_formats import way_out
 
-# Masks and angles that old files carry as if they were weights.
+# Masks and angles that old files store as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
-# What torch.compile, DataParallel and the model itself put before a name.
+# Prefixes of names from torch.compile, DataParallel and the model itself.
 _BEFORE = re.compile(r"^(_orig_mod\.|module\.|transformer\.|model\.)+")
 # Heads of other tasks, as transformers and trl call them: beside the trunk, which runs as it is.
 _TASK_HEAD = re.compile(r"(score|classifier|qa_outputs|v_head|multiple_choice_head)\.")
-#: What can be read, by its name in a header; narrower formats need scales of their own.
+#: The readable types, by their names in a header; narrower formats need scales of their own.
 FLOATS = {
     "F16": torch.float16,
     "BF16": torch.bfloat16,
@@ -40,9 +40,9 @@ FLOATS = {
 }
 # Describes some 40,000 tensors. The library reads up to 100 MB, which take ten times as much.
 _LARGEST_HEADER = 4_000_000
-# Beyond, what a model multiplies and adds could leave float32 though its LayerNorms are finite.
+# With larger weights, products and sums could overflow float32 though LayerNorms are finite.
 _LARGEST_WEIGHT = 1e15
-#: Stored as (in, out), the other way round than torch's Linear: the ends of their names.
+#: The ends of the names of tensors stored as (in, out), transposed relative to torch's Linear.
 CONV1D = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
 
 
@@ -74,12 +74,12 @@ class Stored:
 
 
 def plain_name(key: str) -> str:
-    """A tensor's name as the model has it, such as "h.0.ln_1.bias"."""
+    """A tensor's name in the model, such as "h.0.ln_1.bias", from its key in a file."""
     return _BEFORE.sub("", key)
 
 
 def is_of_task_head(name: str) -> bool:
-    """True if a tensor belongs to the head of another task on a GPT-2, such as a classifier."""
+    """True if a tensor belongs to another task's head on the model, such as a classifier."""
     return bool(_TASK_HEAD.match(name))
 
 
@@ -116,7 +116,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def header(file: Path) -> list[Stored]:
-    """The tensors of one file, which fill it without a gap; only its header is read."""
+    """The tensors of one file, which fill it without gaps; only its header is read."""
     own_file(file)
     with reading(file.name, problem(file)), file.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
@@ -138,7 +138,7 @@ def header(file: Path) -> list[Stored]:
 
 
 def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
-    """One tensor of a header, whose data are counted from the byte ``after`` it.
+    """One tensor of a header, whose data offsets count from the byte ``after`` it.
 
     Raises ``ValueError`` or ``AttributeError`` for what is no entry.
     """
@@ -167,7 +167,7 @@ def broken(file: Path, why: object) -> CheckpointError:
 
 
 def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
-    """Every tensor as the model wants it: float32, and turned round where Conv1D stored it."""
+    """Read every tensor as the model needs it: float32, and transposed if Conv1D stored it."""
     weights: dict[str, Tensor] = {}
     for file in {tensor_header.file for tensor_header in stored.values()}:
         with reading(file.name, problem(file)), own_file(file).open("rb") as opened:
@@ -179,14 +179,14 @@ def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
 
 
 def numbers(opened: BinaryIO, tensor_header: Stored) -> Tensor:
-    """One tensor in float32, from the file that it is stored in: all of them are finite."""
+    """Read one tensor in float32 from its file, and check that all its numbers are finite."""
     tensor = tensor_header.unpacked(content_of(opened, tensor_header))
     check_numbers(tensor, tensor_header)
     return tensor
 
 
 def content_of(opened: BinaryIO, stored: Stored) -> Tensor:
-    """The bytes of one tensor, from the file that it is stored in."""
+    """Read the bytes of one tensor from its file."""
     content = torch.empty(stored.end - stored.start, dtype=torch.uint8)
     opened.seek(stored.start)
     if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
@@ -195,7 +195,7 @@ def content_of(opened: BinaryIO, stored: Stored) -> Tensor:
 
 
 def check_numbers(tensor: Tensor, name: object) -> None:
-    """Refuse NaN, infinity and what is nearly that. It takes a fifth of a second a GB, once a
+    """Refuse NaN, infinity and nearly infinite numbers. It takes a fifth of a second a GB, once per
     model, for weights that the first run would read anyway."""
     low, high = torch.aminmax(tensor)
     if not -_LARGEST_WEIGHT <= low <= high <= _LARGEST_WEIGHT:  # NaN is neither
