@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from gpt2viz.run.watch import Watched, watch
     from gpt2viz.survey.changes import Changes, compare_models
 
-# What needs torch, which takes two seconds to load, and the module that it comes from when it is
-# first asked for: the command's --help and a mere ``import gpt2viz`` don't wait for it.
+# Names that need torch, which takes two seconds to load, and the module that each is loaded from on
+# first use: the command's --help and a mere ``import gpt2viz`` don't wait for it.
 _LATER = {
     "AttentionView": "notebook.view",
     "Changes": "survey.changes",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-#: Which keys (columns) are meant for which queries (rows): (T, T).
+#: True for some pairs of a query (row) and a key (column): (T, T).
 Pairs = NDArray[np.bool_]
 
 

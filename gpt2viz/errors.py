@@ -1,4 +1,4 @@
-"""Errors that a person can act on. Each message says what was wrong and what to do."""
+"""Errors that users can act on. Each message says what was wrong and what to do."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 
 class GPT2VizError(ValueError):
-    """Base class: catch this to show any of the messages below to a person."""
+    """Base class: catch this to show any of the messages below to a user."""
 
 
 class ArgumentError(GPT2VizError):
-    """An argument that a function can't do anything with."""
+    """An argument that a function can't use."""
 
 
 class StageError(GPT2VizError, KeyError):
     """A stage of a run, or a step of a training, that isn't there by this name."""
 
-    __str__ = Exception.__str__  # and not KeyError's, which puts quotes round the sentence
+    __str__ = Exception.__str__  # and not KeyError's, which puts quotes around the sentence
 
 
 class PlaceError(GPT2VizError, IndexError):
@@ -24,11 +24,11 @@ class PlaceError(GPT2VizError, IndexError):
 
 
 class CheckpointError(GPT2VizError):
-    """A checkpoint folder that can't be read as a GPT-2."""
+    """A checkpoint folder that can't be read as a model."""
 
 
 class TooLargeError(CheckpointError):
-    """A whole checkpoint that needs more memory than is free."""
+    """A valid checkpoint that needs more memory than is free."""
 
 
 class DeviceError(CheckpointError):
@@ -36,7 +36,7 @@ class DeviceError(CheckpointError):
 
 
 class HubError(GPT2VizError):
-    """A model that could not be had from the hub by its name."""
+    """A model that couldn't be fetched from the hub by its name."""
 
 
 class TextError(GPT2VizError):
@@ -44,7 +44,7 @@ class TextError(GPT2VizError):
 
 
 class EditError(GPT2VizError):
-    """A change to the model that can't be read, or that this model and text have no place for."""
+    """A change to the model that can't be parsed, or doesn't fit this model and text."""
 
 
 class PatchError(GPT2VizError):
@@ -79,13 +79,13 @@ class MissingExtraError(GPT2VizError, ImportError):
 
 
 class PluginError(GPT2VizError):
-    """A score, an edit or a page of others that can't be used; the message says whose it is."""
+    """A score, an edit or a page of another package that can't be used; the message names it."""
 
 
 class ContextError(GPT2VizError):
     """More tokens than the model has positions for.
 
-    ``n_tokens`` were given and ``n_positions`` fit; ``who`` sets the limit.
+    ``n_tokens`` were given and ``n_positions`` fit; ``who`` has that limit.
     """
 
     def __init__(self, n_tokens: int, n_positions: int, who: str = "this model") -> None:

@@ -22,7 +22,7 @@ def missing(what: str, extra: str, module: str) -> MissingExtraError:
 
 @contextmanager
 def needed(what: str, extra: str) -> Iterator[None]:
-    """Within it, a module that isn't installed raises ``MissingExtraError``; see ``missing``."""
+    """Turn a missing module into ``MissingExtraError`` inside the block; see ``missing``."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -38,10 +38,10 @@ def later(
     public: Iterable[str],
     extras: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that loads some of its names when they are used.
+    """``__getattr__`` and ``__dir__`` of a package that loads some of its names on first use.
 
-    ``modules`` says which of the package's modules each of them stands in; a module stands for
-    itself. ``public`` is what ``dir`` shows besides, ``extras`` what a name needs: see ``missing``.
+    ``modules`` maps each name to the package's module that defines it; a module maps to
+    itself. ``public`` are further names for ``dir``, ``extras`` what a name needs: see ``missing``.
     """
 
     def get(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A trace and a reason in a notebook: what they show of themselves, and Plotly figures."""
+"""A trace and a reason in a notebook: their HTML, and Plotly figures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpt2viz.run.trace import WRITTEN, Trace
 if TYPE_CHECKING:  # torch stays out of the pictures
     from gpt2viz.analysis.reasons import Reason
 
-#: Pixels from one head to the next in the picture that a trace shows of itself.
+#: Pixels from one head to the next in the picture of a trace's HTML.
 TILE = 44
 
 _CHIP = (
@@ -38,11 +38,11 @@ _CHIP = (
 def heatmap(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> Figure:
     """One stage of one head: (T, T) with queries down and keys across, or (T, hs).
 
-    ``stage`` is one of ``gpt2viz.HEAD_STAGES``. Above 256 tokens each point is a block's number
+    ``stage`` is one of ``gpt2viz.HEAD_STAGES``. Above 256 tokens each cell is a block's number
     farthest from 0. Raises ``StageError`` and ``PlaceError`` as ``trace.stage`` does.
     """
-    trace.stage(stage, layer, head)  # for its errors, which name what there is
-    return _on_its_own(stage_picture(trace, stage, layer, head), 660)
+    trace.stage(stage, layer, head)  # for its errors, which list the valid values
+    return _standalone(stage_picture(trace, stage, layer, head), 660)
 
 
 def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
@@ -62,16 +62,16 @@ def heads(trace: Trace, layer: int, stage: HeadStageName = "weights") -> Figure:
         numbers=0,
         bar=panels[0].quantity,
     )
-    return _on_its_own(picture, 250 * across)
+    return _standalone(picture, 250 * across)
 
 
 def overview(trace: Trace) -> Figure:
     """The weights of every head of every layer as thumbnails: layers down, heads across."""
-    return _on_its_own(_every_head(trace), 130 + 150 * trace.config.n_head)
+    return _standalone(_every_head(trace), 130 + 150 * trace.config.n_head)
 
 
 def table(trace: Trace, layer: int, head: int, stage: HeadStageName = "weights") -> pd.DataFrame:
-    """The numbers of ``heatmap``, whole, with tokens as names of rows and columns."""
+    """The numbers of ``heatmap``, not pooled, with tokens as names of rows and columns."""
     return panel_table(stage_panel(trace, trace.labels, stage, layer, head, ""))
 
 
@@ -79,7 +79,7 @@ def html(trace: Trace) -> str:
     """A trace as HTML without scripts: model, tokens, and every head's weights as a small picture.
 
     A long run, which would have to compute all weights for that, shows no picture. All texts are
-    escaped, nothing is fetched.
+    escaped, and nothing is fetched.
     """
     config, labels = trace.config, trace.labels
     edits = f" · edits {','.join(map(str, trace.edits))}" if trace.edits else ""
@@ -104,13 +104,13 @@ def html(trace: Trace) -> str:
 
 
 def reason(case: Reason, raw: bool) -> Figure:
-    """Every pair of parts, beyond the row's mean or ``raw``, with its sums in one more row."""
+    """Every pair of parts, beyond the row's mean or ``raw``, with sums in one more row."""
     picture = reason_map(case, raw=raw)
-    return _on_its_own(picture, 220 + 26 * picture.matrices[0].values.shape[1])
+    return _standalone(picture, 220 + 26 * picture.matrices[0].values.shape[1])
 
 
 def reason_html(case: Reason) -> str:
-    """A reason as HTML without scripts: its sentences and its leading pairs, all of it escaped."""
+    """A reason as HTML without scripts: its sentences and its leading pairs, escaped."""
     sentences = "".join(f"<p>{escape(sentence)}</p>" for sentence in case.words())
     pairs = pair_table(case)
     shown = pairs.to_html(index=False, border=0, float_format="{:.2f}".format) if len(pairs) else ""
@@ -133,7 +133,7 @@ def _encoded(trace: Trace) -> str:
 
 
 def pixels(trace: Trace) -> NDArray[np.uint8]:
-    """Every head's weights in colours: (height, width, 3), ``TILE`` pixels a head or more."""
+    """Every head's weights in colours: (height, width, 3), ``TILE`` pixels per head or more."""
     picture = _every_head(trace)
     n_layer, n_head, side = picture.tiles.shape[:3]
     zoom = max(1, (TILE - 4) // side)
@@ -145,10 +145,10 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
     return canvas.swapaxes(1, 2).reshape(n_layer * step, n_head * step, 3)
 
 
-def _on_its_own(picture: Picture, width: int) -> Figure:
-    """A picture as a figure that no page lends its background and its writing.
+def _standalone(picture: Picture, width: int) -> Figure:
+    """A picture as a standalone figure, with a background and fonts of its own.
 
-    Whoever draws it, it has no button that uploads it.
+    It has no button that uploads it, in any program.
     """
     figure = render(picture, LIGHT)
     figure.update_layout(

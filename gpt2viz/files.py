@@ -1,6 +1,6 @@
-"""Files of a folder that somebody else made: ordinary ones of its own, and of a bounded size.
+"""Untrusted files of a folder: ordinary ones within it, and of a bounded size.
 
-And files of ours, which are written as a whole or not at all, and scripts that go out as one text.
+And our own files, which are written completely or not at all, and scripts joined into one text.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 from gpt2viz.errors import CheckpointError, ExportError, GPT2VizError
 from gpt2viz.labels import escape_controls, shorten
 
-#: No text file of a checkpoint is larger: Llama 3's tokenizer.json has 17 MB where each merge has
-#: lines of its own. Parsed, 20 MB of JSON take up to 600 MB of memory …
+#: The size limit of a checkpoint's text files: Llama 3's tokenizer.json has 17 MB with each merge
+#: on lines of its own. Parsed, 20 MB of JSON take up to 600 MB of memory …
 LARGEST_TEXT = 20_000_000
-#: … and some seconds where nearly all of it is brackets; a vocabulary has one a merge.
+#: … and some seconds if nearly all of it is brackets; a vocabulary has one per merge.
 MOST_BRACKETS = 1_000_000
-#: The folders with scripts, styles and HTML of pages that load nothing.
+#: The folders with scripts, styles and HTML of pages that make no request.
 _ASSETS = ("app/scripts", "notebook", "export")
-#: The elements that a script draws in, and its comments that stand alone on their lines.
+#: The elements that a script draws in, and comments on their own lines.
 _ELEMENTS = re.compile(r"^export const html = [`'](.*?)[`']$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"^ *(//.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
 #: A script's import of another one.
 _IMPORT = re.compile(r'^import \{[^}]+\} from "\.[./\w]*/(\w+\.js)"$', re.MULTILINE)
-# What colours a terminal's text, as torch writes it into its messages (ECMA-48).
+# Escape sequences that colour a terminal's text, as torch puts into its messages (ECMA-48).
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# In a message: of the reason, and of a path.
+# The longest reason, and the longest path, in a message.
 _LONGEST_REASON, _LONGEST_NAME = 200, 300
 _STEP = re.compile(r"step-(\d{1,12})(?:\.safetensors)?|checkpoint-(\d{1,12})")
 
@@ -55,15 +55,15 @@ def is_folder(path: Path) -> bool:
 
 
 def is_gguf(path: Path) -> bool:
-    """True if it is, by its name, a GGUF file: a whole model, as a folder is in other layouts."""
+    """True if its name is a GGUF file's: a whole model, as a folder is in other layouts."""
     return path.suffix.lower() == ".gguf" and not is_folder(path)
 
 
 def steps_in(folder: Path) -> list[tuple[int, Path]]:
     """The checkpoints of a training in a folder, by their steps, the first one first.
 
-    Folders called ``step-N`` or ``checkpoint-N`` that hold a ``config.json``, and files
-    ``step-N.safetensors``. None where the folder can't be read.
+    Folders named ``step-N`` or ``checkpoint-N`` with a ``config.json``, and files
+    ``step-N.safetensors``. Empty if the folder can't be read.
     """
     try:
         entries = [(_STEP.fullmatch(path.name), path) for path in folder.iterdir()]
@@ -81,10 +81,10 @@ def steps_in(folder: Path) -> list[tuple[int, Path]]:
 def reading(
     name: object, problem: str, kind: type[GPT2VizError] = CheckpointError
 ) -> Iterator[None]:
-    """Read a file that somebody else made: whatever goes wrong is one sentence.
+    """Read an untrusted file in the block: any failure becomes one sentence.
 
     Each error that isn't of this package becomes one of ``kind``, "name: problem (why)": a damaged
-    file can lead a library anywhere, past the memory and the stack too.
+    file can make a library raise anything, and exhaust memory or stack too.
     """
     try:
         yield
@@ -96,8 +96,8 @@ def reading(
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, to stand in a sentence: the first line of an error's own message,
-    without a terminal's codes, cut between two words where it is long.
+    """The reason of a failure, for a sentence: the first line of an error's own message,
+    without a terminal's codes, cut between two words if it is long.
     """
     if isinstance(error, MemoryError):
         return "it asks for more memory than there is"
@@ -111,8 +111,8 @@ def reason(error: Exception) -> str:
 
 
 def ordinary(path: Path) -> Path:
-    """The path itself, where a file is there, and no pipe, device or folder: those are never
-    opened, as that can wait for ever. Raises ``OSError`` or ``ValueError``, for ``reading``.
+    """Return the path if it is an ordinary file, and no pipe, device or folder: opening those
+    can block for ever. Raises ``OSError`` or ``ValueError``, for ``reading``.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError("not an ordinary file")
@@ -120,10 +120,10 @@ def ordinary(path: Path) -> Path:
 
 
 def own_file(path: Path) -> Path:
-    """The path itself, where it is an ordinary file and no link leads out of its folder by it.
+    """Return the path if it is an ordinary file and no link leads out of its folder.
 
     A folder of the hub's cache may link to its model's own ``blobs``. Raises ``CheckpointError``
-    naming the file for everything else.
+    naming the file for anything else.
     """
     home, target = Path(os.path.realpath(path.parent)), Path(os.path.realpath(path))
     homes = [home]
@@ -139,9 +139,9 @@ def own_file(path: Path) -> Path:
 
 
 def read_text(path: Path, errors: str = "strict") -> str:
-    """A text file in UTF-8, without the byte-order mark that some editors put first.
+    """Read a text file in UTF-8, without the byte-order mark that some editors put first.
 
-    Raises ``CheckpointError`` naming the file where it can't be read.
+    Raises ``CheckpointError`` naming the file if it can't be read.
     """
     with reading(path.name, "can't be read"):
         with own_file(path).open("rb") as file:
@@ -152,7 +152,7 @@ def read_text(path: Path, errors: str = "strict") -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file. Raises ``CheckpointError`` naming the file where it has none."""
+    """Read a JSON object from a file. Raises ``CheckpointError`` naming the file if it has none."""
     values = _parsed(path)
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name}: a JSON object is expected")
@@ -160,7 +160,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_list(path: Path) -> list[Any]:
-    """A JSON list from a file. Raises ``CheckpointError`` naming the file where it has none."""
+    """Read a JSON list from a file. Raises ``CheckpointError`` naming the file if it has none."""
     values = _parsed(path)
     if not isinstance(values, list):
         raise CheckpointError(f"{path.name}: a JSON list is expected")
@@ -177,7 +177,7 @@ def _parsed(path: Path) -> Any:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A path to write a file at: it replaces the old one in one move, or a kill leaves that."""
+    """A path to write to, which then replaces ``path`` atomically; a kill leaves the old file."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -187,10 +187,10 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Write a file as a whole: an old one stays until the new one is complete.
+    """Write a file atomically: an old one stays until the new one is complete.
 
-    A link is followed; a pipe or a device is written to as it is. Raises ``ExportError`` naming
-    the file where it can't be written, as on a full disk.
+    A link is followed; a pipe or a device is written to directly. Raises ``ExportError`` naming
+    the file if it can't be written, as on a full disk.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -204,7 +204,7 @@ def save(path: Path, content: bytes) -> None:
 
 
 def asset(name: str) -> str:
-    """A script, a style or a page's HTML of this package."""
+    """Read a script, a style or a page's HTML of this package."""
     here = resources.files("gpt2viz")
     (file,) = (file for folder in _ASSETS if (file := here / folder / name).is_file())
     return file.read_text(encoding="utf-8")
@@ -217,9 +217,9 @@ def elements(script: str) -> str:
 
 
 def scripts(names: Mapping[str, str], start: str) -> str:
-    """Scripts for a page that loads nothing: a constant each, and then the line ``start``.
+    """Join scripts for a page that makes no request: a constant each, and then the line ``start``.
 
-    The constant of such a name is what the script exports by default.
+    Each constant is the script's default export, under its name in ``names``.
     """
     code = "".join(
         f"const {name} = (function () {{\n{script(file)}\n}})()\n" for name, file in names.items()
@@ -228,9 +228,9 @@ def scripts(names: Mapping[str, str], start: str) -> str:
 
 
 def script(name: str) -> str:
-    """A script as a function's body that returns its default export.
+    """Rewrite a script as a function's body that returns its default export.
 
-    Those that it imports are written in, each once, and comments left out.
+    Scripts that it imports are inlined, each once, and comments are removed.
     """
     written: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Tokens as people read them: visible, unambiguous, never taken for markup; and sentences."""
+"""Readable labels of tokens: visible, unambiguous, never taken for markup; and sentences."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 SPACE = "·"
 _ESCAPES = {" ": SPACE, SPACE: r"\u00b7", "\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r"}
-# Letters, marks that stand on a letter, numbers, punctuation and symbols can be seen; the
-# other categories (controls, formats such as bidi overrides, separators, unassigned) can't.
+# Letters, combining marks, numbers, punctuation and symbols are visible; the
+# other categories (controls, formats such as bidi overrides, separators, unassigned) aren't.
 _VISIBLE = "LMNPS"
 # Visible by category, but drawn as nothing.
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 # Controls, formats such as bidi overrides, and separators of lines …
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-# … but for what an isolate is made of, and the line's end in our own messages.
+# … except the characters of an isolate, and the line ends in our own messages.
 _ALLOWED = "\u2068\u2069\n"
 
 
 def label(token: bytes) -> str:
     """A token's bytes as one short line of plain text.
 
-    A space is drawn as ``·``. What can't be seen or is no whole character is escaped:
+    A space is drawn as ``·``. Invisible characters and incomplete ones are escaped:
     ``\\n``, ``\\u200b``, ``\\xe2``. Two different tokens never get the same label.
     """
     text = token.decode("utf-8", errors="surrogateescape")
@@ -47,8 +47,8 @@ def _escape(char: str, first: bool) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Plain text with every invisible control escaped: no escape sequence of a terminal and no
-    override of the writing direction is left of a name or message from outside.
+    """Escape every invisible control in plain text: names and messages from outside keep no
+    escape sequence of a terminal and no override of the writing direction.
 
     Line ends stay, and so do the marks that ``bidi_isolate`` added.
     """
@@ -61,10 +61,10 @@ def _escape_control(char: str) -> str:
     return char
 
 
-#: Zero width, and no line ends at it (Unicode Standard Annex 14).
+#: Zero width, and no line break at it (Unicode Standard Annex 14).
 JOINER = "\u2060"
 # After https: and www, before the @ of an address, and after the colon of :names:, each of them
-# with the backslash that Markdown takes away.
+# with the backslash that Markdown removes.
 _ACTIVE = re.compile(
     r"(?<=:)(?=\\?/|(?:\\?[+-])*\w(?:\\?[\w+-])*\\?:)|(?<=www)(?=\\?\.)|(?=\\?@)",
     re.IGNORECASE,
@@ -75,7 +75,7 @@ _ARROWS = re.compile(r"(?<=[<>~-])(?=[->=])")
 
 
 def no_autolink(text: str) -> str:
-    """Text, or Markdown, in which no address becomes a link and no ``:name:`` a picture.
+    """Change text, or Markdown, so that no address becomes a link and no ``:name:`` a picture.
 
     Both are detected after Markdown's escapes are resolved, so a backslash doesn't help: GitHub's
     Markdown makes a link of https://, www. and a@b.c, Streamlit's a picture of :streamlit:. An
@@ -85,21 +85,21 @@ def no_autolink(text: str) -> str:
 
 
 def no_typography(text: str) -> str:
-    """Text through ``no_autolink`` whose arrows Streamlit doesn't turn into signs either."""
+    """``no_autolink``, which also keeps Streamlit from turning arrows into signs."""
     return _ARROWS.sub(JOINER, no_autolink(text))
 
 
 def markup_safe(text: str) -> str:
-    """A label for Plotly, whose titles and ticks read a little HTML and ``$…$`` as LaTeX."""
+    """Escape a label for Plotly, whose titles and ticks read some HTML and ``$…$`` as LaTeX."""
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("$", "&#36;")):
         text = text.replace(char, entity)
     return text
 
 
 def bidi_isolate(text: str) -> str:
-    """The text, kept from changing the order of its neighbours in a line.
+    """Keep the text from changing the order of its neighbours in a line.
 
-    A number after a word that is written from right to left would be drawn before it (Unicode
+    A number after a right-to-left word would be drawn before it (Unicode
     Standard Annex 9); an isolate prevents that. Text without such letters is returned as it is.
     """
     turns = any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in text)
@@ -107,7 +107,7 @@ def bidi_isolate(text: str) -> str:
 
 
 def sentence(name: str, /, **values: Any) -> str:
-    """The sentence called ``name`` in ``sentences.toml``, "page.name", with its ``values``.
+    """The sentence ``name`` of ``sentences.toml``, "page.name", with its ``values``.
 
     Raises ``KeyError`` if there is none of that name, or if a value is missing.
     """
@@ -115,7 +115,7 @@ def sentence(name: str, /, **values: Any) -> str:
 
 
 def template(name: str) -> str:
-    """The sentence called ``name`` as it stands there, its values in braces."""
+    """The sentence ``name`` as written there, with its values in braces."""
     page, _, rest = name.partition(".")
     text: str = _sentences()[page][rest]
     return text
@@ -140,9 +140,9 @@ def signed(number: float, form: str = "") -> str:
 
 
 def power_of_ten(x: float, digits: int = 1) -> str:
-    """A number with ``digits`` decimals and a power of ten, to stand in a sentence: "3.9 · 10⁻⁴".
+    """Format a number with ``digits`` decimals and a power of ten: "3.9 · 10⁻⁴".
 
-    Where the power would be 1, or there is none, the number alone: "5.2", "0", "∞", "NaN".
+    If the power would be 1, or there is none, the number alone: "5.2", "0", "∞", "NaN".
     """
     number, _, exponent = f"{x:.{digits}e}".partition("e")
     if not x or not int(exponent or 0):
@@ -151,12 +151,12 @@ def power_of_ten(x: float, digits: int = 1) -> str:
 
 
 def difference(n: float) -> str:
-    """A difference that should be rounding and no more: "3 · 10⁻⁷"; "none" where it is 0."""
+    """Format a difference that should be only rounding: "3 · 10⁻⁷"; "none" if it is 0."""
     return power_of_ten(n, 0) if n else "none"
 
 
 def shorten(text: str, width: int = 14) -> str:
-    """At most ``width`` characters, the middle of a longer text left out."""
+    """Shorten to ``width`` characters, leaving out the middle of a longer text."""
     if len(text) <= width:
         return text
     half = (width - 1) // 2

@@ -9,7 +9,7 @@
     [project.entry-points."gpt2viz.pages"]
     surest_heads = "gpt2viz_example.page:draw"
 
-Installing such a package is all that it takes. Its code then runs as gpt2viz's own does: install
+Installing such a package is enough. Its code then runs with all of gpt2viz's rights: install
 only what you trust.
 """
 
@@ -28,14 +28,14 @@ from gpt2viz.errors import PluginError
 #: The groups of entry points: a ``gpt2viz.heads.Score``; a ``gpt2viz.EditKind``; a function that
 #: draws a page.
 SCORES, EDITS, PAGES = "gpt2viz.scores", "gpt2viz.edits", "gpt2viz.pages"
-#: Who adds what a program registers itself.
+#: The author of what a program registers itself.
 THIS_PROGRAM = "this program"
 
 _LOG = logging.getLogger("gpt2viz")
 
 
 class Plugin(NamedTuple):
-    """Something that is added: its ``name``, and ``by`` which package, with its version."""
+    """An addition: its ``name``, and ``by`` which package, with its version."""
 
     name: str
     by: str
@@ -71,7 +71,7 @@ T = TypeVar("T", bound=Named)
 class Registry(Mapping[str, T]):
     """Items by name: those ``declared`` here, those of other packages, those of this program.
 
-    They are of the type ``made``, which people import as ``public``, and a message calls each
+    They are of the type ``made``, whose public name is ``public``, and messages call each a
     ``what``. Plugins are loaded on first use; ``errors`` and stderr say which were left out, and
     why.
     """
@@ -82,7 +82,7 @@ class Registry(Mapping[str, T]):
         self._group, self._made, self._public, self._what = group, made, public, what
         self._known = {item.name: item for item in declared}
         self._looked = False
-        self._lock = threading.RLock()  # a package's module may read it while it is looked through
+        self._lock = threading.RLock()  # a plugin's module may read it while plugins are loaded
         self._errors: list[str] = []
 
     def __getitem__(self, name: str) -> T:
@@ -101,7 +101,7 @@ class Registry(Mapping[str, T]):
         return tuple(self._errors)
 
     def add(self, item: Any, by: str = THIS_PROGRAM, name: str = "") -> T:
-        """Add an item, in place of one of the same name that is ``by`` the same author.
+        """Add an item; it replaces one of the same name that is ``by`` the same author.
 
         Raises ``PluginError`` for an item of another type, and for a name that others use.
         """
@@ -136,10 +136,10 @@ def _owner(entry: EntryPoint) -> str:
 
 @contextmanager
 def blamed(describe: Callable[[str], str]) -> Iterator[None]:
-    """Run code of others: whatever it raises becomes a ``PluginError`` with ``describe``'s text.
+    """Run foreign code: whatever it raises becomes a ``PluginError`` with ``describe``'s text.
 
     ``describe`` gets the error in one line. SystemExit counts, and so does Ctrl-C outside the main
-    thread, where nobody can have pressed it; the exceptions by which Streamlit ends a page don't.
+    thread, where it can't have been pressed; the exceptions by which Streamlit ends a page don't.
     """
     try:
         yield
@@ -153,12 +153,12 @@ def blamed(describe: Callable[[str], str]) -> Iterator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """An error of somebody else's code in one line, such as "KeyError: 'a'"."""
+    """Format an error of foreign code in one line, such as "KeyError: 'a'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message:.300}" if message else type(error).__name__
 
 
 def warn(error: Exception) -> str:
-    """Say on stderr, or wherever the log "gpt2viz" goes, what is wrong; the same as text."""
+    """Log the error, by default on stderr, and return its text."""
     _LOG.warning("gpt2viz: %s", error)
     return str(error)

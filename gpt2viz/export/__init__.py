@@ -1,4 +1,4 @@
-"""Files to take along: pictures, tables, traces and pages that say what they show.
+"""Files of pictures, tables, traces and pages, each with its origin.
 
 trace = gpt2viz.trace(gpt2viz.load_model(), "A crane ate fish")
 export.save_trace(trace, "crane.npz")  # gpt2viz.load_trace reads it
@@ -38,7 +38,7 @@ from gpt2viz.run.session import Session, read_session
 if TYPE_CHECKING:
     from gpt2viz.export.page import page_html, save_page
 
-# What needs Plotly, and the module that it comes from when it is first asked for.
+# Names that need Plotly, and the module that each is loaded from on first use.
 _LATER = dict.fromkeys(("page_html", "save_page"), "page")
 
 __all__ = [

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from gpt2viz import __version__
 from gpt2viz.run.trace import Trace
 
-#: Characters of the text, and of a picture's title, that go into a file's name.
+#: The number of characters of the text, and of a picture's title, in a file's name.
 _TEXT, _WHAT = 32, 60
-#: A caption under a picture shows this much of a text, and the metadata all of it.
+#: The length of text in a caption under a picture; the metadata have all of it.
 CAPTION = 90
 
 
@@ -22,11 +22,11 @@ CAPTION = 90
 class About:
     """The origin of numbers. ``what`` names them, such as "weights" or "All heads of layer 1".
 
-    ``layer`` and ``head`` count from 0, and are None where the file holds no single one.
-    ``sha256`` is the checksum of the model's weights, "" where it is not known; ``causal`` is None
+    ``layer`` and ``head`` count from 0, and are None if the file holds no single one.
+    ``sha256`` is the checksum of the model's weights, "" if unknown; ``causal`` is None
     for runs with the mask on and off; ``edits`` are the changes to the run in their short form,
-    ``patch_from`` the text that patches among them took pieces from, ``mean_over`` the texts that
-    means among them are over, "" for our own.
+    ``patch_from`` the text that its patches copied from, ``mean_over`` the texts that its means
+    are over, "" for our own.
     """
 
     what: str
@@ -44,7 +44,7 @@ class About:
 
     @property
     def location(self) -> str:
-        """The layer and head in words: "layer 1, head 0", or as much of it as there is."""
+        """The layer and head in words: "layer 1, head 0", or as much of it as is set."""
         parts = [("layer", self.layer), ("head", self.head)]
         return ", ".join(f"{name} {n}" for name, n in parts if n is not None)
 
@@ -75,7 +75,7 @@ class About:
 
     @property
     def caption(self) -> tuple[str, str]:
-        """Title and source, for lines below a picture that aren't broken within a version."""
+        """Title and source, for lines below a picture; the version isn't broken across lines."""
         source = self.source.replace("gpt2viz ", "gpt2viz\u00a0").replace(" · ", "\u00a0· ")
         return self.title, source
 
@@ -127,7 +127,7 @@ def file_name(about: About, suffix: str) -> str:
     """A name that describes the file: ``gpt2viz_stories_A-crane_L1H0_weights_causal.svg``.
 
     Only ASCII letters, digits, ``-``, ``_`` and ``.``, and at most 150 of them, so that every
-    system takes it. A text without any of them is named by the beginning of its SHA-256.
+    system accepts it. A text without any of them is named by the first digits of its SHA-256.
     """
     indices = "".join(
         f"{letter}{n}" for letter, n in (("L", about.layer), ("H", about.head)) if n is not None
@@ -144,12 +144,12 @@ def file_name(about: About, suffix: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a text, in one line."""
+    """The beginning of a text, on one line."""
     return " ".join((text if len(text) <= CAPTION else f"{text[: CAPTION - 1]}…").split())
 
 
 def _plain(text: str, longest: int) -> str:
-    """ASCII letters and digits of a text, with single hyphens for all between them, cut at one."""
+    """A text's ASCII letters and digits, joined by single hyphens, cut at a hyphen if possible."""
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     words = re.sub(r"\.+", ".", re.sub(r"[^A-Za-z0-9.]+", "-", latin)).strip("-.")
     if len(words) > longest:

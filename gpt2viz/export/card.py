@@ -1,4 +1,4 @@
-"""A head as a card to show: its matrix, its sentence and what it does there, for one slide."""
+"""A head as a card for one slide: its matrix, its sentence and what it does there."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.svg import Sheet, draw_on, wrapped
 
-#: Pixels of the whole card: a slide's shape.
+#: The size of the whole card in pixels, in a slide's proportions.
 WIDTH, HEIGHT = 1600, 900
 
-#: Pixels round the words; and the letters of a matrix, as large as usual ones on half a card.
+#: Pixels around the words; and the scale of a matrix's letters, so that they look usual here.
 _EDGE, _LETTERS = 50, 1.5
-#: Lines of the sentence that is read, and of what the head does there.
-_READ, _SAID = 7, 6
+#: The most lines of the sentence, and of what the head does there.
+_TOKEN_LINES, _TEXT_LINES = 7, 6
 
 
 @dataclass(frozen=True)
 class Card:
     """The content of a card, as plain text.
 
-    ``panel`` is the matrix of the head that ``title`` names. ``tokens`` are the labels of what was
-    read, and ``chosen`` the place of the one that is marked, or None. ``says`` is what the head
+    ``panel`` is the matrix of the head that ``title`` names. ``tokens`` are the labels of the
+    text's tokens, and ``chosen`` the index of the marked one, or None. ``says`` is what the head
     does there, ``source`` the model and the mask.
     """
 
@@ -38,7 +38,7 @@ class Card:
 
 
 def draw_card(card: Card, colors: Palette) -> Sheet:
-    """A sheet of ``WIDTH`` by ``HEIGHT`` pixels in the colours of the page."""
+    """Draw a sheet of ``WIDTH`` by ``HEIGHT`` pixels in the colours of the page."""
     matrix = Heatmaps(
         card.title,
         [replace(card.panel, title="", part=None)],
@@ -57,7 +57,7 @@ def draw_card(card: Card, colors: Palette) -> Sheet:
 
 
 def _write(sheet: Sheet, card: Card, left: float) -> None:
-    """Title, sentence, what the head does and the source, below each other."""
+    """Write title, sentence, what the head does and the source, below each other."""
     room, y = WIDTH - left - _EDGE, _EDGE + 44.0
     sheet.text(left, y, card.title, 44, bold=True)
     y += 32
@@ -65,7 +65,7 @@ def _write(sheet: Sheet, card: Card, left: float) -> None:
         y += 38
         sheet.words(left, y, line, 26)
     y += 22
-    for text in _cut(wrapped(card.says, room, 28), _SAID):
+    for text in _cut(wrapped(card.says, room, 28), _TEXT_LINES):
         y += 40
         sheet.text(left, y, text, 28)
     sheet.text(left, HEIGHT - _EDGE - 32, card.source, 20)
@@ -73,17 +73,17 @@ def _write(sheet: Sheet, card: Card, left: float) -> None:
 
 
 def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
-    """Lines of the tokens that were read, each word with True if it is the chosen one.
+    """Lines of the text's tokens, each word with True if it is the chosen one.
 
-    Of a long text it is the part round that one.
+    A long text is cut to the part around that one.
     """
     tokens, first = [shorten(token) for token in card.tokens], 0
     while True:
         start = "… " if first else ""
         lines = wrapped(start + " ".join(tokens[first:]), room, 26)
-        shown = _cut(lines, _READ)
+        shown = _cut(lines, _TOKEN_LINES)
         n_shown = sum(len(line.split(" ")) for line in shown) - bool(first)
-        if card.chosen is None or card.chosen - first < n_shown - 1 or len(lines) <= _READ:
+        if card.chosen is None or card.chosen - first < n_shown - 1 or len(lines) <= _TOKEN_LINES:
             break
         first += 10
     position = first - bool(first)
@@ -97,5 +97,5 @@ def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
-    """At most so many lines; an ellipsis ends the last where some are left out."""
+    """Cut to at most ``most`` lines; an ellipsis ends the last if some are left out."""
     return lines if len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1]} …"]

@@ -1,4 +1,4 @@
-"""Chromium, which runs a page's scripts and hands back what they made; stopped if it doesn't."""
+"""Chromium, which runs a page's scripts and returns their result, and is killed if it hangs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 from gpt2viz.errors import ExportError
 
-#: Seconds that a page may take, and that it may wait for others.
+#: Seconds that a page may take, and that it may wait for other pages.
 LIMIT = 60
 
-#: Where a person may name the browser, in the environment.
+#: Environment variables that may name the browser.
 _NAMED = ("CHROMIUM", "BROWSER_PATH")
 _CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = ("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking")
@@ -36,7 +36,7 @@ def browser() -> str | None:
 
 
 def require_browser() -> str:
-    """The path of ``browser``. Raises ``ExportError`` where there is none."""
+    """The path of ``browser``. Raises ``ExportError`` if there is none."""
     if program := browser():
         return program
     named = next((f" {name} names no program." for name in _NAMED if os.environ.get(name)), "")
@@ -49,7 +49,7 @@ def require_browser() -> str:
 def run_page(html: str) -> str:
     """The text that the scripts of a page leave in its body, as ``encodeURIComponent`` writes it.
 
-    Raises ``ExportError`` where there is no browser, where it fails, or has no answer within
+    Raises ``ExportError`` if there is no browser, or it fails, or has no answer within
     ``LIMIT`` seconds.
     """
     program = require_browser()
@@ -59,7 +59,7 @@ def run_page(html: str) -> str:
         with TemporaryDirectory() as folder:
             page = Path(folder, "page.html")
             page.write_text(html, encoding="utf-8")
-            alone = ["--no-sandbox"] if os.geteuid() == 0 else []  # it refuses one to root
+            alone = ["--no-sandbox"] if os.geteuid() == 0 else []  # it refuses a sandbox as root
             profile = f"--user-data-dir={folder}/profile"
             answer = _answer([program, *_FLAGS, *alone, profile, "--dump-dom", page.as_uri()])
     finally:
@@ -71,7 +71,7 @@ def run_page(html: str) -> str:
 
 
 def _answer(command: list[str]) -> str:
-    """The output of a program, which ends after ``LIMIT`` seconds, with all that it started."""
+    """The output of a program, which is killed after ``LIMIT`` seconds, with its children."""
     with subprocess.Popen(  # noqa: S603 (the browser that the owner named, and a page of ours)
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:

@@ -1,4 +1,4 @@
-"""Metadata of PNG, PDF and SVG files: what they show, and none of what made them."""
+"""Metadata of PNG, PDF and SVG files: what they show, without traces of how they were made."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PRODUCER = re.compile(rb"/Producer \((?:[^()\\]|\\.)*\)")
 
 
 def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
-    """The same PNG with its resolution, in pixels an inch, and with named texts.
+    """Return the PNG with its resolution, in pixels per inch, and with named texts.
 
-    The pixels stay as they are. Raises ``ValueError`` for what is no PNG.
+    The pixels don't change. Raises ``ValueError`` for what is no PNG.
     """
     if not picture.startswith(_SIGNATURE) or picture[12:16] != b"IHDR":
         raise ValueError("not a PNG")
@@ -35,11 +35,11 @@ def label_png(picture: bytes, texts: Mapping[str, str], dpi: float) -> bytes:
 
 
 def label_pdf(document: bytes, texts: Mapping[str, str]) -> bytes:
-    """The same PDF with these names and texts as its information (PDF 1.7, section 14.3.3).
+    """Return the PDF with these names and texts as its information (PDF 1.7, section 14.3.3).
 
-    What printed it stays the producer; its title, creator and date of printing go, so that the
-    same picture gives the same bytes. Raises ``ValueError`` for a PDF without a plain table of
-    its objects, which Chromium's have.
+    The producer stays; title, creator and date of printing are removed, so that the same picture
+    gives the same bytes. Raises ``ValueError`` for a PDF without the plain table of
+    objects that Chromium's have.
     """
     table, info = _XREF.search(document), _INFO.search(document)
     if not table or not info:
@@ -66,12 +66,12 @@ def label_pdf(document: bytes, texts: Mapping[str, str]) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """A text string: UTF-16 with its mark, in hex, so that nothing in it ends it."""
+    """A PDF text string: UTF-16 with a byte-order mark, in hex, so that no character ends it."""
     return b"<FEFF%s>" % text.encode("utf-16-be", "replace").hex().upper().encode()
 
 
 def svg_heads(about: About | None) -> str:
-    """The elements that say what an SVG shows."""
+    """The elements that describe an SVG's content."""
     if about is None:
         return ""
     title, source = written(about.title), written(about.source)

@@ -33,7 +33,7 @@ TABLE_KINDS: tuple[TableKind, ...] = ("csv", "parquet")
 PictureKind = Literal["svg", "pdf", "png"]
 PICTURE_KINDS: tuple[PictureKind, ...] = ("svg", "pdf", "png")
 
-#: Ending -> the smallest extra that writes such a file, and the modules that it brings for that.
+#: Ending -> the smallest extra that writes such a file, and the modules that it needs for that.
 #: Curves and bars need a browser besides: see `export.chromium`.
 _NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "html": ("notebook", ("pandas",)),
@@ -46,12 +46,12 @@ _NEEDS: dict[str, tuple[str, tuple[str, ...]]] = {
 #: (OWASP, "CSV Injection"); the last four are the full-width forms that some take too.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
-#: The last column of a CSV file, which says in its first row where the numbers come from.
+#: The last column of a CSV file, whose first row has the numbers' origin.
 ABOUT = "about"
 
 
 def check_installed(kind: str) -> None:
-    """Raise ``MissingExtraError`` where a file of that ending can't be written for want of one."""
+    """Raise ``MissingExtraError`` if the modules to write a file of that ending are missing."""
     extra, modules = _NEEDS.get(kind, ("", ()))
     with needed(f"A .{kind} file", extra):
         for name in modules:
@@ -59,10 +59,10 @@ def check_installed(kind: str) -> None:
 
 
 def save_trace(trace: Trace, path: str | Path) -> Path:
-    """Write a trace to ``path``, whose ending says how: ``.npz`` or ``.safetensors``.
+    """Write a trace to ``path``, in the format of its ending: ``.npz`` or ``.safetensors``.
 
-    See ``trace_bytes`` for what is in it; ``gpt2viz.load_trace`` reads it. Raises ``ExportError``
-    for another ending, and where the file can't be written.
+    See ``trace_bytes`` for its content; ``gpt2viz.load_trace`` reads it. Raises ``ExportError``
+    for another ending, and if the file can't be written.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
@@ -75,7 +75,7 @@ def save_trace(trace: Trace, path: str | Path) -> Path:
 def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
     """A trace as the content of a file.
 
-    ``arrays`` says which arrays it holds. What the run was is in the metadata: in safetensors the
+    ``arrays`` lists its arrays. The run's description is in the metadata: in safetensors the
     header's, each value as text, in npz a text array ``about`` with the same as one JSON object.
     Nothing in either file can run code.
     """
@@ -88,10 +88,10 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
 
 
 def _in_order(file: bytes) -> bytes:
-    """A safetensors file with its metadata in order: the library writes them in any.
+    """Sort the metadata of a safetensors file, which the library writes in any order.
 
-    The header is the JSON object that follows its own length (8 bytes, little-endian); places of
-    tensors count from its end.
+    The header is the JSON object after its own length (8 bytes, little-endian); tensors' offsets
+    count from its end.
     """
     length = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + length])
@@ -106,7 +106,7 @@ def arrays(trace: Trace) -> dict[str, NDArray[np.generic]]:
 
     Shapes are those of ``gpt2viz.STAGES``, in float32. Besides: ``token_ids`` (T,) int64,
     ``next_token_probabilities`` (B, n_vocab), ``forbidden`` (T, T) where edits hid keys, and
-    ``patch_from`` (T,), the ids of the text that patches took pieces from. Of a long text the
+    ``patch_from`` (T,), the ids of the text that patches copied from. For a long text the
     stages that follow from others are left out; ``metadata`` names them.
     """
     numbers: dict[str, NDArray[np.generic]] = {
@@ -142,9 +142,9 @@ def metadata(trace: Trace) -> dict[str, str]:
 
 
 def save_table(table: pd.DataFrame, path: str | Path, about: About | None = None) -> Path:
-    """Write a table to ``path``, whose ending says how: ``.csv`` or ``.parquet``.
+    """Write a table to ``path``, in the format of its ending: ``.csv`` or ``.parquet``.
 
-    See ``table_bytes``. Raises ``ExportError`` for another ending, and where the file can't be
+    See ``table_bytes``. Raises ``ExportError`` for another ending, and if the file can't be
     written.
     """
     path = Path(path)
@@ -156,13 +156,13 @@ def save_table(table: pd.DataFrame, path: str | Path, about: About | None = None
 
 
 def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None) -> bytes:
-    """A table as the content of a file, its index as the first column where that has names.
+    """A table as the content of a file, its index as the first column if it has names.
 
-    Parquet holds every value as it is, and ``about`` as JSON in the file's metadata, under
-    ``gpt2viz``. CSV has no place for that: its first row says it in one more column, ``about``.
-    Where a *text* in a CSV begins with a sign of ``FORMULA``, an apostrophe is put before it, so
-    that no spreadsheet runs it, and ``about`` says in how many cells. Numbers stay as they are.
-    UTF-8, with the mark by which Excel knows it.
+    Parquet holds every value unchanged, and ``about`` as JSON in the file's metadata, under
+    ``gpt2viz``. CSV has no metadata: its first row has it in one more column, ``about``.
+    A *text* in a CSV that begins with a sign of ``FORMULA`` gets an apostrophe before it, so
+    that no spreadsheet runs it, and ``about`` says in how many cells. Numbers don't change.
+    UTF-8, with the byte-order mark by which Excel recognizes it.
     """
     check_installed(kind)
     flat = _flat(table)
@@ -189,7 +189,7 @@ def figure_table(figure: Picture | Figure) -> pd.DataFrame:
 
 
 def picture_of(figure: Picture | Figure) -> Picture:
-    """The picture that a figure was drawn from; a picture itself.
+    """The picture that a figure was drawn from, or the given picture itself.
 
     Raises ``ExportError`` for a figure that isn't gpt2viz's: nothing reads numbers out of those.
     """

@@ -1,7 +1,7 @@
-"""Pictures and tables as one HTML file, which opens anywhere and asks nothing of a network.
+"""Pictures and tables as one HTML file, which opens anywhere and makes no network request.
 
-The app's own scripts draw the pictures there, as on its pages. Only a figure that others made, or
-changed, brings plotly.js with it.
+The app's own scripts draw the pictures there, as on its pages. Only a figure that gpt2viz didn't
+draw, or that was changed, brings plotly.js with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpt2viz.pictures.svg import FAMILY, draw
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: Rows of a table that are written out; a longer one is for CSV or Parquet.
+#: The most rows of a table that are written; longer tables are for CSV or Parquet.
 LONGEST_TABLE = 200
 
 _HEAD = """<!doctype html>
@@ -49,7 +49,7 @@ script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:">
 {style}</style>
 </head>
 """
-#: The scripts that draw, and the one that has them do so.
+#: The scripts that draw, and the one that starts them.
 _SCRIPTS = {"tiles": "tiles", "chart": "chart", "start": "saved_page"}
 _START = "start(document, { tiles, chart })"
 _HINT = "Drag over cells to enlarge them; a double click, or Escape, shows all of them again."
@@ -63,7 +63,7 @@ def save_page(
 ) -> Path:
     """Write pictures and tables, each with its title, to one HTML file. See ``page_html``.
 
-    Raises ``ExportError`` where the file can't be written.
+    Raises ``ExportError`` if the file can't be written.
     """
     path = Path(path)
     files.save(path, page_html(pictures, about, tables).encode())
@@ -75,11 +75,11 @@ def page_html(
     about: About | None = None,
     tables: Iterable[tuple[str, pd.DataFrame]] = (),
 ) -> str:
-    """One HTML page with the pictures alive: the pointer shows the numbers, a drag enlarges cells.
+    """One HTML page with interactive pictures: the pointer shows numbers, a drag enlarges cells.
 
-    Lines, frames and arrows are still. A picture that is called like the page has no heading of its
-    own. The page forbids itself any request; plotly.js, 4.8 MB, is inside where a figure is none of
-    ours. Of a table longer than ``LONGEST_TABLE`` rows only these are written, and it is said. All
+    Lines, frames and arrows are static. A picture with the page's title has no heading of its
+    own. The page forbids itself any request; plotly.js, 4.8 MB, is inside if a figure isn't
+    ours. Only the first ``LONGEST_TABLE`` rows of a longer table are written, with a note. All
     texts are escaped.
     """
     title = about.title if about else "gpt2viz"
@@ -130,9 +130,9 @@ def _facts(about: About) -> str:
 
 
 def _foreign(figure: go.Figure, div_id: str) -> str:
-    """A figure that others drew, in the element ``div_id``, by Plotly: all of it can be enlarged.
+    """A figure that gpt2viz didn't draw, by Plotly, in the element ``div_id``; zoom is enabled.
 
-    An id of Plotly's own would be another every time.
+    Plotly's own ids would differ every time.
     """
     import plotly.graph_objects as go
 
@@ -151,7 +151,7 @@ def _foreign(figure: go.Figure, div_id: str) -> str:
 
 
 def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
-    """A picture with its numbers; see ``_foreign`` for one that others drew."""
+    """A picture with its numbers; see ``_foreign`` for one that gpt2viz didn't draw."""
     drawn = ours(picture)
     label = f'aria-label="{escape(name, quote=True)}"'
     if drawn is None:
@@ -164,7 +164,7 @@ def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
 
 
 def _painted(picture: Picture) -> Iterator[str]:
-    """The elements that the page's scripts draw a picture in, and what each draws."""
+    """The elements that the page's scripts draw a picture in, and their data."""
     alt = " ".join(filter(None, [f"{picture.what}.", alt_text(picture)]))
     if isinstance(picture, Lens):
         yield from _painted(picture.tokens)

@@ -1,8 +1,8 @@
-"""A picture as SVG, PDF or PNG for print, made without any network; or as HTML.
+"""A picture as SVG, PDF or PNG for print, made without a network; or as HTML.
 
-Matrices, maps and lines are written as SVG here. Curves and bars are drawn by the app's own script,
-which Chromium runs, and figures that others made by Plotly, in Chromium too. Typst makes PDF and
-PNG of the SVG.
+Matrices, maps and lines are written as SVG here. Curves and bars are drawn by the app's own script
+in Chromium, and figures that gpt2viz didn't draw by Plotly, in Chromium too. Typst makes PDF and
+PNG from the SVG.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gpt2viz.pictures.picture import Lens, Picture
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-#: Pixels an inch: of a PNG, and as Plotly and browsers draw.
+#: Pixels per inch: of a PNG, and of Plotly's and browsers' drawings.
 DPI, PLOTLY_DPI = 300, 96
 
 _INCHES = {"cm": 1 / 2.54, "mm": 1 / 25.4, "in": 1.0, "pt": 1 / 72, "px": 1 / PLOTLY_DPI}
 _LENGTH = re.compile(rf"\s*(\d+(?:\.\d*)?|\.\d+)\s*({'|'.join(_INCHES)})\s*")
-#: A metre, and the least that charts take.
+#: The largest width, a metre, and the smallest of charts.
 _WIDEST, _NARROWEST = 3780, 160
 
 
@@ -45,7 +45,7 @@ def save_figure(
     width: float | str | None = None,
     height: int | None = None,
 ) -> Path:
-    """Write a picture to ``path``, whose ending says how: .svg, .pdf, .png or .html.
+    """Write a picture to ``path``, in the format of its ending: .svg, .pdf, .png or .html.
 
     See ``figure_bytes`` for the size; a page (.html) is as wide as its window. Raises
     ``ExportError`` for another ending, and as ``figure_bytes`` does.
@@ -77,12 +77,12 @@ def figure_bytes(
 
     ``width`` is the figure's own by default. Another, such as a column's "8.5cm" or a number of
     Plotly's pixels, 96 to the inch, lays the figure out anew, with letters of at least 6 pt; its
-    height follows, unless ``height`` says in pixels what all of it shall have. A PNG has 300
+    height follows, unless ``height`` sets the total in pixels. A PNG has 300
     pixels to the inch. Every kind carries ``about`` in its metadata too, and is byte for byte the
     same when it is made again with the same programs. A figure of ours that was changed since is
-    drawn by Plotly, as it was changed. Raises ``ExportError`` for a width without room, and where
+    drawn by Plotly, with its changes. Raises ``ExportError`` for a width without room, and if
     Chromium is needed and missing or fails, or doesn't answer within a minute;
-    ``MissingExtraError`` without Typst or, for a figure of others, kaleido.
+    ``MissingExtraError`` without Typst or, for a figure that gpt2viz didn't draw, kaleido.
     """
     sheet = _on_paper(figure, about, None if width is None else pixels(width), height)
     if kind == "svg":
@@ -93,7 +93,7 @@ def figure_bytes(
 
 
 def prints(picture: Picture) -> bool:
-    """True if a picture becomes a PDF on this machine."""
+    """True if a picture can become a PDF on this machine."""
     drawn = isinstance(picture, svg.Drawable) or browser() is not None
     return drawn and find_spec("typst") is not None
 
@@ -104,7 +104,7 @@ _PAGE = b"""#set document(date: none)
 
 
 def _print(sheet: svg.Sheet, kind: PictureKind) -> bytes:
-    """A sheet as a PDF that has its letters' fonts in it, or as a PNG."""
+    """Print a sheet as a PDF with its fonts embedded, or as a PNG."""
     import typst
 
     return bytes(typst.compile(_PAGE, format=kind, ppi=DPI, sys_inputs={"svg": sheet.svg("")}))
@@ -113,8 +113,8 @@ def _print(sheet: svg.Sheet, kind: PictureKind) -> bytes:
 def pixels(length: float | str) -> int:
     """A length in Plotly's pixels, 96 to the inch: "8.5cm", "85mm", "3.35in", "241pt" or "321px".
 
-    A number is in pixels already. Raises ``ExportError`` for what is no length, and for none or
-    more than a metre.
+    A number is in pixels already. Raises ``ExportError`` for what is no length, and for less than
+    a pixel or more than a metre.
     """
     parts = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     if isinstance(length, str) and not parts:
@@ -131,7 +131,7 @@ def sheet_of(
     width: int | None = None,
     height: int | None = None,
 ) -> svg.Sheet | None:
-    """A picture as SVG on white paper; None for curves, bars and figures that others drew."""
+    """A picture as SVG on white paper; None for curves, bars and figures of other programs."""
     picture = ours(figure)
     if not isinstance(picture, svg.Drawable):
         return None
@@ -145,7 +145,7 @@ def sheet_of(
 def _on_paper(
     figure: Picture | go.Figure, about: About | None, width: int | None, height: int | None
 ) -> svg.Sheet:
-    """Any picture on white paper, with its caption: see ``figure_bytes``."""
+    """Draw any picture on white paper, with its caption: see ``figure_bytes``."""
     if sheet := sheet_of(figure, about, width, height):
         return sheet
     picture = ours(figure)
@@ -171,12 +171,12 @@ def _on_paper(
 
 
 def ours(figure: Picture | go.Figure) -> Picture | None:
-    """The picture that a figure shows; None where it is none of ours, or changed."""
+    """The picture that a figure shows; None if it isn't ours, or was changed."""
     return figure if isinstance(figure, Picture) else getattr(figure, "unchanged", None)
 
 
 def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[str, float]]:
-    """Curves and bars as SVG, each with its height; a lens's matrix stands above its curves."""
+    """Curves and bars as SVG, each with its height; a lens's matrix is above its curves."""
     with needed("Curves and bars as files", "notebook"):
         from gpt2viz.pictures.plotly.chart import chart
 
@@ -195,7 +195,7 @@ def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[st
 
 
 def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, float]:
-    """A figure that others made, or changed, as Plotly draws it: its SVG and its height."""
+    """A changed or foreign figure as Plotly draws it: its SVG and its height."""
     with needed("Another program's figure as a file", "export"):
         import kaleido
 
@@ -208,7 +208,7 @@ def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, 
 
 
 def _label(picture: bytes, kind: PictureKind, about: About | None) -> bytes:
-    """The PDF or PNG with its metadata, and without what differs from one time to the next."""
+    """Give the PDF or PNG its metadata, and remove what differs each time."""
     texts = {} if about is None else {"Title": about.title, "gpt2viz": about.as_json()}
     if kind == "pdf":
         version = about.version if about else __version__

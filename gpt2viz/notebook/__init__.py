@@ -1,1 +1,1 @@
-"""A trace in a notebook, and the attention of any model there and as a file."""
+"""A trace in a notebook, and the attention of any model there or as a file."""

@@ -1,7 +1,7 @@
-"""Clicks in a notebook's frame, in Python: a widget of anywidget, which draws nothing.
+"""Clicks in a notebook's frame, in Python: an invisible anywidget widget.
 
-The frame may do no more than run its scripts, so ``clicks.js`` beside it hands it a port, and what
-comes through that is the widget's state. anywidget is by Trevor Manz: https://anywidget.dev
+The frame may only run its scripts, so ``clicks.js`` beside it passes it a port, whose messages
+become the widget's state. anywidget is by Trevor Manz: https://anywidget.dev
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from gpt2viz import files
 
 
 class Clicks(AnyWidget):
-    """The frames called ``frame``, and the last cell or head that was ``clicked`` in one of them.
+    """The frames named ``frame``, and the last cell or head that was ``clicked`` in one of them.
 
-    That is a layer, a head, and a query and a key or None for each; None before the first click.
+    ``clicked`` is a layer, a head, and a query and a key or None each; None before a first click.
     """
 
     _esm = files.asset("clicks.js")
@@ -35,5 +35,5 @@ class Clicks(AnyWidget):
 
 
 def kernel_runs() -> bool:
-    """True in a notebook's kernel, which a page can answer."""
+    """True in a notebook's kernel, which can receive a page's clicks."""
     return getattr(get_ipython(), "kernel", None) is not None

@@ -1,6 +1,6 @@
-"""Attention as people hold it: arrays, an output of transformers, TransformerLens' cache, a run.
+"""The inputs of ``gpt2viz.show``: arrays, an output of transformers, TransformerLens' cache, a run.
 
-No library is imported for that: what is given is known by what it answers to.
+None of these libraries is imported: inputs are recognized by their attributes.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from gpt2viz.run.watch import Watched
 
 _HOOK = re.compile(r"blocks\.([0-9]{1,6})\.(attn\.hook_\w+)")
 
-#: A score of so little or less is what a mask was filled with, such as −1e4 or a type's least
-#: number: softmax makes 0 of it.
+#: A score of this or less was filled in by a mask, such as −1e4 or a type's least number: softmax
+#: makes it 0.
 FILL = -5000
 _Calls = list[Callable[[], Any]]
 
 
 class Given(NamedTuple):
-    """``layer`` reads one of ``n_layer`` layers, (nh, T, S), anew each time it is asked; the labels
-    are those of T queries and S keys. ``model`` is its name, where that is known; ``filled`` says
+    """``layer`` reads one of ``n_layer`` layers, (nh, T, S), on each call; the labels
+    are those of T queries and S keys. ``model`` is its name, if known; ``filled`` says
     that some scores were a mask's fill, and are −∞ here; ``notes`` are sentences on the origin, and
-    ``patches`` the keys that a processor says are of a picture."""
+    ``patches`` the keys that a processor marks as a picture's."""
 
     n_layer: int
     layer: Callable[[int], Array]
@@ -46,7 +46,7 @@ class Given(NamedTuple):
 
 
 def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, part: str) -> Given:
-    """The arguments of ``gpt2viz.show``, checked. Raises ``AttentionError`` if they don't fit."""
+    """Check the arguments of ``gpt2viz.show``. Raises ``AttentionError`` if they don't fit."""
     if stage not in PAIR_STAGES:
         raise AttentionError(
             f"Stage {stage!r} has no number for each query and key; these have: "
@@ -99,9 +99,9 @@ def _size(shape: tuple[int, ...]) -> str:
 
 
 def _layers(attention: Any, stage: str, text: Any, part: str, ids: Any) -> tuple[_Calls, bool]:
-    """A call for each layer that gives its numbers: (B, nh, T, S), (nh, T, S) or (T, S).
+    """A call for each layer that returns its numbers: (B, nh, T, S), (nh, T, S) or (T, S).
 
-    And whether they were put together of the steps in which a text was written.
+    And whether they were joined from the steps of a generated text.
     """
     if isinstance(attention, Trace):
         of_run: Callable[..., Array] = attention.stage
@@ -120,7 +120,7 @@ def _layers(attention: Any, stage: str, text: Any, part: str, ids: Any) -> tuple
 
 
 def _of_watched(run: Watched, stage: str, part: str, ids: Any) -> _Calls:
-    """The layers of a part of a model; beams are those of what ``generate`` returned as ``ids``."""
+    """The layers of a part of a model; ``ids`` may be ``generate``'s output, with its beams."""
     kinds = {"weights": run.weights, "masked_scores": run.scores}
     if stage not in kinds:
         raise AttentionError(f"A watched model has {' and '.join(kinds)}, and no stage {stage!r}.")
@@ -134,9 +134,9 @@ def _is_array(value: Any) -> bool:
 
 
 def _split(attention: Any, text: int | None) -> list[Any]:
-    """The layers of one array: all but those of three axes and fewer, which are one layer.
+    """The layers of one array: one for up to three axes, else those of its first axis.
 
-    So are four axes where the first are texts.
+    With ``text`` the first of four axes are texts, and the array is one layer.
     """
     if isinstance(attention, list | tuple) and any(layer is None for layer in attention):
         raise AttentionError(_NO_ATTENTION)
@@ -149,7 +149,7 @@ def _nested(value: Any) -> bool:
 
 
 def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
-    """The layers of what transformers' ``generate`` returns: for each step the layers' arrays."""
+    """The layers of what transformers' ``generate`` returns: each step's arrays by layer."""
     if len(sizes := {len(step) for step in steps}) > 1:
         raise AttentionError(
             f"The steps have {min(sizes)} to {max(sizes)} layers: give those of one generate()."
@@ -158,10 +158,10 @@ def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
 
 
 def _stitched(steps: Sequence[Any]) -> Array:
-    """A layer's rows of all steps, one below the other: (…, T, S).
+    """A layer's rows of all steps, concatenated: (…, T, S).
 
-    A step has rows for the tokens that it read. With a cache that is the new one alone; without it
-    they are all, once more. Keys that a row didn't have yet are 0.
+    A step has rows for the tokens that it read: with a cache the new one alone, without it
+    all of them again. Keys that a row didn't have yet are 0.
     """
     parts = [_as_array(step) for step in steps]
     rows, keys = ([part.shape[axis] for part in parts] for axis in (-2, -1))
@@ -233,7 +233,7 @@ def _from_names(output: Mapping[str, Any], stage: str) -> list[Any]:
 
 
 def _as_array(values: Any) -> Array:
-    """Numbers of any library as float32; a tensor on another device is fetched."""
+    """Numbers of any library as float32; a tensor on another device is copied here."""
     try:
         if hasattr(values, "detach"):
             values = values.detach().cpu().float()  # NumPy knows no bfloat16
@@ -277,7 +277,7 @@ def _one_text(layer: Any, text: int | None) -> Array:
 
 
 def _named(tokens: Any, ids: Any, text: int | None) -> Any:
-    """The tokens; where a tokenizer stands in their place, those of the ids."""
+    """The tokens; if a tokenizer is given instead, those of the ids."""
     if hasattr(tokens, "keys"):
         return _of_encoding(tokens, text or 0)
     if not hasattr(tokens, "decode") or isinstance(tokens, bytes | str):
@@ -285,12 +285,12 @@ def _named(tokens: Any, ids: Any, text: int | None) -> Any:
     if ids is None:
         raise AttentionError("A tokenizer needs the ids too: show(output, tokenizer, ids).")
     if isinstance(ids, tuple) and len(ids) == 2 and not isinstance(ids[0], int):
-        return [_written_of(tokens, side, text) for side in ids]
-    return _written_of(tokens, ids, text)
+        return [_decoded(tokens, side, text) for side in ids]
+    return _decoded(tokens, ids, text)
 
 
 def _of_encoding(encoding: Any, text: int) -> list[str | bytes]:
-    """The tokens that a fast tokenizer's output has of one text, by their names there."""
+    """The tokens of one text in a fast tokenizer's output, by their names there."""
     try:
         names = encoding.tokens(text)
     except (AttributeError, TypeError, ValueError, IndexError):
@@ -302,7 +302,7 @@ def _of_encoding(encoding: Any, text: int) -> list[str | bytes]:
 
 
 def _ids(ids: Any, text: int | None) -> NDArray[np.int64]:
-    """One text's ids, or those of one ``text`` among several."""
+    """The ids, or those of one ``text`` among several."""
     values = getattr(ids, "ids", ids)
     if hasattr(ids, "keys"):
         values = ids["sequences" if "sequences" in list(ids.keys()) else "input_ids"]
@@ -320,8 +320,8 @@ def _ids(ids: Any, text: int | None) -> NDArray[np.int64]:
     return row.astype(np.int64)
 
 
-def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
-    """The texts of ids."""
+def _decoded(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
+    """Decode ids to one text or name each."""
     row = _ids(ids, text)
     texts = [str(tokenizer.decode([int(n)])) for n in row]
     named = getattr(tokenizer, "convert_ids_to_tokens", None)
@@ -335,7 +335,7 @@ def _written_of(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
 def _labels(tokens: Any, sizes: tuple[int, int], unread: float) -> tuple[list[str], list[str]]:
     """The labels of queries and keys, from one list, a list for each, or none: their numbers.
 
-    So many of the last ones may be ``unread``: of a text that was generated the last one is.
+    Up to ``unread`` of the last tokens may have no row, as the last one of a generated text.
     """
     n_queries, n_keys = sizes
     if tokens is None:

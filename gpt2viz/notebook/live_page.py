@@ -1,9 +1,9 @@
-"""One file that runs a model in a browser: nothing is installed, and nothing is asked of anybody.
+"""One file that runs a model in a browser: without installation, and without any request.
 
-The page is that of ``gpt2viz.show`` with a sentence that can be typed. Its scripts are the app's
-painters, and ``network.js`` and ``tokenizer.js``, which do what this package's PyTorch does.
+The page is that of ``gpt2viz.show`` with a sentence that can be edited. Its scripts are the app's
+painters, and ``network.js`` and ``tokenizer.js``, which compute what this package's PyTorch does.
 
-The weights are rounded (``model/packed.py``) and stand in the page as text: the file is in UTF-16,
+The weights are rounded (``model/packed.py``) and embedded as text: the file is in UTF-16,
 where most characters hold sixteen bits.
 """
 
@@ -35,32 +35,32 @@ from gpt2viz.run.stages import STAGE
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.tracer import trace
 
-#: Bytes of packed weights: more make no page that can be mailed.
+#: Bytes of packed weights: a page with more couldn't be mailed.
 LARGEST = 60_000_000
 #: The activations that ``network.js`` has, by the names of config.json.
 ACTIVATIONS = dict.fromkeys(
     ("gelu_new", "gelu_fast", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_new"
 ) | {"relu": "relu", "silu": "silu", "swish": "silu", "tanh": "tanh"}
-#: Sentences on offer.
+#: Sentences to choose from.
 EXAMPLES = (
     "The cat sat on the mat and the cat sat",
     "A crane ate fish",
     "The little dog ran to the big red house because it was so very cold",
 )
-#: What stands inside a head, a row of pictures each: stages on one scale of colours.
+#: The rows of pictures inside a head: the stages of a row share one scale of colours.
 ROWS = {
     "sources": ("q", "k", "v"),
     "scores": ("scores", "scaled_scores", "masked_scores"),
     "weights": ("weights",),
     "output": ("head_output",),
 }
-#: Pixels of such a row, at most.
+#: The largest height of such a row in pixels.
 _TALL = 320
 _STAGES = [key for row in ROWS.values() for key in row]
 
 
 def written(content: bytes) -> str:
-    """Bytes as characters, two of them each; as one of the next plane where HTML reads it so."""
+    """Encode bytes as characters, two each; values that HTML would alter move to the next plane."""
     pairs = np.frombuffer(content + b"\0" * (len(content) % 2), "<u2").astype("<u4")
     plain = (pairs >= 0xA0) & (pairs < 0xFFFE) & (pairs >> 11 != 0xD800 >> 11)
     return np.where(plain, pairs, pairs + 0x10000).tobytes().decode("utf-32-le")
@@ -70,8 +70,8 @@ def write_page(model: Model, path: str | Path, text: str = EXAMPLES[0]) -> Path:
     """Write one HTML file that runs a GPT-2 in the browser that opens it, and return its path.
 
     It opens with ``text``. Raises ``CheckpointError`` for a model of another family, or with a
-    tokenizer or an activation that the page's scripts don't have, ``TooLargeError`` where it would
-    be too large, ``TextError`` for a text that the model can't read, and ``ExportError`` where the
+    tokenizer or an activation that the page's scripts don't have, ``TooLargeError`` if it would
+    be too large, ``TextError`` for a text that the model can't read, and ``ExportError`` if the
     file can't be written.
     """
     path = Path(path)
@@ -80,7 +80,7 @@ def write_page(model: Model, path: str | Path, text: str = EXAMPLES[0]) -> Path:
 
 
 def check(model: Model) -> None:
-    """Raises ``CheckpointError`` where a page couldn't run a model, or would be too large."""
+    """Raise ``CheckpointError`` if a page couldn't run a model, or would be too large."""
     _config(model)
     if not model.tokenizer.as_gpt2:
         raise CheckpointError(f"{model.name} cuts texts in another way than GPT-2.")
@@ -94,9 +94,9 @@ def check(model: Model) -> None:
 def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
     """The file of ``write_page``. Raises the same ``CheckpointError``."""
     check(model)
-    config, spelled = _config(model), _spelled(model)
-    packed = pack(model, spelled["letters"])
-    parts = dict(packed.parts) | spelled.pop("parts")
+    config, vocabulary = _config(model), _vocabulary(model)
+    packed = pack(model, vocabulary["letters"])
+    parts = dict(packed.parts) | vocabulary.pop("parts")
     run = trace(model, text)
     attention = show.show(run, head=_copying(run)).about
     about = {
@@ -109,7 +109,7 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         "stages": _STAGES,
         "masked": [key for key in _STAGES if STAGE[key].masked],
         "ofPairs": [key for key in _STAGES if STAGE[key].of_pairs],
-        **spelled,
+        **vocabulary,
     }
     tiles = files.elements("tiles")
     made = view.written(
@@ -143,7 +143,7 @@ def _copying(run: Trace) -> tuple[int, int] | None:
 
 
 def _config(model: Model) -> dict[str, Any]:
-    """The sizes that ``network.js`` reads. Raises ``CheckpointError`` where it can't run them."""
+    """The sizes that ``network.js`` reads. Raises ``CheckpointError`` if it can't run them."""
     config = model.config
     if not isinstance(config, GPT2Config):
         raise CheckpointError(f"{model.name} is no GPT-2, and a page runs no other model.")
@@ -163,8 +163,8 @@ def _config(model: Model) -> dict[str, Any]:
     }
 
 
-def _spelled(model: Model) -> dict[str, Any]:
-    """The tokens: the ids of the 256 bytes, merges as ids, and every token as it is written."""
+def _vocabulary(model: Model) -> dict[str, Any]:
+    """The vocabulary: the ids of the 256 bytes, merges as ids, and every token's label."""
     tokenizer = model.tokenizer
     tokens = [tokenizer.token_bytes(i) for i in range(tokenizer.n_vocab)]
     ids = {token: i for i, token in reversed(list(enumerate(tokens)))}
@@ -181,7 +181,7 @@ def _spelled(model: Model) -> dict[str, Any]:
 
 
 def _rows(colors: Palette) -> dict[str, dict[str, Any]]:
-    """The headers of the pictures inside a head, as of one token: a script fills them in."""
+    """The headers of the pictures inside a head, for one token; a script fills them in."""
     axes = {True: Axis("key", [""]), False: Axis("dimension", [""])}
     headers = {}
     for name, keys in ROWS.items():
@@ -208,7 +208,7 @@ def _rows(colors: Palette) -> dict[str, dict[str, Any]]:
 
 
 def _sum(colors: Palette) -> dict[str, Any]:
-    """The colours of a cell that is written out."""
+    """The colours of a cell's arithmetic."""
     return {
         "scale": colors.signed,
         "query": colors.query,
@@ -218,7 +218,7 @@ def _sum(colors: Palette) -> dict[str, Any]:
 
 
 def _difference(model: Model, packed: PackedWeights) -> float:
-    """The largest difference that rounding makes to a probability after any token of EXAMPLES."""
+    """The largest change of a next-token probability by rounding, over EXAMPLES."""
     differences = []
     for text in EXAMPLES:
         ids = model.tokenizer.encode(text)[: model.config.n_positions]
@@ -228,7 +228,7 @@ def _difference(model: Model, packed: PackedWeights) -> float:
 
 
 def _notes(model: Model, packed: PackedWeights) -> list[str]:
-    """Notes on the model, and on how near it is to the one that was packed."""
+    """Notes on the model, and on the error of its packed weights."""
     size = sum(map(len, packed.parts.values())) / 1e6
     return [
         f"{model.name}: its weights are in this file, {size:.1f} MB, each number within "

@@ -1,4 +1,4 @@
-"""A picture that a model looked at: its pixels, and the keys that are its patches."""
+"""A picture that a model read: its pixels, and the keys that are its patches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpt2viz.extras import needed
 from gpt2viz.notebook.given import Given
 from gpt2viz.notebook.stored import deflated
 
-#: Pixels along the longer side, and keys such as [CLS] before the patches, at most.
+#: The most pixels along the longer side, and the most keys, such as [CLS], before the patches.
 SIDE, LEADING = 384, 8
 
 
 def picture(image: Any, grid: Any, data: Given) -> tuple[dict[str, Any], dict[str, str]]:
-    """The data of the page's script, and its part of pixels; neither without an ``image``.
+    """The data of the page's script, and its pixels as a part; both empty without an ``image``.
 
-    Patches are the keys that a processor named, or the last ones, in a square where no ``grid`` is
+    Patches are the keys that a processor marked, or the last ones, in a square if no ``grid`` is
     given. Raises ``AttentionError`` if they don't fit.
     """
     if image is None:

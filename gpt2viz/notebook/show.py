@@ -1,4 +1,4 @@
-"""Anybody's attention as a page of this package: ``gpt2viz.show``."""
+"""Any model's attention as a page of this package: ``gpt2viz.show``."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from gpt2viz.run.session import Session, open_session, run_of, session_of
 from gpt2viz.run.stages import STAGE, PairStageName, Scale
 from gpt2viz.run.trace import Trace
 
-#: Up to so many numbers are kept as they are …
+#: Up to this many numbers are stored as they are …
 EXACT = 600_000
-#: … and up to so many in steps: those of 12 layers of 12 heads at 256 tokens. Above that they are
-#: pooled to ``SIDE`` blocks along a side or fewer, but for the layers that are asked for.
+#: … and up to this many in steps: those of 12 layers of 12 heads at 256 tokens. Above that they are
+#: pooled to at most ``SIDE`` blocks along a side, except for the layers in ``layers``.
 WHOLE = 144 * 256**2
 SIDE = 256
-#: So many steps at least lie below the number at which colours end …
+#: The fewest steps below the number at which colours end …
 SHADES = 64
-#: … and how many of them codes of 16 bits have room for.
+#: … and the most that codes of 16 bits have room for.
 MOST_STEPS = 65_000
-#: Weights below this are hardly seen on colours that end at 1.
+#: Weights below this are barely visible on colours that end at 1.
 FAINT = 0.1
-#: A row's sum may be so far from 1: bfloat16 has three digits.
+#: The tolerance of a row's sum around 1: bfloat16 has three digits.
 NEAR = 0.01
 
 _KEYS = (
@@ -57,7 +57,7 @@ class _Facts(NamedTuple):
     """Facts about all layers together.
 
     Finite numbers lie between ``low`` and ``high``; ``weights`` says that they are attention
-    weights. Colours end at ``peak``, above which a share of ``beyond`` lies. ``hidden`` (T, S) are
+    weights. Colours end at ``peak``; a share of ``beyond`` lies above. ``hidden`` (T, S) are
     the cells that are ``nothing``, 0 or −∞, in every head; ``sums`` are those of all rows.
     """
 
@@ -79,18 +79,18 @@ class _Facts(NamedTuple):
 
     @property
     def n_steps(self) -> int:
-        """The number of steps: as many as can be told apart below the ``peak``."""
+        """The number of steps: as many as colours can distinguish below the ``peak``."""
         low, high = self.ends
         return min(MOST_STEPS, max(STEPS, ceil(SHADES * (high - low) / self.peak)))
 
     @property
     def of_block(self) -> str:
-        """The number that a cell shows where it stands for many."""
+        """The number that a cell shows if it stands for a block."""
         most = f"largest {self.quantity}", f"{self.quantity} farthest from 0"
         return most[self.scale == "signed"]
 
     def shares(self, tiles: Array) -> Array:
-        """Numbers as places on the scale of colours, from 0 to 1."""
+        """Map numbers to the scale of colours, from 0 to 1."""
         shares: Array = tiles / np.float32(self.peak)
         return (shares + np.float32(1)) / np.float32(2) if self.scale == "signed" else shares
 
@@ -115,19 +115,19 @@ def show(
     ``attention`` is a list of layers or one array, (L, B, H, T, S), (L, H, T, S), (H, T, S) or
     (T, S), of torch, NumPy or JAX: L layers, B texts, H heads, T queries down, S keys across. Or a
     ``Trace``, TransformerLens' cache, an output of transformers with ``output_attentions=True`` or
-    of its ``generate``, what ``watch`` kept, of one ``part`` where there are several, or the file
+    of its ``generate``, the result of ``watch``, of one ``part`` if there are several, or the file
     of a session that the app saved: its sentence is run again. ``tokens`` are T texts; for
-    cross-attention two lists, (queries, keys); or what a fast tokenizer returned; or a tokenizer,
-    with the ``ids`` of the text or both, or what ``generate`` returned.
+    cross-attention two lists, (queries, keys); or a fast tokenizer's output; or a tokenizer,
+    with the ``ids`` of the text or both, or the output of ``generate``.
 
     ``stage`` names another stage of a trace or cache, such as "masked_scores"; −5,000 or less is
-    what a mask was filled with there, shown as −∞. ``text`` says which of several texts, along a
-    layer's first axis. ``head``, (layer, head) or "1.3", is large at first, and ``title`` stands
-    above. Colours of weights end at ``vmax``: at 1, or where most rows have no weight of 0.1, as
-    over a long text, at what half of them have. All numbers of ``layers`` are kept, however long
-    the text. The row of a query lies over the ``image`` too, a path, Pillow's or an array, whose
+    a mask's fill there, shown as −∞. ``text`` chooses one of several texts, along a
+    layer's first axis. ``head``, (layer, head) or "1.3", is large at first, and ``title`` is the
+    heading. Colours of weights end at ``vmax``: at 1, or, if most rows have no weight of 0.1, as
+    over a long text, at what half of them have. All numbers of ``layers`` are stored, however long
+    the text. A query's row is drawn over the ``image`` too, a path, Pillow's or an array, whose
     ``grid`` of (rows, columns) are the last keys, or those that a processor in a tokenizer's place
-    names. Raises ``AttentionError`` where these don't fit, ``ExportError`` for another file.
+    marks. Raises ``AttentionError`` if these don't fit, ``ExportError`` for another file.
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
@@ -150,7 +150,7 @@ def _title(data: Given, facts: _Facts, read: _Layers) -> str:
 
 
 def _about(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
-    """The data of the page's script, beside the numbers."""
+    """The data of the page's script, besides the numbers."""
     return {
         "map": _map(data, facts, read),
         "large": _large(facts, LIGHT),
@@ -170,10 +170,10 @@ def _chosen(
     opened: Session | None,
     given_head: str | Sequence[int] | None,
 ) -> dict[str, int]:
-    """The head that is large at first, by its place among all, and the token whose row is lit.
+    """The head that is large at first, by its index among all, and the token of the lit row.
 
-    The one that was given, or those of a session that was opened, where it names some; else a head
-    that looks hard, in the first of the ``exact`` layers, and no token, -1.
+    They are the given ones, or those of an opened session, if it names some; else a head with
+    strong attention, in the first of the ``exact`` layers, and no token, -1.
     """
     n_head = read.tiles.shape[1]
     layer, head = read.looks.opening(exact[0] if exact else None) if read.looks else (0, 0)
@@ -202,7 +202,7 @@ def _head(given_head: Any, n_layer: int, n_head: int) -> tuple[int, int]:
 
 
 def _number(session: Session, name: str, end: int) -> int:
-    """A session's choice out of 0 to ``end`` - 1; -1 where it has none."""
+    """A session's choice out of 0 to ``end`` - 1; -1 if it has none."""
     raw = session.parameters.get(name, "")
     return int(raw) if raw in map(str, range(end)) else -1
 
@@ -236,15 +236,15 @@ def _facts(data: Given, stage: PairStageName, vmax: float | None) -> _Facts:
 
 
 def _beyond(data: Given, peak: float) -> float:
-    """The share of all numbers that are farther from 0 than the colours reach."""
+    """The share of all numbers farther from 0 than the colours reach."""
     shares = [(np.abs(data.layer(n)) > peak).mean() for n in range(data.n_layer)]
     return float(np.mean(shares))
 
 
 def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
-    """The number where the colours end: ``vmax``, or the end of the ``whole`` scale.
+    """The number at which colours end: ``vmax``, or the end of the ``whole`` scale.
 
-    Or less, where half of the rows' largest weights, ``most``, would hardly be seen on it.
+    Or less, if half of the rows' largest weights, ``most``, would be barely visible on it.
     """
     if vmax is not None:
         if not (isinstance(vmax, int | float) and 0 < vmax < np.inf):
@@ -258,11 +258,11 @@ def _peak(vmax: float | None, whole: float, most: Sequence[Array]) -> float:
 
 
 class _Layers(NamedTuple):
-    """The layers as a page holds them.
+    """The layers as a page stores them.
 
-    ``whole`` are those of which all numbers are kept, ``side`` is how many blocks along a side
-    there are of the others. ``tiles`` (L, H, rows, columns) is each head small; ``looks`` are None
-    where numbers are no weights. ``parts`` are the page's texts of the map and of hidden cells.
+    ``whole`` are those stored with all numbers, ``side`` is the number of blocks along a side of
+    the others. ``tiles`` (L, H, rows, columns) is each head small; ``looks`` is None
+    if numbers are no weights. ``parts`` are the page's texts of the map and of hidden cells.
     """
 
     layers: list[Stored]
@@ -303,9 +303,9 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
 
 
 def _looks(heads: Array) -> tuple[NDArray[np.int64], Array]:
-    """Each head's hardest look from every query, (H, T) keys and weights.
+    """Each head's strongest attention from every query, (H, T) keys and weights.
 
-    Among the same tokens at another one that isn't the first; among others at any.
+    If queries and keys are the same tokens, to another token that isn't the first; else to any.
     """
     _, T, S = heads.shape
     if T == S:
@@ -321,7 +321,7 @@ def _bits(truths: Mask) -> str:
 
 
 def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
-    """The map's data, but for its cells."""
+    """The map's data, except for its cells."""
     n_layer, n_head, rows, columns = read.tiles.shape
     query, key = Axis("query", data.queries), Axis("key", data.keys)
     starts = block_starts(len(data.queries), rows)
@@ -350,7 +350,7 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
 
 
 def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
-    """The large picture's data without its numbers, as of one cell: a script fills it in."""
+    """The large picture's data without its numbers, for one cell; a script fills it in."""
     cell = Panel(
         "",
         np.full((1, 1), facts.peak, np.float32),
@@ -367,7 +367,7 @@ def _large(facts: _Facts, colors: Palette) -> dict[str, Any]:
 
 
 def _lines(facts: _Facts) -> dict[str, Any] | None:
-    """The same head's data as lines; None where numbers below 0 have no width."""
+    """The data of the same head as lines; None if numbers are negative, which no width shows."""
     if facts.scale == "signed":
         return None
     fields = {"alt": "One head, as lines from each query to its keys.", "hint": lines.HINT}
@@ -387,7 +387,7 @@ def _scheme(facts: _Facts, colors: Palette) -> dict[str, Any]:
 
 
 def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
-    """Notes on the numbers, a sentence each."""
+    """Notes on the numbers, one sentence each."""
     T, S = facts.hidden.shape
     notes = [f"Queries down: {T:,}. Keys across: {S:,}."]
     if not facts.weights:
@@ -411,7 +411,7 @@ def _notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
 
 
 def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
-    """Notes on the precision of the numbers in the file, and on those left out."""
+    """Notes on the precision of the stored numbers, and on those left out."""
     T, S = facts.hidden.shape
     side, step = read.side, read.layers[0].step
     notes = ["The numbers are in this file as float32."]
@@ -430,7 +430,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
 
 
 def _rounded_up(error: float) -> str:
-    """A number to two digits, and not rounded down."""
+    """Round up to two digits."""
     if not error:
         return "0"
     unit = 10.0 ** (floor(log10(error)) - 1)

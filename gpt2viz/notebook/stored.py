@@ -1,7 +1,7 @@
-"""The numbers of a layer as a file keeps them: whole or pooled, as they are or in steps, deflated.
+"""The numbers of a layer in a file: whole or pooled, exact or in steps, deflated.
 
 ``attention.js`` reads them. A number in steps is ``low + step · code``, and a code has 16 bits: the
-low bytes of all cells come first, then the high ones, which hardly take room.
+low bytes of all cells come first, then the high ones, which take hardly any room.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from gpt2viz.arrays import Array
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.pooling import pool_panel
 
-#: Steps from the least number to the largest one.
+#: Steps between the smallest number and the largest.
 STEPS = 1000
-#: Codes of what no step leads to.
+#: Codes of numbers that aren't finite.
 NEGATIVE, NAN, POSITIVE = range(65533, 65536)
 
 
 class Stored(NamedTuple):
     """A layer (nh, ``rows``, ``columns``), each cell the number farthest from 0 of its block.
 
-    ``step`` is 0 where the numbers are float32; ``error`` is how far off the farthest one is.
+    ``step`` is 0 if the numbers are float32; ``error`` is the largest rounding error.
     """
 
     rows: int
@@ -37,8 +37,8 @@ class Stored(NamedTuple):
 
 
 def pooled(heads: Array, hidden: Mask, side: int) -> Array:
-    """(nh, T, S) -> at most ``side`` rows and columns, each cell the number farthest from 0 of its
-    block; ``hidden`` (T, S) ones are left out."""
+    """Pool (nh, T, S) to at most ``side`` rows and columns, each cell the number farthest from 0 of
+    its block; ``hidden`` (T, S) cells are left out."""
     rows, columns = (Axis("", [""] * size) for size in hidden.shape)
     panels = (Panel("", head, rows, columns, masked=hidden) for head in heads)
     return np.stack([pool_panel(panel, side).values for panel in panels])
@@ -51,7 +51,7 @@ def pooled_mask(hidden: Mask, side: int) -> Mask:
 
 
 def stored(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) -> Stored:
-    """A layer's numbers as they are, or in steps between the ``ends`` of all finite ones."""
+    """Store a layer's numbers exactly, or in steps between the ``ends`` of all finite ones."""
     _, rows, columns = heads.shape
     if ends is None:
         return Stored(rows, columns, 0.0, 0.0, 0.0, deflated(heads.astype("<f4").tobytes()))
@@ -68,10 +68,10 @@ def stored(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS)
 
 
 def deflated(content: bytes) -> str:
-    """Bytes as a text that HTML takes as it is: zlib's format (RFC 1950) in base 64.
+    """Deflate bytes to a text that needs no escaping in HTML: zlib's format (RFC 1950) in base 64.
 
-    Only runs of one byte are sought: of numbers that comes nearer to their entropy, in a tenth of
-    the time, than a search for what stood before.
+    It searches only for runs of one byte: for numbers that comes closer to their entropy, in a
+    tenth of the time, than a search for earlier matches.
     """
     packer = zlib.compressobj(strategy=zlib.Z_RLE, memLevel=9)
     return b64encode(packer.compress(content) + packer.flush()).decode()

@@ -1,4 +1,4 @@
-"""Attention as a page: the app's own canvases, in one file or in the frame of a notebook."""
+"""Attention as a page: the app's own canvases, in one file or in a notebook's frame."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from gpt2viz.run.session import Session
 if TYPE_CHECKING:  # an extra of its own
     from gpt2viz.notebook.clicks import Clicks
 
-#: The scripts that a page's painters are in, by its name for them.
+#: The scripts of a page's painters, by the names that it has for them.
 PAINTERS = {"map": "model_map", "tiles": "tiles", "lines": "lines", "attention": "attention"}
-#: Pixels in a notebook.
+#: The height in a notebook in pixels.
 _HEIGHT = 760
 
 
 class Selected(NamedTuple):
     """The head that was clicked, or the cell of one. All count from 0.
 
-    ``query`` is None where a head was clicked, unless its token was chosen by keys, and ``key``
-    where no cell was. Where a cell stands for a block, they are the block's first ones.
+    ``query`` is None if a head was clicked, unless its token was chosen by keys, and ``key``
+    if no cell was. If a cell stands for a block, they are the block's first ones.
     """
 
     layer: int
@@ -45,11 +45,11 @@ class Selected(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
-    """Attention that shows itself in a notebook, and as one file that needs no network.
+    """Attention that displays itself in a notebook, and saves as one file that needs no network.
 
-    ``notes`` are the sentences below the pictures: how the numbers are kept and how far off they
-    are, what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are the data
-    of the page's script; the arrays that were given are let go. ``session`` makes that of a run.
+    ``notes`` are the sentences below the pictures: how the numbers are stored and their error,
+    what is pooled, which rows don't sum to 1. ``layers``, ``about`` and ``parts`` are the data
+    of the page's script; it holds no reference to the given arrays. ``session`` makes a run's.
     """
 
     title: str
@@ -60,10 +60,10 @@ class AttentionView:
     session: Callable[[], Session] | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Write one HTML file, which opens anywhere; or of a run a session, ``.json``.
+        """Write one HTML file, which opens anywhere; or, of a run, a session, ``.json``.
 
         The app opens a session (*Save*, *Open*), with the layer, head and query that are chosen
-        here. Raises ``ExportError`` where a file can't be written, or the app couldn't show it.
+        here. Raises ``ExportError`` if a file can't be written, or the app couldn't show it.
         """
         path = Path(path)
         as_session = path.suffix.lower() == ".json"
@@ -86,7 +86,7 @@ class AttentionView:
         return replace(session, parameters={**session.parameters, **chosen})
 
     def html(self) -> str:
-        """The page: pictures that answer to pointer and keys, numbers, and the scripts for them.
+        """The page: pictures that respond to pointer and keys, numbers, and their scripts.
 
         It forbids itself any request; all texts are escaped.
         """
@@ -99,7 +99,7 @@ class AttentionView:
     def selected(self) -> Selected | None:
         """The last head or cell that was clicked, or chosen by keys; None before that.
 
-        Read it in a later cell than the one that shows this. Raises ``MissingExtraError`` where
+        Read it in a later cell than the one that shows this. Raises ``MissingExtraError`` if
         anywidget isn't installed.
         """
         clicked = self.clicks.clicked
@@ -107,10 +107,10 @@ class AttentionView:
 
     @cached_property
     def clicks(self) -> Clicks:
-        """The widget beside the frame that hears its clicks.
+        """The widget beside the frame that receives its clicks.
 
-        In marimo, ``picked = marimo.ui.anywidget(view.clicks)`` has the cells that read ``picked``
-        run again after each click. Raises ``MissingExtraError`` where anywidget isn't installed.
+        In marimo, ``picked = marimo.ui.anywidget(view.clicks)`` reruns the cells that read
+        ``picked`` after each click. Raises ``MissingExtraError`` if anywidget isn't installed.
         """
         with needed("What is selected in a notebook", "widget"):
             from gpt2viz.notebook.clicks import Clicks
@@ -118,7 +118,7 @@ class AttentionView:
         return Clicks(frame=f"gpt2viz-{uuid4().hex}")
 
     def _ipython_display_(self) -> None:
-        """Show the frame, and where a kernel runs the widget that hears its clicks."""
+        """Display the frame and, with a kernel, the widget that receives its clicks."""
         from IPython.display import display
 
         clicks = self._listener()
@@ -137,8 +137,8 @@ class AttentionView:
         return clicks if kernel_runs() else None
 
     def _display_(self) -> Any:
-        """The same for marimo, whose protocol this is: it shows the returned object."""
-        marimo = sys.modules["marimo"]  # nobody else asks
+        """Display the same in marimo, whose protocol this is: it shows the returned object."""
+        marimo = sys.modules["marimo"]  # only marimo calls this
         try:
             clicks = self.clicks
         except MissingExtraError:
@@ -147,7 +147,7 @@ class AttentionView:
         return marimo.vstack([frame, marimo.ui.anywidget(clicks)])
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
-        """The page in a frame that may run its scripts and nothing else, for a notebook."""
+        """The page in a notebook's frame that may run its scripts and nothing else."""
         return self._bundle()
 
     def _bundle(self, name: str = "") -> dict[str, str]:
@@ -174,8 +174,8 @@ def written(
 ) -> str:
     """A page that forbids itself any request, and runs these ``scripts`` and no others.
 
-    ``numbers`` are texts by their attribute; a script's name stands for what it exports by default
-    where the line ``start`` is run. ``parts`` are the HTML ``above`` the pictures and ``below``
+    ``numbers`` are texts by their attribute; in the line ``start`` a script's name stands for its
+    default export. ``parts`` are the HTML ``above`` the pictures and ``below``
     them, and more ``style``.
     """
     code = files.scripts(scripts, start)
