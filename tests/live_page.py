@@ -71,7 +71,7 @@ async ({ text, causal, tokens }) => {
 
 def rounded(model: gpt2viz.Model, folder: Path, out: Path) -> Path:
     """A model of a folder with the weights that a page of it has, as a checkpoint."""
-    network = pack(model, live_page._spelled(model)["letters"]).model.network
+    network = pack(model, live_page._vocabulary(model)["letters"]).model.network
     tensors = {
         name: np.ascontiguousarray(w.numpy().T if name.endswith(CONV1D) else w.numpy())
         for name, w in network.state_dict().items()
