@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import scipy  # reads its parts when they are used
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from gpt2viz.analysis.patterns import as_weights
 from gpt2viz.analysis.scores import SCORES, Scores
@@ -171,8 +170,8 @@ def tree(similarities: Numbers) -> Numbers:
         return np.empty((0, 4))
     apart = 1 - (similarities + similarities.T) / 2
     np.fill_diagonal(apart, 0)
-    joined: Numbers = linkage(
-        squareform(apart, checks=False),
+    joined: Numbers = scipy.cluster.hierarchy.linkage(
+        scipy.spatial.distance.squareform(apart, checks=False),
         method="average",
         optimal_ordering=len(apart) <= WELL_ORDERED,
     )
@@ -181,7 +180,7 @@ def tree(similarities: Numbers) -> Numbers:
 
 def in_order(joined: Numbers) -> list[int]:
     """The heads (H,) in the order of the tree's leaves."""
-    return [int(n) for n in leaves_list(joined)] if len(joined) else [0]
+    return [int(n) for n in scipy.cluster.hierarchy.leaves_list(joined)] if len(joined) else [0]
 
 
 def groups(joined: Numbers, at_least: float) -> list[list[int]]:
@@ -191,7 +190,7 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
     """
     if not len(joined):
         return []
-    of = fcluster(joined, 1 - at_least, criterion="distance")
+    of = scipy.cluster.hierarchy.fcluster(joined, 1 - at_least, criterion="distance")
     result: dict[int, list[int]] = {}
     for head in in_order(joined):
         result.setdefault(int(of[head]), []).append(head)

@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, flash_attention_mask, sdpa_mask
-from transformers.modeling_utils import AttentionInterface
 
 import gpt2viz
 from gpt2viz.run import watch as module
@@ -56,7 +53,6 @@ MASKS = {
 }
 GREEDY: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
 SELF, CROSS = "decoder.block.N.layer.N.Self", "EncDec"
-ORIGINAL = AttentionInterface.get_interface
 
 
 def made(name: str) -> Any:
@@ -206,13 +202,13 @@ GIVEN: list[tuple[torch.Tensor, torch.Tensor, Any]] = []
 
 def heard(module: Any, query: Any, key: Any, value: Any, mask: Any, **options: Any) -> Any:
     GIVEN.append((query.clone(), key.clone(), mask))
-    return sdpa_attention_forward(module, query, key, value, mask, **options)
+    return transformers.AttentionInterface()["sdpa"](module, query, key, value, mask, **options)
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
 def test_halves_are_kept_as_they_are_and_weighed_in_float32(kind: torch.dtype) -> None:
-    AttentionInterface.register("heard", heard)
-    AttentionMaskInterface.register("heard", sdpa_mask)
+    transformers.AttentionInterface.register("heard", heard)
+    transformers.AttentionMaskInterface.register("heard", transformers.masking_utils.sdpa_mask)
     GIVEN.clear()
     model = made("Qwen2").to(kind)
     model.set_attn_implementation("heard")
@@ -233,7 +229,9 @@ def as_flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **options
     far = torch.arange(key.shape[2])[:, None] - torch.arange(key.shape[2])
     seen = (far >= 0) & (far < options["sliding_window"])
     seen = seen if mask is None else seen & mask[:, None, None].bool()
-    return sdpa_attention_forward(module, query, key, value, seen, scaling=options["scaling"])
+    return transformers.AttentionInterface()["sdpa"](
+        module, query, key, value, seen, scaling=options["scaling"]
+    )
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -241,8 +239,10 @@ def as_flash(module: Any, query: Any, key: Any, value: Any, mask: Any, **options
 @pytest.mark.parametrize("padding", MASKS)
 @pytest.mark.parametrize("attention", ["my_flash", "flex_attention"])
 def test_masks_of_flash_and_flex_attention_are_read(attention: str, padding: str) -> None:
-    AttentionInterface.register("my_flash", as_flash)
-    AttentionMaskInterface.register("my_flash", flash_attention_mask)
+    transformers.AttentionInterface.register("my_flash", as_flash)
+    transformers.AttentionMaskInterface.register(
+        "my_flash", transformers.masking_utils.flash_attention_mask
+    )
     model, inputs = made("Mistral"), {"input_ids": IDS, **with_positions(MASKS[padding])}
     model.config._attn_implementation = attention
     with torch.compiler.set_stance("force_eager"), torch.no_grad(), gpt2viz.watch(model) as run:
@@ -254,6 +254,8 @@ def test_all_is_put_back_and_nobody_else_is_watched() -> None:
     model, other = made("Llama"), made("Qwen2")
     state = {key: values.clone() for key, values in model.state_dict().items()}
     config, theirs = model.config.to_dict(), list[Any]()
+    interface = transformers.AttentionInterface
+    original, sdpa = interface.get_interface, interface()["sdpa"]
 
     def elsewhere() -> None:
         with torch.no_grad(), gpt2viz.watch(other) as run:
@@ -265,12 +267,12 @@ def test_all_is_put_back_and_nobody_else_is_watched() -> None:
         thread = threading.Thread(target=elsewhere)
         thread.start()
         thread.join()
-        assert AttentionInterface.get_interface is not ORIGINAL
+        assert interface.get_interface is not original
         raise ZeroDivisionError
     assert torch.equal(theirs[0], bare)
     assert (run.parts, theirs[1].layers()) == ((), [0, 1])
-    assert AttentionInterface.get_interface is ORIGINAL
-    assert AttentionInterface()["sdpa"] is sdpa_attention_forward
+    assert interface.get_interface is original
+    assert interface()["sdpa"] is sdpa
     assert model.config.to_dict() == config
     assert all(torch.equal(values, state[key]) for key, values in model.state_dict().items())
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())

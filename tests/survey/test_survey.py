@@ -18,10 +18,10 @@ import pandas as pd
 import psutil
 import pyarrow as pa
 import pytest
+import scipy  # reads its parts when they are used
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from pyarrow import parquet
-from scipy import stats
 
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
@@ -238,7 +238,7 @@ def margin(documents: list[np.ndarray]) -> float:
     both = sum(w**2 for w in shares)
     # of documents' means with one spread, the share that is left in their distances from the mean
     left = sum(w**2 * ((1 - w) ** 2 - w**2 + both) for w in shares) / both
-    return float(stats.t.ppf(0.975, 1 / both - 1) * (sum(apart) / left) ** 0.5)
+    return float(scipy.stats.t.ppf(0.975, 1 / both - 1) * (sum(apart) / left) ** 0.5)
 
 
 def test_the_interval_is_the_textbooks() -> None:
@@ -250,7 +250,7 @@ def test_the_interval_is_the_textbooks() -> None:
         for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
     )
     means = scores.reshape(6, 4).mean(axis=1)
-    low, high = stats.t.interval(0.95, 5, means.mean(), stats.sem(means))
+    low, high = scipy.stats.t.interval(0.95, 5, means.mean(), scipy.stats.sem(means))
     assert result.mean[0, 0, 0] == pytest.approx(means.mean())
     assert result.margin[0, 0, 0] == pytest.approx((high - low) / 2)
 
