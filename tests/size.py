@@ -29,9 +29,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_670, 44_000),
+    "product lines": (61_669, 44_000),
     "of them app/": (25_040, 17_500),
-    "lines of tests and benchmarks": (51_993, 37_000),
+    "lines of tests and benchmarks": (51_959, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

@@ -55,6 +55,10 @@ def test_one_path_is_that_of_all(model: gpt2viz.Model) -> None:
     assert_allclose(every.values[2, 1, 3], one.value, rtol=1e-6)
     assert_allclose(every.restored[2, 1, 3], one.restored, rtol=1e-5)
     assert (every.receiver, every.direction) == ((2, 1), "noise")
+    swapped = gpt2viz.patch_paths(model, CORRUPTED, CLEAN, "2.1", ANSWER)
+    assert_allclose(every.values, swapped.values, rtol=1e-6)
+    span = every.clean - every.corrupted
+    assert_allclose(every.restored, (every.values - every.corrupted) / span)
     assert_allclose(messages, np.arange(1, 7) / 6)
     assert gpt2viz.patch_paths(model, CLEAN, CORRUPTED, "0.2", ANSWER).values.size == 0
 
