@@ -1,8 +1,8 @@
-"""A model's files, and its card, the README.md of its folder: a stranger's text, made harmless.
+"""A model's files, and its card, the README.md of its folder: untrusted text, made harmless.
 
-What a card may do on screen is what Markdown does: headings, lists, tables, code. It may not load
-anything from elsewhere, which would tell others who reads it, and nothing in it is a link: an
-address is there to be read.
+On screen a card may do what Markdown does: headings, lists, tables, code. It may not load
+anything from elsewhere, which would tell others who reads it, and nothing in it is a link:
+addresses are plain text.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from gpt2viz.model.fingerprint import sha256_of
 from gpt2viz.model.tokenizer_files import FILES
 from gpt2viz.settings import card_folder
 
-#: Characters of a card that are shown.
+#: The most characters of a card to show.
 LONGEST = 100_000
 
-# What a card's head says of where the model comes from.
+# Fields of a card's head about the model's origin.
 _FACTS = ("license", "language", "base_model", "datasets", "library_name")
 # A fence of code, and the name of its language if that is a plain word.
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<language>\w*)")
-# Drawn, and not shown, by Streamlit: a diagram may load pictures.
+# Languages that Streamlit renders as diagrams, which may load pictures.
 _DRAWN = ("mermaid",)
 _IMAGE = r"!\[[^\[\]]*\]\([^()]*\)"
 # In a line of prose: escaped signs, code, an image or a link, and signs that would be markup.
@@ -45,8 +45,8 @@ _PARTS = re.compile(
 
 @dataclass(frozen=True)
 class Card:
-    """``text`` is Markdown without images, and without HTML where nothing renders it; ``facts``
-    are short plain texts from its head; ``cut`` says that only the beginning is here."""
+    """``text`` is Markdown without images, and without HTML outside of code; ``facts``
+    are short plain texts from its head; ``cut`` says that the end is missing."""
 
     text: str
     facts: Mapping[str, str]
@@ -54,7 +54,7 @@ class Card:
 
 
 def read_card(folder: Path) -> Card | None:
-    """The card of a model's folder, or None where it has none that can be read."""
+    """The card of a model's folder, or None if it has none that can be read."""
     path = card_folder(folder) / "README.md"
     try:
         content = read_text(path, errors="replace")
@@ -65,12 +65,12 @@ def read_card(folder: Path) -> Card | None:
 
 
 def harmless(markdown: str) -> str:
-    """Markdown that loads nothing and leads nowhere: no image, no link, and outside of code no
+    """Make Markdown load nothing and link nowhere: no image, no link, and outside of code no
     HTML, no formula and none of Streamlit's directives.
 
-    What is code is decided here and written anew, so that every reader agrees: fences that begin
+    Code is recognized here and rewritten, so that every renderer agrees: fences that begin
     at the edge of the page, longer than any inside of them, and code within one line. All other
-    lines are prose, and in prose every sign that could be markup is escaped.
+    lines are prose, in which every sign that could be markup is escaped.
     """
     lines: list[str] = []
     fence, language, code = "", "", list[str]()
@@ -89,20 +89,20 @@ def harmless(markdown: str) -> str:
 
 
 def _fenced(code: list[str], language: str) -> list[str]:
-    """Lines of code between fences that none of them ends."""
+    """Put lines of code between fences longer than any in them."""
     longest = max((len(ticks) for line in code for ticks in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [fence + ("" if language.lower() in _DRAWN else language), *code, fence]
 
 
 def _plain(line: str) -> str:
-    """A line of prose; its headings two sizes smaller, as it stands inside of a page."""
+    """A line of prose, its headings two sizes smaller, as it is inside of a page."""
     line = " ".join(html.unescape(line).splitlines())
     return _inline(re.sub(r"^(#{1,4})(?=\s)", r"##\1", line))
 
 
 def _inline(text: str) -> str:
-    """A stretch of prose: its code as it is, images and links in words, and the rest escaped."""
+    """Escape prose, except for code; images and links become their words."""
     written, prose, end = "", "", 0
     for match in _PARTS.finditer(text):
         prose += text[end : match.start()]
@@ -127,13 +127,13 @@ def _harmless_part(match: re.Match[str]) -> str:
 
 
 def _split(content: str) -> tuple[str, dict[str, str]]:
-    """The text, and what its head in YAML says; a head that can't be read stays text."""
+    """Split a card into its text and the fields of its YAML head; an invalid head stays text."""
     if not content.startswith("---"):
         return content, {}
     try:
         card = RepoCard(content, ignore_metadata_errors=True)
         head = vars(card.data)
-    except Exception:  # whatever a stranger's YAML makes a parser raise
+    except Exception:  # untrusted YAML can make a parser raise anything
         return content, {}
     facts = {name: _spell(head[name]) for name in _FACTS if head.get(name)}
     return card.text, {name: text for name, text in facts.items() if text}
@@ -145,7 +145,7 @@ def _spell(value: Any) -> str:
     return shorten(" ".join(", ".join(plain).split()), 200)
 
 
-#: A larger file isn't read just for its hash.
+#: The largest file to read just for its hash, in bytes.
 HASHED = 64 * 10**6
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -153,7 +153,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class StoredFile:
-    """``sha256`` is empty for a file over ``HASHED`` bytes, unless the hub's cache names it."""
+    """``sha256`` is empty for a file over ``HASHED`` bytes, unless the hub's cache has it."""
 
     name: str
     nbytes: int
@@ -175,7 +175,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _sha256(path: Path) -> str:
-    blob = path.resolve().name  # in the hub's cache a large file is called by its hash
+    blob = path.resolve().name  # in the hub's cache a large file is named after its hash
     if _SHA256.fullmatch(blob):
         return blob
     return sha256_of(path) if path.stat().st_size <= HASHED else ""

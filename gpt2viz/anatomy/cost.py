@@ -1,6 +1,6 @@
 """The cost of one run: multiply-adds by part, and bytes, from the shapes of its tensors.
 
-Of a step that reads one token with the keys and values of those before it kept, too.
+And the cost of a step that reads one token with a KV cache of those before it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpt2viz.run.trace import TensorRecord, Trace
 
 @dataclass(frozen=True)
 class Product:
-    """One matrix product of a run, made ``times`` over, once in each layer.
+    """One matrix product of a run, computed ``times`` over, once in each layer.
 
     Each of its numbers is a sum of products; ``formula`` is its shape and, last, the length of
-    these sums; ``worked`` is the same in this run.
+    these sums; ``worked`` is the same with this run's sizes.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Product:
         return self.each * self.times
 
 
-# Stage that is made by a product -> (what it is, group, the axis that is summed over) …
+# Stage that a product computes -> (name, group, the axis that is summed over) …
 _PRODUCTS = {
     "qkv": ("Q, K and V", "attention", "C"),
     "q_unnormed": ("Q", "attention", "C"),
@@ -54,7 +54,7 @@ _PRODUCTS = {
     "mlp_output": ("MLP: back", "MLP", "F"),
     "last_logits": ("logits after the last token", "head", "C"),
 }
-# … where a model has no stage before it that is.
+# … unless the model has this earlier stage, which the product computes then.
 _MADE_BEFORE = {
     "q_unrotated": "q_unnormed",
     "k_unrotated": "k_unnormed",
@@ -68,7 +68,7 @@ def products(trace: Trace) -> list[Product]:
     """Every kind of matrix product of the run, in the order of the data.
 
     Counted in full, as PyTorch's ``FlopCounterMode`` does: later keys too, which the causal mask
-    throws away. Softmax, norms, activations, biases and additions are no products and not counted.
+    throws away. Softmax, norms, activations, biases and additions aren't products.
     """
     return products_of(trace.tensors, trace.config)
 
@@ -84,9 +84,9 @@ def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Pr
             continue
         name, group, summed = _PRODUCTS[key]
         axes, shape = (*records[0].axes, summed), (*records[0].shape, sizes[summed])
-        if key == "q":  # the scores: a long run makes them inside of one fused step
+        if key == "q":  # the scores: a long run computes them in one fused step
             axes, shape = (*axes[:-2], "T", "hs"), (*shape[:-2], n_tokens, shape[-1])
-        if key == "v":  # of the tokens that were read; those of others were kept
+        if key == "v":  # of the tokens that were read; those of others were cached
             axes = (*axes[:2], embedded.axes[1], *axes[3:])
             shape = (*shape[:2], embedded.shape[1], *shape[3:])
         worked = " · ".join(f"{n:,}" for n in shape)
@@ -99,7 +99,7 @@ def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Pr
 class Tensors:
     """All tensors of one stage, of all layers: bytes allocated, and bytes that the trace keeps.
 
-    A tensor that shares the memory of the one before allocates none.
+    A view of the tensor before allocates none.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Tensors:
 
 
 def activations(trace: Trace) -> list[Tensors]:
-    """The run's arrays by stage, in its order. Fused steps make no scores and weights to keep."""
+    """The run's arrays by stage, in its order. A fused run has no scores and weights to keep."""
     return [
         Tensors(
             trace.graph[records[0].key].label,

@@ -1,4 +1,4 @@
-"""The meaning of every field of ``config.json``, a sentence each, and those that nothing reads."""
+"""The meaning of every field of ``config.json``, a sentence each, and the fields not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpt2viz.model.config import (
     Rope,
 )
 
-#: Field -> (unit, meaning), of all that the config of a GPT-2 has …
+#: Field -> (unit, meaning), of all fields of a GPT-2's config …
 MEANING: Mapping[str, tuple[str, str]] = {
     "vocab_size": ("tokens", "How many different tokens it knows: the rows of its token table."),
     "n_positions": ("tokens", "The longest text that it reads at once, its context."),
@@ -45,7 +45,7 @@ MEANING: Mapping[str, tuple[str, str]] = {
     "initializer_range": ("", "How far the first weights were spread; only before training."),
 }
 
-#: … and that of a model of Llama's family, where one reads as GPT-2's does or by itself.
+#: … and of a Llama's, where some fields have GPT-2's meanings.
 LLAMA_MEANING: Mapping[str, tuple[str, str]] = {
     **{name: MEANING[name] for name in ("vocab_size", "n_positions", "n_embd", "n_layer")},
     "n_head": MEANING["n_head"],
@@ -62,10 +62,10 @@ LLAMA_MEANING: Mapping[str, tuple[str, str]] = {
     "max_window_layers": ("", "The first layer, from 0, that has this window."),
     "layer_types": ("", "Which layers have this window."),
 }
-# What a file says of the rope, in the words of its time.
+# The names of a file's RoPE settings, of different times.
 _ROPE = ("rope_parameters", "rope_theta", "rope_scaling")
 
-#: Read too, because another value would be another model, which is refused.
+#: Fields that are read because another value, which is another model, is refused.
 _DEMANDED: Mapping[str, str] = {
     "model_type": "The family of the model.",
     "scale_attn_weights": "Scores are divided by √hs.",
@@ -79,9 +79,9 @@ _DEMANDED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Field:
-    """One field: its value as it is read, with its unit, and where it stands.
+    """One field: its value with its unit, its meaning, and its source.
 
-    ``source`` is "config.json", or "default" where the file leaves the field out.
+    ``source`` is "config.json", or "default" if the file leaves the field out.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Field:
 
 
 def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
-    """Every field that counts. ``values`` is the file's content, ``config`` is made from it."""
+    """Every field that is read. ``values`` is the file's content, ``config`` is made from it."""
     llama = isinstance(config, LlamaConfig)
     other = {name: also for also, name in (LLAMA_NAMES if llama else ALSO).items()}
     other["rope"] = next((name for name in _ROPE if name in values), _ROPE[0])
@@ -116,7 +116,7 @@ def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
 
 
 def derived(config: ModelConfig) -> list[Field]:
-    """Sizes that follow from the fields; a model of Llama's family says them itself."""
+    """Sizes that follow from the fields; a Llama's config has them itself."""
     if isinstance(config, LlamaConfig):
         return []
     return [

@@ -1,9 +1,9 @@
-"""The saving of a key-value cache: a text's last token read alone, and caches that drop tokens.
+"""The savings of a KV cache: reading a text's last token alone, and caches that drop tokens.
 
-With the causal mask on no token sees a later one, so keys and values stay what they are when the
-text goes on, and a step needs to make those of its own token only (Pope et al. 2022, "Efficiently
-Scaling Transformer Inference"). What is kept grows with the text; a cache of a fixed size lets go
-of some of it (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks").
+With the causal mask on no token sees a later one, so keys and values stay the same when the
+text continues, and a step computes those of its own token only (Pope et al. 2022, "Efficiently
+Scaling Transformer Inference"). The cache grows with the text; a cache of a fixed size drops
+some of it (Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks").
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from gpt2viz.run.prefix import start_of
 from gpt2viz.run.stages import masking
 from gpt2viz.run.trace import TensorRecord, Trace
 
-#: The tokens that a full cache drops: "keep all" none, "drop the oldest" the first read, "keep
-#: the first" the oldest but for the text's beginning.
+#: Which tokens a full cache drops: "keep all" none, "drop the oldest" the first read, "keep
+#: the first" the oldest except the text's beginning.
 POLICIES = ("keep all", "drop the oldest", "keep the first")
 
 
 def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
-    """The shape table of a run of a text's last token, with the rest's keys and values kept.
+    """The shape table of a run of a text's last token, with the rest's keys and values cached.
 
-    The run is made, of one token, on what ``trace`` has of those before it. An axis that is T in a
-    run of the whole text and 1 here is called "1": queries are (B, nh, 1, hs), scores (B, nh, 1,
-    T); keys and values are (B, nh, T, hs), with those that were kept. Of a text of one token
-    nothing is kept. Raises ``ArgumentError`` for the run of another model, with the mask off or
+    The run of that token is made, on what ``trace`` has of those before it. An axis that is T in a
+    run of the whole text and 1 here is named "1": queries are (B, nh, 1, hs), scores (B, nh, 1,
+    T); keys and values are (B, nh, T, hs), with the cached ones. For a text of one token
+    nothing is cached. Raises ``ArgumentError`` for the run of another model, with the mask off or
     with edits.
     """
     ids = list(trace.token_ids)
@@ -53,16 +53,16 @@ def _of_step(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
 def cache_bytes(tensors: Iterable[TensorRecord]) -> int:
     """Bytes of the keys and values of all layers, in the shape table of a run.
 
-    As they are kept here: of every token, in a layer whose window hides the first of them, too.
+    As they are cached here: of every token, even in a layer whose window hides the first of them.
     """
     return sum(record.nbytes for record in tensors if record.key in ("k", "v"))
 
 
 def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
-    """Caches with room for ``room`` tokens, the one that is read among them, as edits of a run.
+    """Caches with room for ``room`` tokens, including the one being read, as edits of a run.
 
-    By what they let go of, see ``POLICIES``: nothing; the oldest token; the oldest but for the
-    ``first`` of the text, which take up as much of the room. A token that is dropped is hidden from
+    By their policy, see ``POLICIES``: they drop nothing; the oldest token; the oldest except the
+    ``first`` of the text, which take up part of the room. A dropped token is hidden from
     every later one. Positions stay the text's own; Xiao et al. count them within the cache. Raises
     ``ArgumentError`` unless 0 < first < room.
     """

@@ -1,7 +1,7 @@
-"""Byte-pair encoding one merge at a time: which pair, why this one, and what the pieces become.
+"""Byte-pair encoding one merge at a time: which pair, why this one, and the resulting pieces.
 
-Sennrich et al. 2016 on bytes, as in Radford et al. 2019. The tokenizer does the same at once; what
-comes out here is held against it each time.
+Sennrich et al. 2016 on bytes, as in Radford et al. 2019. The tokenizer does the same at once;
+each result here is checked against it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Word:
-    """A part of the text that is merged by itself: a word with the space before it, a number, …
+    """A part of the text that is merged on its own: a word with the space before it, a number, …
 
-    ``start`` are its bytes or characters, ``merges`` what was done, ``ids`` the tokens at the end.
-    One that is ``whole`` is a token as it stands: it was added to the vocabulary later, or the
+    ``start`` are its bytes or characters, ``merges`` the steps, ``ids`` the final tokens.
+    One that is ``whole`` is a token as it is: it was added to the vocabulary later, or the
     tokenizer merges only what isn't a token.
     """
 
@@ -50,10 +50,9 @@ class Word:
 
 
 def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
-    """Encode a short text and show the work.
+    """Encode a short text step by step.
 
-    Raises ``TextError`` as ``tokenizer.encode`` does, and where the steps don't end in what it
-    gives.
+    Raises ``TextError`` as ``tokenizer.encode`` does, and if the steps don't end in its result.
     """
     ids = tokenizer.encode_part(text)
     rest, words = list(ids), []
@@ -80,7 +79,7 @@ def _merges(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> tuple[Merge, ...
 
 
 def _ranked(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> list[tuple[int, int]]:
-    """(rank, place) of every pair that can be merged: the lowest rank first, then the leftmost."""
+    """(rank, index) of every pair that can be merged: the lowest rank first, then the leftmost."""
     pairs = enumerate(pairwise(pieces))
     ranks = ((tokenizer.merges.get(pair), at) for at, pair in pairs)
     return sorted((rank, at) for rank, at in ranks if rank is not None)

@@ -1,4 +1,4 @@
-"""The number of parameters of each part, from the sizes that a model's files must have."""
+"""The number of parameters of each part, from the tensor sizes of a model's config."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpt2viz.model.config import ModelConfig
 class Component:
     """One part of the model: ``each`` parameters, ``times`` over.
 
-    ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` says which
-    weights of the checkpoint they are, with their sizes.
+    ``group`` is "embeddings", "attention", "MLP", "norms" or "head"; ``tensors`` names its
+    weights in the checkpoint, with their sizes.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Component:
         return self.each * self.times
 
 
-# Where the weights are, what they are called here, group; in the order of the data.
+# Module, name here, group; in the order of the data.
 _PARTS = (
     ("wte", "token embeddings", "embeddings"),
     ("embed_tokens", "token embeddings", "embeddings"),
@@ -61,7 +61,7 @@ _PARTS = (
 def parts(config: ModelConfig) -> list[Component]:
     """Every part in the order of the data; their ``n_parameters`` sum to the model's.
 
-    A head that is tied to the token embeddings has none of its own: they are counted there.
+    A head tied to the token embeddings has none of its own: they are counted there.
     """
     sizes = dict(config.tensors())
     result = []

@@ -22,10 +22,10 @@ class TrainingRecord:
     """P points of a training run, in its order.
 
     ``tokens`` (P,) were read by then. Losses (P,) are in nats a token: ``held_out`` on text that
-    is never trained on; ``first_half`` and ``second_half`` on random tokens, when they come and
-    when they come again. ``scores`` holds (P, n_layer, n_head) by name, mean attention weights in
-    [0, 1]: those of ``gpt2viz.analysis.scores`` that the record has. ``set_heads`` are the
-    (layer, head) that were set, not learned, before the first step.
+    is never trained on; ``first_half`` and ``second_half`` on random tokens, at their first
+    occurrence and when repeated. ``scores`` holds (P, n_layer, n_head) by name, mean attention
+    weights in [0, 1]: those of ``gpt2viz.analysis.scores`` that the record has. ``set_heads`` are
+    the (layer, head) that were set, not learned, before the first step.
     """
 
     tokens: Numbers
@@ -41,9 +41,9 @@ class TrainingRecord:
 
 
 def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | None:
-    """The record in a checkpoint folder, or None where it has none.
+    """Read the record in a checkpoint folder; None if it has none.
 
-    Raises ``CheckpointError`` where the file is broken or belongs to a model of other sizes.
+    Raises ``CheckpointError`` if the file is broken or belongs to a model of other sizes.
     """
     path = folder / RECORD
     if not is_there(path):

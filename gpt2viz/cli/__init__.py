@@ -1,4 +1,4 @@
-"""The command ``gpt2viz``: the app, and what can be had without it."""
+"""The command ``gpt2viz``: the app, and its results without it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from gpt2viz import __version__
 from gpt2viz.cli.group import Group
 
-#: Command -> its help. Each is in the module of its name, or that of ``MODULES``, loaded when used.
+#: Command -> its help. Each is in the module of its name, or of ``MODULES``, loaded on use.
 COMMANDS = {
     "app": "Open the app; Ctrl-C ends it.",
     "serve": "Serve the app to many visitors by several processes; Ctrl-C ends it.",

@@ -1,4 +1,4 @@
-"""``gpt2viz fewest``: how few heads keep what tells two texts apart, and which."""
+"""``gpt2viz fewest``: the fewest heads that keep what distinguishes two texts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _document(result: FewestHeads, keep: float) -> dict[str, Any]:
 
 
 def _print(model: gpt2viz.Model, result: FewestHeads, keep: float) -> None:
-    """Print the heads that keep the answer, and the share left as these are given up one by one."""
+    """Print the heads that keep the answer, and the share left as they are given up one by one."""
     right, wrong = (repr(model.tokenizer.decode([n])) for n in result.answer)
     click.echo(escape_controls(f"{result.words(keep)} The answers are {right} and {wrong}."))
     n_kept = len(result.keeping(keep) or ())

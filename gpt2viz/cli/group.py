@@ -1,4 +1,4 @@
-"""The group of commands: how each ends, by exit codes and one line in place of a traceback."""
+"""The group of commands: exit codes, and one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpt2viz.errors import GPT2VizError
 from gpt2viz.labels import escape_controls
 from gpt2viz.model.tuning import tune_process
 
-#: The input can't be done; the command was used wrongly; Ctrl-C.
+#: Exit codes: the input can't be used; the command was used wrongly; Ctrl-C.
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
 class Group(click.Group):
-    """A click group that loads a command when it is used, and says what went wrong in one line.
+    """A click group that loads a command on use, and reports an error in one line.
 
-    ``helps`` has a line for each command: to list them, none is loaded, nor torch. A command is in
-    the module of its name below ``gpt2viz.cli``, or in that of ``modules``.
+    ``helps`` has a line for each command: listing them loads no command, nor torch. A command is in
+    the module of its name in ``gpt2viz.cli``, or in that of ``modules``.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Group(click.Group):
         self.helps, self.modules = helps, modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands' names, in the order in which they are listed."""
+        """The commands' names, in the order of ``helps``."""
         return list(self.helps)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, or None where there is none."""
+        """The command with this name, or None if there is none."""
         if cmd_name not in self.helps:
             return None
         module = import_module(f"gpt2viz.cli.{self.modules.get(cmd_name, cmd_name)}")
@@ -46,7 +46,7 @@ class Group(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands for ``--help``."""
+        """Write the list of commands for ``--help``."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.helps.items()))
 
@@ -67,7 +67,7 @@ class Group(click.Group):
             code = _say(_in_one_line(error), FAILED)
         except GPT2VizError as error:
             code = _say(str(error), FAILED)
-        except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         except OSError as error:
@@ -78,12 +78,12 @@ class Group(click.Group):
 
 
 def _interrupt(_number: int, _frame: object) -> None:
-    """End by SIGTERM as by Ctrl-C: clean up, and say so in one line."""
+    """Treat SIGTERM like Ctrl-C: clean up, and report it in one line."""
     raise KeyboardInterrupt
 
 
 def _say(message: str, code: int) -> int:
-    """Write a message to stderr: one line, but for code to paste, which keeps its own."""
+    """Write a message to stderr on one line; code to paste keeps its lines."""
     click.echo(escape_controls(f"gpt2viz: {message}"), err=True)
     return code
 

@@ -1,4 +1,4 @@
-"""``gpt2viz heads`` and ``changes``: every head over many texts, of one model and of two."""
+"""``gpt2viz heads`` and ``changes``: every head of one model, or of two, over many texts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OVER_TEXTS = (
 
 
 def over_texts(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of commands that read many texts: the corpus, and where the work is done."""
+    """Add the options of commands that read many texts: the corpus, and how the work is run."""
     for option in reversed(_OVER_TEXTS):
         command = option(command)
     return command
@@ -119,7 +119,7 @@ def heads(
         gpt2viz heads --corpus posts.jsonl --field body --json > heads.json
         zcat books.gz | gpt2viz heads --corpus -
     """
-    where = _engine(engine, workers, address)  # says what is missing before any work is done
+    where = _engine(engine, workers, address)  # raises for a missing module before any work
     score = survey_steps if steps else survey
     with _reading(corpus, field, out, quiet, "Scoring") as (texts, folder, tell):
         checkpoint = model_registry.find(model)[1]
@@ -201,7 +201,7 @@ def _restored(result: Changes, share: float, quiet: bool) -> Restored:
 
 
 def _document(result: Changes, undone: Restored | None) -> dict[str, Any]:
-    """The comparison for JSON: its tables, and what was put back."""
+    """The comparison for JSON: its tables, and the pieces that were put back."""
     document = {"words": result.words(), "loss": result.loss, **change_rows(result)}
     if undone is not None:
         document["restored"] = {"pieces": undone.names, "undone": undone.undone.tolist()}
@@ -209,7 +209,7 @@ def _document(result: Changes, undone: Restored | None) -> dict[str, Any]:
 
 
 def _checkpoint(name: str) -> tuple[Path, int | None]:
-    """A model's folder, and the step of its training where the name ends in @STEP."""
+    """A model's folder, and the step of its training if the name ends in @STEP."""
     model, _, step = name.rpartition("@")
     at = (model, int(step)) if model and step.isdecimal() else (name, None)
     return model_registry.find(at[0])[1], at[1]
@@ -240,9 +240,9 @@ def _print_changes(result: Changes, undone: Restored | None, top: int) -> None:
 def _reading(
     corpus: Path, field: str | None, out: Path | None, quiet: bool, doing: str
 ) -> Iterator[tuple[Corpus, Path, Callable[[int, int], None]]]:
-    """The corpus, the folder for the results, and what hears of the progress.
+    """The corpus, the folder for the results, and the progress callback.
 
-    Ends in one line where the folder can't be written, such as for a full disk.
+    A folder that can't be written, as on a full disk, ends the command in one line.
     """
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -273,7 +273,7 @@ def _print(table: Path, top: int, as_json: bool) -> None:
 
 
 class _Progress(ExitStack):
-    """A bar that begins when it is first told how much there is."""
+    """A bar that starts at the first call, which has the total."""
 
     def __init__(self, quiet: bool, doing: str) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ class _Progress(ExitStack):
 
 
 def _spooled(folder: Path, field: str | None) -> Path:
-    """All of stdin in a file, as a survey reads it more than once: JSON lines with a ``field``."""
+    """Write all of stdin to a file, as a survey reads it twice; JSON lines with a ``field``."""
     path = folder / ("stdin.jsonl" if field else "stdin.txt")
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
@@ -298,14 +298,14 @@ def _last_with_emergence(scores: pd.DataFrame, top: int) -> pd.DataFrame:
     """The last checkpoint's heads with the highest means, and the step by which each was born."""
     means = scores.pivot(index="step", columns=["score", "layer", "head"], values="mean")
     best = _highest(scores[scores["step"] == means.index[-1]], top).drop(columns="step")
-    # Equal checkpoints stand under a wrong number, all but one of them: see ``Steps.dated``.
+    # Of equal checkpoints all but one have a wrong number: see ``Steps.dated``.
     dated = means[~means.duplicated(keep=False) | (means.index == means.index[-1])]
     best["born"] = [_emergence(dated[row.score, row.layer, row.head]) for row in best.itertuples()]
     return best
 
 
 def _emergence(means: pd.Series) -> str:
-    """The step by which a head was born, by its means by step; "-" where there is none."""
+    """The step by which a head was born, from its means by step; "-" if there is none."""
     point = emergence(means.to_numpy()).point if means.name[0] in HABITS else None
     return "-" if point is None else f"{means.index[point]:,}"
 

@@ -1,4 +1,4 @@
-"""``gpt2viz models``, ``fetch``, ``page`` and ``convert``: models here, and where they go."""
+"""``gpt2viz models``, ``fetch``, ``page`` and ``convert``: models on this machine."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def convert(
 
 
 def _vocabulary(name: str) -> Path:
-    """The file of that name, or else the model's folder."""
+    """The file with this name, or else the model's folder."""
     return Path(name) if Path(name).is_file() else model_registry.find(name)[1]
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share: the text, the model, files, targets of words and numbers."""
+"""Options that several commands share: the text, the model, files; and output of numbers."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ special = click.option(
 
 
 class _Changes(NamedTuple):
-    """The changes of a run, as they were written, and the texts that they take from."""
+    """The changes of a run, as typed, and the texts that they take from."""
 
     edits: str
     patch_from: str | None
     mean_over: Path | None
 
 
-#: What a bar has beside its label and itself: brackets, the share, and the time that is left.
+#: The room of a bar's brackets, its share, and the remaining time.
 _BESIDE = 24
 
-#: Runs the model on what the command was given: the model and its trace.
+#: Runs the model on the command's input: returns the model and its trace.
 Run = Callable[[], tuple[gpt2viz.Model, gpt2viz.Trace]]
 
 _edits = click.option(
@@ -91,9 +91,9 @@ _changing = (_mean_over, _patch_from, _edits)
 
 
 def runs_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
-    """TEXT and all that decides what the model does with it; the command gets them as ``run``.
+    """Add TEXT and all options that determine its run; the command gets them as ``run``.
 
-    ``run()`` raises ``GPT2VizError`` for a model, text or edit that can't be done.
+    ``run()`` raises ``GPT2VizError`` for a model, text or edit that can't be used.
     """
 
     @wraps(command)
@@ -128,9 +128,9 @@ def note(silent: bool, message: str) -> None:
 
 @contextmanager
 def bar(silent: bool, label: str, length: int, start: int = 0) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr with the time that is left; yields its update function.
+    """A progress bar on stderr with the remaining time; yields its update function.
 
-    It begins at ``start``, which the time doesn't count. Where stderr is no terminal it is a line
+    It begins at ``start``, which the time doesn't count. If stderr is no terminal, it prints a line
     for each tenth.
     """
     if silent or start >= length:  # nothing to draw
@@ -187,7 +187,7 @@ def _run(
 def means_over(
     loaded: gpt2viz.Model, file: Path | None, encode: Callable[[str], list[int]]
 ) -> gpt2viz.MeanReference | None:
-    """Every head's means over the texts of a file; None for no file."""
+    """Every head's means over the texts of a file; None without a file."""
     if file is None:
         return None
     from gpt2viz.survey.documents import documents  # pyarrow takes a while
@@ -222,7 +222,7 @@ def read(
 
 
 def note_special(silent: bool, typed: Iterable[str]) -> None:
-    """Say which special tokens were read as ordinary text, if any."""
+    """Note which special tokens were read as ordinary text, if any."""
     if names := ", ".join(typed):
         note(silent, sentence("command.special", names=names))
 
@@ -242,7 +242,7 @@ def print_json(content: Any) -> None:
 
 
 def nonfinite_as_none(content: Any) -> Any:
-    """The same with None in place of −∞, ∞ and NaN, which JSON can't express."""
+    """Replace −∞, ∞ and NaN, which JSON can't express, by None."""
     if isinstance(content, dict):
         return {key: nonfinite_as_none(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -251,7 +251,7 @@ def nonfinite_as_none(content: Any) -> Any:
 
 
 def _stdin() -> str:
-    """All of stdin as UTF-8, without a byte-order mark and the line's end that `echo` adds."""
+    """Read stdin as UTF-8, without a byte-order mark and the line end that `echo` adds."""
     try:
         written = sys.stdin.buffer.read().decode("utf-8-sig")
         return written.removesuffix("\n").removesuffix("\r")
@@ -260,9 +260,9 @@ def _stdin() -> str:
 
 
 def of_rows(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> str:
-    """A line of column names and one for each row; ``names`` are the columns, all if not given.
+    """A line of column names and one per row; ``names`` are the columns, by default all.
 
-    Numbers have two decimals where they aren't whole, None is left blank.
+    Numbers that aren't whole have two decimals, None is blank.
     """
     names = names or list(rows[0])
     return aligned([names, *([_cell(row[name]) for name in names] for row in rows)])
@@ -271,7 +271,7 @@ def of_rows(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> 
 def aligned(table: Sequence[Sequence[str]], left: int = 0) -> str:
     """Lines of cells, each column as wide as its widest cell.
 
-    Cells end at the right of their column; in the first ``left`` columns they begin at its left.
+    Cells are right-aligned, except in the first ``left`` columns.
     """
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return "\n".join(
@@ -311,8 +311,8 @@ def in_pixels(_context: click.Context, _option: click.Parameter, length: str | N
 def kind_of(path: Path, kinds: Sequence[str]) -> str:
     """The ending of a file, checked before any work is done.
 
-    Raises ``click.BadParameter`` where it is none of ``kinds``, and where the file's folder isn't
-    there; ``MissingExtraError`` where such a file can't be written for want of an extra.
+    Raises ``click.BadParameter`` if it is none of ``kinds``, or the file's folder doesn't
+    exist; ``MissingExtraError`` if the extra that writes such a file isn't installed.
     """
     kind = path.suffix.removeprefix(".").lower()
     if kind not in kinds:

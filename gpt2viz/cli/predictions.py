@@ -76,7 +76,7 @@ def lens(run: options.Run, as_json: bool, quiet: bool, position: int) -> None:
         click.echo(escape_controls(f"{stage:<16} {p:>7.1%}  {rank:<14} {row['token']}"))
 
 
-#: Parts that are printed; --json has all.
+#: The number of parts to print; --json has all.
 PRINTED = 12
 
 _token = click.option("--token", metavar="TEXT", help='Such as " on"; the likeliest if not given.')

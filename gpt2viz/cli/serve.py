@@ -1,4 +1,4 @@
-"""``gpt2viz app`` and ``gpt2viz serve``: the pages for a few, and for many behind a proxy."""
+"""``gpt2viz app`` and ``gpt2viz serve``: the pages for a few users, or for many behind a proxy."""
 
 from __future__ import annotations
 
@@ -180,14 +180,14 @@ def serve(
 
 
 def check_streamlit(command: str) -> None:
-    """Raise ``MissingExtraError`` where there is no Streamlit for that command."""
+    """Raise ``MissingExtraError`` if Streamlit is missing for that command."""
     if find_spec("streamlit") is None:
         message = missing(command, "app", "streamlit")
         raise MissingExtraError(f"{message}, or uvx --from 'gpt2viz[app]' {command}")
 
 
 def checked_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:
-    """The models' folders. One that can't be loaded is an error here, and not on a page."""
+    """The models' folders, checked, so that a broken one is an error here and not on a page."""
     folders = [model_registry.find(model)[1] for model in given]
     for folder in folders:
         from gpt2viz.model.checkpoint import weight_bytes  # torch takes a second
@@ -201,13 +201,13 @@ def checked_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:
 
 
 def app_arguments(folders: Sequence[Path], allowed: Sequence[str]) -> list[str]:
-    """The settings of the owner's models, as ``gpt2viz.app.server_config`` reads them."""
+    """The arguments for the owner's models, as ``gpt2viz.app.server_config`` reads them."""
     arguments = [part for folder in folders for part in ("--model", str(settings.real(folder)))]
     return arguments + [part for name in allowed for part in ("--allow-model", name)]
 
 
 def address(host: str, port: int, hosts: Sequence[str]) -> str:
-    """The app's address for a browser; for every host, here and from other machines."""
+    """The app's address for a browser; for every host, both here and from other machines."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 (only compared)
         others = f"http://{hosts[0] if hosts else socket.gethostname()}:{port}"
         return f"http://localhost:{port}, for other machines {others}"
@@ -215,7 +215,7 @@ def address(host: str, port: int, hosts: Sequence[str]) -> str:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise ``click.ClickException`` where nobody can listen on that address."""
+    """Raise ``click.ClickException`` if that address can't be listened on."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""``gpt2viz shapes``: every tensor of a run, in the order in which it was made."""
+"""``gpt2viz shapes``: every tensor of a run, in the order of computation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpt2viz.cli import options
 from gpt2viz.export import TABLE_KINDS, about, save_table
 from gpt2viz.pictures.shapes import shape_rows
 
-#: What a terminal's line has room for; the other columns are in --json and in files.
+#: The columns that fit on a terminal's line; the others are in --json and in files.
 SHOWN = ("layer", "tensor", "axes", "shape", "bytes", "parameters", "operation")
 
 

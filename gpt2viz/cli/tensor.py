@@ -1,4 +1,4 @@
-"""One tensor of a run in every form that the command line gives: numbers, table, picture, page."""
+"""One tensor of a run in every form of the command line: numbers, table, picture, page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = (*PICTURE_KINDS, "html", *TABLE_KINDS, "json", *TRACE_KINDS)
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """One stage of a run. ``layer`` and ``head`` are None where the stage belongs to none."""
+    """One stage of a run. ``layer`` and ``head`` are None if the stage belongs to none."""
 
     run: Trace
     key: str
@@ -40,12 +40,12 @@ class Tensor:
 
     @property
     def about(self) -> About:
-        """A file's account of itself."""
+        """The origin of the numbers, for a file."""
         return about(self.run, self.run.graph[self.key].label, self.layer, self.head)
 
     @cached_property
     def panel(self) -> Panel:
-        """The numbers (T, T), (T, hs) or (T, C) with the tokens beside them."""
+        """The numbers (T, T), (T, hs) or (T, C) with the tokens as labels."""
         run = self.run
         return stage_panel(run, run.labels, self.key, self.layer, self.head, self.about.title)
 
@@ -58,12 +58,12 @@ class Tensor:
 
     @property
     def picture(self) -> Heatmaps:
-        """The numbers as a heatmap; above 256 rows or columns each point is a block's largest."""
+        """The numbers as a heatmap; above 256 rows or columns each cell is a block's largest."""
         return stage_picture(self.run, self.key, self.layer, self.head)
 
     @property
     def document(self) -> dict[str, Any]:
-        """All of it for JSON: where it comes from, tokens, shape and values."""
+        """The content for JSON: origin, tokens, shape and values."""
         return asdict(self.about) | {
             "stage": self.key,
             "tokens": self.run.tokens,
@@ -73,9 +73,9 @@ class Tensor:
         }
 
     def save(self, path: Path, width: int | None = None) -> None:
-        """Write a file as its ending says; .npz and .safetensors hold the whole run.
+        """Write a file in the format of its ending; .npz and .safetensors hold the whole run.
 
-        ``width`` is a picture's, in pixels. Raises ``ExportError`` where this machine can't draw
+        ``width`` is a picture's, in pixels. Raises ``ExportError`` if this machine can't draw
         pictures or write the file, and for a width without room.
         """
         kind = path.suffix.removeprefix(".").lower()
@@ -96,7 +96,7 @@ class Tensor:
 
 
 def choose(run: Trace, key: str, layer: int, head: int) -> Tensor:
-    """A stage of a run; its layer and head are left out where it has none.
+    """Choose a stage of a run; layer and head are dropped if it has none.
 
     Raises ``GPT2VizError`` for a layer or head that the model doesn't have.
     """

@@ -16,9 +16,9 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import STAGE, from_transformer_lens
 from gpt2viz.run.trace import Trace
 
-#: The stages whose numbers a run keeps, of models of every family.
+#: The stages whose numbers a run keeps, for models of every family.
 KEPT = [stage.key for stage in STAGE.values() if stage.keep]
-#: Rows and columns that are printed; all of them are in files and in --json.
+#: The most rows and columns to print; files and --json have all.
 PRINTED = 12
 
 
@@ -91,8 +91,8 @@ def _stage_and_layer(
 ) -> tuple[str, int | None]:
     """The stage of a run and its layer, by our name and --layer, or by TransformerLens' name.
 
-    Raises ``click.UsageError`` for what is no name of a stage that the run keeps, for a layer or
-    head of a stage that belongs to none, and for two layers.
+    Raises ``click.UsageError`` for an unknown stage or one that the run doesn't keep, for a layer
+    or head of a stage that belongs to none, and for two layers.
     """
     known = [stage.key for stage in run.graph.values() if stage.keep]
     key, named = name, None
@@ -127,7 +127,7 @@ def _table(panel: Panel) -> str:
 
 
 def _printed(n_names: int) -> list[int | None]:
-    """The rows or columns that are printed; None stands for those between."""
+    """The indices of the rows or columns to print; None stands for those in between."""
     if n_names <= PRINTED:
         return list(range(n_names))
     half = PRINTED // 2

@@ -1,4 +1,4 @@
-"""``gpt2viz why``: why a head looks at a token, from who wrote to its query and its key."""
+"""``gpt2viz why``: why a head attends to a token, from what wrote to its query and its key."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _reason(
 
 
 def _document(case: Reason, raw: bool) -> dict[str, Any]:
-    """All of it for JSON: where it comes from, the words, the leading pairs and the whole table."""
+    """The content for JSON: origin, sentences, the leading pairs and the whole table."""
     row = case.row
     table = row.table(case.key) if raw else case.deviation
     return asdict(about(row.trace, "why", row.layer, row.head)) | {

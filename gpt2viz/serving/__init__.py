@@ -2,5 +2,5 @@
 
 ``gpt2viz serve`` is one process that loads the models and forks all others: the workers, each an
 app of its own that shares the models' memory; the proxy, which keeps a visitor with one worker;
-and the health process, which says how they are.
+and the health process, which reports how they are.
 """

@@ -1,7 +1,7 @@
 """The health of a server, for its owner and for balancers.
 
-``/healthz`` says that the server lives, ``/readyz`` that a visitor would be let in, ``/metrics``
-the workers' numbers in Prometheus' text format:
+``/healthz`` says that the server is up, ``/readyz`` that it accepts visitors, ``/metrics``
+has the workers' numbers in Prometheus' text format:
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
@@ -16,9 +16,9 @@ from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.request import urlopen
 
-#: Seconds that a worker has to answer.
+#: Seconds for a worker to answer.
 PATIENCE = 2.0
-#: Seconds between two times that the workers are asked without a request.
+#: Seconds between two polls of the workers.
 EVERY = 5.0
 #: A worker's metrics, by name, as ``app.metrics.read`` gives them: kind and help.
 FAMILIES = {
@@ -27,7 +27,7 @@ FAMILIES = {
     "gpt2viz_waiting": ("gauge", "Pages that wait for a turn or a run."),
     "gpt2viz_memory_bytes": ("gauge", "Memory of this process alone."),
 }
-#: The same of a worker as it is seen from here.
+#: The same for a worker as seen from here.
 _SEEN = {
     "gpt2viz_up": ("gauge", "Whether the worker answers."),
     "gpt2viz_restarts_total": ("counter", "How often it was started again."),
@@ -36,7 +36,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exposition(workers: Mapping[int, Mapping[str, int]]) -> str:
-    """Numbers by worker and name in Prometheus' text format, a line for each worker."""
+    """Format numbers by worker and name in Prometheus' text format, a line per worker."""
     lines = []
     for name, (kind, help) in (_SEEN | FAMILIES).items():
         samples = {n: numbers[name] for n, numbers in workers.items() if name in numbers}
@@ -47,7 +47,7 @@ def exposition(workers: Mapping[int, Mapping[str, int]]) -> str:
 
 
 class Health:
-    """Asks the workers, which listen on local ``ports``.
+    """Polls the workers, which listen on local ``ports``.
 
     ``starts`` has each one's starts, and ``silence`` the seconds since its last answer.
     """
@@ -61,7 +61,7 @@ class Health:
         self._pool = ThreadPoolExecutor(len(ports))
 
     def answering(self) -> list[bool]:
-        """True for each worker that says it is well, whose silence ends with that."""
+        """True for each worker that reports to be well; that resets its silence."""
         answering = [answer is not None for answer in self._ask("/_stcore/health")]
         for n in range(len(answering)):
             if answering[n]:
@@ -69,12 +69,12 @@ class Health:
         return answering
 
     def listen(self) -> None:
-        """Ask once; no answer adds ``EVERY`` seconds, so that a suspended machine adds none."""
+        """Poll once; no answer adds ``EVERY`` seconds, so that a suspended machine adds none."""
         for n, well in enumerate(self.answering()):
             self.silence[n] += 0 if well else EVERY
 
     def metrics(self) -> str:
-        """All workers' numbers, as ``/metrics`` has them."""
+        """All workers' numbers, in the format of ``/metrics``."""
         answers = self._ask("/metrics.json")
         seen = zip(answers, self.starts, strict=True)
         return exposition(
@@ -103,7 +103,7 @@ class Health:
 
 
 def _fetch(address: str) -> str | None:
-    """The text at an address; None where it isn't complete or in time."""
+    """Fetch the text at an address; None if it isn't complete or in time."""
     try:
         with urlopen(address, timeout=PATIENCE) as answer:  # noqa: S310 (a worker's own)
             return str(answer.read().decode())
@@ -112,7 +112,7 @@ def _fetch(address: str) -> str | None:
 
 
 def listen_for_ever(health: Health) -> None:
-    """Ask the workers again and again, for a thread of its own."""
+    """Poll the workers for ever, in a thread of its own."""
     while True:
         time.sleep(EVERY)
         health.listen()

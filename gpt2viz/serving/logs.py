@@ -1,6 +1,6 @@
 """Logs of a server, without visitors' texts.
 
-An exception's message may quote what somebody typed, so a log has only its kind and location.
+An exception's message may quote what a visitor typed, so a log has only its type and location.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from types import TracebackType
 
 
 def location(kind: type[BaseException], at: TracebackType | None) -> str:
-    """An exception as a traceback without its message: our files and lines, and its kind."""
+    """Format an exception as a traceback without its message: files and lines, and its type."""
     lines = traceback.format_tb(at)
     return f"Traceback (most recent call last):\n{''.join(lines)}{kind.__name__} (message left out)"
 
 
 def leave_texts_out() -> None:
-    """Have every logger of this process write exceptions as ``location`` does, from now on."""
+    """Make every logger of this process format exceptions with ``location`` from now on."""
     make = logging.getLogRecordFactory()
 
     def record(*args: object, **named: object) -> logging.LogRecord:

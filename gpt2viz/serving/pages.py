@@ -1,4 +1,4 @@
-"""The pages served by this process: Streamlit's settings, heavy imports, and the start."""
+"""The pages of this process: Streamlit's settings, heavy imports, and the start."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ def streamlit_settings(host: str, port: int, answers: Sequence[str]) -> dict[str
         "server.address": host,
         "server.port": port,
         "server.allowedHosts": list(answers),
-        # Streamlit doesn't open the browser of an ``st.App``; without a terminal it asks nothing.
+        # Streamlit doesn't open a browser for an ``st.App``; without a terminal it prompts nothing.
         "server.headless": True,
-        # The first page is drawn by it, for ourselves alone.
+        # It draws the first page, only for our own check.
         "server.scriptHealthCheckEnabled": True,
-        # Streamlit's welcome asks a site for this machine's address, and brings a box over the
-        # pages that offers help to those who write apps.
+        # Streamlit's welcome asks a site for this machine's address, and puts a box over the
+        # pages that offers help to app developers.
         "logger.hideWelcomeMessage": True,
     }
 
 
 def answers(host: str, names: Sequence[str]) -> list[str]:
-    """The names by which browsers may call a server at ``host``, whose owner allows ``names``."""
+    """The host names that a server at ``host`` accepts; its owner allows ``names``."""
     # The names of a machine that serves others can't all be known.
     return [*settings.LOCAL, *names] if names or host in settings.LOCAL else ["*"]
 
 
 def load_heavy() -> None:
-    """Import what pages need."""
+    """Import the modules that pages need."""
     for name in HEAVY:
         import_module(name)
 
 
 def open_app(config: Mapping[str, Any], given: Sequence[str], browser: str | None = None) -> None:
-    """Serve the pages until somebody ends it; ``config`` is Streamlit's, ``given`` the app's own.
+    """Serve the pages until stopped; ``config`` is Streamlit's, ``given`` the app's arguments.
 
-    The server says that it is ready once its first page was drawn, or at once where a ``browser``
-    is opened at that address: it fetches scripts meanwhile, and would ask again only after a while.
+    The server reports to be ready once its first page is drawn, or at once if a ``browser``
+    is opened at that address: it fetches scripts meanwhile, and would retry only after a while.
     """
     if not settings.has_home():  # Streamlit looks for its settings there, and raises without one
         os.environ["HOME"] = str(settings.APP)
     sys.argv = [str(settings.APP / "app.py"), *given]
-    # Loaded only here: it takes as long as all the rest.
+    # Imported only here: it takes as long as all the rest.
     app = import_module("gpt2viz.app.server").create(at_once=browser is not None)
     Thread(target=load_heavy, daemon=True).start()
     if browser is not None:
@@ -70,7 +70,7 @@ def open_app(config: Mapping[str, Any], given: Sequence[str], browser: str | Non
 
 
 def _open_browser(address: str) -> None:
-    """Open a browser once the server listens: before, it would say that there is none."""
+    """Open a browser once the server listens: earlier it would show an error."""
     server = urlsplit(address)
     while True:
         with suppress(OSError), create_connection((server.hostname, server.port), timeout=1):

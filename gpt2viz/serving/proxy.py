@@ -1,10 +1,10 @@
-"""The proxy in front of the workers: Caddy, with a configuration that is written here.
+"""The proxy in front of the workers: Caddy, configured here.
 
 A page is one websocket and many requests (pictures, files, components), which only its own worker
-can answer. So Caddy gives each browser a cookie with its worker: a whole class may come from one
-address, which tells nobody apart. A worker that refuses a connection is left out for a moment, one
-that doesn't answer until it does again, and their visitors get another's cookie. Requests aren't
-logged: their addresses hold what people type.
+can answer. So Caddy gives each browser a cookie with its worker, as a whole class may share one
+address. A worker that refuses a connection is skipped for a moment, one that doesn't answer until
+it does again, and their visitors get another's cookie. Requests aren't logged: their addresses
+contain what visitors type.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gpt2viz.errors import ServeError
 
 #: The cookie that names a browser's worker.
 COOKIE = "gpt2viz_worker"
-#: Connections to one worker at a time; further ones wait.
+#: The most connections to one worker; further ones wait.
 CONNECTIONS = 800
-#: What a worker answers besides pages: Streamlit's own scripts, pictures, files and messages.
+#: A worker's paths besides pages: Streamlit's own scripts, pictures, files and messages.
 _PARTS = ("/static/*", "/media/*", "/component/*", "/app/static/*", "/_stcore/*")
 _FILES = ("/favicon.png", "/manifest.json")
 
-#: What a page may load, and from where: all of it is ours. Streamlit draws its tables with scripts
-#: that it compiles as it goes, and our components come within its messages.
+#: The content security policy: everything is ours. Streamlit draws its tables with scripts
+#: that it compiles on the fly, and our components come within its messages.
 POLICY = {
     "default-src": "'self'",
     "script-src": "'self' 'unsafe-inline' blob:",
@@ -38,7 +38,7 @@ POLICY = {
     "base-uri": "'self'",
     "form-action": "'self'",
 }
-#: What a browser offers that no page needs.
+#: Browser features that no page needs.
 _UNUSED = ("camera", "microphone", "geolocation", "payment", "usb", "serial", "midi")
 
 _CONFIGURATION = """\
@@ -143,15 +143,15 @@ def configuration(
     frames: Sequence[str] = (),
     proxies: Sequence[str] = (),
 ) -> str:
-    """Caddy's configuration: what comes to ``host`` and ``port`` goes to one of the ``workers``.
+    """Caddy's configuration: requests to ``host`` and ``port`` go to one of the ``workers``.
 
     ``workers`` and ``health`` are ports of this machine. Cookies are signed with ``secret``.
-    ``frames`` are other sites whose pages may show these, such as "https://course.example.org".
-    ``proxies`` are those before this one, addresses or ranges, who say whom they ask for; what
-    anybody else says of that is replaced by their own address.
+    ``frames`` are other sites whose pages may embed these, such as "https://course.example.org".
+    ``proxies`` are those before this one, addresses or ranges, whose forwarded client addresses
+    are trusted; anyone else's are replaced by their own address.
     """
     policy = POLICY | {"frame-ancestors": " ".join(["'self'", *frames])}
-    # Within another site's page a browser sends a cookie back only where that is asked for.
+    # In another site's page a browser sends a cookie back only with these attributes.
     flags = "Secure; SameSite=None; Partitioned" if frames else "Secure; SameSite=Lax"
     return _CONFIGURATION.format(
         host=host,
@@ -171,14 +171,14 @@ def configuration(
 
 
 def _known() -> list[str]:
-    """The paths that a worker answers; for all others Streamlit would send the first page."""
+    """The paths that a worker answers; for any other Streamlit would send the first page."""
     names = {page.address for page in (*PAGES, ADDED)}
     paths = [f"/{name}{end}" for name in sorted(names - {""}) for end in ("", "/")]
     return ["/", *paths, *_PARTS, *_FILES]
 
 
 def find() -> str:
-    """The path of Caddy on this machine. Raises ``ServeError`` that says how to get it."""
+    """The path of Caddy on this machine. Raises ``ServeError`` with how to install it."""
     path = shutil.which("caddy")
     if path is None:
         raise ServeError(
@@ -189,7 +189,7 @@ def find() -> str:
 
 
 def become(program: str, text: str) -> None:
-    """Go on as Caddy with that configuration, which is written nowhere: it holds the secret."""
+    """Become Caddy with that configuration, which isn't written to disk: it holds the secret."""
     reading, writing = os.pipe()
     os.write(writing, text.encode())  # a pipe holds 64 KB
     os.close(writing)

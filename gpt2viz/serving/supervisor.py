@@ -1,7 +1,7 @@
-"""A supervisor of processes: one that ends or hangs is started again, and all end together.
+"""A supervisor of processes: one that ends or hangs is restarted, and all end together.
 
 Only for Linux: signals are awaited in one place, and the kernel ends every process whose
-supervisor is gone, however it went.
+supervisor is gone, for any reason.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-#: Seconds before a process that ended is started again: the first time, and at most.
+#: Seconds before a process that ended is restarted: the first time, and at most.
 SOONEST, LATEST = 0.5, 30.0
-#: Seconds for which a process must have lasted for its end to count as the first.
+#: Seconds after which a process's end counts as its first.
 STEADY = 60.0
 #: Seconds without an answer after which a process is killed: before its first one, and later.
 FIRST, PATIENCE = 60.0, 15.0
-#: Seconds that processes have to end by themselves.
+#: Seconds for processes to end by themselves.
 GRACE = 10.0
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
-_HEARD = (*_STOP, signal.SIGCHLD)
+_AWAITED = (*_STOP, signal.SIGCHLD)
 _PR_SET_PDEATHSIG = 1
 
 
@@ -34,8 +34,8 @@ _PR_SET_PDEATHSIG = 1
 class Process:
     """A process that does ``work``, which may replace it by another program.
 
-    ``silent`` gives the seconds since its last answer, where somebody asks it; below 0 while it
-    has still to begin. ``starts`` counts its starts; a ``pid`` of 0 means that it isn't running.
+    ``silent`` returns the seconds since its last answer, if it is polled; below 0 while it
+    is starting. ``starts`` counts its starts; a ``pid`` of 0 means that it isn't running.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Process:
     _wait: float = 0.0
 
     def start(self, now: float) -> None:
-        """Fork it off, if it isn't running and is due; ``now`` is in seconds."""
+        """Fork it, if it isn't running and is due; ``now`` is in seconds."""
         if not self.pid and now >= self._due:
             self.pid, self._began = _fork(self.work), now
             self.starts += 1
 
     def hangs(self, now: float) -> bool:
-        """True if it runs and has been silent for long; one that has just begun hasn't."""
+        """True if it runs and has been silent for long, and hasn't just been started."""
         return bool(self.pid) and min(now - self._began, self.silent()) >= PATIENCE
 
     def ended(self, now: float) -> float:
-        """Note that it is gone; the seconds to wait before it is started again."""
+        """Record its end, and return the seconds until its restart."""
         lasted = now - self._began
         self._wait = SOONEST if lasted > STEADY else min(max(2 * self._wait, SOONEST), LATEST)
         self.pid, self._due = 0, now + self._wait
@@ -73,9 +73,9 @@ def run(
     """Keep all alive until this process gets SIGTERM or SIGINT; then end them.
 
     One that hangs is killed. ``tell`` gets a line for that and for each end, ``started`` is called
-    at each start. This process must have one thread: a fork has no others.
+    at each start. This process must have one thread, as a fork keeps only that.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     try:
         while True:
             for process in processes:
@@ -83,23 +83,23 @@ def run(
                 process.start(time.monotonic())
                 if process.starts > before:
                     started(process)
-            received = signal.sigtimedwait(_HEARD, 0.2)
+            received = signal.sigtimedwait(_AWAITED, 0.2)
             if received and received.si_signo in _STOP:
                 return
             for process, status in _reap(processes):
                 wait = process.ended(time.monotonic())
-                tell(f"{process.name} ended ({_how(status)}); it is started again in {wait:g} s")
+                tell(f"{process.name} ended ({_ending(status)}); it is started again in {wait:g} s")
             for process in processes:
                 if process.hangs(time.monotonic()):
                     tell(f"{process.name} hasn't answered for {PATIENCE:g} s or more; it is killed")
                     os.kill(process.pid, signal.SIGKILL)
     finally:
         _stop(processes)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
 
 
 def _reap(processes: Sequence[Process]) -> list[tuple[Process, int]]:
-    """The processes that ended, with the status of each."""
+    """The processes that ended, with their statuses."""
     gone = []
     for process in processes:
         if process.pid:
@@ -109,13 +109,13 @@ def _reap(processes: Sequence[Process]) -> list[tuple[Process, int]]:
     return gone
 
 
-def _how(status: int) -> str:
+def _ending(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
 
 
 def _stop(processes: Sequence[Process]) -> None:
-    """End all that run: by SIGTERM, and after ``GRACE`` seconds by SIGKILL."""
+    """End all running processes: by SIGTERM, and after ``GRACE`` seconds by SIGKILL."""
     for signum in (signal.SIGTERM, signal.SIGKILL):
         until = time.monotonic() + GRACE
         for process in processes:
@@ -129,7 +129,7 @@ def _stop(processes: Sequence[Process]) -> None:
 
 
 def _fork(work: Callable[[], object]) -> int:
-    """The id of a new process that does ``work`` and then exits."""
+    """Fork a process that does ``work`` and then exits, and return its id."""
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
@@ -139,9 +139,9 @@ def _fork(work: Callable[[], object]) -> int:
     code = 1
     try:
         _end_with(parent)
-        for number in _STOP:  # what the command does then is its own business
+        for number in _STOP:  # the work may set handlers of its own
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AWAITED)
         work()
         code = 0
     except SystemExit as ending:
@@ -155,7 +155,7 @@ def _fork(work: Callable[[], object]) -> int:
 
 
 def _end_with(parent: int) -> None:
-    """Have the kernel end this process when its parent is gone."""
+    """Make the kernel end this process when its parent is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it went before that was said
+    if os.getppid() != parent:  # it was gone before that call
         os._exit(1)

@@ -1,7 +1,7 @@
-"""The workers: processes that serve the pages, forked from one that has loaded all they share.
+"""The workers: processes that serve the pages, forked from one that has loaded what they share.
 
-A run is kept by the worker that made it, and a visitor stays with one worker: to pass a run to
-another process takes about as long as to make it again (``docs/benchmarks.md`` has the numbers).
+A run is cached by the worker that made it, and a visitor stays with one worker: passing a run to
+another process takes about as long as computing it again (see ``docs/benchmarks.md``).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _LOCAL = "127.0.0.1"
 class ServerSettings:
     """The owner's settings of a server.
 
-    Visitors reach it at ``host`` and ``port`` and may call it by ``names``; ``health`` is
-    where its metrics are, ``given`` the app's arguments, such as the models, which are ``folders``
-    by name. Pages of ``frames`` may show it within theirs.
+    Visitors reach it at ``host`` and ``port``, under ``names``; ``health`` is the
+    address of its metrics, ``given`` the app's arguments, such as the models, which are ``folders``
+    by name. Pages of ``frames`` may embed it.
     """
 
     workers: int
@@ -52,7 +52,7 @@ class ServerSettings:
 
 
 def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ``ServeError`` where there is no proxy."""
+    """Serve until SIGTERM or SIGINT. Raises ``ServeError`` if there is no proxy."""
     program = proxy.find()
     threads = max(1, torch.get_num_threads() // server.workers)
     for name in (*pages.HEAVY, *_SHARED):
@@ -78,20 +78,20 @@ def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
             Process(f"worker {n + 1}", partial(_work, server, port, threads), silences[n])
             for n, port in enumerate(ports)
         ),
-        Process("health", partial(_attend, *server.health, ports, starts, silence)),
+        Process("health", partial(_run_health, *server.health, ports, starts, silence)),
         Process("proxy", partial(proxy.become, program, caddyfile)),
     ]
 
     def started(process: Process) -> None:
         if (n := processes.index(process)) < server.workers:
             starts[n] = process.starts
-            silence[n] = supervisor.PATIENCE - supervisor.FIRST  # it has that much longer to begin
+            silence[n] = supervisor.PATIENCE - supervisor.FIRST  # extra time to start
 
     supervisor.run(processes, tell, started)
 
 
 def _work(server: ServerSettings, port: int, threads: int) -> None:
-    """One worker: it has its share of the processors and of what may be kept."""
+    """Run one worker, with its share of the processors and of the cache limits."""
     torch.set_num_threads(threads)
     logs.leave_texts_out()
     os.environ[settings.WORKERS_VARIABLE] = str(server.workers)
@@ -100,7 +100,7 @@ def _work(server: ServerSettings, port: int, threads: int) -> None:
     pages.open_app(config, server.given)
 
 
-def _attend(
+def _run_health(
     host: str, port: int, ports: Sequence[int], starts: Sequence[int], silence: Any
 ) -> None:
     monitor = health.Health(ports, starts, silence)

@@ -1,9 +1,9 @@
-"""Two checkpoints over many texts: which heads do something else now, and on which texts.
+"""Two checkpoints over many texts: which heads do something else after, and on which texts.
 
 The distances are those of ``gpt2viz.analysis.model_changes``; heads are listed by how far their own
-output moved. Rounding moves them too. What it does is measured with ``before`` itself, each weight
-off by an error as large as a 16-bit format makes; a head counts as changed where its own output
-moved more than twice as far. Many heads are asked at once, so the list is bounded: at most 5 % of
+output moved. Rounding moves them too, which is measured with ``before`` alone, each weight
+off by an error as large as a 16-bit format makes; a head counts as changed if its own output
+moved more than twice as far. Many heads are tested at once, so the list is bounded: at most 5 % of
 its entries are expected to be there by chance (Benjamini & Hochberg 1995, "Controlling the False
 Discovery Rate"), from one-sided tests by Student's t over documents, as a survey's intervals are.
 """
@@ -52,24 +52,24 @@ from gpt2viz.survey.engines import (
 from gpt2viz.survey.run import Progress, check_length, collect, table_writer
 from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
 
-#: In a folder: what its numbers were made from.
+#: The record in a folder of what its numbers were made from.
 RECORD = "changes.json"
-#: A head counts as changed if its own output moved so many times as far as rounding would move it.
+#: A head counts as changed if its own output moved this many times as far as rounding moves it.
 BEYOND_ROUNDING = 2.0
-#: Heads whose passages are listed.
+#: The number of heads whose passages are listed.
 _WITH_TEXTS = 8
-#: The share of the changed heads that may be there by chance.
+#: The share of the changed heads expected by chance.
 FALSE_DISCOVERIES = 0.05
-#: Numbers of a batch's streams, and of its logits, that are worth the memory.
+#: The most numbers of a batch's streams, and of its logits, to limit the memory.
 _STREAM, _LOGITS = 2**24, 2**26
 
 
-#: A model, or a checkpoint in a folder: of its training after so many steps, or None for itself.
+#: A model, or a folder with a step of its training, None for the model itself.
 Checkpoint = Model | tuple[Path, int | None]
 
 
 class Moved(NamedTuple):
-    """A mean distance with its 95 % interval over documents, and what rounding alone would give."""
+    """A mean distance with its 95 % interval over documents, and the one by rounding alone."""
 
     mean: float
     low: float
@@ -80,8 +80,8 @@ class Moved(NamedTuple):
 class HeadChange(NamedTuple):
     """The change of a head: how far it ``moved`` by each of ``MEASURES``.
 
-    ``q`` is the smallest false discovery rate at which it would be in the list of changed heads,
-    NaN for fewer than five documents; ``changed`` says that it is in it. ``equal`` says that its
+    ``q`` is the smallest false discovery rate at which it would be listed as changed,
+    NaN for fewer than five documents; ``changed`` says that it is listed. ``equal`` says that its
     weights, with the norm before them, are bit for bit the same.
     """
 
@@ -139,7 +139,7 @@ class Changes:
 
     @property
     def texts(self) -> tuple[TextChange, ...]:
-        """The passages on which each of the heads that moved most did so most, head by head."""
+        """The passages on which the most changed heads' own outputs moved most, head by head."""
         moved = self.heads[:_WITH_TEXTS]
         return tuple(text for head in moved for text in self.texts_of(head.layer, head.head))
 
@@ -165,7 +165,7 @@ class Changes:
         return texts
 
     def words(self) -> str:
-        """Name what is equal first, then say how many heads changed, and which."""
+        """Say what is equal first, then how many heads changed, and which."""
         return " ".join(filter(None, (equal_words(self.before, self.after), self._changed_words())))
 
     def _changed_words(self) -> str:
@@ -188,7 +188,7 @@ class Changes:
     ) -> Restored:
         """Put heads and MLPs of ``before`` back into ``after``, each time the one that undoes most.
 
-        Ends when a ``share`` of the change in the answers is undone, or nothing is left to put
+        Ends when a ``share`` of the change in the predictions is undone, or nothing is left to put
         back: see ``gpt2viz.analysis.restored``. ``progress`` is called after every batch with the
         result so far and the share that is done; an exception that it raises ends the search.
         """
@@ -212,14 +212,14 @@ def compare_models(
     """Compare two checkpoints of one tokenizer and shape, such as a model before and after it was
     fine-tuned, over many texts: documents, or a file or folder as for ``gpt2viz heads``.
 
-    Each document is cut into passages of ``n_tokens`` tokens. What is done is kept in ``out``, so
-    that a comparison cut off can go on. An ``engine`` other than this process needs checkpoints in
-    folders. ``progress`` hears how many documents are done, and of how many. Raises
-    ``ArgumentError`` for models that can't be compared, ``SurveyError`` where texts can't be read,
-    there are none, or ``out`` holds another comparison, ``MissingExtraError`` without the extra
-    ``survey``, and what ``load_model`` raises.
+    Each document is cut into passages of ``n_tokens`` tokens. Finished shards are stored in
+    ``out``, so that an interrupted comparison can resume. An ``engine`` other than this process
+    needs checkpoints in folders. ``progress`` is called with the number of finished documents, and
+    of all. Raises ``ArgumentError`` for models that can't be compared, ``SurveyError`` if texts
+    can't be read, there are none, or ``out`` holds another comparison, ``MissingExtraError``
+    without the extra ``survey``, and what ``load_model`` raises.
     """
-    table_writer()  # what is missing is named before any work is done
+    table_writer()  # raises for a missing module before any work is done
     pair = [
         (model_registry.find(given)[1], None) if isinstance(given, str | Path) else given
         for given in (before, after)
@@ -266,7 +266,7 @@ def change_rows(changes: Changes) -> dict[str, list[dict[str, Any]]]:
 
 
 def _corpus(texts: Sequence[str] | Path | Corpus, folder: Path) -> Corpus:
-    """The texts as a corpus: those that are given one by one are written into a folder."""
+    """The texts as a corpus; a sequence of texts is written into a folder."""
     if isinstance(texts, Corpus | Path):
         return texts if isinstance(texts, Corpus) else Corpus(texts)
     path = folder / "texts.jsonl"
@@ -324,7 +324,7 @@ def _batch_size(model: Model, n_tokens: int) -> int:
 def _changes(
     before: Model, after: Model, sample: tuple[tuple[int, ...], ...], n_tokens: int, sums: Sums
 ) -> Changes:
-    """All that is read from the sums of both models' distances."""
+    """Evaluate the sums of both models' distances."""
     sizes = (len(MEASURES), before.config.n_layer, before.config.n_head)
     mean, margin = sums.mean[0, 0], sums.margin[0, 0]
     rows = (mean, mean - margin, mean + margin, rounding(before, after, sample))
@@ -358,9 +358,9 @@ def _changes(
 
 
 def _chance(beyond: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
-    """The chance of a mean that is so far beyond its bound, or farther: one-sided, by Student's t.
+    """The chance of a mean at least this far beyond its bound: one-sided, by Student's t.
 
-    NaN where the error is unknown.
+    NaN if the error is unknown.
     """
     from scipy.special import stdtr
 

@@ -1,4 +1,4 @@
-"""The texts of a survey: a corpus's files of plain text, JSON lines or Parquet, read in shards."""
+"""The texts of a survey: a corpus of plain text, JSON lines or Parquet, read in shards."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Corpus:
 
     @property
     def record(self) -> dict[str, str]:
-        """Its identity: the files' checksum, and the field that is read."""
+        """Its identity: the files' checksum, and the field with the text."""
         rows = any(path.suffix.lower() in _ROWS for path in self.files)
         return {"texts": sha256_of(*self.files)} | ({"field": self.field or FIELD} if rows else {})
 
     def texts(self) -> Iterator[str]:
-        """Its documents, one after the other; what a long file holds is read as it is needed.
+        """Yield its documents; a long file is read as needed.
 
         Raises ``SurveyError`` naming the file, and the line, for what can't be read.
         """
@@ -126,18 +126,18 @@ def _object(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-#: A shard is closed when its documents have this many characters: what is done is told and kept
-#: by shards, so they hold little.
+#: A shard is closed when its documents have this many characters: progress is reported and stored
+#: by shards, so they are small.
 SHARD = 20_000
-#: A longer document is cut, so that a shard fits in memory whatever the file is.
+#: A longer document is cut, so that a shard fits in memory whatever the file.
 LONGEST = 1_000_000
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some documents, one after the other: ``first`` is the number of the first, from 0.
+    """Consecutive documents: ``first`` is the number of the first, from 0.
 
-    Of that one, ``part`` pieces came before; ``goes_on`` says that pieces of the last are to come.
+    ``part`` pieces of that one came before; ``goes_on`` says that the last has more pieces.
     """
 
     number: int
@@ -153,15 +153,15 @@ class Shard:
 
     @property
     def cut(self) -> set[int]:
-        """The numbers of documents of which other shards have pieces."""
+        """The numbers of documents with pieces in other shards."""
         last = self.first + len(self.texts) - 1
         return ({self.first} if self.part else set()) | ({last} if self.goes_on else set())
 
 
 def documents(texts: Path | Corpus) -> Iterator[str]:
-    """The texts of a corpus that aren't blank, or of the corpus at a path.
+    """Yield the texts of a corpus, or of the corpus at a path, that aren't blank.
 
-    Never more than a few of them are in memory. Raises ``SurveyError`` for what can't be read.
+    Only a few of them are in memory at a time. Raises ``SurveyError`` for what can't be read.
     """
     for raw in (texts if isinstance(texts, Corpus) else Corpus(texts)).texts():
         if text := raw.strip():
@@ -169,7 +169,7 @@ def documents(texts: Path | Corpus) -> Iterator[str]:
 
 
 def shards(texts: Path | Corpus, size: int = SHARD) -> Iterator[Shard]:
-    """The documents in shards of at least ``size`` characters, the last one of what is left.
+    """Group the documents into shards of at least ``size`` characters; the last has the rest.
 
     The same corpus gives the same shards each time.
     """

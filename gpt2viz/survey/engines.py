@@ -31,9 +31,9 @@ from gpt2viz.model.checkpoint import Model
 from gpt2viz.survey.documents import Shard
 from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
 
-#: Passages that go through the model together.
+#: Passages per batch.
 BATCH = 32
-#: A passage of fewer tokens, the end of a document, is left out.
+#: A shorter passage, the end of a document, is left out.
 SHORTEST = 8
 
 
@@ -46,11 +46,11 @@ def score(
 ) -> Sums:
     """Every score of every head on a shard's passages of ``n_tokens`` tokens each.
 
-    Each document is cut into passages; what is left at its end is one too, if it has
-    ``SHORTEST`` tokens. A passage is scored alone, as if nothing stood before it but what the
-    tokenizer puts around every text, which is among its tokens. Where ``names`` are given, these
-    scores and no others. Raises ``DeviceError`` where this machine has no such ``device``,
-    ``SurveyError`` where it doesn't know a score, and ``PluginError`` where a score that others
+    Each document is cut into passages; the rest at its end is one too, if it has
+    ``SHORTEST`` tokens. A passage is scored alone, without the text before it, but with the tokens
+    that the tokenizer puts around every text. ``names`` selects scores, by default
+    all. Raises ``DeviceError`` if this machine has no such ``device``,
+    ``SurveyError`` if it doesn't know a score, and ``PluginError`` if a score that others
     added can't be computed.
     """
     requested = [_known(name) for name in (SCORES if names is None else names)]
@@ -82,7 +82,7 @@ def _known(name: str) -> Score:
 def passages_of(
     model: Model, shard: Shard, n_tokens: int, batch: int = BATCH
 ) -> Iterator[list[tuple[Where, list[int]]]]:
-    """Passages of one length at a time, whole ones first, then the ends of documents."""
+    """Yield batches of passages of one length, full ones first, then the ends of documents."""
     by_length: dict[int, list[tuple[Where, list[int]]]] = {}
     first, last = model.tokenizer.first, model.tokenizer.last
     room = n_tokens - len(first) - len(last)
@@ -99,24 +99,24 @@ def passages_of(
 
 
 def nothing(*sizes: int) -> Sums:
-    """The sums of no passages, for so many scores, layers and heads."""
+    """The sums of no passages, for these numbers of scores, layers and heads."""
     none: Numbers = np.empty((0, *sizes))
     return of_passages(none, [], [])
 
 
-#: Seconds that a cluster may take to be reached, and to answer.
+#: Seconds to reach a cluster, and for its answer.
 ANSWER = 5
 
 
 class Task(Protocol):
-    """All that a worker needs to know, so that it can be sent to another process or machine."""
+    """A shard's work with all its settings, to be sent to another process or machine."""
 
     @property
     def shard(self) -> Shard:
         """The texts."""
 
     def sums(self) -> Sums:
-        """Do the work on these texts."""
+        """Compute the sums of these texts."""
 
 
 class Scoring(NamedTuple):
@@ -136,28 +136,28 @@ class Scoring(NamedTuple):
         return score(model, self.shard, self.n_tokens, self.device, self.scores)
 
 
-#: Takes tasks, one by one as workers become free, and gives shard numbers with their sums.
+#: Takes tasks, one by one as workers become free, and yields shard numbers with their sums.
 Engine = Callable[[Iterable[Task]], Iterator[tuple[int, Sums]]]
 
 
 def model_at(folder: Path, step: int | None) -> gpt2viz.Model:
-    """The model in a folder, or the checkpoint of its training after so many steps.
+    """Load the model in a folder, or the checkpoint of its training after ``step`` steps.
 
     Raises ``StageError`` for a step that isn't there, and what ``load_model`` raises.
     """
     if step is None:
         return gpt2viz.load_model(folder)
-    with warnings.catch_warnings():  # of equal checkpoints the survey's start has warned
+    with warnings.catch_warnings():  # the survey's start has warned of equal checkpoints
         warnings.simplefilter("ignore")
         return gpt2viz.load_steps(folder)[step]
 
 
-#: ``model_at``, which stays with its worker; two of them, as two are compared.
+#: ``model_at``, cached in its worker; two models, as two are compared.
 cached_model = lru_cache(maxsize=2)(model_at)
 
 
 def work(task: Task) -> tuple[int, Sums]:
-    """Do a task, on one thread so that every engine adds up in the same order."""
+    """Do a task, on one thread so that every engine sums in the same order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -168,7 +168,7 @@ def work(task: Task) -> tuple[int, Sums]:
 
 
 def _end_with(parent: int) -> None:
-    """Let this process end when the one that started it was killed; else it would wait for ever."""
+    """Make this process exit if its parent was killed; else it would wait for ever."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -179,9 +179,9 @@ def _end_with(parent: int) -> None:
 
 
 @contextmanager
-def _ended_at_once() -> Iterator[None]:
-    """End the processes that were begun meanwhile where an error or Ctrl-C ends the work: their
-    pool would wait for what they are at.
+def _killed_on_error() -> Iterator[None]:
+    """On an error or Ctrl-C, kill the processes started in the block: their pool would wait for
+    their current tasks.
     """
     before = active_children()
     try:
@@ -194,11 +194,11 @@ def _ended_at_once() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_signals() -> Iterator[None]:
-    """Let processes that are begun meanwhile never hear of Ctrl-C or SIGTERM; here these wait.
+def _signals_blocked() -> Iterator[None]:
+    """Start processes in the block that ignore Ctrl-C and SIGTERM; here these signals wait.
 
-    Another thread may get a signal that this one blocks, and Python would answer it here, between
-    the start of a process and what it is to read: so the answer waits too.
+    Another thread may get a signal that this one blocks, and Python would handle it here, between
+    the start of a process and its first input: so handlers wait too.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -221,7 +221,7 @@ def _deaf_to_signals() -> Iterator[None]:
 
 
 def local(workers: int) -> Engine:
-    """Score in so many processes of this machine, or in this one for a single worker."""
+    """Score in ``workers`` processes of this machine, or in this one for a single worker."""
 
     def engine(tasks: Iterable[Task]) -> Iterator[tuple[int, Sums]]:
         if workers == 1:
@@ -231,13 +231,13 @@ def local(workers: int) -> Engine:
         context = get_context("spawn")
         with (
             ProcessPoolExecutor(workers, context, _end_with, (os.getpid(),)) as pool,
-            _ended_at_once(),
+            _killed_on_error(),
         ):
             running: set[Future[tuple[int, Sums]]] = set()
             while True:
-                # Two tasks a worker: none waits, and memory holds no more of the corpus.
+                # Two tasks per worker: none idles, and memory holds no more of the corpus.
                 fresh = list(islice(tasks, 2 * workers - len(running)))
-                with _deaf_to_signals():  # those are the caller's, who ends them
+                with _signals_blocked():  # signals are for the caller, which ends them
                     running |= {pool.submit(work, task) for task in fresh}
                 if not running:
                     return
@@ -256,8 +256,8 @@ def local(workers: int) -> Engine:
 def _check_answers(address: str) -> None:
     """Raise ``SurveyError`` unless a cluster's server answers: ``ray.init`` would wait minutes.
 
-    Ray speaks gRPC, which is HTTP/2 (RFC 9113, section 3.4): whoever begins one is sent a frame of
-    settings (type 4).
+    Ray speaks gRPC, which is HTTP/2 (RFC 9113, section 3.4): a server replies to a client's preface
+    with a frame of settings (type 4).
     """
     try:
         parts = urlsplit(f"//{address.removeprefix('ray://')}")
@@ -281,10 +281,10 @@ def _check_answers(address: str) -> None:
 
 
 def on_ray(workers: int, address: str | None) -> Engine:
-    """Score in so many tasks at a time on a Ray cluster: a local one without an ``address``.
+    """Score in ``workers`` tasks at a time on a Ray cluster: a local one without an ``address``.
 
-    The model's folder must be there under the same path on every machine of the cluster. Raises
-    ``MissingExtraError`` where Ray isn't installed, and ``SurveyError`` where no cluster answers
+    The model's folder must have the same path on every machine of the cluster. Raises
+    ``MissingExtraError`` if Ray isn't installed, and ``SurveyError`` if no cluster answers
     at the address.
     """
     with needed("A survey on Ray", "ray"):

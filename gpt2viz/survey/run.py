@@ -1,4 +1,4 @@
-"""A survey, from texts to tables; finished shards are kept, so that one cut off can go on."""
+"""A survey, from texts to tables; finished shards are stored, so that it can resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpt2viz.survey.engines import Engine, Scoring, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
 from gpt2viz.survey.sums import Sums, load, merged, save
 
-#: Called with the number of documents that are done, and of all.
+#: Called with the number of finished documents, and of all.
 Progress = Callable[[int, int], None]
 
 
@@ -35,13 +35,13 @@ def survey(
     progress: Progress = lambda _done, _of: None,
     step: int | None = None,
 ) -> None:
-    """Score what isn't scored yet, then merge all shards and write the tables into ``out``.
+    """Score the missing shards, then merge all and write the tables into ``out``.
 
-    ``about`` says in words what the texts are, for those who see the result; ``progress`` hears at
-    the start and after each shard how many documents are done, and of how many. ``step`` is for a
-    checkpoint of the model's training in place of the model itself. Raises ``SurveyError``
-    where ``out`` holds another survey, texts can't be read or there are none, or passages are
-    longer than the model's context; ``DeviceError`` where a machine has no such ``device``;
+    ``about`` describes the texts for readers of the result; ``progress`` is called at the start
+    and after each shard with the number of finished documents, and of all. ``step`` selects a
+    checkpoint of the model's training instead of the model itself. Raises ``SurveyError``
+    if ``out`` holds another survey, texts can't be read or there are none, or passages are
+    longer than the model's context; ``DeviceError`` if a machine has no such ``device``;
     ``MissingExtraError`` without PyArrow and SciPy; and what ``load_model`` raises.
     """
     tables = table_writer()  # before any work is done
@@ -69,9 +69,9 @@ def collect(
     engine: Engine,
     progress: Progress,
 ) -> Sums:
-    """Do the tasks of a corpus's shards that aren't done yet, kept in ``out``; the sums of all.
+    """Do the tasks of a corpus's missing shards, store them in ``out``, and return all sums.
 
-    ``record`` names the file there that says what it is all ``made_from``, beside the corpus.
+    ``record`` names the file there that records what they are ``made_from``, besides the corpus.
     Raises as ``survey`` does.
     """
     ended = [shard.ended for shard in shards(corpus)]  # documents, by shard
@@ -99,16 +99,16 @@ def survey_steps(
     about: str = "",
     progress: Progress = lambda _done, _of: None,
 ) -> None:
-    """Survey each checkpoint of a model's training into ``out/step-N``, then put all together.
+    """Survey each checkpoint of a model's training into ``out/step-N``, then join the tables.
 
-    What is done of each is kept, as by ``survey``; ``progress`` hears of the documents of all.
-    Raises ``SurveyError`` where the model has no checkpoints, and what ``survey`` raises.
+    Finished shards of each are stored, as by ``survey``; ``progress`` counts the documents of all.
+    Raises ``SurveyError`` if the model has no checkpoints, and what ``survey`` raises.
     """
     steps = list(gpt2viz.load_steps(model))
     if not steps:
         raise SurveyError(f"{model} has no checkpoints of its training, such as steps/step-100")
     for before, step in enumerate(steps):
-        report = partial(_of_all, progress, before, len(steps))
+        report = partial(_overall, progress, before, len(steps))
         survey(
             texts, model, out / f"step-{step}", n_tokens, device, engine, about, report, step=step
         )
@@ -116,16 +116,16 @@ def survey_steps(
 
 
 def table_writer() -> ModuleType:
-    """The module ``tables``, where all that a survey needs is installed.
+    """The module ``tables``, if all that a survey needs is installed.
 
-    Raises ``MissingExtraError`` where it isn't.
+    Raises ``MissingExtraError`` if it isn't.
     """
     with needed("A survey", "survey"):
         import_module("scipy.special")
         return import_module("gpt2viz.survey.tables")
 
 
-def _of_all(progress: Progress, before: int, n_steps: int, done: int, of: int) -> None:
+def _overall(progress: Progress, before: int, n_steps: int, done: int, of: int) -> None:
     progress(before * of + done, n_steps * of)
 
 

@@ -17,20 +17,20 @@ from gpt2viz.errors import CheckpointError
 from gpt2viz.files import own_file, read_json
 from gpt2viz.model.fingerprint import WeightFiles
 
-#: In a model's folder: where its survey is.
+#: The folder of a model's survey, inside the model's folder.
 FOLDER = "survey"
-#: What a survey's intervals take for independent: its record says so. Passages aren't.
+#: The unit that a survey's intervals treat as independent, in its record. Passages aren't.
 INTERVALS = "documents"
-#: In a survey's folder: what it was made from, and the tables' names without their endings.
+#: In a survey's folder: the record of what it was made from, and the tables' names without endings.
 RECORD, HEADS, PASSAGES = "survey.json", "heads", "passages"
-#: In a folder with a survey of each checkpoint of a training: the table of all.
+#: The table of all checkpoints, in a folder with a survey of each checkpoint of a training.
 STEPS = "steps"
 
 
 class Passage(NamedTuple):
     """One of the passages on which a head scored highest: ``rank`` 1 is the best.
 
-    ``document`` and ``token`` say where it begins in the texts, both from 0; in a document of more
+    It begins at ``token`` of ``document``, both from 0; in a document of more
     than a million characters the token is counted from the start of its ``part``.
     """
 
@@ -49,11 +49,11 @@ class Passage(NamedTuple):
 class Survey:
     """Scores by name, (n_layer, n_head) each: the mean over passages, and its 95 % margin.
 
-    A score that the survey was made without isn't there; those unknown here are left out.
+    Scores that the survey lacks are missing, and so are those unknown here.
 
     ``n_passages`` of ``n_documents`` were scored, of up to ``n_tokens`` tokens each. The margins
-    are NaN where there were too few documents: see ``gpt2viz.survey.sums``. ``about`` says in
-    words what the texts were, if whoever made it said so.
+    are NaN for too few documents: see ``gpt2viz.survey.sums``. ``about`` describes
+    the texts, if the survey's author did.
     """
 
     mean: dict[str, Scores]
@@ -66,9 +66,9 @@ class Survey:
 
 
 def read_survey(model: Path, weights: WeightFiles, n_layer: int, n_head: int) -> Survey | None:
-    """The survey in a checkpoint folder, or None where there is none.
+    """Read the survey in a checkpoint folder; None if there is none.
 
-    Raises ``CheckpointError`` where it is broken or was made with other ``weights``.
+    Raises ``CheckpointError`` if it is broken or was made with other ``weights``.
     """
     folder = model / FOLDER
     if not (folder / f"{HEADS}.csv").is_file():
@@ -107,7 +107,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def _column(
     rows: list[dict[str, str]], column: str, n_layer: int, n_head: int
 ) -> dict[str, Scores]:
-    """A column by the scores' names, as far as both the table and ``SCORES`` have them."""
+    """A column by score, for the scores that both the table and ``SCORES`` have."""
     sizes = (n_layer, n_head)
     listed = {row["score"] for row in rows}
     by_score = {name: np.full(sizes, np.nan) for name in SCORES if name in listed}

@@ -1,4 +1,4 @@
-"""Sums over many passages that can be merged, and the best passages of every head."""
+"""Mergeable sums over many passages, and the best passages of every head."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpt2viz.files import whole
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: The number of passages that are kept for every score of every head.
+#: The number of best passages stored for every score of every head.
 BEST = 3
-#: Of fewer documents there is no confidence interval: their spread is hardly known.
+#: Fewer documents give no confidence interval: their spread is hardly known.
 FEWEST = 5
 
 
@@ -34,9 +34,9 @@ class Where(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Sums over whole documents, (S, L, nh) each: n passages of one had the score, t together.
+    """Sums over whole documents, (S, L, nh) each, of n scored passages with a total score of t.
 
-    How many had any (``number``), Σn², Σn³, Σn·t and Σt².
+    The ``number`` of documents with any, Σn², Σn³, Σn·t and Σt².
     """
 
     number: Numbers
@@ -51,9 +51,9 @@ class Sums:
     """Sums over passages, for S scores of nh heads in L layers.
 
     ``count`` and ``total`` are (S, L, nh): how many passages had the score, and the sum of their
-    scores. ``documents`` are sums over the documents that are there as a whole; ``open`` has count
-    and total of those that may go on elsewhere, by their number. ``best`` and ``where`` hold the
-    highest scores, best first: (S, L, nh, BEST), −∞ where there are fewer passages, and
+    scores. ``documents`` are sums over the complete documents; ``open`` has count
+    and total of those that may continue elsewhere, by their number. ``best`` and ``where`` hold the
+    highest scores, best first: (S, L, nh, BEST), −∞ for missing passages, and
     (S, L, nh, BEST, 3), each a ``Where``. ``texts`` are the passages that ``where`` names.
     """
 
@@ -67,7 +67,7 @@ class Sums:
 
     @property
     def mean(self) -> Numbers:
-        """The mean score of a passage, (S, L, nh); NaN where no passage had it."""
+        """The mean score of a passage, (S, L, nh); NaN if no passage had it."""
         with np.errstate(invalid="ignore"):
             return self.total / self.count
 
@@ -75,9 +75,9 @@ class Sums:
     def margin(self) -> Numbers:
         """Half the width of the mean's 95 % confidence interval, (S, L, nh).
 
-        Documents are taken as drawn independently, their passages not: the mean is the ratio of
+        Documents are assumed to be independent, their passages not: the mean is the ratio of
         the documents' totals to their counts, and its error is from the residuals t − mean·n
-        (Cochran 1977, "Sampling Techniques", chapter 6), without bias where documents vary alike.
+        (Cochran 1977, "Sampling Techniques", chapter 6), unbiased if documents vary alike.
         Student's t, with one degree of freedom less than the effective number of documents
         (Σn)² / Σn²: few, or a few that are much longer, make it wide (Carter, Schnepel &
         Steigerwald 2017, "Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity").
@@ -100,7 +100,7 @@ class Sums:
         return freedom, error
 
     def closed(self, but: Collection[int] = ()) -> Sums:
-        """The same with every open document taken as whole, ``but`` those of these numbers."""
+        """Close every open document, except those with the numbers ``but``."""
         done = [_whole(*self.open[number]) for number in sorted(self.open.keys() - but)]
         still_open = {number: both for number, both in self.open.items() if number in but}
         return replace(self, documents=reduce(_added, done, self.documents), open=still_open)
@@ -135,7 +135,7 @@ def of_passages(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
 
 
 def merge(first: Sums, second: Sums) -> Sums:
-    """The sums of both together. Which best passages stay doesn't depend on the order."""
+    """Add up two sums. Which best passages stay doesn't depend on the order."""
     best = _best(
         np.concatenate([first.best, second.best], axis=-1),
         np.concatenate([first.where, second.where], axis=-2),
@@ -150,7 +150,7 @@ def merge(first: Sums, second: Sums) -> Sums:
 
 
 def merged(every: Iterable[Sums]) -> Sums:
-    """The sums of all together, added up in their order."""
+    """Add up all sums, in their order."""
     return reduce(merge, every)
 
 
@@ -170,7 +170,7 @@ def _best(
 
 
 def save(sums: Sums, path: Path) -> None:
-    """Write sums to a file, which is there as a whole or not at all."""
+    """Write sums to a file atomically."""
     positions = list(sums.texts)
     opened = np.array(list(sums.open.values())).reshape(-1, 2, *sums.count.shape)
     with whole(path) as partial, partial.open("wb") as file:

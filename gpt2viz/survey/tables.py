@@ -62,7 +62,7 @@ def passage_rows(sums: Sums) -> list[dict[str, Any]]:
 
 
 def write(sums: Sums, folder: Path) -> list[Path]:
-    """Write both tables into a folder; their paths."""
+    """Write both tables into a folder, and return their paths."""
     written = []
     for name, rows in ((HEADS, head_rows(sums)), (PASSAGES, passage_rows(sums))):
         written += _write(pa.Table.from_pylist(rows), folder, name)
@@ -70,7 +70,7 @@ def write(sums: Sums, folder: Path) -> list[Path]:
 
 
 def write_changes(changes: Changes, folder: Path) -> list[Path]:
-    """Write the tables of a comparison of two checkpoints into a folder; their paths."""
+    """Write the tables of a comparison of two checkpoints into a folder, and return their paths."""
     return [
         path
         for name, rows in change_rows(changes).items()
@@ -79,8 +79,8 @@ def write_changes(changes: Changes, folder: Path) -> list[Path]:
 
 
 def write_steps(folder: Path, steps: Iterable[int]) -> list[Path]:
-    """Put the heads of the surveys in ``folder/step-N`` into one table, with a column ``step``
-    before the others; its paths."""
+    """Join the heads of the surveys in ``folder/step-N`` into one table, with a first column
+    ``step``, and return its paths."""
     tables = []
     for step in steps:
         heads = parquet.read_table(folder / f"step-{step}" / f"{HEADS}.parquet")
