@@ -17,7 +17,7 @@ _LOG = logging.getLogger("gpt2viz")
 
 
 def show() -> None:
-    """Draw the page that the address names; one message in its place where that can't be."""
+    """Draw the page that the address names, or one message if that fails."""
     name = address.raw(parameters.ADDED) or ""
     shown = next((added for added in pages.added() if added.plugin.name == name), None)
     if shown is None:
@@ -28,10 +28,10 @@ def show() -> None:
         )
         return
     view = page.open_page(shown)
-    try:  # whatever it does, the other pages go on
+    try:  # its errors must not break the other pages
         draw = shown.plugin.load()
         with blamed(lambda error: f"The page “{shown.title}” of {shown.plugin.by} raised {error}."):
             draw(view)
-    except PluginError as error:  # the traceback, for who wrote it, to the log
+    except PluginError as error:  # the log gets the traceback, for its author
         _LOG.error("gpt2viz: %s", error, exc_info=error)
         st.error(literal(str(error)), icon=":material/extension_off:")

@@ -36,10 +36,10 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.pooling import THUMBNAIL, thumbnails
 from gpt2viz.run.key import RunKey
 
-#: Next tokens that are named.
+#: How many next tokens are named.
 _TOP = 5
 
-#: A first column is strong where more than this of the later rows' weight stands in it.
+#: A first column is strong if it has more than this share of the later rows' weight.
 _STRONG = 0.5
 _SINK = (
     "A row must sum to 1, even where a head finds nothing to do. Many heads then rest "
@@ -54,7 +54,7 @@ _SINK = (
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The choices: a head of every page, ``more`` of its layer, a measure, tokens or words."""
+    """The choices: the chosen head, ``more`` of its layer, a measure, tokens or words."""
 
     layer: int
     head: int
@@ -70,36 +70,36 @@ class _Chosen:
 
     @property
     def between(self) -> str:
-        """The end of a title."""
+        """The suffix of titles."""
         return " · whole words" if self.whole_words else ""
 
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.ATTENTION, _heads, _as_words)
+    page_fragment.draw(pages.ATTENTION, _heads, _no_chips)
 
 
-def _as_words() -> None:
-    """The tokens are drawn here, as words, and not by the frame."""
+def _no_chips() -> None:
+    """Return None, as this page draws the tokens itself, as words."""
 
 
 def _heads(view: View) -> None:
-    """The map, the chosen head beside it, and notes on both."""
+    """Draw the map, the chosen head beside it, and notes on both."""
     layer, head = controls.layer_and_head(view)
     config = view.model.config
     before, view = view, editing.apply(view, editing.heads_off())
     _purpose(view)
     with st.container(key="as_words"):
-        words = st.container()  # filled last: it needs what the pictures send
-    deep = config.n_layer > config.n_head  # the map is wide then, and low
-    the_map, large = st.columns([5, 3] if deep else [4, 3], gap="medium")
+        words = st.container()  # filled last: it needs the weights that the pictures send
+    is_deep = config.n_layer > config.n_head  # the map is wide then, and low
+    the_map, large = st.columns([5, 3] if is_deep else [4, 3], gap="medium")
     with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
         shown, whole_words = measures.choose()
         as_lines = lines.switched(part := zoom.whole_or_part(view))
     chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
     every_head = run_cache.every_head(view.trace.key, whole_words)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
-    ones = [
+    panels = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
         for n in (components.together(head, chosen.more) if as_lines else [head])
     ]
@@ -107,18 +107,18 @@ def _heads(view: View) -> None:
         zoom.note(view, part)
         with st.container(key="head_large"):
             here = _numbers(every_head, numbers, shown)
-            _large(view, part, numbers, chosen, ones, here)
+            _large(view, part, numbers, chosen, panels, here)
     with the_map, st.container(key="heads"):
         _explain_squares(view, chosen)
         drawn = _map(view, chosen, numbers, every_head)
     with words:
         _words(view, before, (layer, head), "" if whole_words else here)
     with the_map, st.container(key="below"):
-        _about(view, chosen, ones[0], drawn, here, bool((every_head.first > _STRONG).any()))
+        _about(view, chosen, panels[0], drawn, here, bool((every_head.first > _STRONG).any()))
 
 
 def _purpose(view: View) -> None:
-    """The page's question; or which heads are off, and the ways on; or what an example shows."""
+    """Draw the page's question; or which heads are off, with buttons; or what an example shows."""
     config = view.model.config
     with st.container(key="purpose", horizontal=True, vertical_alignment="center"):
         if view.trace.edits:
@@ -149,13 +149,13 @@ def _purpose(view: View) -> None:
 
 
 def _numbers(every_head: EveryHead, numbers: Measure, shown: str) -> str:
-    """Bring what is shown of every head to the browser, where it isn't too much; its name there."""
+    """Send every head's weights to the browser, if shown and not too many; return their name."""
     whole = every_head.tiles.shape[-1] == numbers.values.shape[-1]
     return components.send_weights(every_head.tiles) if whole and shown == "weights" else ""
 
 
 def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -> Thumbnails:
-    """Every head of the model; a click chooses one."""
+    """Draw every head of the model; a click chooses one."""
     weights = numbers
     if chosen.shown != "weights":
         weights = measures.weights(view.trace, chosen.layer, chosen.whole_words)
@@ -183,7 +183,7 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
 
 
 def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None], None]:
-    """A head that is clicked in the map is chosen on every page, and a token reached by keys."""
+    """Return a callback that chooses the map's clicked head and a token reached by keys."""
 
     def choose(layer: int, head: int, token: int | None) -> None:
         choose_head(layer, head)
@@ -198,16 +198,16 @@ def _large(
     part: Window,
     numbers: Measure,
     chosen: _Chosen,
-    ones: Sequence[Panel],
+    panels: Sequence[Panel],
     here: str,
 ) -> None:
-    """The chosen head as a matrix, or it and those beside it as lines, and what it does in words.
+    """Draw the chosen head as a matrix, or with further heads as lines, and describe it in words.
 
-    Where the numbers of every head are ``here``, in the browser, so are the words for each.
+    ``here`` is the browser's name for every head's weights; if it isn't "", all are described.
     """
     picture = Heatmaps(
         chosen.what,
-        ones,
+        panels,
         numbers.scale,
         row=view.query,
         numbers=NUMBERS_FIT_LARGE,
@@ -224,17 +224,17 @@ def _large(
         config.n_head,
         here,
         _names(view, chosen) if here else [],
-        _does(view, chosen, list(described)),
+        _descriptions(view, chosen, list(described)),
         _opened(view, chosen),
         chosen.between,
     )
     components.draw_head(
-        view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(ones[0]), key="one_head"
+        view, picture, heads, as_lines=chosen.as_lines, drag=part.drag(panels[0]), key="one_head"
     )
 
 
-def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict[str, str]:
-    """The work of heads (layer, head) in words, by their names, in the numbers shown."""
+def _descriptions(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict[str, str]:
+    """Describe heads (layer, head) in words, by name "layer.head", from the numbers shown."""
     runs = [view.trace]
     if not view.trace.causal:
         runs.append(run_cache.run(_with_mask(view)))
@@ -251,14 +251,14 @@ def _does(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]]) -> dict
 
 
 def _names(view: View, chosen: _Chosen) -> list[str]:
-    """The tokens' names, where the weights between them say all that a head does in words."""
+    """Return the tokens' names, if the browser can describe heads from weights between tokens."""
     if chosen.whole_words or not view.trace.causal or first_not_finite(view.trace):
         return []
     return describe.token_names(view.trace)
 
 
 def _opened(view: View, chosen: _Chosen) -> str:
-    """The reason why this head opened; "" where it was chosen."""
+    """Say why this head opened; "" if it was chosen."""
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
     if not opened or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
         return ""
@@ -271,15 +271,15 @@ def _opened(view: View, chosen: _Chosen) -> str:
 
 
 def _with_mask(view: View) -> RunKey:
-    """The run of the same sentence with the causal mask on."""
+    """Return the key of the same sentence's run with the causal mask on."""
     return replace(view.trace.key, causal=True)
 
 
 def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
-    """The sentence as words, with what comes next; a click on where that comes from opens a head.
+    """Draw the sentence as words, with the next tokens; a click on a token's source opens a head.
 
-    ``before`` is the view with every head on; ``numbers`` is what the weights of every head are
-    called in the browser.
+    ``before`` is the view with every head on; ``numbers`` is the browser's name for the weights of
+    every head.
     """
     name = pluralize(view.n_tokens, "tokens")
     shown = choose_part(view.trace, view.query)
@@ -295,7 +295,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
 
 
 def _coming(view: View) -> list[dict[str, Any]]:
-    """The tokens that are most probable after the last one; none where they aren't numbers."""
+    """Return the most probable next tokens with their routes; [] if probabilities aren't finite."""
     share = view.trace.next_token_probabilities[0]
     if not np.isfinite(share).all():
         return []
@@ -309,7 +309,7 @@ def _coming(view: View) -> list[dict[str, Any]]:
 
 
 def _explain_squares(view: View, chosen: _Chosen) -> None:
-    """The meaning of the small squares, and of their brackets where heads share keys and values."""
+    """Explain the small squares, and their brackets if heads share keys and values."""
     groups, n_head = view.model.config.n_kv_head, view.model.config.n_head
     unit = "word" if chosen.whole_words else "token"
     prose.markdown(sentence("attention.squares", unit=unit))
@@ -323,10 +323,10 @@ def _explain_squares(view: View, chosen: _Chosen) -> None:
 def _about(
     view: View, chosen: _Chosen, panel: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
-    """Code, numbers and words of both pictures; ``strong`` is some head's first column."""
+    """Draw code, tables and notes of both pictures; ``strong`` if some head's first column is."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
     the_large = panel.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
-    # Filled last: words are linked below.
+    # Filled last: the notes below come first in linking the glossary's words.
     above = st.container(horizontal=True, vertical_alignment="center")
     if shown != "weights":
         prose.markdown(f"**The large head**: {measures.MEASURES[shown][1]}")

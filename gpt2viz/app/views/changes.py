@@ -1,4 +1,4 @@
-"""Two checkpoints over many texts: which heads changed, where it shows, and what undoes it."""
+"""Two checkpoints over many texts: the heads that changed, example texts, and what undoes it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gpt2viz.pictures.prediction import probability_bars
 from gpt2viz.survey.changes import Changes, Moved, TextChange, compare_models
 from gpt2viz.survey.stored import Passage
 
-#: The parameters of a link to a text, on which both heads are seen.
+#: Returns the parameters of a link that shows both heads on a text.
 Link = Callable[[TextChange], Mapping[Parameter, object]]
-#: Next tokens that are shown.
+#: How many next tokens are drawn.
 _BEST = 8
 #: Tokens of a passage.
 _TOKENS = 64
-#: The share of the change that is undone.
+#: The share of the change to undo.
 _SHARE = 0.9
 _TITLES = {
     "own output": "Output, by its own weights",
@@ -44,15 +44,15 @@ _TITLES = {
 
 @dataclass(eq=False)
 class _Comparison(Job):
-    """A comparison over ``texts`` on its way: of a model with what ``load_after`` gives, which
-    the page sets."""
+    """A comparison over ``texts`` in a thread, of a model with the one that ``load_after`` loads,
+    which the page sets."""
 
     texts: tuple[str, ...]
     load_after: Callable[[], Model] = field(init=False)
     result: Changes | None = None
 
     def work(self, model: Model) -> None:
-        """Compare them."""
+        """Compare both models."""
         self.result = compare_models(
             model,
             self.load_after(),
@@ -64,13 +64,13 @@ class _Comparison(Job):
 
 @dataclass(eq=False)
 class _Restoring(Job):
-    """A search on its way for the pieces that undo ``changes``, which the page sets."""
+    """A search in a thread for the pieces that undo ``changes``, which the page sets."""
 
     changes: Changes = field(init=False)
     result: Restored | None = None
 
     def work(self, model: Model) -> None:
-        """Put one piece back after the other."""
+        """Put back one piece after the other."""
         self.result = self.changes.restore(_SHARE, self._report)
 
     def _report(self, result: Restored, share: float) -> None:
@@ -78,7 +78,7 @@ class _Restoring(Job):
         self.tell(share)
 
 
-# Both hold two models each, so only the last ones stay.
+# Each job holds two models, so only the last two jobs are cached.
 @st.cache_resource(max_entries=2, show_spinner=False)
 def _comparison(names: tuple[str, str], texts: tuple[str, ...]) -> _Comparison:
     return _Comparison(texts)
@@ -95,13 +95,13 @@ def draw(
     page: Page,
     link: Link,
 ) -> None:
-    """Ask for texts, compare two models over them, and draw what changed.
+    """Compare two models over texts, and draw what changed.
 
-    ``models`` are named functions that load them, the earlier one first; ``sources`` name the
-    models here that have their vocabulary, and a survey to take texts from. A passage links to
+    ``models`` are functions that load them, by name, the earlier model first; ``sources`` name
+    models with the same vocabulary, whose surveys are the default texts. A passage links to
     ``page`` with the parameters of ``link``.
     """
-    results = st.container()  # they stand above what they come of
+    results = st.container()  # above the texts that decide them
     texts = _texts(sources)
     if not texts:
         prose.caption("Put in some texts, one on each line: five or more give intervals.")
@@ -111,15 +111,15 @@ def draw(
     job.load_after = after
     offer = f"Compare over {pluralize(len(texts), 'texts')}"
     with results:
-        begun = _begun(job, before, "Comparing", offer, "changes")
-        if begun and (changes := job.result) is not None:
+        started = _start(job, before, "Comparing", offer, "changes")
+        if started and (changes := job.result) is not None:
             _heads(changes, (names[0], names[1]))
             _passage(changes, sources[0], page, link)
             _undo(changes, (names[0], names[1]), texts)
 
 
-def _begun(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
-    """True once a button has started the job, which is then drawn as far as it is."""
+def _start(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str) -> bool:
+    """Draw the button that starts the job, or its progress; return whether it was started."""
     if not (job.share or job.running):
         slot = st.empty()
         if not slot.button(offer, icon=":material/play_arrow:", key=f"{key}_offer"):
@@ -132,7 +132,7 @@ def _begun(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str
 
 
 def _texts(sources: Sequence[str]) -> tuple[str, ...]:
-    """The visitor's own texts, or the passages of a survey beside a model, by document."""
+    """Return the user's own texts, or the passages of a model's survey, joined by document."""
     passages: dict[int, set[str]] = {}
     for passage in _surveyed(sources):
         passages.setdefault(passage.document, set()).add(passage.text)
@@ -147,7 +147,7 @@ def _texts(sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _surveyed(sources: Sequence[str]) -> Sequence[Passage]:
-    """The passages of the first survey that is beside one of the models."""
+    """Return the passages of the first model that has a survey."""
     for name in sources:
         try:
             if (survey := find.read_survey_of(name)) is not None:
@@ -158,7 +158,7 @@ def _surveyed(sources: Sequence[str]) -> Sequence[Passage]:
 
 
 def _heads(changes: Changes, names: tuple[str, str]) -> None:
-    """All heads by how far they moved: a map, and what it shows with a list."""
+    """Draw a map of how far each head moved, and beside it the list of heads."""
     chosen = address.get(parameters.LAYER), address.get(parameters.HEAD)
     left, right = st.columns([1, 1], gap="medium")
     with left:
@@ -193,7 +193,7 @@ def _heads(changes: Changes, names: tuple[str, str]) -> None:
 
 
 def _list(changes: Changes, names: tuple[str, str]) -> None:
-    """The change in words, and all heads by how far they moved."""
+    """Describe the change in words, and list all heads by how far they moved."""
     prose.markdown(literal(changes.words()))
     (before, _), (after, _) = changes.loss.values()
     models = sentence("changes.models", before=names[0], after=names[1])
@@ -218,7 +218,7 @@ def _interval(moved: Moved) -> str:
 
 
 def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
-    """A ticked row chooses its head, (layer, head)."""
+    """Return a callback by which a ticked row chooses its head, (layer, head)."""
 
     def choose(row: int) -> None:
         for parameter, n in zip((parameters.LAYER, parameters.HEAD), heads[row], strict=True):
@@ -228,7 +228,7 @@ def _choose(heads: list[tuple[int, ...]]) -> Callable[[int], None]:
 
 
 def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
-    """The text on which the chosen head moved most, and its next tokens with the head put back."""
+    """Draw the text on which the chosen head moved most, and the switch that puts it back."""
     layer, head = address.get(parameters.LAYER), address.get(parameters.HEAD)
     texts = changes.texts_of(layer, head)
     prose.markdown(f"#### Head {layer}.{head}")
@@ -252,7 +252,7 @@ def _passage(changes: Changes, source: str, page: Page, link: Link) -> None:
 
 
 def _put_back(changes: Changes, source: str, text: TextChange) -> None:
-    """The next tokens of both models, and of the new one with the old head in it."""
+    """Draw the next tokens of both models, and of the new model with the old head."""
     ids = changes.before.tokenizer.encode(text.text)
     pieces = {"old": None, "new": (), "new with the old head": ((text.layer, text.head),)}
     cases = {
@@ -273,12 +273,12 @@ def _put_back(changes: Changes, source: str, text: TextChange) -> None:
 
 
 def _undo(changes: Changes, names: tuple[str, str], texts: tuple[str, ...]) -> None:
-    """The fewest old heads and MLPs that undo the change, and how much each gives back."""
+    """Draw the fewest old heads and MLPs that undo the change, and the share after each."""
     prose.markdown("#### What undoes the change?")
     job = _restoring(names, texts)
     job.changes = changes
     offer = "Put old heads and MLPs back, one by one"
-    if not _begun(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
+    if not _start(job, lambda: changes.before, "Putting pieces back", offer, "undo"):
         prose.caption("Each time the one that undoes most of the change in the predictions.")
         return
     if (result := job.result) is None or not result.pieces:

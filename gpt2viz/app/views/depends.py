@@ -64,24 +64,24 @@ METRICS: dict[Metric, str] = {
     "probability": "Probability",
     "divergence": "KL divergence",
 }
-#: Details below the maps, beside the heads.
+#: The views below the maps, beside the heads.
 DETAILS = {"patch": "This patch", "paths": "Paths into the head", "fewest": "Fewest heads"}
 #: The pictures' names.
 _OF_STREAMS = "How far each piece moves the answer, by layer and token"
 _OF_HEADS = "How far every head moves the answer"
 _WAITING = "Computing the first numbers …"
-#: So many tokens are drawn.
+#: How many next tokens are drawn.
 _BEST = 4
-#: The share of the answer that is to be kept.
+#: The share of the answer that the fewest heads must keep.
 _KEPT = 0.9
 #: Seconds that a page waits for numbers before it is drawn without them.
 WAIT = 1.5
-#: Operations up to which sweeps begin by themselves: half a minute on two slow cores.
+#: Most operations of sweeps that start by themselves: half a minute on two slow cores.
 AT_ONCE = 2e12
 
 
 def draw(view: View, choices: DeltaGenerator) -> None:
-    """Draw the mode, with what is picked among the ``choices``."""
+    """Draw the mode, with its widgets in ``choices``."""
     page.stop_without_numbers(view.trace)
     with st.container(horizontal=True, vertical_alignment="center"):
         other = two_texts.ask_pair(view, choices)
@@ -119,7 +119,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
 
 
 def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
-    """One patch, the paths into its head, or the fewest heads that keep the answer."""
+    """Draw one patch, the paths into its head, or the fewest heads that keep the answer."""
     with st.container(key="below_maps", horizontal=True, vertical_alignment="center"):
         shown = controls.pick("Shown below the maps", parameters.DETAIL, DETAILS, hidden=True)
         if shown == "patch" and at is not None:
@@ -134,7 +134,7 @@ def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
 
 
 def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
-    """The head whose piece is patched; else the one after layer 0 that does most."""
+    """Return the patched head, or else the head after layer 0 with the largest effect."""
     if at is not None and at.head is not None:
         return at.layer or 0, at.head
     if of_heads is None or len(of_heads.values) < 2:
@@ -145,7 +145,7 @@ def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
 
 
 def _pick_runs(view: View, other: View) -> Runs:
-    """Pick the direction, the metric and the answers; or one message and the end of the page."""
+    """Pick direction, metric and answers; for equal answers, show a message and stop the page."""
     direction = controls.pick(
         "Put",
         parameters.DIRECTION,
@@ -197,7 +197,7 @@ def _pick_piece() -> str:
 
 
 def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
-    """The shares of each stage by now, with a bar while there is more to come."""
+    """Return each stage's shares so far, and draw a progress bar while sweeps run."""
     estimated = runs.metric == "logit difference"
     sweeping = _sweep(
         [runs.sweep(patch_sweep, stage) for stage in stages],
@@ -212,7 +212,7 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
     )
     known = []
     for stage, job in zip(stages, sweeping, strict=True):
-        values = job.result  # before the share, which may be whole a moment later
+        values = job.result  # read before the share, which a thread may complete meanwhile
         estimate = None
         if job.share < 1 and estimated:
             search = runs.search(patch_estimate, stage, direction=runs.direction)
@@ -230,7 +230,7 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
 
 
 def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
-    """The piece that the address asks for, else what attention carries most of the answer to."""
+    """Return the address's patch, or the attention output with the largest share of the answer."""
     requested = address.several_values(
         parameters.PATCH,
         lambda raw: (_fitting(runs, parse_edits(raw)),),
@@ -244,20 +244,20 @@ def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
     differ = two_texts.differing(runs.clean, runs.corrupted)
     carried = best.values.copy()
     if round(100 * np.delete(carried, differ, axis=1).max(initial=0)):
-        carried[:, differ] = -np.inf  # there the pieces differ from the start
+        carried[:, differ] = -np.inf  # these tokens differ from the start
     layer, at = np.unravel_index(int(carried.argmax()), carried.shape)
     return _patch(best.stage, int(layer), int(at))
 
 
 def _patch(stage: str, layer: int, at: int) -> Edit:
-    """The edit that puts a piece into a run: ``at`` a token of the stream, or a head's."""
+    """Return the edit that patches a stage: ``at`` is a token for the stream's, else a head."""
     if stage in STREAMS:
         return Edit("patch", stage=stage, layer=layer, position=at)
     return Edit("patch", stage=stage, layer=layer, head=at)
 
 
 def _fitting(runs: Runs, edits: Sequence[Edit]) -> Edit:
-    """The only one of the ``edits``. Raises ``ValueError`` for what isn't a cell of the maps."""
+    """Return the single edit. Raises ``ValueError`` unless it is a patch of a cell of the maps."""
     if len(edits) != 1 or edits[0].kind != "patch":
         raise EditError(f"not one patch: {edits}")
     (edit,), run = edits, runs.clean.trace
@@ -268,12 +268,12 @@ def _fitting(runs: Runs, edits: Sequence[Edit]) -> Edit:
 
 
 def choose_patch(cell: Cell) -> None:
-    """A click patches the cell's piece."""
+    """Patch the piece of a clicked cell."""
     address.put(parameters.PATCH, (_patch(cell.panel, cell.row, cell.column),))
 
 
 def _maps(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) -> None:
-    """The stream, attention's output and the MLPs', layers down and tokens across."""
+    """Draw maps of the stream, attention's output and the MLPs', layers down and tokens across."""
     if not known:
         prose.caption(_WAITING)
         return
@@ -292,7 +292,7 @@ def _maps(runs: Runs, known: Sequence[Shares], at: Edit | None, least: float) ->
 
 
 def _heads(shares: Shares, at: Edit | None, least: float) -> None:
-    """Every head, layers down."""
+    """Draw the map of heads, layers down."""
     what = f"{_OF_HEADS}. {shares.title}"
     heads = [str(n) for n in range(shares.values.shape[1])]
     output.picture(
@@ -316,7 +316,7 @@ def _explain() -> None:
 
 @dataclass(frozen=True)
 class Runs:
-    """Two runs to patch between, and how the answer is read: all that a patch is made of."""
+    """Two runs to patch between, the tokens of the ``answer``, the direction and the metric."""
 
     clean: View
     corrupted: View
@@ -325,41 +325,41 @@ class Runs:
     metric: Metric
 
     def search(self, find: Callable[..., Any], *args: Any, **options: str) -> Search:
-        """The search by ``find`` between these runs, for their answer."""
+        """Return the search by ``find`` between these runs, for their answer."""
         keys = self.clean.trace.key, self.corrupted.trace.key
         return Search(find, *keys, (*args, self.answer), tuple(options.items()))
 
     def sweep(self, find: Callable[..., Any], *args: Any) -> Search:
-        """A search in the chosen direction, by the chosen metric."""
+        """Return a search in the chosen direction, by the chosen metric."""
         return self.search(find, *args, direction=self.direction, metric=self.metric)
 
     @property
     def cost(self) -> float:
-        """Operations that a patched run takes, about: two a parameter and token, half the layers.
+        """About how many operations a patched run takes: two per parameter and token.
 
-        It goes on from the layer that is patched.
+        It starts at the patched layer, so half of the layers are counted.
         """
         config = self.clean.model.config
         return 12 * config.n_layer * config.n_embd**2 * self.clean.n_tokens
 
     @property
     def ends(self) -> tuple[View, View]:
-        """The run that is patched, and the one that the piece is from."""
+        """The run that is patched, and the source of the piece."""
         both = self.corrupted, self.clean
         return both if self.direction == "denoise" else both[::-1]
 
     @property
     def names(self) -> tuple[str, str]:
-        """The name of the run that the piece is from, and of the one that it goes into."""
+        """The names of the source of the piece, and of the run that is patched."""
         return ("first", "second") if self.direction == "denoise" else ("second", "first")
 
     def read(self, logits: NDArray[np.floating]) -> float:
-        """The metric of logits (n_vocab,)."""
+        """Return the metric of logits (n_vocab,)."""
         return measured(logits, self.clean.trace, self.answer, self.metric)
 
 
 def _draw_patch(runs: Runs, edit: Edit | None) -> None:
-    """One patch: how much of the answer it brings, and what comes next. Nothing for none."""
+    """Draw one patch: its share of the answer, and the next tokens. Nothing for None."""
     if edit is None:
         return
     into, source = runs.ends
@@ -373,9 +373,9 @@ def _draw_patch(runs: Runs, edit: Edit | None) -> None:
 
 
 def _offer_edit(runs: Runs, edit: Edit) -> None:
-    """A button that shows the patch as an edit, in full.
+    """Draw a button that opens the patch as an edit.
 
-    No link: one to the page that is open would leave the address as it is.
+    Not a link: a link to the open page would leave the address unchanged.
     """
     texts = [address.get(which) for which in (parameters.TEXT, parameters.TEXT2)]
     if runs.direction == "denoise":
@@ -392,13 +392,13 @@ def _offer_edit(runs: Runs, edit: Edit) -> None:
 
 def _open_edit(text: str, source: str, edit: Edit) -> None:
     address.put(parameters.WHAT_IF, "edits")
-    address.put(parameters.TEXT, text)  # before the edit, which is of its tokens
+    address.put(parameters.TEXT, text)  # before the edit, which names its tokens
     address.put(parameters.TEXT2, source)
     address.put(parameters.EDITS, (edit,))
 
 
 def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> tuple[str, str]:
-    """The patch's effect, and the measurements that it is a share of; Markdown."""
+    """Return the patch's effect in words, and the measurements behind it; Markdown."""
     into, source = (runs.read(view.trace.logits_at(-1)) for view in runs.ends)
     now = runs.read(logits)
     share = (now - into) / (source - into)
@@ -416,14 +416,14 @@ def _effect_in_words(runs: Runs, edit: Edit, logits: Array) -> tuple[str, str]:
 
 
 def _numbers(into: float, now: float, source: float) -> list[str]:
-    """The three measurements, with digits enough to tell the share of the way from them."""
+    """Format the three measurements, with enough digits to compute the share from them."""
     apart = abs(source - into)
     digits = min(6, max(2, 2 - math.floor(math.log10(apart)))) if apart else 2
     return [signed(value, f".{digits}f") for value in (into, now, source)]
 
 
 def _effect(runs: Runs, share: float) -> str:
-    """The effect of a patch on the answer, in words."""
+    """Return the effect of a patch on the answer, in words."""
     if not round(100 * share):
         return sentence("patching.nothing")
     which = "patching.recovers" if runs.direction == "denoise" else "patching.removes"
@@ -431,7 +431,7 @@ def _effect(runs: Runs, share: float) -> str:
 
 
 def _piece_in_words(runs: Runs, edit: Edit) -> str:
-    """The piece that is patched, in words."""
+    """Return the patched piece, in words."""
     words = PATCH_TARGETS[edit.stage or ""]
     if edit.position is None:
         return words.format(layer=edit.layer, at=edit.head)
@@ -439,7 +439,7 @@ def _piece_in_words(runs: Runs, edit: Edit) -> str:
 
 
 def _metric_in_words(runs: Runs) -> str:
-    """The metric in words."""
+    """Return the metric in words."""
     names = run_cache.vocabulary(runs.clean.model.name)
     right, wrong = (f"“{literal(names[n])}”" for n in runs.answer)
     if runs.metric == "divergence":
@@ -450,7 +450,7 @@ def _metric_in_words(runs: Runs) -> str:
 
 
 def _next_tokens(runs: Runs, patched: Trace) -> None:
-    """The next tokens in both runs and in the patched one."""
+    """Draw the next tokens of both runs and of the patched one."""
     rows = {"first": runs.clean.trace, "second": runs.corrupted.trace, "patched": patched}
     cases = {name: sampling_distribution(run.logits_at(-1)) for name, run in rows.items()}
     shown = _drawn_tokens([*cases.values()], runs.answer)
@@ -467,13 +467,13 @@ def _next_tokens(runs: Runs, patched: Trace) -> None:
 
 
 def _drawn_tokens(cases: Sequence[NDArray[np.float64]], answer: tuple[int, int]) -> list[int]:
-    """The tokens that are drawn: right and wrong one, then the most probable of any case."""
+    """Return the tokens to draw: right and wrong answer, then the most probable in any case."""
     best = np.argsort(-np.max(cases, axis=0), kind="stable")[:_BEST].tolist()
     return list(dict.fromkeys((*answer, *best)))[:_BEST]
 
 
 def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
-    """The share of the answer along every path into a head, (layer, head).
+    """Draw the share of the answer along every path into a head, (layer, head).
 
     A click on an earlier head patches its ``piece``, and shows the paths into it.
     """
@@ -520,7 +520,7 @@ def _paths_into(runs: Runs, head: tuple[int, int] | None, piece: str) -> None:
 
 
 def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
-    """The path that does most, in a sentence; Markdown."""
+    """Describe the path with the largest effect in a sentence; Markdown."""
     way, layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     share, n = float(shares[way, layer, head]), shares.size
     if abs(share) < 0.005:
@@ -540,7 +540,7 @@ def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
 
 
 def _fewest(runs: Runs) -> None:
-    """The fewest heads that keep the answer, in words, and the curve, as far as they are tried."""
+    """Draw the fewest heads that keep the answer, in words and as a curve, as far as computed."""
     config = runs.clean.model.config
     n_heads = config.n_layer * config.n_head
     (job,) = _sweep(
@@ -574,10 +574,10 @@ def _sweep(
     searches: Sequence[Search], runs: Runs, cost: float, key: str, *, doing: str, offer: str,
     until: str,
 ) -> list[Sweep]:  # fmt: skip
-    """Begin sweeps, with a bar while they go on.
+    """Start sweeps, and draw a progress bar while they run.
 
-    Where they ``cost`` too many operations, a button makes the ``offer`` instead, and beside it
-    stands the caption ``until``.
+    If they ``cost`` too many operations, draw a button labelled ``offer`` instead, beside the
+    caption ``until``.
     """
     started = [jobs.sweep_of(search) for search in searches]
     pressed = f"_{key}_{hash(tuple(searches[:1]))}"

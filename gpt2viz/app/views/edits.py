@@ -1,4 +1,4 @@
-"""Edits of a run: choose one, see the list of them, undo them."""
+"""Edits of a run: pick one, list them, undo them."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from gpt2viz.run.edits import (
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.paired_texts import check_as_long
 
-#: Edits of one run. Each has a row on the page, and the run is made anew with every one added.
+#: Most edits of one run. Each is listed on the page, and the model reruns with every one added.
 MOST = 64
 
 _REFUSED, _OFFERED = "_edit_refused", "_edit_offered"
 
 
 class _Frame(NamedTuple):
-    """The bounds of an edit: all that a button needs to remember of a run."""
+    """The limits that edits are checked against: all that a callback keeps of a run."""
 
     config: ModelConfig
     n_tokens: int
@@ -65,7 +65,7 @@ def _frame(view: View) -> _Frame:
 
 
 def _edits() -> tuple[Edit, ...]:
-    """The edits in the address, in the order in which they act."""
+    """Return the edits in the address, in the order in which they act."""
     examples = (
         f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
@@ -82,28 +82,28 @@ def _parse(raw: str) -> tuple[Edit, ...]:
 def pick() -> tuple[Edit, ...]:
     """Pick whether the edits in the address act, on a page that makes none.
 
-    Those after which a run can't be taken apart never do.
+    Edits after which a score can't be decomposed never act.
     """
     edits = _edits()
     if not edits:
         return ()
-    apart = not nonlinear_edits(edits)
+    decomposable = not nonlinear_edits(edits)
     on: bool = st.toggle(
         "With the edits",
-        disabled=not apart,
+        disabled=not decomposable,
         help=prose.tip(
             "Applies the edits of What if here too. Off: the unedited model."
-            if apart
+            if decomposable
             else "A score can't be taken apart in a run with a patch from another text or an edit "
             "of a package's own. Undo that edit on What if."
         ),
-        **address.switch(parameters.EDITED, movable=apart),
+        **address.switch(parameters.EDITED, movable=decomposable),
     )
     return edits if on else ()
 
 
 def heads_off() -> tuple[Edit, ...]:
-    """The heads that are off, of the edits in the address: those that the map of heads makes."""
+    """Return the address's edits that switch a head off, as the map of heads makes them."""
     return tuple(edit for edit in _edits() if edit.kind == "off" and edit.head is not None)
 
 
@@ -121,7 +121,7 @@ def switch_all_on() -> None:
 
 
 def apply(view: View, edits: tuple[Edit, ...]) -> View:
-    """The view of the run with these edits; one message and the end of the page for impossible."""
+    """Return the view of the run with these edits; for impossible ones, stop the page."""
     if not edits:
         return view
     _stop_where_impossible(view, edits, ())
@@ -131,7 +131,7 @@ def apply(view: View, edits: tuple[Edit, ...]) -> View:
 
 
 def in_words(view: View) -> None:
-    """The edits of the run that is shown, if it has some."""
+    """Describe the edits of the run that is shown, if any."""
     if edits := view.trace.edits:
         names = [*map(labels.bidi_isolate, view.labels)]
         listed = " · ".join(literal(describe(edit, names)) for edit in edits)
@@ -140,15 +140,15 @@ def in_words(view: View) -> None:
 
 
 def opening(view: View) -> controls.Opening:
-    """Open on the head whose weights the edits change most; by looks where they change none."""
+    """Open on the head whose weights the edits change most, or else as ``controls.at_first``."""
 
     def most_changed(layer: int | None, head: int | None) -> tuple[int, int]:
         address.text(parameters.TEXT2, "", one_line=False)
         change = _change(view.trace.key, _edits())
         if change is not None:
             layers, heads = np.indices(change.shape)
-            among = (layers == layer) | (layer is None), (heads == head) | (head is None)
-            best = np.where(among[0] & among[1], change, 0).argmax()
+            matches = (layers == layer) | (layer is None), (heads == head) | (head is None)
+            best = np.where(matches[0] & matches[1], change, 0).argmax()
             if change.flat[best] > 0:
                 return int(layers.flat[best]), int(heads.flat[best])
         return controls.at_first(view)(layer, head)
@@ -157,9 +157,9 @@ def opening(view: View) -> controls.Opening:
 
 
 def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
-    """The largest difference that edits make to a weight of each head: (n_layer, n_head).
+    """Return the largest difference that edits make to each head's weights: (n_layer, n_head).
 
-    None for no edits, for those that are impossible, and for a text whose weights aren't all kept.
+    None without edits, for impossible ones, and for a text whose weights aren't all kept.
     """
     if not edits:
         return None
@@ -172,11 +172,11 @@ def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
 
 
 def both_runs(view: View, choices: DeltaGenerator) -> Sides:
-    """Pick edits among the ``choices``: the run without and with them, or one message."""
+    """Pick edits in ``choices``; return the runs without and with them, or stop the page."""
     edits = _edits()
     with choices:
         second = _pick(view, edits)
-        _listed(view, edits)
+        _list(view, edits)
     if why := st.session_state.pop(_REFUSED, None):  # the last edit was not added
         st.warning(why, icon=":material/block:")
     prose.plugin_errors(*KINDS.errors)
@@ -185,9 +185,9 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
 
 
 def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
-    """Choose an edit and add it to the list; of a head, at first of the chosen one.
+    """Draw the widgets that add an edit; an edit of a head defaults to the chosen head.
 
-    The tokens that patches among ``edits`` take from.
+    Returns the tokens of the second text, if patches among ``edits`` read it.
     """
     _offer(*controls.layer_and_head(view, opening(view)))
     kinds = all_kinds()
@@ -215,7 +215,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
         args=(
             _frame(view),
             Edit(kind, **values),
-            _odd(view, second) if patching else "",
+            _patch_problem(view, second) if patching else "",
             view.trace.key,
         ),
         key="add_edit",
@@ -224,7 +224,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
 
 
 def _second(view: View) -> tuple[int, ...]:
-    """Ask for the text that patches take their pieces from; its tokens, none if there is none."""
+    """Draw the box of the text that patches copy from; return its tokens, () if it is empty."""
     sentence.box(
         parameters.TEXT2,
         "",
@@ -241,13 +241,13 @@ def _second(view: View) -> tuple[int, ...]:
 
 
 def _second_ids(model: Model) -> tuple[int, ...]:
-    """The tokens of the second text, none where there is none. Raises ``TextError``."""
+    """Return the tokens of the second text, () if it is empty. Raises ``TextError``."""
     text = address.get(parameters.TEXT2)
     return sentence.encode(model, text) if text else ()
 
 
-def _odd(view: View, second: tuple[int, ...]) -> str:
-    """Why nothing can be taken from a second text, "" where it can."""
+def _patch_problem(view: View, second: tuple[int, ...]) -> str:
+    """Say why nothing can be patched from the second text; "" if it can."""
     if not second:
         return "Type a second sentence first: the patch comes from its run."
     try:
@@ -258,10 +258,10 @@ def _odd(view: View, second: tuple[int, ...]) -> str:
 
 
 def _offer(layer: int, head: int) -> None:
-    """Let the fields of an edit name a head: when another is chosen, or they are drawn anew."""
+    """Set the head in an edit's fields when another is chosen, or when they are first drawn."""
     chosen = {"edit_layer": layer, "edit_head": head}
     if address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD):
-        chosen = st.session_state.get(_OFFERED, chosen)  # the one that opens, edits decide
+        chosen = st.session_state.get(_OFFERED, chosen)  # edits decide which head opens
     if st.session_state.get(_OFFERED) != chosen:
         st.session_state.update(chosen)
         st.session_state[_OFFERED] = chosen
@@ -305,7 +305,7 @@ def _field(view: View, name: str) -> Any:
 
 
 def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
-    """Put an edit at the end of the list; where the chosen head doesn't change, choose no head."""
+    """Append an edit; if it changes other heads but not the chosen one, choose no head."""
     _add(frame, edit, why_not)
     change = _change(key, address.get(parameters.EDITS))
     at = address.get(parameters.LAYER), address.get(parameters.HEAD)
@@ -314,7 +314,7 @@ def _add_and_show(frame: _Frame, edit: Edit, why_not: str, key: RunKey) -> None:
 
 
 def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
-    """Put an edit at the end of the list, unless the run would be impossible or ``why_not``."""
+    """Append an edit, unless the run would be impossible or ``why_not`` gives a reason."""
     before = address.get(parameters.EDITS)
     if edit in before and not edit.declared.repeats:
         return
@@ -332,7 +332,7 @@ def _add(frame: _Frame, edit: Edit, why_not: str = "") -> None:
 
 
 def hide(view: View, part: Window, drawn: Panel) -> Callable[[Cell], None]:
-    """A click on a cell of ``drawn`` hides its key from its query, a second one shows it again."""
+    """Return a callback: a click on a cell of ``drawn`` hides its key, or shows it again."""
     frame, rows, columns = _frame(view), drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -354,14 +354,14 @@ def _toggle(frame: _Frame, query: int, key: int) -> None:
 
 
 def _undo(n: int, edit: Edit) -> None:
-    """Take the ``n``-th edit back, from 0, if it is still that one."""
+    """Remove the ``n``-th edit, from 0, if it is still ``edit``."""
     before = address.get(parameters.EDITS)
     if before[n : n + 1] == (edit,):
         address.put(parameters.EDITS, before[:n] + before[n + 1 :])
 
 
-def _listed(view: View, edits: tuple[Edit, ...]) -> None:
-    """The edits that act in one row, the latest first: each a button that undoes it."""
+def _list(view: View, edits: tuple[Edit, ...]) -> None:
+    """Draw the edits in one row, the latest first, each a button that undoes it."""
     if not edits:
         prose.caption("**No edit yet**: both runs are the same.", width="content")
         return
@@ -388,23 +388,23 @@ def _listed(view: View, edits: tuple[Edit, ...]) -> None:
 
 
 def note_means(view: View, edits: tuple[Edit, ...]) -> None:
-    """The reference text, where a head is replaced by its mean."""
+    """Show the reference text if a head is replaced by its mean."""
     if take_mean(edits):
         run = run_cache.reference(view.model.name)
         prose.caption(labels.sentence("edits.means", n=len(run.token_ids), text=literal(run.text)))
 
 
 def _stop_where_impossible(view: View, edits: tuple[Edit, ...], second: tuple[int, ...]) -> None:
-    """Stop the page with one message where an edit doesn't fit this model and sentence.
+    """Stop the page with one message if an edit doesn't fit this model and sentence.
 
-    ``second`` are the tokens that patches take from.
+    ``second`` are the tokens that patches copy from.
     """
-    why = _odd(view, second) if patches(edits) else ""
+    why = _patch_problem(view, second) if patches(edits) else ""
     try:
         check(edits, *_frame(view))
         if take_mean(edits):
             run_cache.reference(view.model.name)
-        if any(edit.own for edit in edits):  # only its run tells whether it can be made
+        if any(edit.own for edit in edits):  # only running it shows whether it is possible
             run_cache.run(replace(view.trace.key, edits=edits, patch_from=second))
     except (EditError, PluginError) as error:
         why = labels.sentence("edits.impossible", error=error)

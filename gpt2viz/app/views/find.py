@@ -64,11 +64,11 @@ TEXTS = {
     "texts": "many texts",
     "weights": WEIGHTS_ALONE,
 }
-#: What a query takes from keys: how much of its attention, and the vector that comes of it.
+#: Measures of a query at some keys: its attention weight, and the size of their contribution.
 WEIGHT, GIVEN = "attention weight", "size of contribution"
-#: What heads are ranked by, as the address has it.
+#: The measures that heads are ranked by, as in the address.
 RANKS = (WEIGHT, GIVEN)
-#: What a person picks, what the number beside it is called, and the one it begins with.
+#: Each pattern's label, the label of its number, and the number's default.
 _PATTERNS: dict[Kind, tuple[str, str, int]] = {
     "back": ("A fixed number of tokens back", "Tokens back", 1),
     "column": ("One token, from everywhere", "Token", 0),
@@ -76,13 +76,13 @@ _PATTERNS: dict[Kind, tuple[str, str, int]] = {
     "stripes": ("Stripes at regular distances back", "Period", 2),
     "empty": ("Nothing: paint it yourself", "", 0),
 }
-#: A longer text's cells are too small to be painted.
+#: Most tokens of a text whose cells can be painted: those of a longer one are too small.
 _PAINTABLE = 64
-#: How alike the heads of a group are at least, on average.
+#: Least mean similarity of the heads of a group.
 _AT_LEAST = (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
-#: So many of the best heads are drawn.
+#: How many of the best heads are drawn.
 SHOWN = 4
-#: Pixels of the table at most: it scrolls, and the pictures stand below it on the same screen.
+#: Most pixels of the table: it scrolls, so that the pictures below it fit on the same screen.
 _TABLE = 190
 
 
@@ -92,7 +92,7 @@ def show() -> None:
 
 
 def _modes(view: View) -> None:
-    """Pick a way to look and draw it."""
+    """Pick a mode and draw it."""
     choices = st.container(key="choices", horizontal=True, vertical_alignment="center")
     with choices:
         chosen = controls.mode(pages.FIND)
@@ -111,7 +111,7 @@ def _modes(view: View) -> None:
 
 
 def _by_pattern(view: View, choices: DeltaGenerator) -> None:
-    """Every head by how much it is like a drawn pattern."""
+    """Rank all heads by their similarity to a drawn pattern."""
     with choices:
         kind, n, cells = _pick_pattern(view)
         _pattern_note(view)
@@ -137,7 +137,7 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
 
 
 def _by_head(view: View, choices: DeltaGenerator) -> None:
-    """Every head by how much it is like a chosen one."""
+    """Rank all heads by their similarity to a chosen one."""
     with choices:
         layer, head = controls.layer(view), controls.head(view)
         as_lines = lines.switched(whole_text(view.n_tokens))
@@ -157,7 +157,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
 
 
 def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> None:
-    """A map of every head's similarity, (n_layer, n_head), with the chosen one ``framed``."""
+    """Draw a map of every head's similarity, (n_layer, n_head), with the chosen one ``framed``."""
     with st.container(key="maps"):
         measures.draw_head_map(
             values,
@@ -171,7 +171,7 @@ def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> No
 
 
 def _choosing() -> str:
-    """A hint at what choosing a token of the sentence does, above the way to look."""
+    """Return a hint at what choosing a token of the sentence does."""
     chosen, text = address.raw(parameters.FIND), address.raw(parameters.ON)
     if chosen == "look":
         return "Choose the token that attends (query)."
@@ -182,29 +182,29 @@ def _choosing() -> str:
 
 
 def alike(view: View, layer: int, head: int | None) -> Scores:
-    """The similarity of every head to one of them, or to a layer's mean: (n_layer, n_head)."""
+    """Return every head's similarity to one of them, or to a layer's mean: (n_layer, n_head)."""
     weights = view.trace.stage("weights", layer)[0]
     model = weights.mean(axis=0) if head is None else weights[head]
     return _every_layer(view, lambda weights: likeness(weights, model))
 
 
 def _every_layer(view: View, score: Callable[[Array], Any]) -> Scores:
-    """A ``score`` of each layer's weights (n_head, T, T), stacked: (n_layer, n_head)."""
+    """Return a ``score`` of each layer's weights (n_head, T, T), stacked: (n_layer, n_head)."""
     every = range(view.model.config.n_layer)
     scores: Scores = np.stack([score(view.trace.stage("weights", n)[0]) for n in every])
     return scores
 
 
 def _by_habit(view: View, choices: DeltaGenerator) -> None:
-    """Maps of every score of every head, on the sentence and on random tokens, repeated."""
+    """Draw maps of every head score, on each text and by the weights alone, and a ranking."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
     results = {text: run_cache.scored(run.key) for text, run in runs.items()}
     scores = {text: result.scores for text, result in results.items()}
     prose.plugin_errors(*SCORES.errors, *chain(*(result.failed for result in results.values())))
-    across = survey(view)
-    if across:
-        scores["texts"] = across.mean
+    over_texts = survey(view)
+    if over_texts:
+        scores["texts"] = over_texts.mean
     with choices:
         prose.caption("A cell is a head: the stronger the colour, the more of it.", width="content")
         score, text = _pick_habit(scores)
@@ -213,7 +213,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     with maps:
         _score_maps(view, scores, reading.scores)
         jobs.weights_bar(reading)
-        _explain_scores(probe, across)
+        _explain_scores(probe, over_texts)
     known = WEIGHT_SCORES if text == "weights" else SCORES
     declared = known[score]
     prose.markdown(
@@ -232,7 +232,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
         )
         return
     columns = {known[name].title if name in known else name: columns[name] for name in columns}
-    surveyed = across if text == "texts" else None
+    surveyed = over_texts if text == "texts" else None
     if surveyed:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
     run = runs.get(text, view.trace)
@@ -245,7 +245,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
 def _score_maps(
     view: View, scores: Mapping[str, Mapping[str, Scores]], by_weights: Mapping[str, Scores] | None
 ) -> None:
-    """Every score of every head, and those by the weights alone once these are read."""
+    """Draw every score of every head, with those by the weights alone once computed."""
     with st.container(key="atlas"):
         output.picture(
             atlas(
@@ -281,7 +281,7 @@ def _pick_habit(texts: Iterable[str]) -> tuple[str, str]:
 
 
 def survey(view: View) -> Survey | None:
-    """The model's scores across many texts, if it has them; one message where they are broken."""
+    """Return the model's scores across many texts, or None; show a message if they are broken."""
     try:
         return read_survey_of(view.model.name)
     except CheckpointError as error:
@@ -291,7 +291,7 @@ def survey(view: View) -> Survey | None:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the survey …")
 def read_survey_of(name: str) -> Survey | None:
-    """The survey beside a model, if it has one. Raises ``CheckpointError`` for a broken one."""
+    """Return the survey beside a model, or None. Raises ``CheckpointError`` for a broken one."""
     model = run_cache.load(name)
     if model.weights is None:
         return None
@@ -299,32 +299,32 @@ def read_survey_of(name: str) -> Survey | None:
     return read_survey(run_cache.model_folders()[name], model.weights, *sizes)
 
 
-def _explain_scores(probe: Trace | None, across: Survey | None) -> None:
-    """Explain the rows of maps: the probe, if there is one, the survey's texts, the weights."""
+def _explain_scores(probe: Trace | None, over_texts: Survey | None) -> None:
+    """Explain the rows of maps: the probe and the survey's texts, if any, and the weights."""
     with st.expander("How this is measured"):
         if probe is not None:
             half = labels.pluralize(len(probe.token_ids) // 2, "different random tokens")
             prose.caption(labels.sentence("find.probe", half=half, seed=SEED))
-        if across is not None:
-            passages = labels.pluralize(across.n_passages, "passages")
-            many = labels.sentence("find.survey", passages=passages, tokens=across.n_tokens)
-            prose.caption(f"{many} {literal(across.about)}")
+        if over_texts is not None:
+            passages = labels.pluralize(over_texts.n_passages, "passages")
+            many = labels.sentence("find.survey", passages=passages, tokens=over_texts.n_tokens)
+            prose.caption(f"{many} {literal(over_texts.about)}")
         prose.caption(
             "**Weights alone**: what each head would do on any text if it read the embeddings "
             "directly. In texts the first query is left out: with the mask on it sees only itself."
         )
 
 
-def _passages(across: Survey, score: str) -> None:
-    """The survey's passages on which each head scored highest, and what its ± means."""
-    documents = labels.pluralize(across.n_documents, "documents")
+def _passages(over_texts: Survey, score: str) -> None:
+    """List the survey's passages on which each head scored highest, and explain its ±."""
+    documents = labels.pluralize(over_texts.n_documents, "documents")
     prose.caption(labels.sentence("find.margin", documents=documents))
     prose.markdown(f"#### Where each head scored highest on “{SCORES[score].title}”")
     prose.caption(
         "Document and token, counted from 0, say where a passage begins. The pictures above show "
         "your sentence; their numbers are means over the texts."
     )
-    passages = [p._asdict() for p in across.best if p.score == score]
+    passages = [p._asdict() for p in over_texts.best if p.score == score]
     names = ["value", "layer", "head", "text", "document", "token"]
     output.table(
         pd.DataFrame(passages, columns=names).sort_values("value", ascending=False, kind="stable"),
@@ -334,7 +334,7 @@ def _passages(across: Survey, score: str) -> None:
 
 
 def _by_look(view: View, choices: DeltaGenerator) -> None:
-    """Every head by what a query takes from the chosen keys."""
+    """Rank all heads by a query's attention to the chosen keys."""
     query, opening = _query_and_opening(view)
     with choices:
         by = _pick_measure()
@@ -343,7 +343,7 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
     layer, head = _chosen_head(view)
     maps, ranking = _columns()
     if opening and address.is_default(parameters.KEYS):
-        maps.caption(  # without links to the glossary: its words are anybody's
+        maps.caption(  # without links to the glossary: it quotes the sentence's tokens
             labels.sentence(
                 "find.example",
                 head=f"{opening.layer}.{opening.head}",
@@ -371,7 +371,7 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
 
 
 def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
-    """A click in a map chooses its head; the pair, which may be its look, is chosen with it."""
+    """Return a callback by which a click in a map chooses its head and keeps query and keys."""
     choose = choose_map_head()
 
     def clicked(cell: Cell) -> None:
@@ -383,9 +383,9 @@ def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
 
 
 def _query_and_opening(view: View) -> tuple[int, Look | None]:
-    """The query, and the look from it that the mode opens with, if there is one.
+    """Return the query, and the link from it that the mode opens with, if any.
 
-    That is the chosen head's hardest; where no token is chosen, of all its rows.
+    It is the chosen head's strongest link from the query; if no token is chosen, from any query.
     """
     looks = run_cache.every_head(view.trace.key, False).looks
     layer, head = controls.layer_and_head(view)
@@ -397,10 +397,7 @@ def _query_and_opening(view: View) -> tuple[int, Look | None]:
 
 
 def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
-    """Pick the tokens that the query may look at; at first that of its ``opening`` look.
-
-    Where there is none, at first the query itself.
-    """
+    """Pick the keys: by default that of the ``opening`` link, or else the query itself."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small = ":small[:gray[{}]]".format
     first = opening.key if opening else query
@@ -408,12 +405,12 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
 
     opened = {first} if address.is_default(parameters.KEYS) else set[int]()
 
-    def choose() -> None:  # the token that looks is then a choice too, and stays
+    def choose() -> None:  # the query is then a choice too, and stays
         address.put(parameters.QUERY, query)
         keys = [n for n in st.session_state[parameters.KEYS.name] if n not in opened]
-        address.put(parameters.KEYS, keys)  # in place of the key that nobody chose
+        address.put(parameters.KEYS, keys)  # in place of the default key
 
-    names = view.labels  # what formats an entry stays with the visitor: no view
+    names = view.labels  # Streamlit keeps format functions for the session: no view in them
     with st.container(key="keys_of", horizontal=True, vertical_alignment="center"):
         prose.markdown(
             labels.sentence("find.attends", query=view.token_name(query)),
@@ -421,7 +418,7 @@ def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
             help=prose.tip("Choose one or more keys here, and the query among the tokens above."),
         )
         chosen: list[int] = st.pills(
-            "Tokens that are attended to",  # plain: it is read aloud with every sign in it
+            "Tokens that are attended to",  # plain: screen readers announce every sign in it
             seen,
             selection_mode="multi",
             label_visibility="collapsed",
@@ -445,7 +442,7 @@ def _pick_measure() -> str:
 
 
 def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
-    """``WEIGHT`` and ``GIVEN`` from query to keys, in every head: (n_layer, n_head) each."""
+    """Return ``WEIGHT`` and ``GIVEN`` from query to keys, in every head: (n_layer, n_head) each."""
     every = range(view.model.config.n_layer)
     lengths = [taken(view.model, view.trace, n, query, keys) for n in every]
     weights = _every_layer(view, lambda weights: weights[:, query, keys].sum(axis=1))
@@ -453,7 +450,7 @@ def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
 
 
 def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
-    """Pick a pattern, its number and the cells that are painted over it."""
+    """Pick a pattern, its number and the cells painted over it."""
     cells: tuple[PatternCell, ...] = address.several_values(
         parameters.CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
     )
@@ -502,7 +499,7 @@ def _pattern_note(view: View) -> None:
 
 
 def _paint(view: View) -> Callable[[Cell], None]:
-    """A click on a cell of the pattern adds it or takes it away."""
+    """Return a callback by which a click on a cell of the pattern adds or removes it."""
     paintable, causal = view.n_tokens <= _PAINTABLE, view.trace.causal
 
     def clicked(where: Cell) -> None:
@@ -517,7 +514,7 @@ def _paint(view: View) -> Callable[[Cell], None]:
 
 
 def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
-    """The map of all heads and the table of groups; a click opens a head, or two side by side."""
+    """Draw the map of all heads and the table of groups; clicks open one head, or two."""
     config = view.model.config
     values, joined = _similarities(view.trace.key)
     if not np.isfinite(values).all():
@@ -546,7 +543,7 @@ def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
 
 
 def _pick_groups(values: Scores, joined: Scores, names: list[str]) -> list[list[int]]:
-    """Explain the map and pick its groups: heads that are at least so similar."""
+    """Explain the map and pick its groups: heads of at least the picked mean similarity."""
     prose.markdown(
         "Each cell is a pair of heads: the **cosine similarity** of their weights on this "
         "sentence, without the first row. Click a cell to see both heads side by side."
@@ -582,7 +579,7 @@ def _similarities(key: RunKey) -> tuple[Scores, Scores]:
 
 
 def _open_pair(a: tuple[int, int], b: tuple[int, int]) -> None:
-    """A head from inside, or two heads side by side."""
+    """Open *Head* for one head, or *Side by side* for two."""
     if a == b:
         open_head(*a)
     pair = {parameters.LAYER: a[0], parameters.HEAD: a[1]}
@@ -592,7 +589,7 @@ def _open_pair(a: tuple[int, int], b: tuple[int, int]) -> None:
 
 
 def _columns() -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Room for maps of all heads, and beside it for the ranking."""
+    """Return containers for maps of all heads, and beside them for the ranking."""
     maps, ranking = st.columns([8, 5], gap="medium")
     return maps.container(gap="xsmall"), ranking.container(gap="xsmall")
 
@@ -605,11 +602,11 @@ def _ranked(
     as_lines: bool | None = None,
     large: bool = True,
 ) -> None:
-    """The heads in a table, largest ``by`` first, and pictures of the best: a click chooses one.
+    """Draw the heads in a table, largest ``by`` first, and pictures of the best; clicks choose one.
 
-    One that is chosen stands there alone, ``large``, where it isn't shown elsewhere on the page.
-    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures are of;
-    ``as_lines`` draws them as lines, and is asked for above them where it is None.
+    If ``large``, the chosen head is drawn in place of the best: not if it is shown elsewhere.
+    ``columns`` holds (n_layer, n_head) by name. ``trace`` is the run that the pictures show;
+    ``as_lines`` draws them as lines, and None draws a switch for it.
     """
     if np.isnan(columns[by]).all():
         st.info(labels.sentence("find.unmeasured", by=by))
@@ -622,7 +619,7 @@ def _ranked(
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]
     heads = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
-    st.session_state["ranking"] = {"selection": {"rows": rows}}  # wherever it was chosen
+    st.session_state["ranking"] = {"selection": {"rows": rows}}  # also if chosen elsewhere
     output.table(
         table,
         f"Heads ranked by {by}",
@@ -643,14 +640,14 @@ def _ranked(
 
 
 def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
-    """The layer and head that are chosen, Nones where nobody has chosen any."""
+    """Return the chosen layer and head, or (None, None) if they are defaults."""
     chosen = controls.layer_and_head(view)
     default = address.is_default(parameters.LAYER) and address.is_default(parameters.HEAD)
     return (None, None) if default else chosen
 
 
 def _about_chosen(layer: int, head: int) -> None:
-    """The ways from the chosen head: inside it, or back to the best."""
+    """Draw buttons from the chosen head: to *Head*, or back to the best heads."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):
             open_head(layer, head)
@@ -664,13 +661,13 @@ def _about_chosen(layer: int, head: int) -> None:
 
 
 def _draw_best(view: View, best: pd.DataFrame, by: str, trace: Trace, as_lines: bool) -> None:
-    """The weights of the best heads, two by two, or of one, large."""
+    """Draw the weights of the best heads in two columns, or of a single head large."""
     alone = len(best) == 1
     name = f"{best['layer'].iloc[0]}.{best['head'].iloc[0]}"
     alt = f"Weights of {f'head {name}' if alone else f'the heads that rank highest by {by}'}"
     made_by = (Line(trace, "weights", int(best["layer"].iloc[0])),)
-    own = trace is view.trace  # else its tokens are others than those of the sentence
-    size = GRID if alone else SMALL  # of lines all are drawn
+    own = trace is view.trace  # else its tokens aren't those of the sentence
+    size = GRID if alone else SMALL  # as lines, all cells are drawn
     panels = best_heads(trace, best, by, GRID if as_lines else size)
     picture = Heatmaps(
         alt,
@@ -695,7 +692,7 @@ def _draw_best(view: View, best: pd.DataFrame, by: str, trace: Trace, as_lines: 
 
 
 def _pick_layers(view: View) -> list[int]:
-    """Pick the layers whose heads are listed; all where none is chosen."""
+    """Pick the layers whose heads are listed; all if none is chosen."""
     every = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
         "Only layers",

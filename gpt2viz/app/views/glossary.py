@@ -1,4 +1,4 @@
-"""Glossary: what the words mean, where they are used, and where they come from."""
+"""Glossary: the terms' meanings, the pages that use them, and their sources."""
 
 from __future__ import annotations
 

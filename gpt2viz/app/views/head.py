@@ -48,18 +48,18 @@ from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 from gpt2viz.pictures.plotly.matrices import pixels
 from gpt2viz.run.stages import axis_sizes, formula, masking
 
-#: Pixels: the scores in a row with all their gaps, and what stands beside their rows' names.
+#: Pixels: the row of scores with all gaps, and the margin beside their rows' names.
 _ROW, _BESIDE = 552, 25
-#: What a picture's height has besides its matrix.
+#: Pixels of a picture's height besides its matrix.
 _AROUND = 60
-#: How many pixels of it a row of Q, K or V takes, and how many all of them do at most.
+#: Pixels per row of Q, K or V, and at most for all rows.
 _ROWS = 40, 170
-#: The same where Q and K are drawn before their turn, too.
+#: The same if Q and K are also drawn before their rotation.
 _LOW_ROWS = 20, 90
-#: So many keys of the query's row are listed; the others' numbers are added up.
+#: How many keys of the query's row are listed; the others' numbers are summed.
 _KEYS = 5
-#: A head copies that scores at least so much for induction on random tokens said twice, and on
-#: the sentence said twice has a look at least so hard.
+#: A head copies if its induction score on repeated random tokens reaches this, and one of its
+#: induction weights on the repeated sentence does too.
 _COPIES = 0.5
 
 
@@ -95,7 +95,7 @@ def _modes(view: View) -> None:
 def _on_this_sentence(
     view: View, part: Window, chosen: Step, hardest: int, choices: DeltaGenerator
 ) -> None:
-    """Every stage of the run, and one cell's sum written out."""
+    """Draw every stage of the head's run, and one cell's computation written out."""
     layer, head = chosen.layer, chosen.head
     with choices:
         as_lines = lines.switched(part, named=True)
@@ -135,15 +135,15 @@ def _on_this_sentence(
 
 
 def hardest_key(view: View, layer: int, head: int, query: int) -> int:
-    """The key that a query looks at hardest, the first of several."""
+    """Return the key with a query's largest weight, the first of equals."""
     return int(np.nan_to_num(view.trace.stage("weights", layer, head)[query]).argmax())
 
 
 def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]:
-    """Draw every stage in the order in which it is made; returns the pictures' names.
+    """Draw every stage in the order of computation; return the pictures' names.
 
-    Those before the scores stand in a column, the scores in a row with their tokens' names once,
-    and below them the weights and what is mixed by them.
+    Stages before the scores are in a column, the scores in a row with their tokens' names once,
+    and below them the weights and the stages after them.
     """
     sources, scores, mixed = _rows(view.trace.graph)
     pairs = part.fit(who_sees_whom(view.trace, view.labels, title=""))
@@ -170,7 +170,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
 
 
 def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[Stage]]:
-    """A head's stages as the page lays them out: before its scores, its scores, after them."""
+    """Split a head's stages as the page lays them out: before its scores, its scores, after."""
     of_head = [stage for stage in graph.values() if stage.of_head]
     scores = [stage for stage in of_head if stage.quantity == "score"]
     first = of_head.index(scores[0])
@@ -178,14 +178,14 @@ def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[St
 
 
 def _alike(labels: Sequence[str], n: int) -> list[float]:
-    """Shares of the width that leave n matrices of one size, the names on the first's left."""
+    """Return width shares that give n matrices one size, with names to the left of the first."""
     names = pixels(Axis("query", labels).longest()) + _BESIDE
     side = max(60.0, (_ROW - names) / n)
     return [names + side, *[side] * (n - 1)]
 
 
 def _other_distances(view: View, chosen: Step) -> None:
-    """The chosen cell's score, were its query and key nearer to each other or farther apart."""
+    """Draw the chosen cell's score if its query and key were at other distances."""
     here = chosen.query - chosen.key
     last = min(max(FARTHEST, here), view.model.config.n_positions - 1)
     distances = range(min(here, 0), last + 1)
@@ -204,7 +204,7 @@ def _other_distances(view: View, chosen: Step) -> None:
 
 
 def _how_to_read(view: View) -> None:
-    """The colours' meaning as a bar, and the steps from picture to picture in a tip."""
+    """Draw the colour scale, and explain the steps from picture to picture in a tip."""
     tip = labels.sentence("head.steps", masked=", masked" if view.trace.causal else "")
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)
     with st.container(key="signs", horizontal=True, vertical_alignment="center"):
@@ -234,10 +234,10 @@ def _draw_stage(
 ) -> str:
     """Draw the ``part`` of a stage that is shown, and return the picture's name.
 
-    Its tip tells shape, range and the line of the model that made it, all of the whole stage.
-    The chosen query and key are framed. ``arrow`` points here from what it reads, and ``ends`` say
-    where tokens' names stand. Without a ``height`` its rows decide. Where it can be drawn
-    ``as_lines`` too, that says whether it is. ``answers`` say what clicks and drags do, as for
+    Its tip gives the whole stage's shape, range and the line of the model that made it. The chosen
+    query and key are framed. ``arrow`` points here from the stage's inputs, and ``ends`` says which
+    axes have tokens' names. Without a ``height`` its rows decide. ``as_lines`` is None for a stage
+    that can't be drawn as lines. ``answers`` are the callbacks of clicks and drags, as for
     ``output.picture``.
     """
     key, layer = stage.key, chosen.layer
@@ -272,7 +272,7 @@ def _draw_stage(
 
 
 def _stage_title(trace: Trace, stage: Stage, layer: int, arrow: str) -> str:
-    """The name and, in the colours of Q, K and V, how the run computed it."""
+    """Return the stage's name and, in the colours of Q, K and V, its formula."""
     made = formula(stage, trace.config, layer, masking(trace.causal, trace.forbidden is not None))
     if stage.role:
         return f":{stage.color}[**{stage.label}**] :small[:gray[{made}]]"
@@ -282,7 +282,7 @@ def _stage_title(trace: Trace, stage: Stage, layer: int, arrow: str) -> str:
 
 
 def _sharing(trace: Trace, stage: Stage, head: int) -> str:
-    """The other heads that have the keys or values of this one, where some do."""
+    """List the other heads that share this one's keys or values, if any."""
     config, used = trace.config, {*trace.graph["scores"].reads, *trace.graph["head_output"].reads}
     if not stage.of_group or stage.key not in used:
         return ""
@@ -313,7 +313,7 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
 
 
 def _choose(drawn: Panel) -> Callable[[Cell], None]:
-    """A click on a score or weight chooses its query and key; on K or V a key, else a query."""
+    """Return a callback: clicks on scores or weights choose both tokens, on K or V the key."""
     rows, columns = drawn.rows, drawn.columns
 
     def clicked(cell: Cell) -> None:
@@ -326,7 +326,7 @@ def _choose(drawn: Panel) -> Callable[[Cell], None]:
 
 
 def _drag(part: Window, drawn: Panel) -> Drag:
-    """A part of the scores or weights is shown larger, or of Q, K and V the chosen rows."""
+    """Return the drag that enlarges a part of the scores or weights, or rows of Q, K and V."""
     enlarge, every = part.drag(drawn), (0, len(drawn.columns.labels) - 1)
 
     def dragged(what: Dragged) -> None:
@@ -336,9 +336,9 @@ def _drag(part: Window, drawn: Panel) -> Drag:
 
 
 def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -> None:
-    """Show how query token ``query`` and key token ``key`` (positions from 0) come together.
+    """Write out the computation of the cell of ``query`` and ``key`` (positions from 0).
 
-    ``hardest`` is the key that the query looks at hardest.
+    ``hardest`` is the key with the query's largest weight.
     """
     asks, answers = literal(view.labels[query]), literal(view.labels[key])
     prose.markdown(f"##### One cell in full: query {asks} ({query}), key {answers} ({key})")
@@ -369,7 +369,7 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
 
 
 def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
-    """The pair before its turn, and what that makes of its product; nothing where none is made."""
+    """Return q and k before their rotation, and its effect on their product; [] without any."""
     if not cell.unturned:
         return []
     (q, k), colors, both = cell.unturned, view.colors, peak(*cell.unturned)
@@ -436,7 +436,7 @@ def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part
 
 
 def _offer_repetition(view: View, layer: int, head: int) -> None:
-    """Offer the sentence repeated, where no token repeats and the head would copy then."""
+    """Offer to repeat the sentence if no token repeats and the head would copy then."""
     if duplicate_token(view.trace.token_ids).any():
         return
     probe = run_cache.probe(view.trace.key)
@@ -447,7 +447,7 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     text, run = repetition
     looks = run.stage("weights", layer)[0, head] * induction(run.token_ids)
     query, key = divmod(int(looks.argmax()), len(run.token_ids))
-    if not looks[query, key] >= _COPIES:  # nor where it is NaN
+    if not looks[query, key] >= _COPIES:  # or if it is NaN
         return
     with st.container(key="copying", horizontal=True, vertical_alignment="center"):
         st.caption(
@@ -477,7 +477,7 @@ def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
 
 
 def said_twice(view: View) -> tuple[str, Trace] | None:
-    """The sentence said twice, and its run; None where that is too long, or has no space."""
+    """Return the sentence repeated, and its run; None if it can't be encoded or is too long."""
     text: str = address.get(parameters.TEXT)
     twice = f"{text} {text}"
     try:

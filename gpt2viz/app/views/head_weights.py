@@ -1,4 +1,4 @@
-"""A head by its weights alone, whatever the sentence, beside what it does on this one."""
+"""A head by its weights alone, for any sentence, beside what it does on this one."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from gpt2viz.pictures.circuits import (
 )
 from gpt2viz.pictures.picture import Heatmaps
 
-#: From these correlations on, the weights alone predict a run's scores, or a part of them.
+#: Least correlations at which the weights alone predict a run's scores, or a part of them.
 _WELL, _PARTLY = 0.8, 0.4
-#: So many tokens are listed at each end, and so many partners.
+#: How many tokens are listed at each end, and how many partners.
 LISTED = 5
 
 
 def draw(view: View, part: Window, layer: int, head: int) -> None:
-    """Its scores by weights and in the run, what it writes and looks for, positions, partners."""
+    """Draw its scores by weights and in the run, its tokens, positions and partners."""
     foretold = head_circuit(view.model, layer, head).foretells(view.trace)
     prose.markdown(f"**{_agreement(foretold.correlation)}**")
     left, right = st.columns([6, 5], gap="medium")
@@ -64,12 +64,12 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
                 + ". Right: this run's. Both are divided as for softmax, less the mean of their "
                 "row, and r is their correlation."
             )
-    with of_token:  # last: what was typed may be no token, and ends the page
+    with of_token:  # last: typed text that is no token stops the page
         _of_token(view, layer, head)
 
 
 def _agreement(correlation: float) -> str:
-    """The agreement of the weights alone with the run, in words."""
+    """Say how well the weights alone predict the run."""
     if np.isnan(correlation):
         return sentence("weights.too_little")
     r = signed(correlation, ".2f")
@@ -79,7 +79,7 @@ def _agreement(correlation: float) -> str:
 
 
 def _beside(view: View, part: Window, layer: int, head: int, foretold: Foretold) -> None:
-    """The scores by the weights alone beside the run's."""
+    """Draw the scores by the weights alone beside the run's."""
     panels = [part.fit(panel) for panel in foretold_panels(foretold, view.labels)]
     output.picture(
         Heatmaps(
@@ -111,7 +111,7 @@ def _beside(view: View, part: Window, layer: int, head: int, foretold: Foretold)
 
 
 def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> None:
-    """Its copying score, its place among all heads, and what it does across many texts."""
+    """Show its copying score, its rank among all heads, and its scores across many texts."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if reading.scores is not None:
             _copying(reading.scores["copying"], layer, head)
@@ -141,7 +141,7 @@ def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> Non
 
 
 def _copying(every: Scores, layer: int, head: int) -> None:
-    """The copying score among those of all heads, in words."""
+    """Show the copying score and its rank among all heads, in words."""
     mine = every[layer, head]
     if np.isnan(mine):
         prose.markdown(sentence("weights.writes_nothing", head=f"{layer}.{head}"))
@@ -160,7 +160,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
 
 
 def _of_token(view: View, layer: int, head: int) -> None:
-    """The tokens that it writes and looks for, for a token that is typed, else the chosen or last
+    """List the tokens that it writes and looks for, for a picked token, else the chosen or last
     one."""
     position = view.n_tokens - 1 if view.query is None else view.query
     name, token = view.model.name, view.trace.token_ids[position]
@@ -183,7 +183,7 @@ def _of_token(view: View, layer: int, head: int) -> None:
 
 
 def _by_position(view: View, layer: int, head: int) -> None:
-    """Its scores by positions alone, and the weights that they would give."""
+    """Draw its scores by position alone, and the weights that they would give."""
     by_distance, weights, offset = _position_scores(view.model.name, layer, head)
     output.picture(
         place_curve(f"Scores of layer {layer}, head {head}, by position alone", by_distance),
@@ -206,7 +206,7 @@ def _by_position(view: View, layer: int, head: int) -> None:
 
 
 def _partners(wiring: Composition, layer: int, head: int) -> None:
-    """The heads that it is wired to most; a click opens one."""
+    """List the heads that it is wired to most strongly; a click opens one."""
     edges = wiring.strongest(LISTED, of=(layer, head))
     if not edges:
         prose.caption("It is wired to no other head more than by chance.")

@@ -1,4 +1,4 @@
-"""The cache of keys and values: what reading one more token takes, and what dropping some does."""
+"""The KV cache: the cost of reading one more token, and the effect of dropping tokens."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.prediction import surprise_curves
 from gpt2viz.run.key import RunKey
 
-#: The tensors of a layer whose shapes stand side by side.
+#: The tensors of a layer whose shapes are compared.
 _STAGES = ("qkv", "q", "k", "v", "scores", "weights", "head_output", "residual_out")
 
 
 def draw(view: View, text: RunKey) -> None:
-    """Offer what the cache holds of ``text``, the sentence and what was written; draw it if wanted.
+    """Draw the switch for the KV cache of ``text``, sentence and continuation, and the cache if on.
 
-    Without the mask there is none, and the page says why.
+    With the mask off there is none, and the page says why.
     """
     if not text.causal:
         prose.caption(
@@ -57,7 +57,7 @@ def draw(view: View, text: RunKey) -> None:
 
 
 def _step(whole: Trace) -> None:
-    """The tensors of a run of all tokens beside those of the last alone, and what that saves."""
+    """Draw the shapes of a run of all tokens and of the last alone, and what the cache saves."""
     alone, n, config = _alone(whole.key), len(whole.token_ids), whole.config
     last, before = literal(whole.labels[-1]), pluralize(n - 1, "tokens")
     prose.markdown(sentence("kv_cache.step", token=last, before=before))
@@ -80,7 +80,7 @@ def _step(whole: Trace) -> None:
 
 
 def _beyond_windows(whole: Trace) -> str:
-    """A sentence on layers whose window hides a part of this text, of which all is kept here."""
+    """Return a note on layers whose window hides a part of this text, all of which is kept here."""
     n, windows = len(whole.token_ids), map(whole.config.window, range(whole.config.n_layer))
     shorter = [window for window in windows if window is not None and window < n]
     if not shorter:
@@ -90,7 +90,7 @@ def _beyond_windows(whole: Trace) -> str:
 
 
 def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
-    """One row a tensor of a layer: its axes and shape, of all tokens at once and of the last."""
+    """Return a row per tensor of a layer: its axes and shape, of all tokens and of the last."""
     made = {str(record.key): record for record in alone if record.layer in (0, None)}
     return pd.DataFrame(
         {
@@ -105,18 +105,18 @@ def _shapes(whole: Trace, alone: tuple[TensorRecord, ...]) -> pd.DataFrame:
 
 
 def _shape(record: TensorRecord | None) -> str:
-    """A shape as it is written; a long text's scores are made inside of one fused step."""
+    """Format a shape; a long text's scores are computed inside a fused step."""
     return "in a fused step" if record is None else f"({', '.join(f'{n:,}' for n in record.shape)})"
 
 
 def _dropped(whole: Trace) -> None:
-    """Surprise under caches of a fixed size, beside one that keeps all."""
+    """Draw the surprise under caches of a fixed size, beside one that keeps all tokens."""
     prose.markdown("#### A cache that drops tokens")
     with st.container(horizontal=True, gap="medium"):
         edits = evictions(*_sizes(server_config.longest_text(whole.config)))
     runs = {name: run_cache.run(replace(whole.key, edits=of)) for name, of in edits.items()}
     for name, run in runs.items():
-        if run.key not in output.shown().runs.values():  # as the text's own is, before a step
+        if run.key not in output.shown().runs.values():  # the text's own is, until a step
             output.run(f"The cache: {name}", run)
     bits = {name: _bits(run.key) for name, run in runs.items()}
     held = held_tokens(edits["drop the oldest"], len(whole.labels))
@@ -134,7 +134,7 @@ def _dropped(whole: Trace) -> None:
 
 
 def _sizes(longest: int) -> tuple[int, int]:
-    """Pick the room of the caches, and how many first tokens one of them keeps."""
+    """Pick the size of the caches, and how many first tokens one of them keeps."""
     room: int = st.number_input(
         "Room for",
         help=prose.tip("Tokens whose keys and values are kept, including the one being read."),
@@ -157,7 +157,7 @@ def _means(
     edits: Mapping[str, tuple[Edit, ...]],
     bits: Mapping[str, NDArray[np.float64]],
 ) -> None:
-    """The contents of each cache after the last token, and its surprise per token."""
+    """List how much each cache holds after the last token, and its surprise per token."""
     n = len(whole.token_ids)
     each = cache_bytes(_alone(whole.key)) // n
     held = [held_tokens(edits[name], n) for name in POLICIES]

@@ -1,4 +1,4 @@
-"""Measures of heads: their weights, or the effect of these, between tokens or words."""
+"""Measures of heads: their weights, or the weights' effect, between tokens or words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gpt2viz.run.key import RunKey
 from gpt2viz.run.stages import Scale
 from gpt2viz.run.trace import Trace
 
-#: What the rounding of float32 may come to, as a share of the largest number.
+#: Tolerance for float32 rounding, as a share of the largest number.
 _ROUNDING = 1e-4
 
 #: Value in the address -> (name, what a square then shows).
@@ -60,7 +60,7 @@ MEASURES = {
 
 
 def choose() -> tuple[str, bool]:
-    """Pick what is shown, a key in ``MEASURES``, and whether tokens are grouped into words."""
+    """Pick a measure, a key in ``MEASURES``, and whether tokens are grouped into words."""
     chosen = _pick(width=230, label_visibility="collapsed")
     return chosen, words(sums_to_one=chosen != "norms")
 
@@ -76,7 +76,7 @@ def _pick(**options: Any) -> str:
 
 
 def words(sums_to_one: bool = True) -> bool:
-    """Pick whether tokens are grouped into words; not where the rows don't sum to 1."""
+    """Pick whether tokens are grouped into words; disabled unless rows sum to one."""
     chosen: bool = st.toggle(
         "Whole words",
         disabled=not sums_to_one,
@@ -92,14 +92,14 @@ def words(sums_to_one: bool = True) -> bool:
 
 
 def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
-    """The code that made the numbers of a measure."""
+    """Return the code behind the numbers of a measure."""
     further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
     words = (in_words,) if whole_words else ()
     return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
 
 
 def words_note(view: View) -> str:
-    """The note on pictures of whole words."""
+    """Return the note on pictures of whole words."""
     n_words = len(word_starts(view.trace.token_bytes, view.trace.apart))
     if n_words == view.n_tokens:
         return "**Whole words**: here each word is one token, so nothing changes."
@@ -108,15 +108,15 @@ def words_note(view: View) -> str:
 
 
 def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
-    """A layer's attention weights, between tokens or words."""
+    """Return a layer's attention weights, between tokens or words."""
     result = weights_measure(trace, trace.labels, layer)
     return in_words(result, trace) if whole_words else result
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
-    """A mark: whether the weights of these layers are what the model itself computed with.
+    """Draw a mark: whether the weights of these layers are those that the model computed with.
 
-    Its tip tells the largest difference and the largest number of all of these layers.
+    Its tip gives the largest difference and the largest number over these layers.
     """
     reused = reused_note(view.trace)
     proofs = [_proof(view.trace.key, n) for n in layers]
@@ -137,7 +137,7 @@ def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
 
 
 def reused_note(trace: Trace, then: str = "") -> str:
-    """A sentence on tokens whose numbers an earlier run had made, with its consequence; or ""."""
+    """Return a sentence on tokens reused from an earlier run, followed by ``then``; else ""."""
     if not trace.reused:
         return ""
     return " " + sentence("measures.reused", tokens=pluralize(trace.reused, "tokens")) + then
@@ -149,7 +149,7 @@ def _proof(key: RunKey, layer: int) -> tuple[float, float]:
 
 
 def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure:
-    """The numbers of a layer's heads under that measure."""
+    """Return the numbers of a layer's heads under the measure ``chosen``."""
     result = weights(trace, layer, whole_words)
     if chosen == "norms":
         lengths = value_weighted(run_cache.load(trace.model_name), trace, layer)
@@ -180,8 +180,8 @@ def draw_weights(
 ) -> None:
     """Draw the attention weights of one head over the whole text, as a matrix or as lines.
 
-    Always as a matrix where ``as_lines`` is None. ``numbers`` are written into it where it has no
-    more columns; one ``column`` of it can be framed beside the chosen token's row.
+    None for ``as_lines`` draws a matrix without a switch. Numbers are written into cells of at most
+    ``numbers`` columns; a ``column`` can be framed besides the chosen token's row.
     """
     title = f"Layer {layer} · Head {head}"
     panel = stage_panel(view.trace, view.labels, "weights", layer, head, title)
@@ -229,7 +229,7 @@ def draw_head_map(
 
 
 def of_head(which: int | str) -> str:
-    """Pick what is shown of one head in every layer, a key in ``MEASURES``; else its weights."""
+    """Pick the measure of one head in every layer, a key in ``MEASURES``; otherwise "weights"."""
     return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
 
 
@@ -237,9 +237,9 @@ def of_head(which: int | str) -> str:
 def in_every_layer(
     key: RunKey, which: int | str, chosen: str, whole_words: bool
 ) -> tuple[list[Panel], Scale]:
-    """A head (or "mean", "rollout") in every layer, shrunk to small pictures, and their scale.
+    """Return a head (or "mean", "rollout") in every layer, pooled to small panels, and their scale.
 
-    A click on one carries its layer. Lengths can't be added up to those of words.
+    Panels are named after their layer. Norms are always between tokens: lengths don't add up.
     """
     trace, words = run_cache.run(key), whole_words and chosen != "norms"
     panels: list[Panel] = []
@@ -255,7 +255,7 @@ def in_every_layer(
 
 
 def layer_panel(trace: Trace, layer: int, which: int | str, title: str, whole_words: bool) -> Panel:
-    """One matrix for a layer: a head's weights, the "mean" of all heads, or the "rollout"."""
+    """Return one matrix for a layer: a head's weights, the "mean" of all heads or the "rollout"."""
     result, head = weights_measure(trace, trace.labels, layer), 0
     if isinstance(which, int):
         head = which

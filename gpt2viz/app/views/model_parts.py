@@ -1,4 +1,4 @@
-"""Parts of a model on the page Models: parameters, tokenizer, positions, a run and its cost."""
+"""Sections of the page Models: parameters, tokenizer, positions, the cost of a run, modules."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID
 from gpt2viz.textbook import diagram
 
-#: Characters that are followed; more would fill many screens.
+#: Most characters that are tokenized step by step; more would fill many screens.
 LONGEST = 60
-#: Pairs that are named of those that had to wait.
+#: How many of the pairs still waiting are named.
 _WAITING = 3
 
 
 def parameter_counts(name: str) -> None:
-    """Every part, all layers together, from the sizes that the files must have."""
+    """Draw the parameters of every part, all layers together, computed from the config."""
     config = read_config(run_cache.model_folders()[name])
     listed = parts(config)
     counts = [part.n_parameters for part in listed]
@@ -85,7 +85,7 @@ def _part_table(listed: Sequence[Component], whole: int) -> None:
 
 
 def tokenizer(name: str) -> None:
-    """Ask for a word and show its way to tokens."""
+    """Draw the box of a word and its tokenization, merge by merge."""
     tokenizer = run_cache.tokenizer(name)
     typed = st.text_input(
         "A word, or a few",
@@ -121,7 +121,7 @@ def tokenizer(name: str) -> None:
 
 
 def _around(tokenizer: Tokenizer) -> None:
-    """Name the tokens that this tokenizer puts around every text, if any."""
+    """Name the tokens that this tokenizer adds to every text, if any."""
     parts = [
         f"{sentence.token_markdown(tokenizer, ids)} {where} it"
         for ids, where in ((tokenizer.first, "before"), (tokenizer.last, "after"))
@@ -143,7 +143,7 @@ def _ids(words: Sequence[Word]) -> None:
 
 
 def _plain_list(tokenizer: TokenList, words: Sequence[Word]) -> None:
-    """The tokens of a text that is cut by a plain list, and the list's length."""
+    """Draw the tokens of a text that is cut by a plain list, and the list's length."""
     _ids(words)
     prose.markdown(labels.sentence("models.token_list", tokens=tokenizer.n_vocab))
 
@@ -197,7 +197,7 @@ def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
 
 
 def positions(name: str) -> None:
-    """The map of all places, where they have vectors."""
+    """Draw the map of all position embeddings, if the model has them."""
     if (compared := _similarities(name)) is None:
         st.info(
             labels.sentence("models.no_positions", model=literal(name)),
@@ -208,7 +208,7 @@ def positions(name: str) -> None:
 
 
 def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
-    """The map, and what to see in it."""
+    """Draw the map and how to read it."""
     n = panel.rows.stop or 0
     chart, words = st.columns([3, 2], gap="large")
     with chart:
@@ -252,7 +252,7 @@ def _draw_positions(name: str, panel: Panel, means: dict[int, float]) -> None:
 
 @st.cache_resource(max_entries=4, show_spinner="Comparing all positions …")
 def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
-    """The map, and the mean similarity at some distances; None where places have no vectors."""
+    """Return the map, and the mean similarity at some distances; None without embeddings."""
     table = run_cache.load(name).network.position_embedding
     if table is None:
         return None
@@ -270,7 +270,7 @@ def _findings(means: dict[int, float]) -> list[str]:
 
 
 def cost(view: View) -> None:
-    """Multiply-adds by part, then bytes."""
+    """Draw the run's multiply-adds by part, then its bytes."""
     _multiply_adds(view)
     _bytes(view)
 
@@ -317,7 +317,7 @@ def _multiply_adds(view: View) -> None:
 
 
 def _counting_note(view: View) -> str:
-    """The note on work that isn't counted, and on counted work that the run doesn't use."""
+    """Return the note on work that isn't counted, and on counted work that the run doesn't use."""
     later = "Keys that the causal mask hides are counted. "
     return (
         "Not counted: softmax, norms, the MLP's curve, biases, additions, and looking up "
@@ -355,7 +355,7 @@ def _bytes(view: View) -> None:
 
 
 def modules(view: View) -> None:
-    """The live modules as boxes, one layer in full."""
+    """Draw the model's modules as boxes, one layer in full."""
     prose.markdown(
         "Each box is a module of this model, with the shape of its output on this sentence. "
         "**Click a box** to open the page that shows it."

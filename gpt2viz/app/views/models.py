@@ -1,4 +1,4 @@
-"""Models: what can be loaded, how to get another one, and what one is made of."""
+"""Models: those that can be loaded, how to get another, and a model's parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SECTIONS = {
 
 
 def show() -> None:
-    """Draw the page: one section, or one message where the model's files can't be read."""
+    """Draw the page: one section, or one message if the model's files can't be read."""
     page.open_menu(pages.MODELS)
     section = controls.pick("Show", parameters.PART, SECTIONS, hidden=True, wrap=True)
     try:
@@ -68,7 +68,7 @@ def show() -> None:
 
 
 def _models() -> None:
-    """Every model that can be chosen, from its files' headers alone."""
+    """List every model that can be chosen, from its files' headers alone."""
     prose.markdown("#### Models that you can choose")
     rows, broken = [], []
     for name, folder in run_cache.model_folders().items():
@@ -111,7 +111,7 @@ def _source(folder: Path) -> str:
 
 
 def _ask_by_name() -> None:
-    """Ask for a name, say what it weighs, and fetch it when told to."""
+    """Draw the search for a model on the hub, its size, and the button that downloads it."""
     prose.markdown("#### Get another model")
     if not server_config.allowed():
         prose.markdown(
@@ -143,7 +143,7 @@ def _ask_by_name() -> None:
 
 
 def _released(names: Sequence[str]) -> str | None:
-    """The released models as buttons; the one that was pressed."""
+    """Draw the released models as buttons; return the name of the pressed one."""
     with st.container(key="released", horizontal=True, vertical_alignment="center"):
         prose.markdown("Released", width="content")
         pressed = [st.button(name, key=f"released_{name}", help="Look it up") for name in names]
@@ -151,7 +151,7 @@ def _released(names: Sequence[str]) -> str | None:
 
 
 def _offer(name: str) -> hub.Offer | None:
-    """The hub's model of that name; or None, with a message."""
+    """Look up the hub's model of that name; on failure show a message and return None."""
     try:
         if not server_config.allows(name):
             raise GPT2VizError(sentence("models.refused", model=f"{name!r:.100}"))
@@ -163,7 +163,7 @@ def _offer(name: str) -> hub.Offer | None:
 
 
 def _ask(offer: hub.Offer) -> None:
-    """The size first; then the download, its progress and its end."""
+    """Draw an offer: its size first, then the download, its progress and its end."""
     download = downloads().get(offer.name)
     running = download is not None and not download.ended
     if running or (download is not None and download.error):
@@ -172,7 +172,7 @@ def _ask(offer: hub.Offer) -> None:
         return
     here = offer.here
     if here < offer.nbytes:
-        much = here > offer.nbytes // 100  # config.json always is: it was asked for first
+        much = here > offer.nbytes // 100  # config.json always is: the look-up fetched it
         some = sentence("models.partly", here=spell(here)) if much else ""
         model, size = literal(offer.name), spell(offer.nbytes)
         prose.markdown(sentence("models.offer", model=model, size=size, some=some))
@@ -195,7 +195,7 @@ def _progress(name: str) -> None:
         if download.error:
             st.warning(literal(download.error), icon=":material/cloud_off:")
         if st.session_state.pop("download_shown", None):
-            st.rerun()  # the page round this part still shows it running
+            st.rerun()  # the page around this fragment still shows it running
         return
     st.session_state["download_shown"] = True
     st.progress(
@@ -208,10 +208,10 @@ def _progress(name: str) -> None:
 
 
 def _ready(offer: hub.Offer) -> None:
-    """A model that is here: the way to it, where its files are whole."""
+    """Link to a downloaded model, or finish its download if the cache doesn't list it yet."""
     name = run_cache.name_of_fetched(offer.name)
     if name is None:
-        start_download(offer)  # all its bytes are here, only its place in the cache isn't made yet
+        start_download(offer)  # all its bytes are here, but not linked into the cache yet
         _progress(offer.name)
         return
     st.success(f"**{literal(name)}** is here.", icon=":material/check:")
@@ -224,7 +224,7 @@ def _ready(offer: hub.Offer) -> None:
 
 
 def _card(name: str) -> None:
-    """The card beside where the files come from."""
+    """Draw the card, and beside it where the files come from."""
     folder = run_cache.model_folders()[name]
     text, source = st.columns([3, 2], gap="large")
     with source:
@@ -305,7 +305,7 @@ def _files(folder: Path) -> list[StoredFile]:
 
 
 def _config(name: str) -> None:
-    """Every field with its meaning; those that nothing reads, below."""
+    """List every field with its meaning, and below those that aren't used."""
     folder = run_cache.model_folders()[name]
     read, values = read_config(folder), config_values(folder)
     fields = [*explained(read, values), *derived(read)]
@@ -340,7 +340,7 @@ _OF_A_RUN: Mapping[str, Callable[[View], None]] = {
     "cost": model_parts.cost,
     "modules": model_parts.modules,
 }
-#: Each with the line below the model's name.
+#: Section -> the line below the model's name, and the function that draws it.
 _OF_A_MODEL: Mapping[str, tuple[str, Callable[[str], None]]] = {
     "card": ("Notes by its makers, and where its files come from.", _card),
     "config": ("Every size and option of this model.", _config),

@@ -1,4 +1,4 @@
-"""Predict: what comes next, what decided it, and the text written on token by token."""
+"""Predict: the next token, what decided it, and text generated token by token."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ Distribution = NDArray[np.float64]
 TEMPERATURES = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0]
 SHARES = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0]
 COUNTS = ["all", 1, 2, 3, 5, 10, 20, 40, 50, 100, 200]
-#: The most probable tokens that have a bar each.
+#: How many of the most probable tokens have a bar each.
 TOP = 12
 #: Columns of the lens: as many tokens as can be read in one row.
 LENS_WIDTH = 10
-#: So many candidates are offered for a logit to take apart; any other token can be typed.
+#: How many candidates are offered for the logit to decompose; any other token can be typed.
 CANDIDATES = 100
 NONE = "nothing"
-#: The model's own distribution, left as it is.
+#: Sampling from the model's own distribution.
 UNCHANGED: Sampling = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 _EXPECTED = "what a link from this page holds, with its model, mask and sentence"
 _PLAYING = "playing"
 _INSPECTED = "_inspected"
-#: Tokens that one press of the button for several writes.
+#: Tokens that one press of *Write* generates.
 PLAY = 10
 
 
@@ -61,7 +61,7 @@ def show() -> None:
 
 
 def _choosing() -> str:
-    """A hint at what choosing a token of the sentence does."""
+    """Return a hint at what choosing a token of the sentence does."""
     writes = address.raw(parameters.PREDICT) == "generate"
     return "" if writes else "Choose a token to see what comes after it."
 
@@ -93,7 +93,7 @@ class Sampling(TypedDict):
 
 
 def _next(view: View, settings: Any) -> None:
-    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
+    """Draw the mode; ``settings`` is the container for the sampling widgets."""
     page.stop_without_numbers(view.trace)
     with settings:
         sampled = _pick_sampling()
@@ -111,8 +111,8 @@ def _next(view: View, settings: Any) -> None:
 
 
 def _next_token(view: View, position: int, model: Distribution, drawn: Distribution | None) -> None:
-    """The next tokens after ``position``: the ``model``'s probabilities, and those that tokens are
-    ``drawn`` from where they differ; (n_vocab,) each."""
+    """Draw the next tokens after ``position``: the ``model``'s probabilities and, if they differ,
+    those that tokens are ``drawn`` from; (n_vocab,) each."""
     names = run_cache.vocabulary(view.model.name)
     table = tables.next_token_table(model, model if drawn is None else drawn, names, top=TOP)
     cases = {"the model's probability": table["model (%)"]}
@@ -135,7 +135,7 @@ def _next_token(view: View, position: int, model: Distribution, drawn: Distribut
 
 
 def _indecision(model: Distribution, drawn: Distribution) -> None:
-    """The entropy, and the number of tokens that can be drawn; (n_vocab,) each."""
+    """Show the entropy, and how many tokens can be drawn; arguments are (n_vocab,) each."""
     with st.container(key="undecided", horizontal=True, gap="large"):
         st.metric(
             "Entropy",
@@ -154,7 +154,7 @@ def _indecision(model: Distribution, drawn: Distribution) -> None:
 
 
 def _surprises(view: View) -> None:
-    """The surprise of every token of the sentence."""
+    """Draw the surprise of every token of the sentence."""
     prose.markdown("**How surprising each token of the sentence was**")
     prose.caption(
         "Nothing comes before the first token, so it can't be predicted. Write a longer sentence."
@@ -177,7 +177,7 @@ def _surprises(view: View) -> None:
 
 
 def _lens(view: View, position: int) -> None:
-    """The prediction of each step of the stream, after the token at ``position`` and others."""
+    """Draw each step's prediction by the logit lens, after the token at ``position`` and others."""
     prose.markdown("#### When is it decided? The logit lens")
     names, shown = run_cache.vocabulary(view.model.name), lens_positions(view, position)
     lens = run_cache.lens(view.trace.key, tuple(shown))
@@ -203,7 +203,7 @@ def _lens(view: View, position: int) -> None:
 
 
 def _contributions(view: View, position: int) -> None:
-    """The addition of every component to a logit after the token at ``position``."""
+    """Draw each component's contribution to a logit after the token at ``position``."""
     prose.markdown("#### Which heads and MLPs made this prediction?")
     names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
     token, versus = _pick_explained(view, [int(n) for n in (-logits).argsort()])
@@ -227,7 +227,7 @@ def _contributions(view: View, position: int) -> None:
         "unembedding (Elhage et al. 2021). Effects via later layers are not included. Click a head "
         "to look inside it."
     )
-    grid, beside = st.columns([5, 3], gap="medium")
+    grid, right = st.columns([5, 3], gap="medium")
     with grid, st.container(key="contributions"):
         output.picture(
             contribution_map(
@@ -239,19 +239,19 @@ def _contributions(view: View, position: int) -> None:
         )
     name = f"Contributions to a logit after token {position}"
     table = tables.contribution_table(parts)
-    with beside:
+    with right:
         made = {name: partial(pd.DataFrame, table)}
         output.tables_on_demand("The largest first, as a table", made, key="contribution_table")
 
 
 def _open_part(cell: Cell, n_head: int) -> None:
-    """Look inside a head; biases and MLPs beside them lead nowhere."""
+    """Open the head of a cell; the cells of biases and MLPs lead nowhere."""
     if cell.column < n_head:
         open_head(cell.row, cell.column)
 
 
 def _pick_sampling() -> Sampling:
-    """Pick temperature, top-k and top-p, which both modes of the page draw with."""
+    """Pick temperature, top-k and top-p, with which both modes sample."""
     temperature = st.select_slider(
         "Temperature",
         help=prose.tip(
@@ -274,13 +274,13 @@ def _pick_sampling() -> Sampling:
 
 
 def lens_positions(view: View, position: int) -> range:
-    """Up to ``LENS_WIDTH`` positions, the chosen one among them, as late as can be."""
+    """Return up to ``LENS_WIDTH`` positions that end at ``position``, or start at 0."""
     last = min(view.n_tokens, max(position + 1, LENS_WIDTH))
     return range(max(0, last - LENS_WIDTH), last)
 
 
 def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
-    """Pick the token whose logit is taken apart, and one to compare it with or None.
+    """Pick the token whose logit is decomposed, and one to compare it with or None.
 
     ``best`` are the candidates, most probable first. Any token can be typed instead.
     """
@@ -289,14 +289,14 @@ def _pick_explained(view: View, best: list[int]) -> tuple[int, int | None]:
     left, right = st.columns(2, gap="medium")
     with left:
         token = pick_token(view, "Logit of", parameters.EXPLAIN, offered, offered[0])
-    with right:  # a logit minus itself is nothing
+    with right:  # a logit minus itself is 0
         others = [name for name in offered if name != address.get(parameters.EXPLAIN)]
         versus = pick_token(view, "minus the logit of", parameters.MINUS, [NONE, *others], NONE)
     return (best[0] if token is None else token), versus
 
 
 def pick_token(view: View, title: str, which: Text, offered: list[str], default: str) -> int | None:
-    """Pick a token, ``offered`` or typed: its id, None for ``NONE``; or one message and the end."""
+    """Pick a token, ``offered`` or typed; return its id, or None for ``NONE``, or stop the page."""
     widget = address.text(which, default)
     written: str = address.get(which)
     st.selectbox(
@@ -320,7 +320,7 @@ def pick_token(view: View, title: str, which: Text, offered: list[str], default:
 
 
 def _token_id(view: View, written: str) -> int | None:
-    """The id of a token as it is written on screen, or as a person types it: he for ·he."""
+    """Return the id of a token by its screen label, or as users type it: "he" for "·he"."""
     ids = run_cache.token_of_label(view.model.name)
     if written in ids:
         return ids[written]
@@ -329,15 +329,15 @@ def _token_id(view: View, written: str) -> int | None:
 
 
 def _generate(view: View, settings: Any) -> None:
-    """Draw the mode; ``settings`` is the container for what tokens are drawn with."""
+    """Draw the mode; ``settings`` is the container for the sampling widgets."""
     if st.session_state.pop(_INSPECTED, False):
         open_head(*controls.layer_and_head(view))
     page.stop_without_numbers(view.trace)
-    ids = _written(view)
+    ids = _generated(view)
     with settings:
         sampling, seed = _pick_sampling(), _pick_seed()
     before = run_cache.run(_with(view.trace.key, ids[:-1]))
-    output.run("The run", before)  # the one that the picture is of
+    output.run("The run", before)  # the run that the picture shows
     row, text = st.columns(2, gap="medium")
     with text:
         _buttons(view, ids, sampling, seed)
@@ -351,14 +351,14 @@ def _generate(view: View, settings: Any) -> None:
             )
         if ids:
             _what_was_written(view, ids)
-    with row, st.container(gap="xsmall"):  # last: its widgets fix what the buttons hold
+    with row, st.container(gap="xsmall"):  # last: its widgets fix the buttons' arguments
         _where_it_looked(view, before, ids)
     kv_cache.draw(view, _with(view.trace.key, ids))
     _go_on(view, ids, sampling, seed)
 
 
 def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
-    """The row of a head from which the last of ``ids`` was chosen; ``before`` has read the rest."""
+    """Draw a head's row as it predicted the last of ``ids``; ``before`` is the run before it."""
     picture = st.container(gap="xsmall")
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
@@ -388,7 +388,7 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
 
 
 def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
-    """Each new token with its probability and rank."""
+    """List each new token with its probability and rank."""
     st.markdown("**What was written**")
     prompt = view.trace.key
     first = 0 if prompt.causal else max(0, len(ids) - PLAY)
@@ -412,18 +412,18 @@ def _begin() -> None:
 
 
 def sign(prompt: RunKey) -> str:
-    """A short sign of model, mask and sentence: what was written on belongs to these."""
+    """Return a checksum of model, mask and sentence, to which generated tokens belong."""
     read = f"{prompt.model}\n{prompt.causal}\n{prompt.token_ids}"
     return f"{zlib.crc32(read.encode()):08x}"
 
 
 def _with(prompt: RunKey, ids: tuple[int, ...]) -> RunKey:
-    """The run of the prompt and the tokens that were written."""
+    """Return the key of the run of the prompt and the tokens ``ids`` after it."""
     return replace(prompt, token_ids=(*prompt.token_ids, *ids))
 
 
-def _written(view: View) -> tuple[int, ...]:
-    """Ids of the tokens written so far; none where the sentence, model or mask has changed."""
+def _generated(view: View) -> tuple[int, ...]:
+    """Return the ids generated so far; () if the sentence, model or mask has changed."""
 
     config = view.model.config
 
@@ -444,7 +444,7 @@ def _written(view: View) -> tuple[int, ...]:
     if not written:
         return ()
     belongs_to, *ids = written
-    if belongs_to != sign(view.trace.key) or not fits(tuple(ids)):  # of before one of them changed
+    if belongs_to != sign(view.trace.key) or not fits(tuple(ids)):  # from before a change
         st.session_state[_PLAYING] = 0
         return ()
     return tuple(ids)
@@ -463,13 +463,13 @@ def _play(tokens: int) -> None:
     st.session_state[_PLAYING] = tokens
 
 
-def _back(prompt: RunKey, ids: tuple[int, ...]) -> None:
+def _truncate(prompt: RunKey, ids: tuple[int, ...]) -> None:
     _play(0)
     _put(prompt, ids)
 
 
 def _ended(view: View, ids: tuple[int, ...]) -> str:
-    """The reason why no token can be added, or an empty text."""
+    """Return the reason why no token can be added, or ""."""
     n_positions = server_config.longest_text(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
         return labels.sentence("predict.full", most=n_positions)
@@ -479,7 +479,7 @@ def _ended(view: View, ids: tuple[int, ...]) -> str:
 
 
 def _pick_seed() -> int:
-    """Pick the number that decides the draws."""
+    """Pick the random seed."""
     chosen: int = st.number_input(
         "Seed",
         help=prose.tip(
@@ -491,7 +491,7 @@ def _pick_seed() -> int:
 
 
 def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    """Step, play, stop, undo, start over."""
+    """Draw the buttons: step, write, stop, undo, start over."""
     over, prompt = bool(_ended(view, ids)), view.trace.key
     playing = st.session_state.get(_PLAYING, 0)
     with st.container(horizontal=True, key="write", gap="xsmall"):
@@ -504,7 +504,7 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             args=(prompt, ids, settings, seed),
             help="Writes one token.",
         )
-        # Two buttons, always there: a Stop that comes too late must not be read as "Write 10".
+        # Two buttons, always drawn: a late click on Stop must not count as "Write 10".
         st.button(
             f"Write {PLAY}",
             icon=":material/play_arrow:",
@@ -526,19 +526,19 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             "Undo",
             icon=":material/undo:",
             disabled=not ids,
-            on_click=_back,
+            on_click=_truncate,
             args=(prompt, ids[:-1]),
             help="Takes the last token back.",
         )
         st.button(
-            "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_back,
+            "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_truncate,
             args=(prompt, ()),
         )  # fmt: skip
         _button_to_read_it(view, ids)
 
 
 def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
-    """Sentence and continuation become the sentence."""
+    """Draw the button that makes sentence and continuation the new sentence."""
     text = _whole_text(view, ids)
     st.button(
         "Make it the sentence",
@@ -553,22 +553,22 @@ def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
 
 
 def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    """While playing, write the next token and draw the page again. Call it last."""
-    left = st.session_state.get(_PLAYING, 0)
-    if not left:
+    """While playing, generate the next token and rerun the page. Call it last."""
+    remaining = st.session_state.get(_PLAYING, 0)
+    if not remaining:
         return
     if _ended(view, ids):
         _play(0)
     else:
-        _play(left - 1)
+        _play(remaining - 1)
         _step(view.trace.key, ids, settings, seed)
     page_fragment.rerun()
 
 
 def _continuation(view: View, ids: tuple[int, ...]) -> bool:
-    """The sentence and what was written on: a click on a new token opens the head there.
+    """Draw the sentence and its continuation; a click on a new token opens the head there.
 
-    Whether a token can be clicked: none where no text has these tokens.
+    Returns whether tokens can be clicked: not if no text encodes to them.
     """
     tokenizer = view.model.tokenizer
     new = [literal(labels.label(tokenizer.token_bytes(n))) for n in ids]
@@ -600,14 +600,14 @@ def _continuation(view: View, ids: tuple[int, ...]) -> bool:
 
 
 def _whole_text(view: View, ids: tuple[int, ...]) -> str | None:
-    """The text whose tokens are those of the sentence and ``ids``; None where no text has them."""
+    """Return the text that encodes to the sentence's tokens and ``ids``, or None."""
     text = address.get(parameters.TEXT) + view.model.tokenizer.decode(ids)
     whole = (*view.trace.token_ids, *ids)
     return text if sentence.encode(view.model, text) == whole else None
 
 
 def _make_sentence(text: str, layer: int, head: int) -> None:
-    """Make a text the sentence; the head that was looked at stays."""
+    """Make a text the sentence, and keep the head on screen."""
     _play(0)
     address.put(parameters.TEXT, text)
     address.put(parameters.LAYER, layer)

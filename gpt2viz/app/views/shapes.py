@@ -41,7 +41,7 @@ def show() -> None:
         **address.text(parameters.FILTER),
     )
     shown = tables.containing(table, typed)
-    # Without the checksum of the weights, which takes a while to read; Save writes it too.
+    # Without the checksum of the weights, which is slow to compute; Save includes it.
     about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
     made, name = export.table_bytes(shown, "csv", about), export.file_name(about, "csv")
     output.file_button("CSV", made, name, "text/csv", download)
@@ -57,7 +57,7 @@ def show() -> None:
 
 
 def _columns() -> dict[str, Any]:
-    """The tips and formats of the table's columns."""
+    """Return the tips and formats of the table's columns."""
     return {
         "step": st.column_config.NumberColumn(help="The order in which the run made them"),
         "layer": st.column_config.NumberColumn(help="Counted from 0; empty outside the layers"),

@@ -44,18 +44,18 @@ from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.run.trace import Trace
 from gpt2viz.survey.changes import TextChange
 
-#: What to keep in mind with both sides.
+#: Notes on modes.
 _NOTES = {
     "mask": "The model was trained with the mask **on**, so that no token sees the one that it has "
     "to predict. Switching it off is an experiment.",
     "model": "Compare head by head only checkpoints of one training. In models that were trained "
     "separately, heads with the same number have nothing in common.",
 }
-#: What to keep in mind with the path of two models.
+#: A note on the path of two models.
 _DIRECTIONS = (
     " It means nothing between models that were trained separately: they share no directions."
 )
-#: Above and below the map of heads: for sides that differ by more than a head, and for two heads.
+#: Title and tip of the map of heads: for sides that differ by more than a head, and for two heads.
 _MAP_TITLE = ("Which heads differ most?", "Which heads are like A?")
 _MAP_CAPTION = (
     "The largest |B − A| of any weight, for each head that both have. Click a head to see it.",
@@ -70,7 +70,7 @@ def show() -> None:
 
 
 def _modes(view: View) -> None:
-    """Pick the difference between both sides, and draw it."""
+    """Pick what differs between the sides, and draw the mode."""
     choices = st.container(key="choices", horizontal=True, vertical_alignment="center")
     with choices:
         alone = len(run_cache.model_folders()) == 1
@@ -82,8 +82,8 @@ def _modes(view: View) -> None:
 
 
 def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
-    """Draw the mode ``what``, a key of the page's modes, with what is picked among ``choices``."""
-    pictures = st.container(key="sides", gap="xsmall")  # they stand above what they come of
+    """Draw the mode ``what``, a key of the page's modes, with its widgets in ``choices``."""
+    pictures = st.container(key="sides", gap="xsmall")  # above the widgets that decide them
     both = _pick_sides(view, what, choices)
     if what == "model" and _over_many_texts(both, choices):
         return
@@ -131,7 +131,7 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
 def _weights(
     both: Sides, what: str, heads: Sequence[Head], as_lines: bool, parts: tuple[Window, Window]
 ) -> Weights:
-    """Draw the weights of both sides and their difference, which answer a click alike."""
+    """Draw the weights of both sides and their difference, and return them."""
     a, b = (side.title(head) for side, head in zip(both.both, heads, strict=True))
     weights = two_runs.weights(both, heads, (a, b), "B − A")
     shown, tokens = weights.fit(parts), (on_every_page, on_every_page)
@@ -166,7 +166,7 @@ def _explain(
 
 
 def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
-    """Ask for side B among the ``choices`` and run it; or one message and the end of the page."""
+    """Pick side B in ``choices`` and run it; if that fails, show one message and stop the page."""
     if what == "text":
         other = two_texts.ask(view, choices)
         matches = two_texts.matches(view, other)
@@ -201,12 +201,12 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
     )
 
 
-#: What two models are compared over.
+#: The texts over which two models are compared.
 _OVER = {"sentence": "This sentence", "texts": "Over many texts"}
 
 
 def _over_many_texts(both: Sides, choices: DeltaGenerator) -> bool:
-    """Compare both models over many texts where that is chosen among the ``choices``."""
+    """Compare both models over many texts, if picked in ``choices``; return whether it is."""
     models = [side.view.model for side in both.both]
     try:
         check_comparable(*models)
@@ -236,7 +236,7 @@ def _cut_alike(a: str, b: str) -> bool:
 
 
 def _load_beside(first: str, second: str) -> Model:
-    """The second model while the first one stays. Raises ``TooLargeError`` for two too large."""
+    """Load the second model beside the first. Raises ``TooLargeError`` if both don't fit."""
     folders, budget = run_cache.model_folders(), run_cache.models().budget
     needed = sum(weight_bytes(folders[name]) for name in (first, second))
     if needed > budget and not any(map(run_cache.shared, (first, second))):
@@ -250,7 +250,7 @@ def _load_beside(first: str, second: str) -> Model:
 def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
     """Pick (layer, head) of A and B, head None for the mean of all.
 
-    One choice stands for both sides, unless it is heads that differ.
+    Both sides share one choice, except in the mode that compares heads.
     """
     configs = [side.trace.config for side in both.both]
     view = both.a.view
@@ -265,9 +265,9 @@ def _pick_heads(both: Sides, what: str) -> tuple[Head, Head]:
 
 
 def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
-    """Every head at a glance: the difference of its sides, or how much it is ``like`` A's head.
+    """Draw a map of all heads: the difference of their sides or, if ``like``, similarity to A's.
 
-    Of the ``heads`` that are shown, B's is framed.
+    B's of the shown ``heads`` is framed.
     """
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
     (layer, head), framed = heads
@@ -288,8 +288,8 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
 
 
 def _pairs(both: Sides, what: str) -> dict[str, Sequence[Trace]]:
-    """The runs whose paths are drawn: none where both sides are one run; of two texts, those with
-    the mask on and off."""
+    """Return the pairs of runs whose paths are drawn: none if both sides are one run, and for two
+    texts one pair with the mask on and one with it off."""
     if what == "head":
         return {}
     if what != "text":
@@ -301,7 +301,7 @@ def _pairs(both: Sides, what: str) -> dict[str, Sequence[Trace]]:
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:
-    """Draw both predictions after the token; returns the largest differences of a probability."""
+    """Draw both predictions after the token; return the largest differences of a probability."""
     prose.markdown(":small[**What comes next?**]")
     table = two_runs.compare_predictions(
         both,
@@ -317,7 +317,7 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
 
 
 def _mask(view: View, part: Window) -> None:
-    """The pairs that the mask hides, in the part that is shown."""
+    """Draw the pairs that the mask hides, in the part that is shown."""
     seen = who_sees_whom(view.trace, view.labels, "Mask on: who may see whom")
     prose.markdown("#### Who may see whom?")
     words, picture = st.columns([2, 1], gap="large", vertical_alignment="center")
@@ -340,8 +340,8 @@ def _mask(view: View, part: Window) -> None:
 
 
 def _mask_in_words(seen: Panel, query: int) -> str:
-    """The tokens that a query may see and those that it may not, as Markdown; ``seen`` is 1 for
-    yes."""
+    """List the tokens that a query may see and those that it may not, as Markdown; ``seen`` is 1
+    for visible ones."""
     names = [f"`{n}` {literal(text)}" for n, text in enumerate(seen.columns.labels)]
     allowed = seen.values[query] > 0
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]
@@ -359,7 +359,7 @@ def _listed(names: list[str], most: int = 8) -> str:
 
 @dataclass(frozen=True)
 class _Layers:
-    """The layers side by side, a head or "mean" or "rollout", and the way it is drawn."""
+    """The layers side by side, a head or "mean" or "rollout", and how they are drawn."""
 
     layers: list[int]
     head: int | str
@@ -374,18 +374,18 @@ class _Layers:
 
     @property
     def between(self) -> str:
-        """The end of a title."""
+        """The suffix of titles."""
         return " · whole words" if self.whole_words else ""
 
     def made_by(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
-        """The code that made the numbers of what is ``shown``, a key in ``MEASURES``."""
+        """Return the code behind the measure ``shown``, a key in ``MEASURES``."""
         shown = shown if isinstance(self.head, int) else self.head
         words = self.whole_words and shown != "norms"
         return measures.made_by(view, self.layers[0], shown, words)
 
 
 def _several_layers(view: View, choices: DeltaGenerator) -> None:
-    """Draw the mode, with what is picked among ``choices``."""
+    """Draw the mode, with its widgets in ``choices``."""
     part = zoom.window(view)
     with choices:
         layer, head = controls.layer_and_head(view)
@@ -408,7 +408,7 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
 
 
 def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
-    """The chosen layers, and the difference of each from the first of them."""
+    """Draw the chosen layers, and the difference of each from the first."""
     whole = [
         measures.layer_panel(
             view.trace,
@@ -458,7 +458,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
 def _layer_differences(
     view: View, part: Window, whole: list[Panel], chosen: _Layers, alt: str
 ) -> None:
-    """Every other layer minus the first, whose matrices over the whole text are given."""
+    """Draw every other layer minus the first; ``whole`` are their panels over the whole text."""
     first = chosen.layers[0]
     changes = [
         part.fit(difference(whole[0], other, f"Layer {layer} − layer {first}{chosen.between}"))
@@ -481,7 +481,7 @@ def _layer_differences(
 
 
 def _in_every_layer(view: View, chosen: _Layers) -> None:
-    """One head in every layer, small; a click opens that head, or the layer."""
+    """Draw one head in every layer, small; a click opens that head, or the layer."""
     head = chosen.head
     name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
@@ -508,7 +508,7 @@ def _in_every_layer(view: View, chosen: _Layers) -> None:
 
 
 def _open_layer(layer: int, head: int | str) -> None:
-    """Go to a head of a layer, or to the layer where all its heads were shown as one."""
+    """Open a head of a layer, or the layer on *Attention* if its heads were drawn as one."""
     if isinstance(head, int):
         open_head(layer, head)
     st.switch_page(pages.ATTENTION.path, query_params=address.parameters({parameters.LAYER: layer}))

@@ -1,4 +1,4 @@
-"""Textbook: the worked examples of five introductions to GPT-2, alive."""
+"""Textbook: the worked examples of five introductions to GPT-2, interactive."""
 
 from __future__ import annotations
 

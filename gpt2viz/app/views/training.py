@@ -1,4 +1,4 @@
-"""Training: how the model learned, and when each of its heads began to do its work."""
+"""Training: how the model learned, and when each of its heads formed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from gpt2viz.pictures.training import (
 )
 from gpt2viz.survey.changes import TextChange
 
-#: Texts that the model read when its heads were scored.
+#: The texts on which heads were scored.
 READ: Mapping[Read, str] = {"text": "held-out text", "probe": "random tokens, repeated"}
-#: The titles of the slider's pictures; that of the scores names the head.
+#: The titles of the slider's pictures, but for the scores', which names the head.
 TITLES = {
     "map": "Every head: layers down, heads across",
     "between": "Every head, blended between two checkpoints",
@@ -81,7 +81,7 @@ def show() -> None:
 
 
 def _losses(record: TrainingRecord) -> None:
-    """The loss as training went on."""
+    """Draw the loss during training."""
     last = len(record.tokens) - 1
     st.markdown(sentence("training.losses", millions=record.tokens[last] / 1e6))
     output.picture(
@@ -100,7 +100,7 @@ def _losses(record: TrainingRecord) -> None:
 
 
 def _growth(view: View, record: TrainingRecord) -> None:
-    """A score of every head as training went on."""
+    """Draw a score of every head during training."""
     followed = list(record.scores)
     first = "induction" if "induction" in followed else followed[0]
     with st.container(horizontal=True):
@@ -122,7 +122,7 @@ def _growth(view: View, record: TrainingRecord) -> None:
 
 
 def _record_or_stop(view: View) -> TrainingRecord:
-    """The model's record; without one, a message and the end of the page."""
+    """Return the model's training record; without one, show a message and stop the page."""
     try:
         record = run_cache.training(view.model.name)
     except CheckpointError as error:
@@ -139,12 +139,12 @@ def _record_or_stop(view: View) -> TrainingRecord:
 
 
 def offer_birth(view: View, layer: int, head: int) -> None:
-    """A link to the birth of a head, where the model's checkpoints are here."""
+    """Draw a link to when a head formed, if the model's checkpoints are available."""
     try:
-        there = len(checkpoint_runs.steps(view.model.name)) > 1
+        has_steps = len(checkpoint_runs.steps(view.model.name)) > 1
     except CheckpointError:
-        there = False
-    if there:
+        has_steps = False
+    if has_steps:
         st.page_link(
             pages.TRAINING.path,
             label="When did this head form?",
@@ -154,7 +154,7 @@ def offer_birth(view: View, layer: int, head: int) -> None:
 
 
 def _checkpoints(view: View) -> bool:
-    """Draw the training as a slider; False where there is nothing to draw."""
+    """Draw the training as a slider; return whether there is one."""
     try:
         training = checkpoint_runs.steps(view.model.name)
         if not (steps := list(training)):
@@ -185,7 +185,7 @@ def _checkpoints(view: View) -> bool:
 
 
 def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
-    """Compare the chosen step with another one over many texts."""
+    """Compare the chosen step with another over many texts."""
     others = [step for step in steps if step != at]
     if not others:
         return
@@ -214,7 +214,7 @@ def _changes_between(view: View, steps: Sequence[int], at: int) -> None:
 
 
 def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
-    """The chosen head; where none is, the one that has most of induction at the end."""
+    """Return the chosen head; by default the one with the highest final induction score."""
     if habits:
         last = np.nan_to_num(habits[max(habits)].scores["induction"], nan=-1.0)
         opening = divmod(int(last.argmax()), last.shape[1])
@@ -228,9 +228,9 @@ def _pick_head(view: View, habits: Mapping[int, Measured]) -> tuple[int, int]:
 def _births(
     view: View, steps: Sequence[int], habits: Mapping[int, Measured], chosen: tuple[int, int]
 ) -> tuple[int, int]:
-    """Say when the chosen head formed, and another one, which is picked here."""
+    """Say when the chosen head formed, and another, which is picked here and returned."""
     config = view.model.config
-    heads = [_named((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
+    heads = [_name((n, h)) for n in range(config.n_layer) for h in range(config.n_head)]
     last = habits[steps[-1]].scores if habits else {}
     other = partner(last, *chosen) if last else chosen
     with st.container(key="births", horizontal=True, vertical_alignment="center"):
@@ -240,7 +240,7 @@ def _births(
             format_func=lambda name: f"compare head {name}",
             label_visibility="collapsed",
             width=185,
-            **address.choice(parameters.AGAINST, heads, _named(other)),
+            **address.choice(parameters.AGAINST, heads, _name(other)),
         )
     beside = int(picked.split(".")[0]), int(picked.split(".")[1])
     if last:
@@ -254,10 +254,10 @@ def _births(
 def _birth_in_words(
     steps: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
 ) -> str:
-    """When a head formed in a sentence, as far as the points are read."""
+    """Say in a sentence when a head formed, as far as checkpoints have been scored."""
     known = [step for step in steps if step in habits]
     habit, born = _birth(known, habits, head)
-    values = {"head": f"**{_named(head)}**", "habit": _kind(habit)}
+    values = {"head": f"**{_name(head)}**", "habit": _habit_name(habit)}
     if born.point is None:
         return sentence("training.no_habit", score=born.last, **values)
     if len(known) < len(steps):
@@ -271,17 +271,17 @@ def _birth_in_words(
 def _birth(
     known: Sequence[int], habits: Mapping[int, Measured], head: tuple[int, int]
 ) -> tuple[str, Emergence]:
-    """The habit that a head has most at the last of the ``known`` steps, and when it came."""
+    """Return a head's main habit at the last of the ``known`` steps, and when it emerged."""
     habit = main_habit(habits[known[-1]].scores, *head)
     return habit, emergence(np.array([habits[step].scores[habit][head] for step in known]))
 
 
-def _kind(habit: str) -> str:
+def _habit_name(habit: str) -> str:
     return "copying (induction)" if habit == "induction" else habit
 
 
 def _formed(view: View, training: Steps, habits: Mapping[int, Measured]) -> list[str]:
-    """The heads that formed at each of the steps, the clearest first; "" while some are unread."""
+    """List the heads that formed at each step, highest score first; "" until all are scored."""
     if len(habits) < len(training):
         return [""] * len(training)
     formed: dict[int, list[tuple[float, str]]] = {step: [] for step in training}
@@ -289,7 +289,7 @@ def _formed(view: View, training: Steps, habits: Mapping[int, Measured]) -> list
     for head in product(range(config.n_layer), range(config.n_head)):
         habit, born = _birth(dated, habits, head)
         if born.point:
-            formed[dated[born.point]].append((-born.last, f"{_named(head)} {_kind(habit)}"))
+            formed[dated[born.point]].append((-born.last, f"{_name(head)} {_habit_name(habit)}"))
     return [_in_words([name for _, name in sorted(heads)]) for heads in formed.values()]
 
 
@@ -306,7 +306,7 @@ def _curves(
     chosen: tuple[int, int],
     beside: tuple[int, int],
 ) -> dict[str, Curves]:
-    """Losses, and the scores of both heads, at all steps that are read."""
+    """Return curves of the losses, and of both heads' scores, at all steps computed so far."""
     habit = main_habit(habits[max(habits)].scores, *beside) if habits else "induction"
     return {
         "loss": losses_at_steps(
@@ -315,7 +315,7 @@ def _curves(
             {step: (habit.first, habit.again) for step, habit in habits.items()},
         ),
         "score": scores_at_steps(
-            f"Scores of head {_named(chosen)} and head {_named(beside)} during training",
+            f"Scores of head {_name(chosen)} and head {_name(beside)} during training",
             {step: measured.scores for step, measured in habits.items()},
             chosen,
             beside,
@@ -333,8 +333,8 @@ def _slider(
     chosen: tuple[int, int],
     habits: Mapping[int, Measured],
 ) -> None:
-    """The points to drag through, each with its pictures beside those of the model itself."""
-    final, head = checkpoint_runs.final(view.trace.key), _named(chosen)
+    """Draw the slider over the points, each with its pictures beside those of the model itself."""
+    final, head = checkpoint_runs.final(view.trace.key), _name(chosen)
     of_run = _pictures(view, f"step {at:,}", seen[at], final, chosen)
     alt = [output.remember(picture) for picture in of_run]
     alt += [output.remember(picture, of_run=False) for picture in curves.values()]
@@ -362,50 +362,50 @@ def _slider(
 
 
 def _pictures(
-    view: View, then: str, here: CheckpointRun, final: CheckpointRun, chosen: tuple[int, int]
+    view: View, point: str, here: CheckpointRun, final: CheckpointRun, chosen: tuple[int, int]
 ) -> tuple[Thumbnails, Heatmaps, Bars, Lens]:
-    """The pictures of the point called ``then``, the last three beside those of the model."""
+    """Return the pictures of the checkpoint ``point``, the last three beside the model's own."""
     drawn = Thumbnails(
-        f"Attention weights of every head at {then}: layers down, heads across",
+        f"Attention weights of every head at {point}: layers down, heads across",
         here.tiles,
         view.trace.hidden_pairs(),
         view.labels,
         chosen=chosen,
     )
     lens = lens_of_runs(
-        f"Logit lens after the last token, at {then} and in the model itself",
-        {then: here.lens, "the model itself": final.lens},
+        f"Logit lens after the last token, at {point} and in the model itself",
+        {point: here.lens, "the model itself": final.lens},
         run_cache.vocabulary(view.model.name),
     )
-    beside = _one_head(view, then, drawn, final, chosen)
-    return drawn, beside, _following(view, then, here, final), lens
+    beside = _one_head(view, point, drawn, final, chosen)
+    return drawn, beside, _following(view, point, here, final), lens
 
 
 def _one_head(
-    view: View, then: str, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
+    view: View, point: str, drawn: Thumbnails, final: CheckpointRun, chosen: tuple[int, int]
 ) -> Heatmaps:
-    """The chosen head at the point called ``then``, and in the model itself."""
-    head, number = _named(chosen), chosen[0] * view.model.config.n_head + chosen[1]
+    """Return the chosen head at the checkpoint ``point``, and in the model itself."""
+    head, number = _name(chosen), chosen[0] * view.model.config.n_head + chosen[1]
     panels = [
         replace(heads.matrices[number], title=f"Head {head}, {when}", name=name)
         for heads, when, name in (
-            (drawn, then, "then"),
+            (drawn, point, "then"),
             (replace(drawn, tiles=final.tiles), "the model itself", "now"),
         )
     ]
-    what = f"Weights of head {head} at {then} and in the model itself"
+    what = f"Weights of head {head} at {point} and in the model itself"
     return Heatmaps(what, panels, n_columns=2, numbers=NUMBERS_FIT_LARGE)
 
 
-def _following(view: View, then: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
-    """The probabilities of all tokens that are probable at that point or in the model itself."""
+def _following(view: View, point: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
+    """Return the probabilities of the tokens that are probable at that point or in the model."""
     ids = list(dict.fromkeys(n for run in (here, final) for n, _ in run.following))
     return probability_bars(
-        f"Next-token probabilities at {then} and in the model itself",
+        f"Next-token probabilities at {point} and in the model itself",
         [_token(view, n) for n in ids],
         {
             when: [100 * dict(run.following).get(n, np.nan) for n in ids]
-            for when, run in ((then, here), ("the model itself", final))
+            for when, run in ((point, here), ("the model itself", final))
         },
     )
 
@@ -425,12 +425,12 @@ def _token(view: View, token: int) -> str:
     return label(view.model.tokenizer.token_bytes(token))
 
 
-def _named(head: tuple[int, int]) -> str:
+def _name(head: tuple[int, int]) -> str:
     return f"{head[0]}.{head[1]}"
 
 
 def _notes(view: View) -> None:
-    """Explain the measures, with the definition and the source of each."""
+    """Explain the measures, with their definitions and sources."""
     prose.markdown(
         "A head **forms** at the first checkpoint at which its main habit reaches half of its "
         f"final score. Habits that end below {LEAST:g} don't count. Scores are measured on random "

@@ -46,11 +46,11 @@ from gpt2viz.run.trace import Trace
 
 #: A layer and a head of it, or None for the mean of its heads.
 Head = tuple[int, int | None]
-#: What to do with the position of a token that is chosen.
+#: A callback for the position of a chosen token.
 Choose = Callable[[int], None]
-#: Pixels of a row of matrices, so that what comes of them is in sight below.
+#: Pixels of a row of matrices, so that the pictures below fit on the same screen.
 HEIGHT = 280
-#: So many of the most probable tokens are drawn.
+#: How many of the most probable tokens are drawn.
 _BEST = 5
 
 
@@ -68,7 +68,7 @@ class Side:
         return self.view.trace
 
     def title(self, of: Head) -> str:
-        """The title of a picture of this side."""
+        """Return the title of a picture of this side."""
         layer, head = of
         which = "mean of heads" if head is None else f"head {head}"
         return f"{shorten(self.name, 24)} · layer {layer}, {which}"
@@ -76,7 +76,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sides, and which token of B belongs to each of A, by position."""
+    """Two sides, and the position in B of the partner of each of A's tokens that has one."""
 
     a: Side
     b: Side
@@ -89,7 +89,7 @@ class Sides:
 
     @property
     def of_one_text(self) -> bool:
-        """True where both read the same tokens, and the same one is chosen."""
+        """True if both sides read the same tokens, with the same token chosen."""
         a, b = self.both
         return (a.trace.token_ids, a.token) == (b.trace.token_ids, b.token)
 
@@ -99,29 +99,29 @@ class Sides:
         return self.a.trace, self.b.trace
 
     def apart(self) -> Scores:
-        """The largest difference of a weight in every head: (n_layer, n_head)."""
+        """Return the largest difference of a weight in every head: (n_layer, n_head)."""
         return apart(self.a.trace.key, self.b.trace.key, tuple(self.matches.items()))
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Every token that either model has a number for; one may have more than its text needs."""
+        """Return the longer of both models' vocabularies; one may have more ids than the other."""
         return max((run_cache.vocabulary(side.view.model.name) for side in self.both), key=len)
 
 
 @st.cache_data(max_entries=32, hash_funcs=run_cache.BY_KEY, show_spinner="Comparing every head …")
 def apart(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
-    """The largest difference of a weight between two runs, in every head: (n_layer, n_head)."""
+    """Return the largest difference of a weight between two runs per head: (n_layer, n_head)."""
     return largest_differences(run_cache.run(a), run_cache.run(b), matches)
 
 
 def of_one_text(names: tuple[str, str], a: View, b: View) -> Sides:
-    """Two runs of the same tokens, looked at after the chosen one, or the last."""
+    """Return two runs of the same tokens, compared at the chosen token, or the last."""
     token = a.n_tokens - 1 if a.query is None else a.query
     sides = Side(names[0], a, token), Side(names[1], b, token)
     return Sides(*sides, {n: n for n in range(a.n_tokens)})
 
 
 def with_mask_and_without(view: View) -> Sides:
-    """The text with the causal mask on, and off."""
+    """Return the runs of the text with the causal mask on, and off."""
     on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
     return of_one_text(
         ("A: Mask on", "B: Mask off"), replace(view, trace=on), replace(view, trace=off)
@@ -131,14 +131,14 @@ def with_mask_and_without(view: View) -> Sides:
 def before_and_after(
     view: View, edits: tuple[Edit, ...], patch_from: tuple[int, ...] = ()
 ) -> Sides:
-    """The run as it is, and edited; patches take their pieces from the tokens ``patch_from``."""
+    """Return the run and the edited run; patches copy from a run of the tokens ``patch_from``."""
     changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=patch_from))
     return of_one_text(("Baseline", "Changed"), view, replace(view, trace=changed))
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Attention weights of both sides (T, T) and B's minus A's, by A's tokens where both have them.
+    """Attention weights of both sides (T, T) and B's minus A's, by A's tokens that have partners.
 
     Or the part of them that is shown.
     """
@@ -148,19 +148,19 @@ class Weights:
     change: Panel
 
     def fit(self, parts: tuple[Window, Window]) -> Weights:
-        """The ``parts`` of both texts that are shown."""
+        """Fit the matrices to the ``parts`` of both texts that are shown."""
         return Weights(parts[0].fit(self.a), parts[1].fit(self.b), parts[0].fit(self.change))
 
     def choose_row(self, choose: tuple[Choose, Choose]) -> Callable[[Cell], None]:
-        """A click on a row chooses its token: of B in B's matrix, of A in the others."""
+        """Return a callback: a click on a row chooses its token, of B in B's matrix, else of A."""
         rows, b = {panel.name: panel.rows for panel in (self.a, self.b, self.change)}, self.b.name
         return lambda cell: choose[cell.panel == b](rows[cell.panel].position(cell.row))
 
 
 def weights(both: Sides, heads: Sequence[Head], titles: tuple[str, str], change: str) -> Weights:
-    """The weights of two ``heads`` under ``titles``, and their difference, called ``change``.
+    """Return the weights of two ``heads`` with ``titles``, and their difference, named ``change``.
 
-    Where keys were hidden, the cells say why; in the legend they share one name.
+    Cells of hidden keys say why they are hidden; in the legend they share one name.
     """
     hidden = hidden_in(*both.traces).name
     a, b = (
@@ -184,11 +184,11 @@ def draw(
     drag: Callable[[Dragged], None] | None,
     hint: str,
 ) -> None:
-    """Two matrices on one scale, or their lines, and the difference beside them.
+    """Draw two matrices on one scale, or their lines, and the difference beside them.
 
-    ``alt`` names the two, and the difference. A click on a cell is for ``choose``, one on a token
-    of A's or B's lines for ``tokens``. Below is the code of all, ``made_by`` and more, and a
-    ``hint`` at what a click does.
+    ``alt`` names the two, and the difference. ``choose`` gets a clicked cell, ``tokens`` the tokens
+    clicked among A's and B's lines. Below are the code, ``made_by`` and more, and a ``hint`` at
+    what a click does.
     """
     of_both, of_change = shown.a.named(alt[0]), shown.change.named(alt[1])
     drawn = [of_both]
@@ -210,7 +210,7 @@ def draw(
 
 
 def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmaps:
-    """Matrices of one text on one scale, with the row of the chosen token framed."""
+    """Return matrices of one text on one scale, with the row of the chosen token framed."""
     return Heatmaps(
         alt,
         panels,
@@ -223,14 +223,14 @@ def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmap
 
 
 def _lined(panel: Panel, choose: Choose) -> Lined:
-    """One side as lines, which light up the chosen token."""
+    """Return one side as lines, with the chosen token highlighted."""
     return Lined(panel.named(panel.title), [panel.title], choose)
 
 
 def _one_each(
     both: Sides, shown: Weights, tokens: tuple[Choose, Choose], **answers: Any
 ) -> list[str]:
-    """A picture for each side, where each has tokens of its own; returns their names."""
+    """Draw a picture for each side, for texts with different tokens; return their names."""
     panels = shown.a, shown.b
     sides = zip(both.both, panels, tokens, st.columns(2), strict=True)
     for side, panel, choose, column in sides:
@@ -248,8 +248,8 @@ def _one_each(
 def compare_predictions(both: Sides, names: tuple[str, str], titles: Sequence[str]) -> pd.DataFrame:
     """Draw both predictions after the token, under their ``titles``, and the divergence.
 
-    Returns the ``tables.largest_changes`` from the first to the second, called by their ``names``:
-    of the tokens that both models' vocabularies have.
+    Returns the ``tables.largest_changes`` from the first to the second, with columns by ``names``,
+    of the tokens in both models' vocabularies.
     """
     page.stop_without_numbers(*both.traces)
     logits = [side.trace.logits_at(side.token) for side in both.both]
@@ -283,7 +283,7 @@ def draw_changes(
     order: str,
     made_by: Sequence[Made] = (),
 ) -> None:
-    """A table of ``tables.largest_changes`` as bars and as numbers; ``order`` says its order."""
+    """Draw a table of ``tables.largest_changes`` as bars and numbers; ``order`` says its order."""
     bars, numbers = st.columns([5, 4], gap="medium")
     with bars:
         _probabilities(table, key, alt, (*made_by, sampling_distribution, divergence))
@@ -299,14 +299,14 @@ def draw_changes(
 
 
 def _probabilities(table: pd.DataFrame, key: str, alt: str, made_by: Sequence[Made] = ()) -> None:
-    """Both probabilities of the tokens in a table, in pairs."""
+    """Draw both probabilities of the tokens in a table, in pairs of bars."""
     cases = {column.removesuffix(" (%)"): table[column] for column in table.columns[2:4]}
     picture = probability_bars(alt, table["token"], cases)
     output.picture(picture, key=key, made_by=made_by)
 
 
 def draw_rows(both: Sides, drawn: Weights) -> None:
-    """The chosen token's row of both sides as bars."""
+    """Draw the chosen token's row of both sides as bars."""
     a, b = both.both
     name_a, name_b = (
         f"{side.name}, from {side.token} {side.view.labels[side.token]}" for side in (a, b)
@@ -327,9 +327,9 @@ def draw_rows(both: Sides, drawn: Weights) -> None:
 def paths(
     pairs: Mapping[str, Sequence[Trace]], at: tuple[int, int]
 ) -> dict[str, tuple[Path, Path]]:
-    """The path of the token ``at`` a position of either run, in the stream and in what is added.
+    """Return the path of the token ``at`` a position per run: in the stream, and in its additions.
 
-    None for models of different sizes, whose vectors can't be compared.
+    Pairs of models of different sizes are left out: their vectors can't be compared.
     """
     return {
         name: (
@@ -342,7 +342,7 @@ def paths(
 
 
 def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "") -> None:
-    """The paths as curves, beside the tokens that the stream of either side is nearest to."""
+    """Draw the paths as curves, beside the tokens nearest to each side's stream."""
     sites = stream_sites(both.a.trace.config.n_layer)
     prose.markdown("#### The path of the token's vector through the layers")
     curve, numbers = st.columns(2, gap="large")
@@ -368,7 +368,7 @@ def draw_paths(both: Sides, drawn: dict[str, tuple[Path, Path]], note: str = "")
 
 
 def pick_whole() -> bool:
-    """Pick whether the mean of a layer's heads stands in for one of them."""
+    """Pick whether the mean of a layer's heads replaces the chosen one."""
     whole: bool = st.toggle(
         "Mean of all heads",
         help=prose.tip("Averages over all heads of the layer instead of showing one."),
@@ -378,8 +378,8 @@ def pick_whole() -> bool:
 
 
 def choose_head(*which: SelectParam) -> Callable[[Cell], None]:
-    """A click in a map of heads shows that head; ``which`` layer and head it sets, if not the
-    chosen ones."""
+    """Return a callback by which a click in a map of heads shows that head; ``which`` parameters
+    it sets, by default those of the chosen head."""
     choose = choose_map_head(*which)
 
     def clicked(cell: Cell) -> None:

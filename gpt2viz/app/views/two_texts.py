@@ -1,4 +1,4 @@
-"""Two sentences: the second one, which of its tokens belong to the first's, and what differs."""
+"""Two sentences: the box of the second, how their tokens match, and what differs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from gpt2viz.model.hub import RELEASED
 from gpt2viz.run.key import RunKey
 
 _CHOSEN, _CHANGE = "_match_chosen", "_changed_word"
-#: Tokens that are shown on both sides of one that differs.
+#: Tokens shown on both sides of a differing one.
 _AROUND = 8
 
 
 class Pair(NamedTuple):
-    """Two texts that differ in a token or more, each after its name."""
+    """A named pair of texts that differ in at least a token."""
 
     name: str
     clean: str
     corrupted: str
 
 
-#: The same is said twice, with another word in one of them: the word must be copied.
+#: A sentence and its repetition; in the second text one word differs, so it must be copied.
 PAIRS = (
     Pair("Fish", "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"),
     Pair(
@@ -64,7 +64,7 @@ PUBLISHED = (
 
 
 def ask(view: View, choices: DeltaGenerator) -> View:
-    """Ask for the second text among the ``choices``, and ``read`` it."""
+    """Draw the box of the second text in ``choices``, and ``read`` it."""
     changes = _changes(replace(view.trace.key, causal=True))
     with choices:
         current = sentence.box(
@@ -79,13 +79,13 @@ def ask(view: View, choices: DeltaGenerator) -> View:
 
 
 def proposed(key: RunKey) -> str | None:
-    """The second text where nobody chose one: the first with a word changed, None for none."""
+    """Return the default second text: the first with a word changed, or None if none can be."""
     changes = _changes(replace(key, causal=True))
     return changes[len(changes) // 2].text if changes else None
 
 
 def read(view: View, text: str) -> View:
-    """Run the second ``text`` like the first; or one message and the end of the page."""
+    """Run the second ``text`` like the first; if that fails, show a message and stop the page."""
     sentence.notes(parameters.TEXT2)
     try:
         ids = sentence.encode(view.model, text)
@@ -100,12 +100,12 @@ def read(view: View, text: str) -> View:
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Changing a word …")
 def _changes(key: RunKey) -> tuple[Change, ...]:
-    """Proposals for the second sentence: the first with one word changed, by a run of it."""
+    """Return proposals for the second sentence: the first with one word changed, by its run."""
     return one_word_changes(run_cache.run(key), run_cache.load(key.model).tokenizer)
 
 
 def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
-    """Pick the word that is changed in the second sentence, or say that none can be."""
+    """Pick the changed word of the second sentence, or say that none can be changed."""
     if not changes:
         prose.caption("No word here can be swapped for another of one token.", width="content")
         return
@@ -139,9 +139,9 @@ def _change_a_word(view: View, changes: Sequence[Change], current: str) -> None:
 
 
 def matches(view: View, other: View) -> dict[int, int]:
-    """The token of the second text that belongs to each of the first, by position.
+    """Match tokens of the first text to tokens of the second, by position.
 
-    The same tokens, then those that replace each other; the reader's own choice first.
+    The user's own matches come first, then equal tokens, then those that replace each other.
     """
     a, b = view.trace.token_ids, other.trace.token_ids
     own = address.several_values(
@@ -156,11 +156,11 @@ def matches(view: View, other: View) -> dict[int, int]:
 
 
 def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
-    """The chosen token of the first text and its partner in the second, which can be changed."""
+    """Pick the partner of the chosen token in the second text; return both positions."""
     same = [n for n, m in matched.items() if view.trace.token_ids[n] == other.trace.token_ids[m]]
     a = view.query if view.query is not None else (same or [0])[-1]
     partners = {m: n for n, m in matched.items()}
-    small, names = ":small[:gray[{}]]".format, other.labels  # what formats stays: no view
+    small, names = ":small[:gray[{}]]".format, other.labels  # kept for the session: no view
 
     def chip(n: int) -> str:
         partner = small(f"↔ {partners[n]}") if n in partners else ""
@@ -180,7 +180,7 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
             ),
         )
         st.pills(
-            "Its partner in the second sentence",  # plain: it is read aloud with every sign in it
+            "Its partner in the second sentence",  # plain: screen readers announce every sign in it
             range(other.n_tokens),
             label_visibility="collapsed",
             format_func=chip,
@@ -194,13 +194,13 @@ def choose(view: View, other: View, matched: dict[int, int]) -> tuple[int, int]:
 
 
 def put_match(a: int, b: int | None) -> None:
-    """Let token ``a`` of the first text belong to ``b`` of the second. For callbacks."""
+    """Match token ``a`` of the first text with ``b`` of the second. For callbacks."""
     others = tuple(cell for cell in address.get(parameters.MATCH) if cell.query != a)
     address.put(parameters.MATCH, others if b is None else (*others, Cell(a, b)))
 
 
 def choose_from_second(matched: Mapping[int, int], a: int, position: int) -> None:
-    """A token of the second text chooses its partner; without one it becomes ``a``'s."""
+    """Choose the partner of a clicked token of the second text, or match it with ``a``."""
     partner = next((n for n, m in matched.items() if m == position), None)
     if partner is None:
         put_match(a, position)
@@ -211,7 +211,7 @@ def choose_from_second(matched: Mapping[int, int], a: int, position: int) -> Non
 def verdict(
     view: View, other: View, at: tuple[int, int], paths: dict[str, tuple[Path, Path]]
 ) -> None:
-    """The largest difference between both tokens' vectors for each mask, and its reason."""
+    """Show the largest difference between both tokens' vectors for each mask, and explain it."""
     a, b = at
     largest = {
         name: max(float(path.difference.max()) for path in both) for name, both in paths.items()
@@ -238,9 +238,9 @@ def verdict(
 
 
 def ask_pair(view: View, choices: DeltaGenerator) -> View:
-    """Ask for the second sentence among the ``choices`` and run it: as many tokens, not the same.
+    """Draw the box of a second sentence with as many tokens, not the same ones, and run it.
 
-    Or one message, with a second sentence that would do, and the end of the page.
+    For another one, show a message, offer a sentence that fits, and stop the page.
     """
     with choices:
         current = sentence.box(
@@ -264,7 +264,7 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
 
 
 def _offer_pairs(view: View) -> None:
-    """A button that opens into pairs that show something."""
+    """Draw a button that opens a list of example pairs."""
     pairs = (*PUBLISHED, *PAIRS) if view.model.name in RELEASED else PAIRS
 
     def body() -> None:
@@ -292,7 +292,7 @@ def _open_pair(pair: Pair) -> None:
     max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Looking for a word to change …"
 )
 def _proposed_pair(key: RunKey) -> str | None:
-    """The text of a run with a word changed, as everywhere; with any token where it has none."""
+    """Return the text of a run with a word changed, as ``proposed``, or else any token."""
     if text := proposed(key):
         return text
     model = run_cache.load(key.model)
@@ -301,12 +301,12 @@ def _proposed_pair(key: RunKey) -> str | None:
 
 
 def _text(model_name: str, ids: Sequence[int]) -> str:
-    """The text to type for token ids: the end-of-text token has a switch of its own."""
+    """Return the text to type for token ids, without the token that a switch adds."""
     return run_cache.load(model_name).tokenizer.text_of(ids)
 
 
 def _refuse(view: View, error: PatchError) -> None:
-    """Say what doesn't line up, offer a second sentence that would do, and stop."""
+    """Say why the sentences don't match, offer a second sentence that does, and stop the page."""
     why = str(error).partition(" This would do:")[0]
     st.warning(literal(why), icon=":material/compare_arrows:")
     text = None if error.nearest is None else _text(view.model.name, error.nearest)
@@ -326,13 +326,13 @@ def _refuse(view: View, error: PatchError) -> None:
 
 
 def differing(view: View, other: View) -> list[int]:
-    """The positions of the tokens that differ."""
+    """Return the positions of the tokens that differ."""
     pairs = zip(view.trace.token_ids, other.trace.token_ids, strict=True)
     return [n for n, (a, b) in enumerate(pairs) if a != b]
 
 
 def _second_tokens(view: View, other: View) -> None:
-    """The second sentence around what differs, below the tokens of the first; both are marked."""
+    """Draw the second sentence around its differing tokens, which are marked."""
     differ = differing(view, other)
     parts: list[str] = []
     for n, label in enumerate(other.labels):

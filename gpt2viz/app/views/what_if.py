@@ -1,4 +1,4 @@
-"""The page What if: change something inside the model, or see what the answer depends on."""
+"""The page What if: edit a run, or patch between runs to see what the answer depends on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show() -> None:
 
 
 def _choosing() -> str:
-    """A hint at what choosing a token of the sentence does."""
+    """Return a hint at what choosing a token of the sentence does."""
     patches = address.raw(parameters.WHAT_IF) == "depends"
     return "" if patches else sentence.LIGHT_UP
 
@@ -45,7 +45,7 @@ def _modes(view: View) -> None:
 
 
 def _draw_edits(view: View, choices: DeltaGenerator) -> None:
-    """The run as it is beside the edited one."""
+    """Draw the run beside the edited one."""
     both = editing.both_runs(view, choices)
     edits = both.b.trace.edits
     if edits:
@@ -60,10 +60,10 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         as_lines = lines.switched(part)
         st.caption(f"{ABOVE.capitalize()}: the weight rose; {BELOW}: it fell.", width="content")
     weights = _weights(both, part, at, as_lines)
-    coming, where = st.columns([8, 5], gap="medium")
-    with where, st.container(gap="xsmall"):
-        _where(both, at)
-    with coming, st.container(gap="xsmall"):
+    next_tokens, changed_heads = st.columns([8, 5], gap="medium")
+    with changed_heads, st.container(gap="xsmall"):
+        _changed_heads(both, at)
+    with next_tokens, st.container(gap="xsmall"):
         changed = _next_tokens(both)
 
     prose.caption(
@@ -82,7 +82,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
 
 
 def _weights(both: Sides, part: Window, at: Head, as_lines: bool) -> Weights:
-    """Draw the weights of a head in both runs, and their difference; those of the whole text."""
+    """Draw the weights of a head in both runs, and their difference; return the whole text's."""
     (layer, head), edited = at, both.b.trace.edits
     titles = both.a.title(at), both.b.title(at)
     weights = two_runs.weights(both, (at, at), titles, "Changed − baseline")
@@ -111,7 +111,7 @@ def _weights(both: Sides, part: Window, at: Head, as_lines: bool) -> Weights:
 
 
 def _next_tokens(both: Sides) -> pd.DataFrame:
-    """Draw both predictions after the token; returns the largest changes of a probability."""
+    """Draw both predictions after the token; return the largest changes of a probability."""
     view, position = both.a.view, both.a.token
     prose.markdown(f":small[**What comes after {view.token_name(position)}**]")
     table = two_runs.compare_predictions(
@@ -125,7 +125,7 @@ def _next_tokens(both: Sides) -> pd.DataFrame:
 
 
 def _changes(both: Sides, table: pd.DataFrame) -> None:
-    """The largest changes of what comes next."""
+    """Draw the largest changes of next-token probabilities."""
     if table.empty:
         return
     prose.markdown("#### Which next tokens rose and fell most")
@@ -140,7 +140,7 @@ def _changes(both: Sides, table: pd.DataFrame) -> None:
 
 
 def _lenses(both: Sides) -> None:
-    """The logit lens after the token in both runs, on the same answer."""
+    """Draw the logit lens after the token in both runs, on the same answer."""
     prose.markdown("#### When is it decided, before and after? The logit lens")
     names, at = both.vocabulary(), (both.a.token,)
     before = run_cache.lens(both.a.trace.key, at)
@@ -159,8 +159,8 @@ def _lenses(both: Sides) -> None:
     )
 
 
-def _where(both: Sides, shown: Head) -> None:
-    """The largest change of a weight in every head; a click shows the head above."""
+def _changed_heads(both: Sides, shown: Head) -> None:
+    """Draw the largest change of a weight in every head; a click shows the head above."""
     if not (both.b.trace.edits and all(run.explicit for run in both.traces)):
         return
     prose.markdown(

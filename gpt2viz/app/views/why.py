@@ -1,4 +1,4 @@
-"""Why does it look there? The chosen cell's score by who wrote it, and down to the embeddings."""
+"""*Why there?*: the chosen cell's score, decomposed by its sources, down to the embeddings."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, pool_panel, thumbnails
 
-#: What the table shows, by its value in the address.
+#: The table's views, by their values in the address.
 _TABLES = {"beyond": "Compared with the row's mean", "raw": "Raw", "path": "Path"}
-#: The digits of the strongest pairs' numbers.
+#: The formats of the strongest pairs' numbers.
 _DIGITS = {"adds": "%.2f", "share (%)": "%.0f", "weight without it": "%.2f"}
 #: The two sides of a pair, in the order of a pair's parts.
 _SIDES: tuple[Side, Side] = ("query", "key")
 
 
 def draw(view: View, chosen: Step) -> None:
-    """Explain the chosen cell, or one further down that the visitor has opened from it."""
+    """Explain the chosen cell, or a cell further down that was opened from it."""
     expected = "heads of earlier layers, each at the query or key of the one before"
     path = address.several_values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
     steps = (chosen, *path)
     runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
-    _way_down(view, steps)
+    _breadcrumbs(view, steps)
     editing.in_words(view)
     answer = st.container(key="why_answer")
     drawing, weights = st.columns([8, 5], gap="medium")
@@ -76,7 +76,7 @@ def draw(view: View, chosen: Step) -> None:
         numbers, parts = st.columns([5, 6], gap="medium")
         with numbers:
             for text in measured:
-                prose.markdown(text.replace(" %", "\u00a0%"))  # a share is not broken in two
+                prose.markdown(text.replace(" %", "\u00a0%"))  # no line break within a share
             if case.pairs:
                 output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
             _heads(view, case, steps, runs)
@@ -86,7 +86,7 @@ def draw(view: View, chosen: Step) -> None:
 
 
 def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
-    """The pairs of parts as lines; a click on a head's opens what it looked at."""
+    """Draw the pairs of parts as lines; a click on a head opens the cell that it attended to."""
     drawn, hint = strands(case), "Click a head to see why it looked where it did."
     choose = _open_strand(drawn.panels[0], case, path)
     lines.draw_parts(view, drawn, hint=hint, key="why_strands", choose=choose)
@@ -94,26 +94,26 @@ def _strands(view: View, case: Reason, path: tuple[Step, ...]) -> None:
 
 
 def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable[[str, int], None]:
-    """A click on a head of either side opens the cell that it looked at."""
+    """Return a callback: a click on a head of either side opens the cell that it attended to."""
     names = {"query": tuple(drawn.rows.labels), "key": tuple(drawn.columns.labels)}
-    ways: dict[tuple[str, str], Step] = {
+    openings: dict[tuple[str, str], Step] = {
         (side, strand_name(case, side, part)): cell for (side, part), cell in case.sources.items()
     }
 
     def clicked(side: str, row: int) -> None:
-        if (cell := ways.get((side, names[side][row]))) is not None:
+        if (cell := openings.get((side, names[side][row]))) is not None:
             address.put(parameters.WHY, (*path, cell))
 
     return clicked
 
 
 def _hides(view: View, step: Step) -> str:
-    """The name of what hides a cell's key from its query."""
+    """Name what hides a cell's key from its query."""
     return "The mask" if view.trace.causal and step.key > step.query else "An edit"
 
 
 def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
-    """The heads that were opened from a cell on. Raises ``ValueError`` where one isn't there."""
+    """Parse the cells opened from a cell on. Raises ``ValueError`` for an impossible one."""
     steps, above = parse_steps(raw), chosen
     for step in steps:
         seen = range(step.query + 1 if view.trace.causal else view.n_tokens)
@@ -125,13 +125,13 @@ def _path(view: View, chosen: Step, raw: str) -> tuple[Step, ...]:
 
 
 def _cell_in_words(view: View, step: Step) -> str:
-    """A cell as Markdown: "head 1.4, from 8 ·cat to 2 ·sat"."""
+    """Return a cell as Markdown: "head 1.4, from 8 ·cat to 2 ·sat"."""
     asks, answers = (f"{n} {literal(view.labels[n])}" for n in (step.query, step.key))
     return f"head {step.layer}.{step.head}, from {asks} to {answers}"
 
 
-def _way_down(view: View, steps: Sequence[Step]) -> None:
-    """The cells that were opened one from another; each but the last is a way back."""
+def _breadcrumbs(view: View, steps: Sequence[Step]) -> None:
+    """Draw the cells opened one from another; each but the last is a button back to it."""
     if len(steps) == 1:
         return
     with st.container(key="why_path", horizontal=True, vertical_alignment="center"):
@@ -148,9 +148,9 @@ def _way_down(view: View, steps: Sequence[Step]) -> None:
 
 
 def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]) -> None:
-    """The weight without each of the heads of the leading pairs.
+    """Show the cell's weight without each of the heads of the leading pairs.
 
-    By the sum, and by a run of the whole model if that is wanted: in a long text for one of them.
+    By the sum and, if switched on, by a run of the whole model: for a long text for one head only.
     """
     parts = [part for pair in case.pairs for part in zip(_SIDES, pair.parts, strict=True)]
     heads = list(dict.fromkeys(case.sources[part] for part in parts if part in case.sources))
@@ -167,7 +167,7 @@ def _heads(view: View, case: Reason, steps: Sequence[Step], runs: dict[str, Any]
 
 
 def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
-    """The weight without one of the heads that wrote to query or key."""
+    """Show the weight without one of the heads that wrote to query or key."""
     edits = (*view.trace.edits, Edit("off", opened.layer, opened.head))
     line = st.container(horizontal=True, vertical_alignment="center")
     part = Part("head", opened.layer, opened.head)
@@ -194,7 +194,7 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
 
 
 def _carries(view: View, step: Step) -> None:
-    """The cell's addition to the likeliest next token, by who wrote what it reads there."""
+    """Show the cell's contribution to the likeliest next token, by the sources of its value."""
     token = int(view.trace.logits_at(step.query).argmax())
     whole = route(view.model, view.trace, token, step.query)
     parts = whole.opened(step.layer, step.head, step.key)
@@ -210,7 +210,7 @@ def _carries(view: View, step: Step) -> None:
 
 
 def _weights(view: View, step: Step, *, choose: bool) -> None:
-    """The weights of the head, with the cell framed; a click can ``choose`` another one."""
+    """Draw the head's weights, with the cell framed; a click can ``choose`` another cell."""
     title = f"Layer {step.layer} · Head {step.head}"
     panel = stage_panel(view.trace, view.labels, "weights", step.layer, step.head, title)
     drawn = pool_panel(panel, GRID)
@@ -230,7 +230,7 @@ def _weights(view: View, step: Step, *, choose: bool) -> None:
 
 
 def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]) -> None:
-    """Every pair of parts, or the path that leads over the strongest of them."""
+    """Draw every pair of parts, or the path along the strongest of them."""
     shown = st.segmented_control(
         "What each pair adds",
         required=True,
@@ -247,19 +247,19 @@ def _parts(view: View, case: Reason, steps: Sequence[Step], kind: dict[str, Any]
 
 
 def _strongest(view: View, steps: Sequence[Step]) -> None:
-    """The strongest path, on the map of the model and in words; a click on a head opens it."""
+    """Draw the strongest path on the map of heads and as a table; a click on a head opens it."""
     hops = strongest_path(view.model, view.trace, steps[-1])
     if not hops:
         prose.caption("There is no path: the query sees a single key.")
         return
-    ways = {
+    openings = {
         (hop.step.layer, hop.step.head): (*steps[1:], *(later.step for later in hops[1 : n + 1]))
         for n, hop in enumerate(hops)
     }
     every = run_cache.every_head(view.trace.key, False)
     groups = view.model.config.n_kv_head
     drawn = path_map(hops, every.tiles, view.trace.hidden_pairs(), view.labels, groups)
-    opened = attention.draw_map(drawn, every.looks, key="why_map", choose=_follow(ways))
+    opened = attention.draw_map(drawn, every.looks, key="why_map", choose=_follow(openings))
     if opened:
         open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])
@@ -274,7 +274,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
         drawn.what + ", in numbers",
         key="why_hops",
         formats={"share (%)": "%.0f"},
-        choose=partial(_open_hop, tuple(ways.values())),
+        choose=partial(_open_hop, tuple(openings.values())),
     )
     prose.caption(
         "A share is of all that raises the score, or of all that lowers it where that is more. The "
@@ -282,23 +282,23 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     )
 
 
-def _open_hop(ways: Sequence[tuple[Step, ...]], hop: int) -> None:
+def _open_hop(openings: Sequence[tuple[Step, ...]], hop: int) -> None:
     """Open the cell of a hop of the path. For callbacks."""
-    address.put(parameters.WHY, ways[hop])
+    address.put(parameters.WHY, openings[hop])
 
 
-def _follow(ways: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
-    """A click on a head of the path opens its cell."""
+def _follow(openings: dict[tuple[int, int], tuple[Step, ...]]) -> Callable[..., None]:
+    """Return a callback by which a click on a head of the path opens its cell."""
 
     def clicked(layer: int, head: int, _token: int | None) -> None:
-        if (way := ways.get((layer, head))) is not None:
-            address.put(parameters.WHY, way)
+        if (cells := openings.get((layer, head))) is not None:
+            address.put(parameters.WHY, cells)
 
     return clicked
 
 
 def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
-    """Every pair of parts with the sums, and the proof."""
+    """Draw every pair of parts with the sums, and check that they add up to the score."""
     picture = reason_map(case, raw=raw)
     score = float(case.row.scores[case.row.row_of(case.key)])
     total = float(case.row.table(case.key).sum())
@@ -322,7 +322,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
 def _open(
     drawn: Panel, openings: dict[tuple[Side, Part], Step], path: tuple[Step, ...]
 ) -> Callable[[Cell], None]:
-    """A click on a head's column opens the key's; in the last column, the query's."""
+    """Return a callback: clicks on a head's column open the key's head, under *sum* the query's."""
     rows, columns = tuple(drawn.rows.labels), tuple(drawn.columns.labels)
     by_name = {(side, str(part)): step for (side, part), step in openings.items()}
 

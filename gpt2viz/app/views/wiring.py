@@ -1,4 +1,4 @@
-"""The wiring of heads: a graph of the edges above chance, and the chosen one in full."""
+"""The wiring of heads: a graph of the edges above chance, and the chosen edge in detail."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from gpt2viz.run.key import RunKey
 _MEASURES: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "Ratio of norms"}
 _INTO = {"all": "All", "q": "Into Q", "k": "Into K", "v": "Into V"}
 _MOST = {10: "At most 10", 20: "20", 50: "50", 100: "100"}
-#: Pixels of the table: it scrolls.
+#: Most pixels of the table, which scrolls.
 _TABLE = 178
 #: The quantity that is compared with chance.
 _NOUN: dict[Measure, str] = {"kernel": "Projection Kernel", "ratio": "squared ratio of norms"}
 
 
 def draw(view: View, choices: DeltaGenerator) -> None:
-    """The model as a graph of its heads, and all that is known of the chosen edge."""
+    """Draw the model as a graph of its heads, and the evidence for the chosen edge."""
     if view.model.config.n_layer == 1:
         st.info(
             "There is nothing to wire: this model has one layer, so no head reads what another "
@@ -111,7 +111,7 @@ class Choices(NamedTuple):
 
 
 def _pick_choices() -> Choices:
-    """Pick a measure, the edges' ends, and their number."""
+    """Pick the measure, the parts that edges go into, and their largest number."""
     by = controls.pick(
         "Measured by",
         parameters.MEASURE,
@@ -127,8 +127,8 @@ def _pick_choices() -> Choices:
 
 
 class Copying(NamedTuple):
-    """The edge that copying is made of, how much its sender looks ``back`` one token, and how much
-    its receiver ``copies``."""
+    """The edge of the induction circuit, its sender's previous-token score ``back``, and its
+    receiver's induction score ``copies``."""
 
     edge: Edge
     back: float
@@ -136,7 +136,7 @@ class Copying(NamedTuple):
 
 
 def _copying(view: View, every_edge: Composition) -> Copying | None:
-    """The edge that copying is made of, by the scores on random tokens, repeated."""
+    """Return the induction circuit's edge, by the scores on repeated random tokens, or None."""
     probe = run_cache.probe(replace(view.trace.key, causal=True))
     if probe is None:
         return None
@@ -151,7 +151,7 @@ def _copying(view: View, every_edge: Composition) -> Copying | None:
 def _chosen(
     view: View, every_edge: Composition, drawn: Wired, choice: Choices, copying: Copying | None
 ) -> Edge | None:
-    """The chosen edge: at first the one that copying is made of, else the strongest of all."""
+    """Return the chosen edge: by default the induction circuit's, or else the strongest drawn."""
     config = view.model.config
 
     def parse(raw: str) -> tuple[EdgeName, ...]:
@@ -173,13 +173,13 @@ def _chosen(
 
 
 def _choose(cell: Cell) -> None:
-    """A click chooses an edge, whose name travels with it: "0.0 → 1.4.k"."""
+    """Choose the edge that a clicked cell names: "0.0 → 1.4.k"."""
     heads, _, into = cell.panel.rpartition(".")
     address.put(parameters.EDGE, (parse_edge(f"{heads.replace(' → ', ':')}:{into}"),))
 
 
 def _evidence(view: View, edge: Edge, by: Measure, carried: Carried, patched: str) -> str:
-    """The three kinds of evidence for an edge, for the pointer."""
+    """Return an edge's hover text: the three kinds of evidence for it."""
     at = " → ".join(f"{n} {view.labels[n]}" for n in (carried.query, carried.key))
     z, here = _number(edge.z(by)), percent(carried.share)
     return f"{edge}\nweights: z {z}\nthis sentence, {at}: {here}\npatched: {patched}"
@@ -193,7 +193,7 @@ def _graph(
     by: Measure,
     patched: PatchedPath | None,
 ) -> None:
-    """The picture; a click on an edge's letter chooses it."""
+    """Draw the graph; a click on an edge's letter chooses it."""
     config, wires = view.model.config, []
     for edge, carries in zip(edges, carries_here, strict=True):
         path = "choose it to patch its path"
@@ -210,7 +210,7 @@ def _graph(
 
 
 def _note(drawn: Wired, choice: Choices) -> None:
-    """The number of edges that are drawn, and the least z of them."""
+    """Explain how many edges are drawn, and their least z."""
     kind = f" into {READS[choice.into[0]]}" if len(choice.into) == 1 else ""
     name = "wiring.all"
     if not drawn.above:
@@ -225,7 +225,7 @@ def _note(drawn: Wired, choice: Choices) -> None:
 
 
 def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) -> None:
-    """The edges as a list to choose from."""
+    """Draw the edges as a table to choose from."""
     if not edges:
         return
     names = [EdgeName(*edge[:3]) for edge in edges]
@@ -240,7 +240,7 @@ def _table(edges: Sequence[Edge], by: Measure, carries_here: Sequence[Carried]) 
 
 
 def _habits(copying: Copying, by: Measure, limit: float) -> None:
-    """The two heads of copying, and the edge between them by their weights."""
+    """Describe the two heads of the induction circuit, and their edge by the weights."""
     (a, b), (c, d) = copying.edge.sender, copying.edge.receiver
     heads = {"reader": f"{c}.{d}", "writer": f"{a}.{b}"}
     copies, back, z = 100 * copying.copies, 100 * copying.back, copying.edge.z(by)
@@ -250,7 +250,7 @@ def _habits(copying: Copying, by: Measure, limit: float) -> None:
 
 
 def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copying | None) -> str:
-    """The chosen edge and what it carries on the sentence, as Markdown."""
+    """Describe the chosen edge and what it carries on the sentence, as Markdown."""
     (a, b), (c, d) = edge.sender, edge.receiver
     heads = {"writer": f"{a}.{b}", "reader": f"{c}.{d}", "part": READS[edge.into]}
     if not edge.z(by) > limit:
@@ -268,7 +268,7 @@ def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copyin
 
 
 def _measured(view: View, edge: Edge) -> None:
-    """The cell where an edge's share is measured."""
+    """Name the cell where an edge's share is measured."""
     here, (c, d) = _carries(view, edge), edge.receiver
     query, key = (f"{n} {literal(view.labels[n])}" for n in (here.query, here.key))
     hardest = here.key not in (0, here.query)
@@ -277,7 +277,7 @@ def _measured(view: View, edge: Edge) -> None:
 
 
 def _carries(view: View, edge: Edge) -> Carried:
-    """The share that an edge carries on the sentence, from the chosen token or the last."""
+    """Return what an edge carries on the sentence, from the chosen token or the last."""
     return _carried(view.trace.key, edge, view.query)
 
 
@@ -287,7 +287,7 @@ def _carried(key: RunKey, edge: Edge, query: int | None) -> Carried:
 
 
 def _as_one(view: View, edge: Edge) -> None:
-    """The pattern of both heads as one, on the sentence."""
+    """Draw the pattern of both heads as one virtual head, on the sentence."""
     (a, b), (c, d) = edge.sender, edge.receiver
     virtual = virtual_head(view.model, edge.sender, edge.receiver)
     panel = joint_pattern(virtual, view.trace)
@@ -307,7 +307,7 @@ def _as_one(view: View, edge: Edge) -> None:
 
 
 def _acts(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
-    """The copying score of both heads as one, and their edge into values."""
+    """Describe the copying score of both heads as one, and their edge into values."""
     z = every_edge.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
     (a, b), (c, d) = edge.sender, edge.receiver
@@ -322,7 +322,7 @@ def _acts(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
 
 
 def _path(view: View, edge: Edge) -> PatchedPath | None:
-    """The edge's path patched between the sentence and another, if requested."""
+    """Patch the edge's path between the sentence and another, if switched on."""
     patch = st.toggle(
         "Patch this path",
         help=prose.tip(
@@ -344,7 +344,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
 
 
 def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
-    """The effect of the patched path, between the labels of two answers; Markdown."""
+    """Describe the effect of the patched path on two answers, given their labels; Markdown."""
     logits = (patched.corrupted, patched.value, patched.clean)
     second, path, first = (signed(logit, ".2f") for logit in logits)
     share, right, wrong = percent(patched.restored), literal(right), literal(wrong)
@@ -362,16 +362,16 @@ def _patched(
     checkpoint: str, texts: tuple[tuple[int, ...], tuple[int, ...]], edge: EdgeName,
     answer: tuple[int, int], masked: bool,
 ) -> PatchedPath:  # fmt: skip
-    """The path of ``edge`` patched from the second of two texts, as ids, into the first."""
+    """Patch the path of ``edge`` between two texts, (clean, corrupted) as ids."""
     model = run_cache.load(checkpoint)
     return patch_path(model, *texts, edge.sender, edge.receiver, edge.into, answer, causal=masked)
 
 
 def percent(share: float) -> str:
-    """A share as it is written."""
+    """Format a share."""
     return "nothing to share" if np.isnan(share) else f"{signed(100 * share, '.0f')} %"
 
 
 def _number(value: float) -> str:
-    """A z or a logit as it is written."""
+    """Format a z or a logit."""
     return signed(value, ".1f")

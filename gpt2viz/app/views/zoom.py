@@ -1,4 +1,4 @@
-"""Dragging over a picture shows a part of the text, on all pictures; a long text is drawn small."""
+"""Zoom: a drag over a picture shows a part of the text on all pictures; long texts are pooled."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpt2viz.pictures.pooling import GRID
 
 
 def window(view: View) -> Window:
-    """The part that the address asks for, with a line about it above the pictures."""
+    """Return the part of the text in the address, and draw a note on it."""
     part = whole_or_part(view)
     note(view, part)
     return part
 
 
 def whole_or_part(view: View) -> Window:
-    """The part that the address asks for."""
+    """Return the part of the text in the address."""
     T, expected = view.n_tokens, "first and last query, first and last key"
     ends = address.several_values(parameters.ZOOM, _parse, expected)
     if not ends or max(ends) > T:
@@ -27,7 +27,7 @@ def whole_or_part(view: View) -> Window:
 
 
 def note(view: View, part: Window) -> None:
-    """A line about the part that is shown, with the way back to all of it."""
+    """Draw a note on the part that is shown, with a button for the whole text."""
     T = view.n_tokens
     if part.whole and T > GRID:
         prose.caption(sentence("frame.pooled", tokens=T))
