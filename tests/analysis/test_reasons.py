@@ -247,23 +247,23 @@ def test_copying_heads_name_the_previous_token_head_first(
 
 
 @pytest.mark.parametrize(
-    ("place", "name"),
+    ("head", "query", "key", "name"),
     [
-        ((*back(), 6, 5), "positions"),
-        ((*itself(), 3, 3), "same token"),
-        ((*rests(), 8, 0), "first token"),
-        ((*copier(), 8, 3), ""),  # a key that hardly has any weight
-        ((*copier(), 0, 0), ""),  # the first query sees nothing else
+        (back, 6, 5, "positions"),
+        (itself, 3, 3, "same token"),
+        (rests, 8, 0, "first token"),
+        (copier, 8, 3, ""),  # a key that hardly has any weight
+        (copier, 0, 0, ""),  # the first query sees nothing else
     ],
 )
 def test_what_heads_of_the_bundled_model_go_by(
-    model: gpt2viz.Model, cat: gpt2viz.Trace, place: tuple[int, int, int, int], name: str
+    model: gpt2viz.Model, cat: gpt2viz.Trace, head: Any, query: int, key: int, name: str
 ) -> None:
-    case = why(model, cat, *place)
+    case = why(model, cat, *head(), query, key)
     assert named(case) == name
     text = " ".join(case.words())
     assert [rule.name for rule in RULES if f"({rule.name}: " in text] == [name] * bool(name)
-    if place[2:] == (0, 0):
+    if query == 0:
         assert text.startswith("“The” attends to itself (1.00): it sees no other key. Head ")
 
 

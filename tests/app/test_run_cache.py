@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -178,39 +177,32 @@ OF_A_RUN = {field.name for field in fields(RunKey)} | {"ids", "trace", "view", "
 OBJECTS = {"View", "Trace", "Model", "Sides", "Side", "object", "Any"}
 
 
-def cached() -> Iterator[tuple[str, ast.FunctionDef]]:
+def test_what_is_remembered_is_asked_for_by_a_key(subtests: pytest.Subtests) -> None:
+    """Streamlit leaves an argument with a leading underscore out of what it remembers by."""
+    count = written = 0
     for path in sorted(APP.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        written += text.count("@st.cache_")
+        for node in ast.walk(ast.parse(text)) if "st.cache_" in text else ():
             if isinstance(node, ast.FunctionDef) and any(
                 "st.cache_" in ast.unparse(decorator) for decorator in node.decorator_list
             ):
-                yield f"{path.stem}.{node.name}", node
+                count += 1
+                with subtests.test(f"{path.stem}.{node.name}"):
+                    check_arguments(node)
+    assert count == written >= 15
 
 
-CACHED = dict(cached())
-
-
-@each("name", CACHED)
-def test_what_is_remembered_is_asked_for_by_a_key(name: str) -> None:
-    """Streamlit leaves an argument with a leading underscore out of what it remembers by."""
-    arguments = CACHED[name].args
+def check_arguments(cached: ast.FunctionDef) -> None:
+    arguments = cached.args
     taken = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     assert not [a.arg for a in taken if a.arg.startswith("_")]
     types = {a.arg: ast.unparse(a.annotation) if a.annotation else "Any" for a in taken}
     assert not OBJECTS & set(types.values())
     assert not OF_A_RUN & set(types)
-    called = {ast.unparse(n.func) for n in ast.walk(CACHED[name]) if isinstance(n, ast.Call)}
-    if called & {"run", "run_cache.run", "_runs"}:
-        assert "RunKey" in types.values()
-    else:
-        assert "RunKey" not in types.values()
-
-
-def test_every_cache_is_looked_at() -> None:
-    written = sum(
-        path.read_text(encoding="utf-8").count("@st.cache_") for path in APP.rglob("*.py")
-    )
-    assert len(CACHED) == written >= 15
+    called = {ast.unparse(n.func) for n in ast.walk(cached) if isinstance(n, ast.Call)}
+    runs = bool(called & {"run", "run_cache.run", "_runs"})
+    assert runs == ("RunKey" in types.values())
 
 
 @dataclass
