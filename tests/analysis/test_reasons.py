@@ -259,7 +259,8 @@ def test_copying_heads_name_the_previous_token_head_first(
 def test_what_heads_of_the_bundled_model_go_by(
     model: gpt2viz.Model, cat: gpt2viz.Trace, head: Any, query: int, key: int, name: str
 ) -> None:
-    case = why(model, cat, *head(), query, key)
+    layer, number = head()
+    case = why(model, cat, layer, number, query, key)
     assert named(case) == name
     text = " ".join(case.words())
     assert [rule.name for rule in RULES if f"({rule.name}: " in text] == [name] * bool(name)
