@@ -189,7 +189,7 @@ def test_a_training_is_stopped_and_begun_anew(
 
 def test_one_training_at_a_time(one_training: None) -> None:
     job, model = lesson.training(2), bundled_model()
-    with lesson._TURN:
+    with lesson._ONE_AT_A_TIME:
         job.go_on(model)
         time.sleep(0.1)
         assert job.running

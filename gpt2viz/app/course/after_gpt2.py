@@ -36,7 +36,7 @@ _THREE, _FOUR = ("0", "1", "2"), ("0", "1", "2", "3")
 
 
 def write(book: Book) -> dict[str, Any]:
-    """Four words, written by reading all again at each step, and with a cache."""
+    """Generate four words, once by reading all again at each step, once with a cache."""
     tables = attention.drawn_weights()
     left, right = st.columns([2, 5], gap="large")
     with left:
@@ -55,7 +55,7 @@ def write(book: Book) -> dict[str, Any]:
 
 
 def long_text(book: Book) -> dict[str, Any]:
-    """The work at each step of a longer text, in a head as wide as GPT-2 small's."""
+    """Draw the work at each step of a longer text, in a head as wide as GPT-2 small's."""
     T, C, hs = 32, 768, 64
     again, cached = after_gpt2.cache_costs(T, C, hs)
     curves(
@@ -70,7 +70,7 @@ def long_text(book: Book) -> dict[str, Any]:
 
 
 def norms(book: Book) -> dict[str, Any]:
-    """LayerNorm and RMSNorm of x, and of x with the same number added everywhere."""
+    """Draw LayerNorm and RMSNorm of x, and of x with the same number added everywhere."""
     shifts = {c: signed(c, "g") for c in (-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0)}
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -106,7 +106,7 @@ def norms(book: Book) -> dict[str, Any]:
 
 
 def gate(book: Book) -> dict[str, Any]:
-    """One token through a gate."""
+    """Draw one token's way through a gated MLP."""
     first, second = st.columns(2, gap="large"), st.columns(2, gap="large")
     with first[0]:
         x = table(parameters.GATE_X, "x", (mlp.GATED_X,), ("x",), PLANE)[0]
@@ -139,7 +139,7 @@ def gate(book: Book) -> dict[str, Any]:
 
 
 def gate_sizes(_book: Book) -> None:
-    """The parameters of the MLP in both forms."""
+    """Draw the parameters of the MLP in both forms."""
     C = pick("Channels C", parameters.GATE_C, [768, 1024, 4096])
     output.table(
         mlp.forms(C),
@@ -149,7 +149,7 @@ def gate_sizes(_book: Book) -> None:
 
 
 def rotated(book: Book) -> dict[str, Any]:
-    """A query and a key, turned by their positions and moved on together."""
+    """Draw a query and a key, rotated by their positions and shifted together."""
     columns, moves = ("x₀", "y₀", "x₁", "y₁"), [0, 1, 2, 5, 10, 100, 1000]
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -189,7 +189,7 @@ def rotated(book: Book) -> dict[str, Any]:
 
 
 def by_distance(book: Book) -> None:
-    """The score of the query and the key at every distance."""
+    """Draw the score of the query and the key at every distance."""
     furthest, (q, k) = 64, book.values["both"]
     curves(
         book,
@@ -202,7 +202,7 @@ def by_distance(book: Book) -> None:
 
 
 def groups(book: Book) -> dict[str, Any]:
-    """Four query heads that share keys and values in groups."""
+    """Draw four query heads that share keys and values in groups."""
     nh, hs = 4, 2
     left, right = st.columns([2, 5], gap="large")
     with left:
@@ -232,7 +232,7 @@ def groups(book: Book) -> dict[str, Any]:
 
 
 def group_bytes(book: Book) -> dict[str, Any]:
-    """The bytes that are kept in the small case, and in GPT-2 small with fewer and fewer groups."""
+    """Return the cache's bytes in the small case, and in GPT-2 small by number of groups."""
     groups, words, hs = (book.values[name] for name in ("groups", "words", "hs"))
     by_groups = {n: after_gpt2.cache_bytes(1024, n, 64, n_layer=12) for n in (12, 6, 4, 3, 2, 1)}
     return {
@@ -243,7 +243,7 @@ def group_bytes(book: Book) -> dict[str, Any]:
 
 
 def group_sizes(book: Book) -> None:
-    """A table of what GPT-2 small would keep."""
+    """Draw a table of what GPT-2 small would cache, by groups."""
     by_groups = book.values["by_groups"]
     output.table(
         {
@@ -257,7 +257,7 @@ def group_sizes(book: Book) -> None:
 
 
 def three_ways(_book: Book) -> dict[str, str]:
-    """Three ways to the same outputs on random numbers, and what each took just now."""
+    """Run three ways to the same outputs on random numbers, and show their memory and time."""
     left, right = st.columns(2)
     T = pick("Tokens T", parameters.FLASH_T, [64, 256, 1024], left)
     size = pick("Keys of a tile", parameters.FLASH_SIZE, [16, 64, 256], right)
@@ -280,7 +280,7 @@ def three_ways(_book: Book) -> dict[str, str]:
 
 
 def sink(book: Book) -> dict[str, Any]:
-    """A head that rests on the first token, and what it does without that."""
+    """Draw a head that rests on the first token, and the same head without that token."""
     left, right = st.columns([2, 3], gap="large")
     with left:
         scores = table(
@@ -312,7 +312,7 @@ def sink(book: Book) -> dict[str, Any]:
 
 
 def real_sinks(book: Book) -> dict[str, Any]:
-    """The weight that each head of the model gives to the sentence's first token."""
+    """Draw each head's mean weight on the sentence's first token."""
     trace, n = book.view.trace, len(book.view.labels)
     if n == 1:
         return {"alone": True, "surveyed": False}
@@ -327,7 +327,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
         "head": name,
         "later_tokens": pluralize(n - 1, "tokens"),
         "most": most,
-        "even": _even(n, trace.causal),
+        "even": _even_share(n, trace.causal),
     }
     across = find.survey(book.view)
     if across is None or "first token" not in across.mean:
@@ -339,16 +339,16 @@ def real_sinks(book: Book) -> dict[str, Any]:
         "passage_tokens": across.n_tokens,
         "survey_head": name,
         "survey_most": most,
-        "survey_even": _even(across.n_tokens, True),
+        "survey_even": _even_share(across.n_tokens, True),
     }
 
 
 def _most(by_head: NDArray[np.floating]) -> tuple[str, str]:
-    """The head with the largest number of (n_layer, nh), and that number."""
+    """Return the head with the largest number of (n_layer, nh), and that number."""
     layer, head = np.unravel_index(np.nan_to_num(by_head).argmax(), by_head.shape)
     return f"{layer}.{head}", f"{by_head[layer, head]:.2f}"
 
 
-def _even(n: int, causal: bool) -> str:
-    """The first token's share of n tokens' weights where all that may be seen get the same."""
+def _even_share(n: int, causal: bool) -> str:
+    """Return the first token's mean weight among n tokens if all visible keys get the same."""
     return f"{np.mean([1 / (query + 1 if causal else n) for query in range(1, n)]):.2f}"

@@ -21,8 +21,8 @@ from gpt2viz.textbook import gaps
 from gpt2viz.textbook.expressions import LONGEST, ExpressionError
 from gpt2viz.textbook.gaps import FILLED, GAPS, NEW, Case, Draft, Gap, Verdict
 
-#: What the address calls the expression in each gap.
-_WRITTEN: Mapping[str, Text] = {
+#: The parameter of the expression in each gap.
+_PARAMETERS: Mapping[str, Text] = {
     "embedding": parameters.BUILD_EMBEDDING,
     "scores": parameters.BUILD_SCORES,
     "scale": parameters.BUILD_SCALE,
@@ -33,12 +33,12 @@ _WRITTEN: Mapping[str, Text] = {
     "head": parameters.BUILD_HEAD,
 }
 _ATTENTION = ("scores", "scale", "mask", "softmax", "merge")
-#: Bytes of the largest model that is built here: it is run again at each change.
+#: Most bytes of a model that is built here: it reruns at each change.
 _LARGEST = 600 * 2**20
 
 
 def fits(book: Book) -> dict[str, Any]:
-    """Why this model or sentence can't be built with, if it can't."""
+    """Return whether the model can be built with this sentence, or why not."""
     model, config = book.view.model, book.view.model.config
     plain = isinstance(config, GPT2Config) and not config.scale_attn_by_inverse_layer_idx
     differs = not (plain and config.tie_word_embeddings)
@@ -56,7 +56,7 @@ def fits(book: Book) -> dict[str, Any]:
 
 
 def fill_gaps(book: Book) -> dict[str, Any]:
-    """The gaps, and what is to be said of each."""
+    """Draw the gaps, and judge what is in each."""
     run = _run(book.view)
     n = len(run.token_ids)
     cases, config = gaps.as_in(book.view.model, run, n), book.view.model.config
@@ -79,7 +79,7 @@ def fill_gaps(book: Book) -> dict[str, Any]:
 
 
 def _run(view: View) -> Trace:
-    """The sentence's run with the mask on; of a long sentence, that of its first tokens."""
+    """Return the sentence's run with the mask on; of a long sentence, its first tokens' run."""
     ids = view.trace.token_ids[: gaps.MOST]
     if view.trace.causal and ids == view.trace.token_ids:
         return view.trace
@@ -93,7 +93,7 @@ def _run(view: View) -> Trace:
 
 
 def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
-    """Draw a gap; what is written there, and what that is."""
+    """Draw a gap; return the expression typed there, and the verdict on it."""
     with st.container(border=True, key=f"gap_{gap.name}"):
         words, hint = st.columns([8, 1], vertical_alignment="top")
         prose.markdown(f"**{GAPS.index(gap) + 1}. {gap.title}.** {gap.does}", slot=words)
@@ -106,7 +106,7 @@ def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
             f"{gap.title}: what belongs in the gap?",
             max_chars=LONGEST,
             autocomplete="off",
-            **address.text(_WRITTEN[gap.name]),
+            **address.text(_PARAMETERS[gap.name]),
         )
         verdict = gaps.judge(gap, given, cases, other)
         if verdict.kind == "right":
@@ -117,24 +117,24 @@ def _gap(gap: Gap, cases: list[Case], other: Case) -> tuple[str, Verdict]:
 
 
 def solution(book: Book) -> None:
-    """The file with what belongs in each gap."""
+    """Draw the file with the right expression in each gap."""
     st.code(Draft(FILLED).file(book.view.model, book.view.trace.token_ids), wrap_lines=True)
 
 
 def write_on(book: Book) -> dict[str, Any]:
-    """The reader's model writes, once it can; and what the real one writes, where that differs."""
+    """Generate with the reader's model, once it runs, and compare with the real model's text."""
     run, given, verdicts = (book.values[name] for name in ("sentence", "given", "verdicts"))
     if book.values["waits"]:
         return {}
     try:
-        mine = _by_reader(run.key.model, run.token_ids, tuple(given.items()))
+        own = _by_reader(run.key.model, run.token_ids, tuple(given.items()))
     except ExpressionError as error:
         return {"stuck": error, **_checks(verdicts, same=False)}
     real = _by_app(run.key.model, run.token_ids)
     tokenizer = run_cache.load(run.key.model).tokenizer
-    begun, ends, real_end = (literal(tokenizer.decode(n)) for n in (run.token_ids, mine, real))
-    same, complete = mine == real, len(_right(verdicts)) == len(GAPS)
-    st.markdown(f"“{begun}:{'green' if same else 'orange'}-background[{ends}]”")
+    beginning, ends, real_end = (literal(tokenizer.decode(n)) for n in (run.token_ids, own, real))
+    same, complete = own == real, len(_right(verdicts)) == len(GAPS)
+    st.markdown(f"“{beginning}:{'green' if same else 'orange'}-background[{ends}]”")
     if same and complete:
         file = Draft(given).file(book.view.model, run.token_ids)
         output.file_button("Your GPT-2 as a file", file, "my_gpt2.py", "text/x-python")
@@ -163,12 +163,12 @@ def _by_app(model_name: str, text: tuple[int, ...]) -> list[int]:
 
 
 def _right(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """The gaps that are filled as in the real model."""
+    """Return the gaps that are filled as in the real model."""
     return [name for name, verdict in verdicts.items() if verdict.kind == "right"]
 
 
 def _checks(verdicts: Mapping[str, Verdict], same: bool) -> dict[str, Check]:
-    """``same`` tells that the reader's model writes what the real one does, or doesn't write."""
+    """Check the questions; ``same`` is false if the reader's model generates another text."""
     right = _right(verdicts)
     runs = bool(verdicts) and all(verdict.runs for verdict in verdicts.values())
     one_wrong = runs and len(right) == len(GAPS) - 1

@@ -1,4 +1,4 @@
-"""Attention by hand: first without anything learned, then with queries, keys and values."""
+"""Attention by hand: first without learned weights, then with queries, keys and values."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from gpt2viz.textbook.attention import (
 )
 
 _AXES = ("x₁", "x₂", "x₃")
-#: The numbers of E5's words; with its named tables, those of queries, keys and values too.
+#: The dimensions of E5's words and, with its named tables, of queries, keys and values.
 _NAMED = ("object", "action")
 #: The weight tables of one head, in the order in which they are used.
 _WEIGHTS = (parameters.HAND_WQ, parameters.HAND_WK, parameters.HAND_WV)
 
 
 def journey(book: Book) -> dict[str, Check]:
-    """Attention among six words, whose vectors are queries, keys and values at once."""
+    """Draw attention among six words, whose vectors are queries, keys and values at once."""
     left, right = st.columns(2, gap="medium")
     with left:
         x = table(parameters.JOURNEY_X, "Six words", JOURNEY_X, JOURNEY, _AXES)
@@ -64,11 +64,11 @@ def journey(book: Book) -> dict[str, Check]:
     others = [word for n, word in enumerate(JOURNEY) if steps.weights[n].argmax() != n]
     edited = not np.allclose(x, JOURNEY_X)
     note = f"These don't yet: {', '.join(others)}." if edited else ""
-    return {"journey_same": Check(not others, note), "journey_self": Check(near=_of_starts())}
+    return {"journey_same": Check(not others, note), "journey_self": Check(near=_wrong_answers())}
 
 
-def _of_starts() -> dict[str, str]:
-    """The weight that "starts" gives at first to each word but the right one, as sentences."""
+def _wrong_answers() -> dict[str, str]:
+    """Return a hint for each wrong word: the original weight that "starts" gives it."""
     steps = attention.attend(JOURNEY_X, JOURNEY_X, JOURNEY_X, scaled=False)
     weights = steps.weights[JOURNEY.index("starts")].tolist()
     return {
@@ -79,7 +79,7 @@ def _of_starts() -> dict[str, str]:
 
 
 def head(book: Book) -> dict[str, Any]:
-    """Four words through one head, whose tables can be changed."""
+    """Draw four words on their way through one head, whose tables can be edited."""
     kinds = ["named", "random"]
     named = pick("Tables", parameters.HAND_TABLES, kinds) == "named"
     drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.drawn_weights()
@@ -129,27 +129,27 @@ def head(book: Book) -> dict[str, Any]:
 
 
 def stacked(book: Book, text: str) -> None:
-    """Queries, keys and values by one table of all three, and one by one."""
+    """Compare queries, keys and values by one fused table with those by three tables."""
     x, tables = book.values["x"], book.values["tables"]
     both = zip(attention.fused(x, *tables), map(partial(attention.project, x), tables), strict=True)
     book.write(text, difference=difference(max(largest_gap(*pair) for pair in both)))
 
 
 def values(book: Book, text: str) -> dict[str, Any]:
-    """Three words with five numbers: two to be found by, three to hand over."""
-    telling = (*VALUE_KINDS, *VALUE_TOLD)
+    """Draw three words with five numbers: two to be matched by, three to pass on as values."""
+    numbers = (*VALUE_KINDS, *VALUE_TOLD)
     left, right = st.columns(2, gap="large")
     with left:
-        x = table(parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, telling)
+        x = table(parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers)
     with right:
-        w_v = table(parameters.VALUES_WV, "W_V", attention.HANDS_OVER, VALUE_TOLD, telling)
+        w_v = table(parameters.VALUES_WV, "W_V", attention.HANDS_OVER, VALUE_TOLD, numbers)
     itself, chosen = attention.hand_over(x, attention.LOOKS_FOR, attention.FOUND_BY, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:
         panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
         picture(book, "values_weights", [panel], "unit", height=240)
     with columns[1]:
-        panel = vectors("V = x: output", itself.output, VALUE_WORDS, telling, TOKENS)
+        panel = vectors("V = x: output", itself.output, VALUE_WORDS, numbers, TOKENS)
         picture(book, "values_itself", [panel], height=240)
     with columns[2]:
         panel = vectors(
@@ -163,7 +163,7 @@ def values(book: Book, text: str) -> dict[str, Any]:
 
 
 def scale(book: Book, text: str) -> dict[str, Check]:
-    """The variance of scores, and the weights that they lead to, scaled and unscaled."""
+    """Draw the variance of scores, and the resulting weights, scaled and unscaled."""
     hs = pick("$h_s$", parameters.HS, [2, 8, 32, 64, 128, 512])
     raw, scaled = attention.score_variance(hs)
     st.latex(rf"\text{{var}}(q \cdot k) = h_s = {hs} \qquad \sqrt{{h_s}} {equals(hs**0.5)}")

@@ -1,26 +1,26 @@
-"""A chapter of the book, written in Markdown: how it is read, and drawn with what it computes.
+"""A chapter of the book, written in Markdown: its syntax, parser and drawing.
 
 ``gpt2viz/book/05-mask.md`` is the fifth chapter, whose address is ``mask``. Its front matter has
 the title and the fields of ``Chapter``. Prose, ``## headings {#anchor}``, ``$$formulas$$`` and
-``> captions`` are Markdown's own. A link that stands alone, ``[label](shapes?filter=q)``, leads to
-another page, with what is chosen here and what it asks for. Fences place what Python makes:
+``> captions`` are Markdown's own. A link in a paragraph of its own, ``[label](shapes?filter=q)``,
+leads to another page, with this page's choices and those in the link. Fences call Python:
 
-- ``example mask.weights`` calls ``weights(book)`` of ``app/course/mask.py``, with the fence's own
-  text behind the book if it has one: ``book.write`` fills and draws it. What that returns are
-  values of the book: ``{{gap}}`` in a text further down is the value of that name, and
-  ``{{on? a | b ?}}`` is the text a where that value is true, else b, which may be left out;
-- ``code attention.hide_later`` lists what of ``textbook/`` has just run; names from elsewhere begin
-  with ``gpt2viz.``. A stage, such as ``q``, stands for the model's line that made it, in the layer
-  among the values;
-- ``question mask_row`` asks the reader something, with a hint and with why the answer is right. One
-  that has no answer to type is done when the ``Check`` of its name, among the values, says so;
-- ``python`` lists a few lines that stand by themselves: a test runs them, one list after the other.
+- ``example mask.weights`` calls ``weights(book)`` of ``app/course/mask.py``, with the fence's text
+  as a second argument if it has one, which ``book.write`` fills in and draws. The dict that it
+  returns is added to the book's values: ``{{gap}}`` in a later text is the value of that name, and
+  ``{{on? a | b ?}}`` is the text a if that value is true, else b, which may be omitted;
+- ``code attention.hide_later`` lists the code of ``textbook/`` that just ran; names from elsewhere
+  begin with ``gpt2viz.``. A stage, such as ``q``, lists the model's line that made it, in the layer
+  of the value ``layer``;
+- ``question mask_row`` asks the reader something, with a hint and why the answer is right. One
+  without an answer to type is done when the ``Check`` of its name, among the values, says so;
+- ``python`` lists a few self-contained lines: a test runs them, one list after the other.
 
-What stands between ``+++ E4`` and ``+++`` is folded, as another example; an address that asks for
-E4 unfolds it. ``+++ A title`` folds whatever follows below that title.
+The text between ``+++ E4`` and ``+++`` is folded, as another example; an address with
+``example=E4`` unfolds it. ``+++ A title`` folds the text below it under that title.
 
-What stands between ``::: looks`` and ``:::`` is drawn only where the value of that name is true;
-after ``::: not looks``, only where it isn't. ``read`` is true where a model reads the sentence.
+The text between ``::: looks`` and ``:::`` is drawn only if the value of that name is true; after
+``::: not looks``, only if it isn't. ``read`` is true if a model reads the sentence.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Block(NamedTuple):
     text: str
 
     def draw(self, book: Book) -> Iterator[Question]:
-        """Draw it with what the book's examples have returned so far; yield it if it is asked."""
+        """Draw it with the book's values so far; a question is yielded instead."""
         kind, name, text = self
         values = book.values
         match kind:
@@ -92,12 +92,12 @@ class Block(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A chapter as it is written.
+    """A parsed chapter.
 
-    ``sentence`` says how it reads the visitor's sentence: "" for not at all, or a key of
-    ``contents.CHOOSING``; ``stages`` are those that it can't do without, with spaces between:
-    where there is no model with them, the sentence isn't read. ``guess`` names the row of weights
-    that is to be guessed, and ``part`` stands below the title in the contents.
+    ``sentence`` says how it reads the user's sentence: "" for not at all, or a key of
+    ``contents.CHOOSING``; ``stages`` are those that it needs, separated by spaces: without a model
+    that has them, the sentence isn't read. ``guess`` names the row of weights that the reader
+    guesses, and ``part`` is the caption of its title in the contents.
     """
 
     title: str
@@ -119,12 +119,12 @@ class Chapter(NamedTuple):
 
     @property
     def minutes(self) -> int:
-        """The time that it takes: 180 words a minute, with formulas, and a minute a question."""
+        """Its reading time: 180 words a minute, with formulas, and a minute for each question."""
         words = sum(len(block.text.split()) for block in self.blocks)
         return round(words / 180) + len(self.questions)
 
     def draw(self, book: Book) -> Iterator[Question]:
-        """Draw the chapter, and yield each of its questions where that belongs."""
+        """Draw the chapter, and yield each of its questions at its place."""
         drawn = True
         with ExitStack() as folded:
             for block in self.blocks:
@@ -141,15 +141,15 @@ class Chapter(NamedTuple):
 
 @cache
 def read_all() -> Mapping[str, Chapter]:
-    """The chapters by their addresses, in a reader's order."""
+    """Return the chapters by their addresses, in reading order."""
     files = sorted(FOLDER.glob("*.md"))
     return {file.stem.partition("-")[2]: parse(file.read_text("utf-8")) for file in files}
 
 
 def parse(text: str) -> Chapter:
-    """The chapter that a Markdown text writes.
+    """Parse a chapter's Markdown.
 
-    Raises ``ValueError`` if it has no front matter with a title, or one with other fields.
+    Raises ``ValueError`` if it has no front matter with a title, or one with unknown fields.
     """
     front = _FRONT_MATTER.match(text)
     if front is None:
@@ -190,12 +190,12 @@ def _prose(text: str) -> Iterator[Block]:
 
 
 def _joined(text: str) -> str:
-    """Markdown with each paragraph on one line; tables and lists with bullets keep theirs."""
+    """Join each paragraph of Markdown into one line; tables and bullet lists keep their lines."""
     return re.sub(r"(?<=\S)\n(?!\n|- |\|)", " ", text.strip())
 
 
 def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
-    """The question that a fence asks; what is on screen says whether one without answer is done."""
+    """Parse a question's fence; without an answer to type, its ``Check`` in ``values`` decides."""
     wording, *parts = _FIELD.split(fill(text, values))
     fields: dict[str, list[str]] = {"hint": [], "why": [], "answer": [], "also": [], "near": []}
     for name, value in zip(parts[::2], parts[1::2], strict=True):
@@ -208,7 +208,7 @@ def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
 
 
 def _listed(book: Book, name: str) -> Made:
-    """A function or class by its dotted path; or the line of the model that made a stage."""
+    """Return a function or class by its dotted path, or the model's line that made a stage."""
     if "." not in name:
         return Line(book.view.trace, name, book.values.get("layer"))
     made: Made = resolve_name(name if name.startswith("gpt2viz.") else f"gpt2viz.textbook.{name}")
@@ -216,15 +216,15 @@ def _listed(book: Book, name: str) -> Made:
 
 
 def _fold(title: str) -> AbstractContextManager[Any]:
-    """A part that is folded, but where the address asks for its example."""
-    asked_for = address.get(parameters.EXAMPLE) == title
+    """Return a fold, which is open if the address names its example."""
+    expanded = address.get(parameters.EXAMPLE) == title
     if title in EXAMPLES:
         title = f"**Another example:** {EXAMPLES[title].title}"
-    return st.expander(title, asked_for, icon=":material/unfold_more:")
+    return st.expander(title, expanded, icon=":material/unfold_more:")
 
 
 def _link(label: str, target: str) -> None:
-    """A link to a page by its name and what is asked for there."""
+    """Draw a link to a page, given as its name and query string."""
     name, _, query = target.partition("?")
     (page,) = (page for page in pages.MENU if page.name == name)
     link(page, label, {parameters.NAMED[key]: value for key, value in parse_qsl(query)})

@@ -1,4 +1,4 @@
-"""The chapters in a reader's order, and the way between them."""
+"""The Textbook's contents: the chapters in reading order, and navigation between them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gpt2viz.app.parameters import Switch
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.examples import EXAMPLES
 
-#: The chapter that has every example once more, with what the texts print.
+#: The chapter that compares every example with the texts' printed figures.
 APPENDIX = "printed"
 
 CHAPTERS: Mapping[str, Chapter] = read_all()
 
-#: What it does to choose a token of the sentence, by how a chapter reads it.
+#: The effect of choosing a token of the sentence, by how a chapter reads it.
 CHOOSING = {"read": "", "follow a token": real_step.CHOOSING, "light up a row": LIGHT_UP}
 
-#: The chapter that explains a switch of the sentence's row; those before do without it.
+#: The chapter that explains a switch beside the sentence; chapters before it don't show it.
 _EXPLAINED_IN: Mapping[Switch, str] = {
     parameters.CAUSAL: "mask",
     parameters.BOS: "sinks",
@@ -34,7 +34,7 @@ _EXPLAINED_IN: Mapping[Switch, str] = {
 
 
 def choose() -> str:
-    """Pick a chapter; ``?example=E5`` in the address opens the one that shows it."""
+    """Pick a chapter; ``?example=E5`` in the address opens the chapter with that example."""
     address.choice(parameters.EXAMPLE, list(EXAMPLES))
     example: str | None = address.get(parameters.EXAMPLE)
     holding = next((name for name, c in CHAPTERS.items() if example in c.examples), None)
@@ -45,13 +45,13 @@ def choose() -> str:
     with st.container(key="contents"):
         chosen: str = st.radio(
             "Chapters",
-            format_func=_written,
+            format_func=_title,
             captions=[chapter.part for chapter in CHAPTERS.values()],
             **address.choice(parameters.CHAPTER, names, names[0]),
         )
         progress.bar({name: chapter.questions for name, chapter in CHAPTERS.items()}, _summary())
         sheets.offer()
-    with way:  # on a phone, where the contents fold behind it
+    with way:  # for phones, where the contents are folded
         at = names.index(chosen)
         _opener("Previous", names[max(at - 1, 0)], disabled=at == 0)
         _opener("Next", names[min(at + 1, len(names) - 1)], disabled=at == len(names) - 1)
@@ -63,8 +63,8 @@ def choose() -> str:
     return chosen
 
 
-def _written(name: str) -> str:
-    """A chapter in the contents: its number and title, and a tick once all of it is answered."""
+def _title(name: str) -> str:
+    """Return a chapter's number and title, with a tick once all its questions are answered."""
     chapter, number = CHAPTERS[name], list(CHAPTERS).index(name)
     n = len(chapter.questions)
     tick = " ✓" if n and len(progress.answered().get(name, ())) == n else ""
@@ -72,14 +72,14 @@ def _written(name: str) -> str:
 
 
 def _opener(label: str, name: str, **options: Any) -> None:
-    """A button that opens a chapter."""
+    """Draw a button that opens a chapter."""
     st.button(label, on_click=address.put, args=(parameters.CHAPTER, name), **options)
 
 
 def overview(_book: Book, text: str) -> None:
-    """The book as a map: a box for each line of the ``text``, "title: chapters", and their minutes.
+    """Draw the book as a map: a box for each paragraph of ``text``, "title: chapters".
 
-    The boxes stand in the order in which a token passes through the parts of the model.
+    The boxes are in the order in which a token passes through the parts of the model.
     """
     for line in text.split("\n\n"):
         title, _, names = line.partition(": ")
@@ -87,12 +87,12 @@ def overview(_book: Book, text: str) -> None:
             prose.markdown(f"**{title}**")
             with st.container(horizontal=True):
                 for name in names.split():
-                    label = f"{_written(name)} · {CHAPTERS[name].minutes} min"
+                    label = f"{_title(name)} · {CHAPTERS[name].minutes} min"
                     _opener(label, name, key=f"map_{name}")
 
 
 def _summary() -> str:
-    """A list of the chapters that were begun, with the progress in each."""
+    """List the chapters that were begun, with the progress in each, as Markdown."""
     answered, lines = progress.answered(), []
     for name, chapter in CHAPTERS.items():
         count, given = len(answered.get(name, ())), progress.guesses().get(chapter.guess)
@@ -105,7 +105,7 @@ def _summary() -> str:
 
 
 def show(name: str) -> None:
-    """Draw a chapter, its questions, and the way to the next."""
+    """Draw a chapter, its questions, and the button to the next."""
     chapter = CHAPTERS[name]
     names = list(CHAPTERS)
     position = names.index(name)
@@ -131,7 +131,7 @@ def show(name: str) -> None:
 
 
 def _to_appendix(examples: tuple[str, ...]) -> None:
-    """A line that leads to what the texts print of a chapter's examples."""
+    """Draw a button that opens the appendix at a chapter's examples."""
     st.button(
         f"Printed and computed: {', '.join(examples)}",
         icon=":material/fact_check:",

@@ -1,4 +1,4 @@
-"""A word with two meanings, and neighbours that settle it: attention, as numbers and as arrows."""
+"""A word with two meanings, settled by its neighbours: attention as numbers and as arrows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEATS = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
 
 
 def weights(book: Book, text: str) -> dict[str, Any]:
-    """The tables of a sentence, and the crane's weights; ``text`` stands below its formulas."""
+    """Draw a sentence's tables and the crane's weights, with ``text`` below the formulas."""
     left, right = st.columns([2, 3], gap="large")
     with left:
         sentence = pick("The crane is a", parameters.CRANE, list(attention.CRANE_WORDS))
@@ -77,17 +77,17 @@ def _draw(
 
 
 def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float) -> dict[str, Any]:
-    """``as_before`` tells that query and keys are those of the text."""
-    heated = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
+    """Check the questions; ``as_before`` is true if query and keys are the book's own."""
+    heat_note = "" if heat == 1 else "The temperature had a say in it. Put it back to 1."
     weight, (animal, machine) = float(steps.weights[0, -1]), steps.output[0].tolist()
-    note = heated or "The query or a key was changed too. Put it back."
+    note = heat_note or "The query or a key was changed too. Put it back."
     if sentence != "bird":
         note = "That is “lifted steel”. Choose the bird."
     return {
         "last": attention.CRANE_WORDS[sentence][-1],
         "weight": f"{weight:.2f}",
         "animal": f"{animal:.2f}",
-        "crane_half": Check(weight > 0.5 and heat == 1, heated if weight > 0.5 else ""),
+        "crane_half": Check(weight > 0.5 and heat == 1, heat_note if weight > 0.5 else ""),
         "crane_machine": Check(
             machine > animal and sentence == "bird" and as_before and heat == 1,
             note if machine > animal else "",
@@ -96,7 +96,7 @@ def _checks(steps: attention.Steps, sentence: str, as_before: bool, heat: float)
 
 
 def arrows(book: Book) -> None:
-    """The crane's query, all keys and values as arrows that can be moved."""
+    """Draw the crane's query, all keys and values as movable arrows."""
     steps, sentence = book.values["steps"], book.values["sentence"]
     query, weights = steps.q[0], steps.weights[0]
     drawn = Arrows(
@@ -122,7 +122,7 @@ def _moved(sentence: str, query: list[float], keys: list[float], values: list[fl
 
 
 def mixing(book: Book) -> None:
-    """The mixture in the plane, word by word, and then that of the other sentence."""
+    """Draw the mixture in the plane, word by word, and then that of the other sentence."""
     query, chosen = book.values["steps"].q[:1], book.values["sentence"]
 
     def mixture_of(sentence: str) -> Mixture:
@@ -139,7 +139,7 @@ def mixing(book: Book) -> None:
 
 
 def temperature(book: Book) -> None:
-    """The slider of the temperature, which is read above it."""
+    """Draw the slider of the temperature, whose value is read above it."""
     st.select_slider("Temperature t", **address.choice(parameters.CRANE_HEAT, _HEATS))
 
 

@@ -1,4 +1,4 @@
-"""Rows of weights that a reader predicts before they are shown."""
+"""Rows of weights that a reader guesses before they are shown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpt2viz.app.course.written import equals, given
 from gpt2viz.labels import sentence
 from gpt2viz.textbook import guesses
 
-#: Decimals of scores, which float32 may miss in the seventh.
+#: Decimals of scores: float32 may be off in the seventh.
 _EXACT = 6
 
 
 class _Prediction(NamedTuple):
-    """The question of a row, its title, and the name of the numbers that softmax is given."""
+    """The question about a row, its title, and the name of softmax's inputs."""
 
     text: str
     title: str
@@ -41,10 +41,10 @@ _PREDICTIONS = {
 
 
 def shown(id: str, as_in_text: bool = True) -> bool:
-    """True where a row's weights may be seen. Else ask for the reader's prediction.
+    """Return whether a row's weights may be shown; if not yet, ask for the reader's guess.
 
-    ``as_in_text`` tells that the numbers on the page are those of the row: with any others there
-    is nothing to predict, so that a link to edited numbers shows what follows from them.
+    ``as_in_text`` is true if the numbers on the page are the row's: edited numbers need no guess,
+    so that a link to them shows their weights at once.
     """
     if not as_in_text:
         return True
@@ -79,7 +79,7 @@ def _skip(id: str) -> None:
 
 
 def _compare(id: str, guess: list[int]) -> None:
-    """The guess beside the row, how far it is off, and which mistake it looks like."""
+    """Draw the guess beside the row, with its error and the mistake that it looks like."""
     row, words = guesses.ROWS[id], _PREDICTIONS[id]
     real = np.asarray(guesses.weights(row), float)
     with st.container(border=True, key=f"guessed_{id}"):
@@ -97,7 +97,7 @@ def _compare(id: str, guess: list[int]) -> None:
 
 
 def describe(verdict: guesses.Verdict) -> str:
-    """A verdict in words: the guess's distance, and the mistake that it looks like."""
+    """Return a verdict in words: the guess's error, and the mistake that it looks like."""
     off = f"**{verdict.off:.2f}**" if verdict.off >= 0.005 else "less than **0.01**"
     close = "Close! " if verdict.off <= guesses.CLOSE and not verdict.mistake else ""
     return sentence("guess.off", close=close, off=off, mistake=verdict.mistake).strip()

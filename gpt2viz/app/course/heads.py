@@ -1,4 +1,4 @@
-"""Many heads: how the shapes change, the variants side by side, heads apart and together."""
+"""Many heads: shapes on the way through them, variants of attention, fused and separate heads."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gpt2viz.pictures import frames
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
 from gpt2viz.textbook import attention, heads
 
-#: Tokens whose vectors are drawn on their way to the heads.
+#: Most tokens whose vectors are drawn on their way to the heads.
 _ROWS = 4
 
 
 def way(book: Book) -> dict[str, Any]:
-    """The shapes of a text on its way through the heads, whose sizes are picked."""
+    """List the shapes of a text on its way through the heads, whose sizes are picked."""
     columns = st.columns(4)
     B = menu("B", parameters.WAY_B, [1, 2, 4], columns[0])
     T = menu("T", parameters.WAY_T, [1, 4, 6, 100], columns[1])
@@ -58,7 +58,7 @@ def way(book: Book) -> dict[str, Any]:
 
 
 def splitting(book: Book, text: str) -> None:
-    """Vectors of C channels into nh heads and back, which divide them."""
+    """Draw vectors of C channels being split into nh heads, which divide C, and merged again."""
     B, T, C, nh = (book.values[size] for size in ("B", "T", "C", "nh"))
     drawn, hs = min(T, _ROWS), C // nh
     names = ("split.x", "split.cut", "split.heads", "split.back", "split.merged")
@@ -69,7 +69,7 @@ def splitting(book: Book, text: str) -> None:
 
 
 def variants(book: Book) -> dict[str, Any]:
-    """Six words through four forms of attention."""
+    """Run six words through four forms of attention."""
     labels, axes = attention.JOURNEY, ("x₁", "x₂", "x₃")
     left, right = st.columns([3, 1], gap="medium")
     with left:
@@ -87,7 +87,7 @@ def variants(book: Book) -> dict[str, Any]:
 
 
 def apart(book: Book) -> dict[str, str]:
-    """Three heads as three wide tables, and as three separate ones."""
+    """Compare three heads computed by wide tables with three separate heads."""
     fused, apart = heads.apart_and_fused(C=12, nh=3, seed=book.values["seed"])
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
     both = {"three wide tables": fused, "three separate heads": apart}
@@ -99,7 +99,7 @@ def apart(book: Book) -> dict[str, str]:
 
 
 def trained(book: Book, text: str) -> dict[str, Any]:
-    """A head of the model above, and how much each head's tokens look at themselves."""
+    """Draw a head of the model above, and score how much each head attends to the same token."""
     view = book.view
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)

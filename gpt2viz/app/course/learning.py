@@ -1,4 +1,4 @@
-"""Learning: a batch and its loss, one step, small models trained, and the real one."""
+"""Learning: a batch and its loss, one step, training small models, and the real model's record."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gpt2viz.textbook.learning import Point, Setting
 
 _RATES = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
 _SECOND = "The end."
-#: A table that says what follows one letter can't get below 0.2387 on the two words.
+#: A low loss on the two words; a table of what follows each letter can't get below 0.2387.
 _LOW = 0.3
 
 
 def batch(book: Book, text: str) -> dict[str, Any]:
-    """The sentence and a second text, with what is to be said after each token."""
+    """Draw the sentence and a second text, with each token's target."""
     book.write(text, ignored=signed(learning.IGNORED), second=_SECOND)
     view = book.view
     texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
@@ -65,7 +65,7 @@ def batch(book: Book, text: str) -> dict[str, Any]:
 
 
 def by_hand(book: Book, text: str) -> dict[str, Any]:
-    """A table of logits, and its loss on two words."""
+    """Draw a table of logits, and its loss on two words."""
     first, second = learning.WORDS
     book.write(text, first_word=first, second_word=second)
     left, right = st.columns([3, 4], gap="large")
@@ -78,7 +78,7 @@ def by_hand(book: Book, text: str) -> dict[str, Any]:
     with right:
         chances = np.asarray(costs.probabilities)
         rows = {
-            "target": _lessons(),
+            "target": _target_labels(),
             "p of the target": [
                 f"{chances[n, targets[n]]:.4f}" if counts[n] else "" for n in range(len(counts))
             ],
@@ -101,8 +101,8 @@ def by_hand(book: Book, text: str) -> dict[str, Any]:
     }
 
 
-def _lessons() -> list[str]:
-    """Each letter of the two words with the one that follows, and the padding."""
+def _target_labels() -> list[str]:
+    """List each letter of the two words with the next one, and the padding."""
     longest = max(map(len, learning.WORDS)) - 1
     lessons = []
     for word in learning.WORDS:
@@ -112,13 +112,13 @@ def _lessons() -> list[str]:
 
 
 def _loss(logits: ArrayLike) -> float:
-    """The mean loss of a table of logits on the two words."""
+    """Return the mean loss of a table of logits on the two words."""
     read, targets = (part.flatten() for part in learning.words())
     return float(learning.cross_entropy(np.asarray(logits)[read], targets).mean)
 
 
 def step(book: Book) -> dict[str, Any]:
-    """One step of gradient descent."""
+    """Draw one step of gradient descent."""
     logits = book.values["logits"]
     rate = pick("Learning rate", parameters.LEARN_RATE, _RATES)
     lessons = learning.words()
@@ -129,7 +129,7 @@ def step(book: Book) -> dict[str, Any]:
     left, right = st.columns([4, 3], gap="large")
     names, letters = ("target", "next letter"), learning.LETTERS
     with left:
-        panel = vectors("gradient at the logits", uphill, _lessons(), letters, names)
+        panel = vectors("gradient at the logits", uphill, _target_labels(), letters, names)
         picture(book, "learn_gradient", [panel], height=360)
     with right:
         panel = vectors("logits after the step", moved, letters, letters, ("after", "next letter"))
@@ -153,7 +153,7 @@ def step(book: Book) -> dict[str, Any]:
 
 
 def ablation(book: Book, text: str) -> dict[str, Any]:
-    """Small models, each with one part more, trained when asked."""
+    """Train small models, each with one more part, once the button is pressed."""
     size = Setting()
     book.write(text, letters=size.T, nh=size.nh, count=len(learning.PARTS))
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -187,7 +187,7 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
 
 
 def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, Learned]) -> None:
-    """The losses that a training has measured by now, and the models that are ``done``."""
+    """Draw the losses measured so far, and the models that are ``done``."""
     measured = {name: dict(model.points) for name, model in models.items()}
     drawn = losses_of_models("Held-out loss of each model, by training step", measured)
     output.picture(drawn, book.colors, key="learn_losses", of_run=False)
@@ -206,7 +206,7 @@ def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, L
 
 
 def real(book: Book) -> dict[str, Any]:
-    """The model above, by the record of its training."""
+    """Draw the training record of the model above."""
     model = book.view.model
     try:
         record = run_cache.training(model.name)
@@ -233,16 +233,16 @@ def real(book: Book) -> dict[str, Any]:
     }
 
 
-#: The seeds that are offered: so many trainings, each kept for all visitors, are a server's most.
+#: The seeds offered: they bound a server's trainings, as each is cached for all visitors.
 SEEDS = range(5)
-#: Letters that each model writes in the end.
+#: Letters that each model writes at the end.
 WRITTEN = 60
 
-_TURN = Semaphore()
+_ONE_AT_A_TIME = Semaphore()
 
 
 class Learned(NamedTuple):
-    """A model's losses by now, its parameters, and what it wrote in the end."""
+    """A model's losses so far, its number of parameters, and what it wrote at the end."""
 
     points: tuple[Point, ...]
     n_parameters: int
@@ -251,20 +251,20 @@ class Learned(NamedTuple):
 
 @dataclass(eq=False)
 class Training(Job):
-    """The models on their way, by name; those that come later aren't there yet."""
+    """A training of all models in a thread; ``learned`` are those begun so far, by name."""
 
     seed: int
     size: Setting = field(default_factory=Setting)
     learned: Mapping[str, Learned] = field(default_factory=dict)
 
     def work(self, model: Model) -> None:
-        """Wait until no other training goes on, then train one model after the other."""
-        while not _TURN.acquire(timeout=0.5):
+        """Wait until no other training runs, then train one model after the other."""
+        while not _ONE_AT_A_TIME.acquire(timeout=0.5):
             self.tell(0.0)
         try:
             self._train()
         finally:
-            _TURN.release()
+            _ONE_AT_A_TIME.release()
 
     def _train(self) -> None:
         text, size, done = learning.corpus(), self.size, dict[str, Learned]()
@@ -280,7 +280,7 @@ class Training(Job):
                 for point in learning.train(model, text, size, self.seed):
                     points.append(point)
                     self.learned = done | {name: Learned(tuple(points), counts[name])}
-                    # A step takes about as long as the model has parameters.
+                    # A step's time is about proportional to the model's parameters.
                     steps = before + counts[name] * point.step / size.steps
                     self.tell(steps / sum(counts.values()))
                 written = learning.write(model, text.letters, size.T, WRITTEN, self.seed)
@@ -291,5 +291,5 @@ class Training(Job):
 
 @st.cache_resource(max_entries=len(SEEDS), show_spinner=False)
 def training(seed: int) -> Training:
-    """The training of that seed, one for all visitors."""
+    """Return the training of that seed, which all visitors share."""
     return Training(seed)

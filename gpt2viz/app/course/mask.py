@@ -1,4 +1,4 @@
-"""The causal mask: no word sees a later one, and that alone tells the order."""
+"""The causal mask: no word sees a later one, which alone conveys word order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpt2viz.textbook.tensors import rows
 
 
 def weights(book: Book) -> dict[str, Any]:
-    """Scaled scores that can be changed, and their weights with the mask or without."""
+    """Draw editable scaled scores, and their weights with the mask on or off."""
     labels = attention.SENTENCE
     left, right = st.columns([4, 5], gap="small")
     with left:
@@ -57,7 +57,7 @@ def weights(book: Book) -> dict[str, Any]:
 
 
 def _masked_after_softmax() -> dict[str, str]:
-    """Sums of rows where the mask comes too late, in the table as it was at first."""
+    """Return the row sums of the original table if the mask were applied after softmax."""
     weights = np.asarray(rows(attention.PRINTED_SCALED).softmax(dim=-1))
     masked = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
     *sums, last = [float(row.sum()) for row in masked]
@@ -70,7 +70,7 @@ def _masked_after_softmax() -> dict[str, str]:
 
 
 def closing(book: Book, text: str) -> None:
-    """The scores on their way through the mask, a row a step."""
+    """Draw the scores on their way through the mask, a row per step."""
     book.write(text)
     states = attention.closing(book.values["scaled"])
     captions = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
@@ -84,12 +84,12 @@ def closing(book: Book, text: str) -> None:
     play(book, frames.closing_mask(states, attention.SENTENCE, captions), parameters.MASK_STEP)
 
 
-#: The context, texts, heads and tokens of the shapes.
+#: The context, texts, heads and tokens of a stored mask's shapes.
 _CONTEXT, _B, _NH, _T = 8, 2, 12, 4
 
 
 def added(book: Book) -> dict[str, str]:
-    """The scaled scores with M added, and with −∞ filled in."""
+    """Draw the scaled scores with M added, and with −∞ filled in."""
     tensor, labels = rows(book.values["scaled"]), attention.SENTENCE
     M, added, filled = (
         attention.added_mask(_T),
@@ -105,7 +105,7 @@ def added(book: Book) -> dict[str, str]:
 
 
 def stored(_book: Book) -> None:
-    """The shapes of a mask that is kept."""
+    """List the shapes of a stored mask."""
     steps_of = attention.stored_mask_steps(_CONTEXT, _B, _NH, _T)
     output.table(
         {"step": [what for what, _ in steps_of], "shape": [size for _, size in steps_of]},
@@ -114,7 +114,7 @@ def stored(_book: Book) -> None:
 
 
 def two_orders(book: Book) -> dict[str, str]:
-    """The words of E3 in both orders, with and without positions and mask."""
+    """Draw the words of E3 in both orders, with or without positions and mask."""
     with st.container(horizontal=True, gap="large"):
         on = st.toggle("Add the position vectors", **address.switch(parameters.MASK_PLACES))
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))

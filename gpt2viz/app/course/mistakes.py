@@ -1,4 +1,4 @@
-"""Five common mistakes: each is made here, and its message shown."""
+"""Five common mistakes: each is made for real, and its error message shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpt2viz.textbook import mistakes
 
 
 def made(_book: Book) -> None:
-    """Each mistake with its message, its mend and its code."""
+    """Draw each mistake with its message, its fix and its code."""
     for n, mistake in enumerate(mistakes.MISTAKES):
         with st.container(border=True, key=f"mistake_{n}"):
             prose.markdown(f"**{n + 1}. {mistake.name}**")
@@ -32,7 +32,7 @@ def made(_book: Book) -> None:
 
 
 def configuration(_book: Book) -> dict[str, Any]:
-    """A width and a number of heads, which may not fit."""
+    """Pick a width and a number of heads, which may not divide it."""
     left, right = st.columns(2)
     widths, counts = [48, 64, 100, 768, 1000], [1, 3, 4, 7, 12, 25]
     C = menu("n_embd", parameters.TRY_C, widths, left)
@@ -49,7 +49,7 @@ def configuration(_book: Book) -> dict[str, Any]:
 
 
 def verdict(book: Book, fits: str) -> None:
-    """The project's message, or that the two fit."""
+    """Show the project's error message, or that the two fit."""
     if refusal := book.values["refusal"]:
         st.error(refusal, icon=":material/error:")
     else:

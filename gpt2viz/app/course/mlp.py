@@ -1,4 +1,4 @@
-"""The MLP and its curve: each token works alone on what it has gathered."""
+"""The MLP and its activation curve, applied to each token alone."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _EIGHT = tuple(f"{n}" for n in range(8))
 _AXES = ("x₁", "x₂", "x₃")
 #: The chances that a number is dropped.
 _CHANCES = [0.0, 0.1, 0.2, 0.5, 0.9]
-#: Heads of the last form whose weights are dropped, and what decides the tables of all.
+#: Heads of the multi-head form whose weights are dropped, and the seed of all tables.
 _NH, _SEED = 3, 0
 
 
 def linear(book: Book) -> dict[str, Any]:
-    """A linear layer whose numbers can be changed."""
+    """Draw a linear layer whose numbers can be edited."""
     columns = st.columns([2, 3, 2])
     with columns[0]:
         x = table(parameters.LIN_X, "x", mlp.LINEAR_X, ("x",), ("0", "1"))[0]
@@ -63,7 +63,7 @@ def linear(book: Book) -> dict[str, Any]:
 
 
 def walk(book: Book) -> None:
-    """A token on its way through an MLP."""
+    """Draw a token on its way through an MLP."""
     left, right = st.columns([3, 5], gap="medium")
     with left:
         x = table(parameters.WALK_X, "x", (mlp.LINEAR_X,), ("x",), ("0", "1"))[0]
@@ -79,7 +79,7 @@ def walk(book: Book) -> None:
 
 
 def four_curves(book: Book) -> dict[str, Check]:
-    """The curves, drawn and in a table at some x."""
+    """Draw the activation curves, and list their values at some x."""
     xs = np.linspace(-4, 4, 161, dtype=np.float32)
     drawn = {name: np.asarray(f(rows(xs))) for name, f in mlp.CURVES.items()}
     curves(book, "curves", "Four activation curves, f(x) over x", xs, drawn, ("x", "f(x)"))
@@ -94,7 +94,7 @@ def four_curves(book: Book) -> dict[str, Check]:
 
 
 def blocks(book: Book, text: str) -> dict[str, str]:
-    """Six words through three blocks of equally many parameters."""
+    """Run six words through three blocks with equally many parameters."""
     left, right = st.columns([3, 1], gap="medium")
     with left:
         x = table(parameters.BLOCKS_X, "Six words", JOURNEY_X, JOURNEY, _AXES)
@@ -119,7 +119,7 @@ def blocks(book: Book, text: str) -> dict[str, str]:
 
 
 def dropout(book: Book) -> dict[str, Check]:
-    """Eight numbers, before and after some are dropped."""
+    """Draw eight numbers, before and after dropout."""
     columns = st.columns(3)
     p = menu("p, the chance to be dropped", parameters.DROP_P, _CHANCES, columns[0])
     seed = menu("Seed", parameters.DROP_SEED, range(20), columns[1])
@@ -135,9 +135,9 @@ def dropout(book: Book) -> dict[str, Check]:
 
 
 def dropped_weights(book: Book) -> dict[str, str]:
-    """The weights of the variants for E19's words, as softmax left them and after dropout.
+    """Draw the variants' weights for E19's words, before and after dropout.
 
-    The head that is drawn of the last variant is its first.
+    Of the multi-head variant, head 0 is drawn.
     """
     columns = st.columns(3, vertical_alignment="bottom")
     p = menu("p, the chance to be dropped", parameters.WEIGHTS_P, _CHANCES, columns[0])

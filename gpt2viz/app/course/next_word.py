@@ -22,7 +22,7 @@ _WORDS = logits.FOUR
 
 
 def four(book: Book) -> dict[str, Any]:
-    """The logits and probabilities of four words."""
+    """Draw the logits and probabilities of four words."""
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
     with left:
@@ -60,14 +60,14 @@ def four(book: Book) -> dict[str, Any]:
 
 
 def loss(book: Book) -> dict[str, str]:
-    """The loss of the word that came."""
+    """Return the loss of the word that came."""
     target = pick("The word that actually came", parameters.TARGET, list(_WORDS))
     cost = float(logits.loss(book.values["scores"], _WORDS.index(target)))
     return {"target": target, "loss": equals(cost), "nats": f"{cost:.4f}"}
 
 
 def lessons(book: Book) -> dict[str, Any]:
-    """The shape of the logits in training, and in how many places the answer is known."""
+    """Return the sizes of the logits in training, and how many tokens have a target."""
     n = len(book.view.labels)
     return {
         "n": n,
@@ -78,9 +78,9 @@ def lessons(book: Book) -> dict[str, Any]:
 
 
 def predicted(book: Book) -> dict[str, Any]:
-    """After each token: the most probable next one, and how probable the one that came was.
+    """List the most probable token after each token, and the probability of the actual one.
 
-    The sentence is ``lost`` on a model that finds it less likely than one that knows nothing.
+    ``lost`` is true if the model's loss on the sentence is above that of a uniform guess.
     """
     trace, labels = book.view.trace, book.view.labels
     names = run_cache.vocabulary(book.view.model.name)

@@ -26,15 +26,15 @@ from gpt2viz.pictures.training import curves_at
 from gpt2viz.run.stages import Scale
 from gpt2viz.textbook.examples import EXAMPLES
 
-#: Up to so many rows the numbers can be read in the cells.
+#: Most rows of a panel whose cells have room for numbers.
 _MOST_ROWS = 20
 
 
-#: What rows and columns are where each row is the vector of a token.
+#: The names of rows and columns if each row is a token's vector.
 TOKENS = ("token", "dimension")
-#: The numbers of a vector in a plane.
+#: The names of a plane's two dimensions.
 PLANE = ("x₁", "x₂")
-#: Numbers that differ by less are the same; differences are written with four digits.
+#: Numbers that differ by less are equal; differences are shown with four digits.
 SAME = 5e-5
 
 T = TypeVar("T")
@@ -42,9 +42,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Book:
-    """A chapter by its address, and the run of the sentence where it reads one.
+    """A chapter by its address, and the run of the sentence if it reads one.
 
-    ``values`` are what its examples have returned so far: by its name a text for what follows, or a
+    ``values`` are what its examples have returned so far, by name: texts to fill in, or a
     ``questions.Check`` for the question of that name.
     """
 
@@ -59,19 +59,19 @@ class Book:
 
     @property
     def view(self) -> View:
-        """The run; only in chapters that read the sentence."""
+        """The run. Raises ``LookupError`` in a chapter drawn without a sentence."""
         if self.run is None:
             raise LookupError("this chapter was drawn without a sentence")
         return self.run
 
     def write(self, text: str, **values: Any) -> None:
-        """Draw a text with the book's values and more, which stay with the book."""
+        """Draw a text filled with the book's values and further ones, which the book keeps."""
         self.values.update(values)
         prose.markdown(fill(text, self.values))
 
 
 def fill(text: str, values: Mapping[str, Any]) -> str:
-    """``text`` with each ``{{name}}`` replaced by its value, and ``{{name? a | b ?}}`` by a or b.
+    """Replace each ``{{name}}`` in a text by its value, and ``{{name? a | b ?}}`` by a or b.
 
     Raises ``KeyError`` for a name without a value.
     """
@@ -84,7 +84,7 @@ def fill(text: str, values: Mapping[str, Any]) -> str:
 
 
 def largest_gap(a: ArrayLike, b: ArrayLike) -> float:
-    """The largest difference between two tensors."""
+    """Return the largest difference between two tensors."""
     return float(np.abs(np.asarray(a) - np.asarray(b)).max())
 
 
@@ -95,9 +95,9 @@ def vectors(
     columns: Sequence[str],
     names: tuple[str, str],
 ) -> Panel:
-    """A panel of vectors, one a row.
+    """Return a panel of vectors, one per row.
 
-    ``names`` say what rows and columns are; "" where the labels themselves do.
+    ``names`` are the titles of rows and columns, "" if their labels suffice.
     """
     across, down = Axis(names[1], columns), Axis(names[0], rows)
     return Panel(title, _matrix(values), down, across, name=title, quantity="value")
@@ -106,7 +106,7 @@ def vectors(
 def pairs(
     title: str, values: ArrayLike, labels: Sequence[str], quantity: str, masked: ArrayLike = False
 ) -> Panel:
-    """A panel of queries (rows) and keys (columns)."""
+    """Return a panel of queries (rows) and keys (columns)."""
     matrix, hidden = _matrix(values), np.atleast_2d(np.asarray(masked))
     return Panel(
         title,
@@ -132,15 +132,15 @@ def picture(
     scale: Scale = "signed",
     height: int = 260,
 ) -> None:
-    """Panels side by side on one scale, with their numbers in the cells where they fit."""
-    few = all(len(panel.values) <= _MOST_ROWS for panel in panels)
+    """Draw panels side by side on one scale, with numbers in the cells if they fit."""
+    has_numbers = all(len(panel.values) <= _MOST_ROWS for panel in panels)
     drawn = Heatmaps(
         "; ".join(panel.title for panel in panels),
         panels,
         scale=scale,
         n_columns=len(panels),
         height=height,
-        numbers=NUMBERS_FIT_LARGE if few else 0,
+        numbers=NUMBERS_FIT_LARGE if has_numbers else 0,
         legend=any(panel.masked is not None for panel in panels),
     )
     output.picture(drawn, book.colors, key=key, of_run=False)
@@ -154,25 +154,25 @@ def curves(
     lines: Mapping[str, ArrayLike],
     names: tuple[str, str],
 ) -> None:
-    """Lines over the same ``x``; ``names`` say what runs across and what runs up."""
+    """Draw curves over the same ``x``; ``names`` are the axes' titles, across and up."""
     drawn = curves_at(title, x, lines, *names)
     output.picture(drawn, book.colors, key=key, of_run=False)
 
 
 def pick(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
-    """Buttons in a row, into ``slot`` if it is given: the option whose button is pressed."""
+    """Draw a row of buttons, in ``slot`` if given, and return the picked option."""
     picked: T = slot.segmented_control(label, required=True, **address.choice(parameter, options))
     return picked
 
 
 def menu(label: str, parameter: SelectParam, options: Sequence[T], slot: Any = st) -> T:
-    """A menu, into ``slot`` if it is given: the option that is chosen."""
+    """Draw a menu, in ``slot`` if given, and return the chosen option."""
     chosen: T = slot.selectbox(label, **address.choice(parameter, options))
     return chosen
 
 
 def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False) -> None:
-    """Frames that the reader can play or step through; the address has the frame."""
+    """Draw frames to play or step through; the frame is in the address."""
     address.choice(parameter, range(len(drawn.frames)))
     at: int = address.get(parameter)
     choose = partial(address.put, parameter)
@@ -181,16 +181,16 @@ def play(book: Book, drawn: Frames, parameter: SelectParam, of_run: bool = False
 
 
 def code(*made: source_code.Made) -> None:
-    """The source of what has just run, from its own file: all that the page called, and no more."""
+    """Draw the source of the functions that just ran, from their files."""
     names = ", ".join(dict.fromkeys(f"`{source_code.name(function)}`" for function in made))
     with st.expander(f"The code that ran: {names}", icon=":material/code:"):
         source_code.listing(*made)
 
 
 def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = None) -> None:
-    """A link to another page, with what is chosen here and what is ``requested`` there.
+    """Draw a link to another page, with this page's choices and those ``requested``.
 
-    It opens with the model that read the sentence here, whichever is chosen.
+    It opens with the model that read the sentence here, even if another is chosen.
     """
     changes = dict(requested or {})
     run = output.shown().runs.get(output.OF_PAGE)
@@ -206,7 +206,7 @@ def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = Non
 
 
 def heading(text: str, anchor: str = "") -> None:
-    """A heading; that of an example, given by its id, is its title, with the id as anchor."""
+    """Draw a heading; for an example's id, its title, with the id as anchor."""
     id, example = text, EXAMPLES.get(text)
     if example:
         text, anchor = f"{example.title} :gray-badge[{id}]", id

@@ -1,4 +1,4 @@
-"""Printed and computed: the figures of the texts beside those that their own inputs give."""
+"""Printed and computed: the texts' figures beside those computed from the same inputs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _COLOR = {"agrees": "green", "differs": "orange"}
 
 
 def sources(_book: Book) -> dict[str, Any]:
-    """The texts, below room for what is counted once all their results are there."""
+    """List the texts, below a container for the counts of all results."""
     in_all = st.container()
     prose.markdown("\n\n".join(_source(n, text) for n, text in TEXTS.items()))
     return {"in_all": in_all}
 
 
 def results(book: Book, text: str) -> None:
-    """Every example, with the texts that have it and all that they print of it."""
+    """Draw every example, with the figures that the texts print and the computed ones."""
     for id, example in EXAMPLES.items():
         heading(id)
         results = claims(id)
@@ -41,7 +41,7 @@ def results(book: Book, text: str) -> None:
 
 
 def _source(n: int, text: Text) -> str:
-    """A text with its author, and the examples that it has."""
+    """Return a text's list entry: its author, title and examples."""
     ids = ", ".join(id for id, example in EXAMPLES.items() if n in example.texts)
     author = f"{literal(text.author)}, " if text.author else ""
     after = f", after {literal(text.after)}" if text.after else ""
@@ -49,7 +49,7 @@ def _source(n: int, text: Text) -> str:
 
 
 def _counts(results: tuple[Claim, ...]) -> str:
-    """The number of printed results that agree and that differ."""
+    """Say how many printed results agree and differ."""
     counts = Counter(claim.verdict for claim in results)
     agree, differ = counts["agrees"], counts["differs"]
     if not agree + differ:

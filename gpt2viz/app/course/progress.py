@@ -1,4 +1,4 @@
-"""Answers and predictions of a reader: for the visit, in the visitor's own browser, as a file."""
+"""A reader's answers and guesses: in the session, in the browser's storage, and as a file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpt2viz.app import output, prose
 from gpt2viz.app.components.browser import keep_progress
 from gpt2viz.textbook.guesses import ROWS, fits
 
-#: Bytes of the largest file that is read.
+#: Most bytes of a file that is read.
 LARGEST = 100_000
 
 #: Chapter -> ids of questions.
 Answered = Mapping[str, Sequence[str]]
-#: Row -> the guess in hundredths; [] where it was shown without one.
+#: Row -> the guess in hundredths; [] if it was shown without a guess.
 Guesses = Mapping[str, list[int]]
 
 _PROGRESS, _GUESSES, _WORDS, _READ, _FORGOTTEN, _WRONG = (
@@ -26,27 +26,27 @@ _KEY, _FILE = "progress_kept", "open_progress"
 
 
 def answered() -> dict[str, list[str]]:
-    """Chapter -> ids of the questions that are answered, in the order in which they were."""
+    """Return the ids of answered questions by chapter, in the order of answering."""
     answers: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
     return answers
 
 
 def guesses() -> dict[str, list[int]]:
-    """Row -> what was expected there, in hundredths; [] where it was shown without a guess."""
+    """Return the guesses by row, in hundredths; [] if a row was shown without a guess."""
     by_row: dict[str, list[int]] = st.session_state.setdefault(_GUESSES, {})
     return by_row
 
 
 def explanations() -> dict[str, str]:
-    """Question -> the reader's own words, for the visit alone."""
+    """Return the reader's own words by question, for the session only."""
     by_question: dict[str, str] = st.session_state.setdefault(_WORDS, {})
     return by_question
 
 
 def known_answers(given: object, known: Answered) -> dict[str, list[str]]:
-    """Progress from outside, cut down to questions that exist, each once.
+    """Reduce untrusted progress to questions that exist, each once.
 
-    Raises ``ValueError`` where it isn't lists of ids by chapter.
+    Raises ``ValueError`` unless it is lists of ids by chapter.
     """
     if not isinstance(given, dict) or not all(isinstance(ids, list) for ids in given.values()):
         raise ValueError(given)
@@ -54,7 +54,7 @@ def known_answers(given: object, known: Answered) -> dict[str, list[str]]:
 
 
 def fitting_guesses(given: object) -> dict[str, list[int]]:
-    """Guesses from outside, cut down to those that fit a row that exists."""
+    """Reduce untrusted guesses to those that fit a row that exists."""
     if not isinstance(given, dict):
         return {}
     fitting = {id: given[id] for id in ROWS if id in given}
@@ -62,7 +62,7 @@ def fitting_guesses(given: object) -> dict[str, list[int]]:
 
 
 def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
-    """The answers and guesses of a progress file. Raises ``ValueError`` for any other file."""
+    """Return the answers and guesses of a progress file. Raises ``ValueError`` for other files."""
     if len(content) > LARGEST:
         raise ValueError("too large")
     try:
@@ -73,25 +73,25 @@ def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[st
 
 
 def written() -> str:
-    """The answers and guesses as the content of a progress file."""
+    """Return the answers and guesses as the content of a progress file."""
     done = {name: ids for name, ids in answered().items() if ids}
     return json.dumps({"answered": done, "guesses": guesses()}, indent=2)
 
 
 def bar(known: Answered, summary: str) -> None:
-    """Draw the count of ``known`` questions that are answered, and a menu to save or load it.
+    """Draw the count of answered ``known`` questions, and a menu to save or load progress.
 
-    No count is drawn before one is known to be. ``summary`` says in Markdown which they are.
+    Until one is answered, only their total is drawn. ``summary`` lists them in Markdown.
     """
     count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
-    begun = count or guesses()
+    started = count or guesses()
     prose.caption(f"{count} of {total} questions answered." if count else f"{total} questions.")
     with st.popover("Progress", icon=":material/checklist:"):
         if summary:
             st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
         name, mime = "gpt2viz-progress.json", "application/json"
-        output.file_button("Save as a file", written(), name, mime, disabled=not begun)
+        output.file_button("Save as a file", written(), name, mime, disabled=not started)
         st.file_uploader(
             "Open a progress file",
             type="json",
@@ -106,7 +106,7 @@ def bar(known: Answered, summary: str) -> None:
             "Start again",
             icon=":material/restart_alt:",
             on_click=_forget,
-            disabled=not begun,
+            disabled=not started,
             help="Forgets all answers and guesses, here and in this browser.",
         )
     keep_progress(
@@ -119,18 +119,18 @@ def bar(known: Answered, summary: str) -> None:
             "read": st.session_state.get(_READ, False),
             "forgotten": st.session_state.get(_FORGOTTEN, 0),
         },
-        received=lambda: _take_over(known),
+        received=lambda: _merge_stored(known),
     )
 
 
-def _take_over(known: Answered) -> None:
-    """Take over what the browser had kept; it is asked once."""
+def _merge_stored(known: Answered) -> None:
+    """Merge in the progress that the browser had stored; it sends it once."""
     st.session_state[_READ] = True
     given = st.session_state[_KEY]["found"]
     try:
         _add(known_answers(given["answered"], known), fitting_guesses(given["guesses"]))
     except (ValueError, TypeError, KeyError):
-        return  # somebody else's, by that name
+        return  # another app's data, stored by that name
 
 
 def _open(known: Answered) -> None:
@@ -145,7 +145,7 @@ def _open(known: Answered) -> None:
 
 
 def _add(more: Answered, more_guesses: Guesses) -> None:
-    """Merge in more progress; answers and guesses that are here stay as they are."""
+    """Merge in more progress; existing answers and guesses stay as they are."""
     for name, ids in more.items():
         here = answered().setdefault(name, [])
         here += [id for id in ids if id not in here]

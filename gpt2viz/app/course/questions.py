@@ -1,4 +1,4 @@
-"""A chapter's questions: typed or done, how wrong answers are met, and what stays answered."""
+"""A chapter's questions: answers typed or done on screen, hints for wrong ones, and progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import streamlit as st
 from gpt2viz.app import prose
 from gpt2viz.app.course import progress
 
-#: How far a number may be off: half a unit of the second decimal.
+#: Tolerance of typed numbers: half a unit of the second decimal.
 TOLERANCE = 0.0051
-#: Characters of the longest answer that is read.
+#: Most characters of an answer that are read.
 LONGEST = 80
-#: The answer to a question that asks to explain: a text of so many words or more, to be compared
-#: with the one that its ``why`` gives.
+#: Marks a question to explain in one's own words: at least this many, to be compared with the
+#: question's ``why``.
 EXPLAINED, _WORDS_OF_IT = "…", 12
 
 _COUNTED = (
@@ -33,7 +33,7 @@ _TWO_WORDS = re.compile(
     rf"\b(twenty|{'|'.join(_TENS.split()[:-1])}) (one|{'|'.join(_COUNTED.split()[2:10])})\b"
 )
 _WORDS |= {"half": "0.5", "thousand": "1000"}
-_SAID = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
+_REPLACEMENTS = _WORDS | {"x": "*", "times": "*", "over": "/", "minus": "-"}
 _SIGNS = str.maketrans(dict.fromkeys("−–—", "-") | dict.fromkeys("·×⋅∙", "*") | {"÷": "/"})
 _FUNCTIONS = {"ln": math.log, "log": math.log, "log2": math.log2, "sqrt": math.sqrt}
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
@@ -48,12 +48,12 @@ _FILLERS = {"a", "an", "at", "for", "is", "it", "of", "on", "the", "token", "wor
 
 
 def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
-    """True where a typed text is the answer, or one of those that are right ``also``.
+    """Return whether a typed text is the answer, or one that is right ``also``.
 
-    An answer of one number may be typed as a word ("six"), with a decimal comma ("1,39"), in
-    groups ("38,597,376"), with a unit or as a calculation ("ln 4"), within ``TOLERANCE``. One of
-    several numbers is a shape: what stands between them doesn't count. Of an answer in words,
-    case, quotes and words such as "the" don't count.
+    A number may be typed as a word ("six"), with a decimal comma ("1,39"), in groups
+    ("38,597,376"), with a unit or as a calculation ("ln 4"), within ``TOLERANCE``. A shape,
+    "(2, 3)", is compared by its numbers, whatever is between them. An answer in words is compared
+    without case, quotes and words such as "the".
     """
     if answer == EXPLAINED:
         return len(given.split()) >= _WORDS_OF_IT
@@ -61,21 +61,21 @@ def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
 
 
 def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
-    """A sentence on what a wrong answer would be right for; "" where none is known.
+    """Return a hint on a wrong answer, or "".
 
-    ``near`` has a sentence for each wrong answer that is known, several of them with " | " between.
+    ``near`` has a sentence for each known wrong answer, or for several, separated by " | ".
     """
     given = given[:LONGEST]
     for wrong, sentence in near.items():
         if any(_same(given, answer_text) for answer_text in wrong.split(" | ")):
             return sentence
     if _is_shape(answer):
-        return _of_a_shape(_sizes(given), _sizes(answer))
-    return _of_a_number(list(values(given)), answer) if _is_number(answer) else ""
+        return _shape_hint(_sizes(given), _sizes(answer))
+    return _number_hint(list(values(given)), answer) if _is_number(answer) else ""
 
 
 def values(given: str) -> Iterator[float]:
-    """Readings of a typed number: a comma or a point may stand for thousands or decimals."""
+    """Yield the readings of a typed number: commas and points may mark thousands or decimals."""
     plain = given.casefold().translate(_SIGNS).replace("√", "sqrt").rpartition("=")[2]
     plain = _ungrouped(plain, " '’_\u00a0\u202f")
     readings = (_ungrouped(plain, ","), plain.replace(",", "."), _ungrouped(plain, "."))
@@ -91,7 +91,7 @@ def _same(given: str, answer: str) -> bool:
         return _sizes(given) == _sizes(answer)
     if _is_number(answer):
         return any(abs(value - float(answer)) <= TOLERANCE for value in values(given))
-    return bool(_spoken(given)) and _spoken(given) == _spoken(answer)
+    return bool(_content_words(given)) and _content_words(given) == _content_words(answer)
 
 
 def _is_shape(answer: str) -> bool:
@@ -107,12 +107,12 @@ def _sizes(shape: str) -> list[int]:
     return [int(n) for n in (_WORDS.get(part, part) for part in parts) if n.isdecimal()]
 
 
-def _spoken(text: str) -> list[str]:
+def _content_words(text: str) -> list[str]:
     words = re.findall(r"[^\W\d_]+", text.casefold())
     return [word for word in words if word not in _FILLERS] or words
 
 
-def _of_a_shape(sizes: list[int], right_sizes: list[int]) -> str:
+def _shape_hint(sizes: list[int], right_sizes: list[int]) -> str:
     if not sizes:
         return "The answer is a shape: the sizes of all axes, such as (2, 3)."
     if len(sizes) != len(right_sizes):
@@ -122,7 +122,7 @@ def _of_a_shape(sizes: list[int], right_sizes: list[int]) -> str:
     return ""
 
 
-def _of_a_number(numbers: list[float], answer: str) -> str:
+def _number_hint(numbers: list[float], answer: str) -> str:
     right = float(answer)
     if not numbers:
         return "The answer is a number."
@@ -134,16 +134,16 @@ def _of_a_number(numbers: list[float], answer: str) -> str:
 
 
 def _ungrouped(text: str, separators: str) -> str:
-    """Without the separators between groups of three digits."""
+    """Remove the separators between groups of three digits."""
     grouped = re.compile(_GROUPED % re.escape(separators))
     return grouped.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
 
 
 def _tokens(text: str) -> list[str]:
-    """Numbers, signs and functions; "times" is a sign, other words are units and fall away."""
-    apart = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
-    apart = _TWO_WORDS.sub(lambda both: str(int(_WORDS[both[1]]) + int(_WORDS[both[2]])), apart)
-    tokens = [_SAID.get(token, token) for token in _TOKEN.findall(apart)]
+    """Split a text into numbers, signs and functions; "times" is a sign, units are dropped."""
+    split = re.sub(r"(?<=[^\W\d_])-(?=[^\W\d_])", " ", text)  # twenty-five isn't 20 - 5
+    split = _TWO_WORDS.sub(lambda both: str(int(_WORDS[both[1]]) + int(_WORDS[both[2]])), split)
+    tokens = [_REPLACEMENTS.get(token, token) for token in _TOKEN.findall(split)]
     tokens = [token for token in tokens if token in _FUNCTIONS or not token.isalpha()]
     while tokens and tokens[0] in "*+~≈":
         del tokens[0]
@@ -153,7 +153,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Calculation:
-    """A sum of products of numbers, brackets and functions; ``ValueError`` for anything else."""
+    """A parser of arithmetic with brackets and functions; ``ValueError`` for anything else."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.left = tokens
@@ -192,7 +192,7 @@ class _Calculation:
 
 
 class Check(NamedTuple):
-    """The part of a ``Question`` that a chapter's example decides."""
+    """The fields of a ``Question`` that a chapter's example decides."""
 
     done: bool = False
     note: str = ""
@@ -200,11 +200,11 @@ class Check(NamedTuple):
 
 
 class Question(NamedTuple):
-    """``done`` tells that what is asked for is on screen now; or ``answer`` must be typed.
+    """A question: ``done`` if the screen shows what it asks for, or with an ``answer`` to type.
 
-    Answers that are right ``also`` are other ways to say it. ``why`` is shown once it is answered;
-    ``note`` while it isn't done: what can be said of what is on screen now, or "". ``near`` has a
-    sentence for each wrong answer that is known, several of them with " | " between.
+    ``also`` are other right answers. ``why`` is shown once it is answered; ``note`` until it is
+    done: a remark on what is on screen now, or "". ``near`` has a sentence for each known wrong
+    answer, or for several, separated by " | ".
     """
 
     id: str
@@ -219,10 +219,10 @@ class Question(NamedTuple):
 
 
 def ask(chapter: str, questions: Iterable[Question]) -> None:
-    """Draw the questions and note those that are answered.
+    """Draw the questions and record those that are answered.
 
-    A chapter that yields them draws what comes next when it is asked for the next: each question
-    then stands below what it is about.
+    ``questions`` may be a generator that draws the chapter between them, so that each question is
+    drawn below what it is about.
     """
     for question in questions:
         _ask(question, progress.answered().setdefault(chapter, []))
@@ -231,9 +231,9 @@ def ask(chapter: str, questions: Iterable[Question]) -> None:
 
 
 def _ask(question: Question, answered: list[str]) -> None:
-    """Draw one question; the frame lights up (``theme.css``) where it says why.
+    """Draw one question; ``theme.css`` highlights its frame once it shows why.
 
-    A reader's own words aren't judged: they stay, and what they can be compared with follows.
+    A reader's own words aren't judged: the answer to compare them with is shown below.
     """
     with st.container(border=True, key=f"question_{question.id}"):
         before, explained = question.id in answered, question.answer == EXPLAINED
@@ -249,11 +249,11 @@ def _ask(question: Question, answered: list[str]) -> None:
                 prose.markdown(verdict + question.why)
             if not before:
                 answered.append(question.id)
-                st.session_state["_noted"] = True  # the contents above were drawn without it
+                st.session_state["_noted"] = True  # redraw the contents, which were drawn before
 
 
 def _explained(id: str) -> bool:
-    """Draw the field for an explanation; true where one was sent."""
+    """Draw the field for an explanation; return whether it is long enough."""
     texts, key = progress.explanations(), f"answer_{id}"
     st.session_state.setdefault(key, texts.get(id, ""))
     with st.form(f"own_{id}", border=False):
@@ -266,7 +266,7 @@ def _explained(id: str) -> bool:
 
 
 def _done(question: Question) -> bool:
-    """True where a question is answered now; else a note is drawn, if there is one."""
+    """Draw a question's field, if any; return whether it is answered now, or draw its note."""
     done, note = question.done, question.note
     if question.answer:
         key = f"answer_{question.id}"

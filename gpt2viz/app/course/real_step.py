@@ -1,4 +1,4 @@
-"""A chapter's step in the model that the reader has chosen, with a link to where it is shown."""
+"""A chapter's step in the chosen model, with a link to the page that shows it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from gpt2viz.textbook.after_gpt2 import cache_bytes
 from gpt2viz.textbook.embeddings import cosines, nearest, table_of
 from gpt2viz.textbook.mlp import gated_at, neurons_at
 
-#: What the chips above do.
+#: The effect of choosing a token.
 CHOOSING = "Choose the token that is followed."
-#: Numbers of a vector, and tokens that may come next, that fit on screen.
+#: How many numbers of a vector, and how many next tokens, fit on screen.
 _SHOWN, _TOP = 8, 5
-#: Tokens whose names stand level below a picture; those of more stand upright, and need room.
+#: Most tokens whose names are horizontal below a picture; more are vertical and need room.
 _FEW = 12
 
 
 def _followed(view: View) -> int:
-    """The place of the token that is followed: the chosen one, else the last."""
+    """Return the position of the followed token: the chosen one, else the last."""
     return view.n_tokens - 1 if view.query is None else view.query
 
 
-def _written(view: View, position: int) -> str:
+def _quoted(view: View, position: int) -> str:
     return f"“{literal(view.labels[position])}”"
 
 
@@ -51,22 +51,22 @@ def _rounded(number: float) -> str:
 
 
 def cell_of(view: View, layer: int, head: int) -> Step:
-    """The cell of the followed token in a head: at the key that it looks at hardest."""
+    """Return the followed token's cell in a head, at the key of its largest weight."""
     query = _followed(view)
     return Step(layer, head, query, hardest_key(view, layer, head, query))
 
 
 def _followed_cell(book: Book, layer: int, head: int) -> Step:
-    """The cell of the followed token in a head; the book's texts call it by its parts."""
+    """Return the followed token's cell in a head, and put its parts into the book's values."""
     view = book.view
     at = cell_of(view, layer, head)
-    book.values.update(at._asdict(), asks=_written(view, at.query), looked=_written(view, at.key))
+    book.values.update(at._asdict(), asks=_quoted(view, at.query), looked=_quoted(view, at.key))
     return at
 
 
 def to_cell(view: View, at: Step) -> None:
-    """A link to the head, with the cell framed in each of its pictures."""
-    both = f"{_written(view, at.query)} and {_written(view, at.key)}"
+    """Draw a link to the head, with the cell framed in each of its pictures."""
+    both = f"{_quoted(view, at.query)} and {_quoted(view, at.key)}"
     link(
         pages.HEAD,
         f"The cell of {both} on the page Head",
@@ -81,12 +81,12 @@ def to_cell(view: View, at: Step) -> None:
 
 
 def to_shapes(label: str, tensor: str) -> None:
-    """A link to a tensor by its name, in the list of all."""
+    """Draw a link to a tensor, by its name, in the list of all tensors."""
     link(pages.SHAPES, label, {parameters.FILTER: tensor})
 
 
 def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
-    """The first numbers of some vectors, a row each; as many as the shortest has."""
+    """Draw the first numbers of some vectors, a row each, at most as many as the shortest has."""
     size = min(_SHOWN, *map(np.size, rows.values()))
     values = np.stack([np.asarray(row)[:size] for row in rows.values()])
     columns = [f"{n}" for n in range(size)]
@@ -96,52 +96,52 @@ def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> N
 
 
 def _sum(parts: Sequence[float], total: float) -> str:
-    """The first channel, added up, in LaTeX."""
+    """Return the sum of the first channel in LaTeX."""
     n = enough(parts, np.sum, total)
     added = " + ".join(bracketed(spelled(part, n)) for part in parts)
     return rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}"
 
 
 def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
-    """The vector (C,) of the token that is followed."""
+    """Return a stage's vector (C,) of the followed token."""
     vector: Array = view.trace.stage(stage, layer)[0][_followed(view)]
     return vector
 
 
 def _before(view: View, layer: int) -> Array:
-    """The stream (C,) of the token that is followed, as a layer reads it."""
+    """Return the stream (C,) of the followed token, as a layer reads it."""
     return _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding")
 
 
 def tokens(book: Book, text: str) -> None:
-    """The row of the table that the token is looked up in."""
+    """Write about the token table's row of the followed token."""
     view, n = book.view, _followed(book.view)
     begins = _rounded(_row(view, "token_embedding")[0])
     id = f"{view.trace.token_ids[n]:,}"
-    book.write(text, followed=_written(view, n), id=id, begins=begins)
+    book.write(text, followed=_quoted(view, n), id=id, begins=begins)
 
 
 def order(book: Book, text: str) -> dict[str, str]:
-    """The token's vector, its position's, and their sum."""
+    """Draw the token's vector, its position's, and their sum."""
     view, n = book.view, _followed(book.view)
     token, total = _row(view, "token_embedding"), _row(view, "embedding")
     position = view.trace.stage("position_embedding")[n]
-    book.write(text, followed=_written(view, n), n=n)
+    book.write(text, followed=_quoted(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
     _first(book, "real_order", "the stream's start", rows)
-    # A copy: PyTorch takes none that is read-only.
+    # A copy: PyTorch takes no read-only arrays.
     tokens = np.array(view.trace.stage("token_embedding")[0])
     alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
     return {"sum": _sum([token[0], position[0]], total[0]), "alike": f"{alike:.2f}"}
 
 
 def crane(book: Book, text: str) -> None:
-    """The query and the key that it fits best, and their score."""
+    """Draw the query and its best-matching key, and their score."""
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
     q, k = view.trace.stage("q", *at[:2])[at.query], view.trace.stage("k", *at[:2])[at.key]
     score = view.trace.stage("scores", *at[:2])[at.query, at.key]
-    with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
+    with np.errstate(all="ignore"):  # the page warns of overflows above
         product = q * k
     alone = view.n_tokens == 1 or (view.trace.causal and at.query == 0)
     book.write(text, alone=alone, size=len(q), score=_rounded(score))
@@ -149,7 +149,7 @@ def crane(book: Book, text: str) -> None:
 
 
 def by_hand(book: Book, text: str) -> None:
-    """Raw and scaled scores."""
+    """Draw raw and scaled scores."""
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
     config = view.trace.config
@@ -170,7 +170,7 @@ def by_hand(book: Book, text: str) -> None:
 
 
 def mask(book: Book, text: str) -> None:
-    """The weights, with the mask or without."""
+    """Draw the weights, with the mask on or off."""
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
     weight = _rounded(view.trace.stage("weights", *at[:2])[at.query, at.key])
@@ -187,7 +187,7 @@ def mask(book: Book, text: str) -> None:
 
 
 def heads(book: Book, text: str) -> dict[str, bool]:
-    """The outputs of a layer's heads, and what W_O makes of them; true where dropout follows."""
+    """Draw the outputs of a layer's heads, and W_O's output; return whether dropout follows."""
     view = book.view
     at = _followed_cell(book, address.get(parameters.LAYER), address.get(parameters.HEAD))
     config, outputs = view.trace.config, view.trace.stage("head_output", at.layer)[0][:, at.query]
@@ -205,16 +205,16 @@ def heads(book: Book, text: str) -> dict[str, bool]:
 
 
 def mlp(book: Book, text: str) -> None:
-    """The stream before a layer's MLP, and what that adds."""
+    """Draw the stream before a layer's MLP, and what the MLP adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_written(view, _followed(view)), layer=layer)
+    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     rows = {"x + attention": stream, "MLP adds": adds}
     _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
 
 
 def neurons(book: Book, text: str) -> dict[str, str]:
-    """The neurons furthest from 0, and what they add to a channel."""
+    """Draw the neurons furthest from 0, and what they add to a channel."""
     view, layer = book.view, book.values["layer"]
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     inside = neurons_at(view.model, layer, stream)
@@ -237,7 +237,7 @@ def neurons(book: Book, text: str) -> dict[str, str]:
 
 
 def stored(book: Book, text: str) -> None:
-    """The neuron that the token drives highest: on which tokens it fires, and what it writes."""
+    """Draw the token's most active neuron: on which tokens it fires, and what it writes."""
     view, layer = book.view, book.values["layer"]
     inside = neurons_at(view.model, layer, view.trace.stage("residual_mid", layer)[0])
     neuron = int(np.nan_to_num(inside.bent[_followed(view)]).argmax())
@@ -251,9 +251,9 @@ def stored(book: Book, text: str) -> None:
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
-    """The stream before a layer and after it, and what the layer adds."""
+    """Draw the stream before and after a layer, and what the layer adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_written(view, _followed(view)), layer=layer)
+    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
     rows = {
         "before": _before(view, layer),
         "attention": _row(view, "attention_output", layer),
@@ -267,13 +267,13 @@ def residual(book: Book, text: str) -> dict[str, str]:
 
 
 def next_word(book: Book, text: str) -> dict[str, int]:
-    """The highest logits after the token."""
+    """Draw the highest logits after the token."""
     view, n = book.view, _followed(book.view)
     logits, names = view.trace.logits_at(n), run_cache.vocabulary(view.model.name)
     best = np.argsort(-np.nan_to_num(logits), kind="stable")[:_TOP]
     book.write(
         text,
-        followed=_written(view, n),
+        followed=_quoted(view, n),
         count=f"{len(logits):,}",
         first=literal(names[int(best[0])]),
         chance=f"{sampling_distribution(logits)[best[0]]:.1%}",
@@ -285,12 +285,12 @@ def next_word(book: Book, text: str) -> dict[str, int]:
 
 
 def rms_norm(book: Book, text: str) -> dict[str, str]:
-    """The stream before a layer of Llama's family, and what the norm there makes of it."""
+    """Draw the stream before a layer of a Llama model, and the norm's steps there."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_written(view, _followed(view)), layer=layer)
+    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
     x = _before(view, layer).astype(float)
     norm = Norm.of(view.model.network.blocks[layer].attention_norm)
-    with np.errstate(all="ignore"):  # what float32 can't hold, the page has said above
+    with np.errstate(all="ignore"):  # the page warns of overflows above
         rms = float(norm.sigma(x))
         normed = x / rms
         before, after = _rounded(x.mean()), _rounded(normed.mean())
@@ -300,11 +300,11 @@ def rms_norm(book: Book, text: str) -> dict[str, str]:
 
 
 def gate(book: Book, text: str) -> dict[str, Any]:
-    """The channels inside a gated MLP that pass most."""
+    """Draw the channels of a gated MLP with the largest outputs."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
     inside = gated_at(view.model, layer, _row(view, "residual_mid", layer))
     best = np.argsort(-abs(inside.passed.numpy()), kind="stable")[:_SHOWN]
-    book.write(text, followed=_written(view, _followed(view)), layer=layer, shown=len(best))
+    book.write(text, followed=_quoted(view, _followed(view)), layer=layer, shown=len(best))
     curve = type(view.model.network.layers[layer].mlp.act_fn).__name__
     rows = ("gate", f"{curve}(gate)", "up", "passes")
     values = np.stack([part.numpy()[best] for part in inside[:4]])
@@ -318,7 +318,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
 
 
 def turn(book: Book) -> dict[str, Any]:
-    """The product of a query and the key that it fits best, before both are turned and after."""
+    """Return the product of a query and its best-matching key, before and after their rotation."""
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
     arithmetic = cell_arithmetic(view.trace, *at)
@@ -332,7 +332,7 @@ def turn(book: Book) -> dict[str, Any]:
 
 
 def groups(book: Book) -> dict[str, Any]:
-    """The heads of each group, and the bytes of the sentence's keys and values."""
+    """Return the heads of each group, and the bytes of the sentence's keys and values."""
     view, (layer, head) = book.view, controls.layer_and_head(book.view)
     config, T = view.model.config, view.n_tokens
     shared = config.n_head // config.n_kv_head

@@ -1,4 +1,4 @@
-"""The stream, LayerNorm and small first parameters: what lets many layers work together."""
+"""The stream, LayerNorm and small initial parameters: what lets many layers work together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEPTHS = [2, 6, 12, 24, 48]
 
 
 def stream(book: Book) -> dict[str, Any]:
-    """A stream to which a layer adds."""
+    """Draw a stream to which a layer adds."""
     names = ("x", "f(x)")
     left, right = st.columns(2, gap="large")
     with left:
@@ -39,7 +39,7 @@ def stream(book: Book) -> dict[str, Any]:
 
 
 def flow(book: Book) -> None:
-    """A token of the sentence on its way through the model above."""
+    """Draw a token of the sentence on its way through the model above."""
     view = book.view
     position = view.n_tokens - 1 if view.query is None else view.query
     stops = residual.stops(view.model, view.trace, position)
@@ -74,7 +74,7 @@ def _what_was_added(stop: residual.Stop, added: float, length: float) -> str:
 
 
 def lane(book: Book) -> dict[str, str]:
-    """Four stacks of the same parts, and what of the gradient arrives at each layer."""
+    """Draw the gradient that arrives at each layer, in four stacks of the same parts."""
     depth = pick("Layers", parameters.LANE_DEPTH, _DEPTHS)
     gradients = {lane: residual.lane_gradients(depth, lane) for lane in residual.LANES}
     curves(
@@ -95,7 +95,7 @@ def lane(book: Book) -> dict[str, str]:
 
 
 def norm(_book: Book) -> dict[str, Any]:
-    """LayerNorm line by line; each follows from those above it and the table."""
+    """Compute LayerNorm line by line; each line follows from those above it and the table."""
     rows = table(
         parameters.NORM,
         "x, gain and shift",
@@ -123,7 +123,7 @@ def norm(_book: Book) -> dict[str, Any]:
 
 
 def order(book: Book) -> dict[str, Any]:
-    """The gradient that comes back past norms before the parts, and past norms after them."""
+    """Draw the gradient along the stream with norms before the parts, and with norms after them."""
     depth, orders = 24, ("pre-norm", "post-norm")
     straight = {order: residual.gradients(order, depth, straight=True) for order in orders}
     curves(
@@ -145,13 +145,13 @@ def order(book: Book) -> dict[str, Any]:
 
 
 def depth(_book: Book) -> dict[str, Any]:
-    """The number of layers, and how much smaller it makes the first parameters."""
+    """Pick the number of layers, and return how much smaller it makes the initial parameters."""
     n_layer = pick("Layers L", parameters.DEPTH, _DEPTHS)
     return {"n_layer": n_layer, "deviation": equals(residual.first_deviation(n_layer), 5)}
 
 
 def sizes(book: Book) -> dict[str, Any]:
-    """The stream's size after each layer, with smaller writers and without."""
+    """Draw the stream's size after each layer, with and without smaller writers."""
     n_layer = book.values["n_layer"]
     plain, small = (residual.stream_sizes(n_layer, scaled=scaled) for scaled in (False, True))
     curves(

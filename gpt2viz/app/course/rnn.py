@@ -1,4 +1,4 @@
-"""RNNs: what read texts before attention did, and why attention took their place."""
+"""RNNs, which read texts before attention did, and why attention replaced them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpt2viz.textbook import attention, rnn
 
 
 def states(book: Book) -> None:
-    """The state after each of four words."""
+    """Draw the state after each of four words."""
     left, right = st.columns([2, 3], gap="large")
     with left:
         x = table(
@@ -26,7 +26,7 @@ def states(book: Book) -> None:
 
 
 def reach(book: Book) -> dict[str, str]:
-    """The last vector's dependence on each word, in an RNN and with attention."""
+    """Draw the last vector's dependence on each word, in an RNN and with attention."""
     T = pick("Words T", parameters.RNN_T, [8, 16, 32, 64])
     by_network = rnn.reach(T)
     curves(

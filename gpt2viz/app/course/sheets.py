@@ -1,4 +1,4 @@
-"""The sheets to print for lessons, which the Textbook hands out: nothing has to be fetched."""
+"""The printable lesson sheets that the Textbook offers, from files beside the app."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpt2viz.app import output, prose
 from gpt2viz.app.course.parts import Book
 from gpt2viz.textbook import sizes
 
-#: Where the sheets stand, beside the app.
+#: The folder of the sheets, beside the app.
 FOLDER = settings.APP / "docs" / "lessons"
-#: What a sheet is called -> its file.
+#: A sheet's label -> its file.
 SHEETS = {
     "Sheet for students": "sheet.html",
     "The same with answers": "sheet-answers.html",
@@ -23,7 +23,7 @@ _NAME, _T = "GPT-2 small", 4
 
 
 def offer() -> None:
-    """A button for each sheet; nothing where somebody left them out."""
+    """Draw a button for each sheet; nothing if their files are missing."""
     if not all((FOLDER / file).is_file() for file in SHEETS.values()):
         return
     with st.popover("For teachers", icon=":material/print:"):
@@ -39,7 +39,7 @@ def offer() -> None:
 
 
 def shapes(book: Book | None = None) -> None:
-    """A button for the sheet of all shapes, among the sheets or in the ``book``."""
+    """Draw a button for the sheet of all shapes, among the sheets or in the ``book``."""
     sheet = sizes.shape_sheet(sizes.RELEASED[0].config, _NAME, T=_T)
     key = "shapes_in_book" if book else None
     output.file_button("Sheet of shapes", sheet, "gpt2viz-shapes.html", "text/html", key=key)

@@ -1,6 +1,6 @@
-"""The story: the tiny crane reads one sentence, a step in each chapter, and the real model too.
+"""The story: the tiny crane model reads one sentence, a step in each chapter, as the real one does.
 
-Each step begins with the numbers that the one before has left. The reader's tables are in the
+Each step starts from the numbers of the step before. The tables that a reader edits are in the
 address.
 """
 
@@ -33,18 +33,18 @@ from gpt2viz.pictures.panel import Panel
 from gpt2viz.textbook import attention, tiny_crane
 from gpt2viz.textbook.tiny_crane import CHANNELS, MADE, SENTENCE, VOCABULARY, Head, Reading, Tables
 
-#: The tables' numbers lie between −LARGEST and LARGEST, so that a pencil is still enough.
+#: The tables' numbers lie between −LARGEST and LARGEST, so that a reader can compute by hand.
 LARGEST = 10.0
 
 _OUT = ("out 1", "out 2")
-#: What both heads hand over, side by side.
+#: The outputs of both heads, side by side.
 FOUND = ("0, out 1", "0, out 2", "1, out 1", "1, out 2")
-#: The MLP's neurons, as long as nobody says what they find.
+#: The MLP's neurons, if edited tables give them no meaning.
 NEURONS = ("neuron 1", "neuron 2", "neuron 3")
 
 
 class _Table(NamedTuple):
-    """A table that can be edited: its parameter, title, first numbers and axes."""
+    """An editable table: its parameter, title, original numbers and axes."""
 
     parameter: ListParam
     title: str
@@ -84,7 +84,7 @@ _EDITABLE: Mapping[str, _Table] = {
 }
 
 
-#: The chapters that tell it, in order, and the tables that their steps show.
+#: The story's chapters, in order, and the tables that their steps show.
 _BEFORE_THE_MASK = ("tokens", "order", "crane", "by-hand")
 CHAPTERS = (*_BEFORE_THE_MASK, "mask", "heads", "mlp", "residual", "whole", "next-word", "project")
 _SHOWN_IN: Mapping[str, tuple[str, ...]] = {
@@ -98,20 +98,20 @@ _SHOWN_IN: Mapping[str, tuple[str, ...]] = {
 
 
 class Mine(NamedTuple):
-    """The tables with all that the reader changed, and the names of those that were changed."""
+    """The tables with the reader's changes, and the names of the changed ones."""
 
     tables: Tables
     edited: frozenset[str]
 
     def as_made(self, *names: str) -> bool:
-        """True where none of these tables was changed."""
+        """Return whether none of these tables was changed."""
         return not self.edited & set(names)
 
 
 def _read(book: Book) -> tuple[Reading, Mine]:
-    """The tiny crane's run with the tables that the address asks for.
+    """Return the tiny crane's run with the tables in the address, and the tables.
 
-    Says which of those that other chapters show were changed, with a way back.
+    Names the changed tables that other chapters show, with a button that resets them.
     """
     now = {
         name: tables.numbers(editable.parameter, editable.made, LARGEST)
@@ -136,7 +136,7 @@ def _read(book: Book) -> tuple[Reading, Mine]:
     )
     elsewhere = [name for name in _used(book.chapter) if name in edited]
     if elsewhere and not book.values.get("way_back"):
-        book.values["way_back"] = True  # a chapter may read it twice
+        book.values["way_back"] = True  # a chapter may call this twice
         titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
         prose.caption(f"Worked out from numbers that you changed: {titles}.")
         st.button(
@@ -144,30 +144,30 @@ def _read(book: Book) -> tuple[Reading, Mine]:
             key="tiny_reset",
             icon=":material/undo:",
             type="tertiary",
-            on_click=_back,
+            on_click=_reset,
         )
     return tiny_crane.read(mine.tables), mine
 
 
 def _used(chapter: str) -> list[str]:
-    """The tables that a chapter's step rests on and that only others show."""
-    last = "by-hand" if chapter == "crane" else chapter  # which shows the tables a chapter later
+    """Return the tables that a chapter's step uses and only other chapters show."""
+    last = "by-hand" if chapter == "crane" else chapter  # the chapter after shows crane's tables
     before = CHAPTERS[: CHAPTERS.index(last) + 1]
     return [name for at in before if at != chapter for name in _SHOWN_IN.get(at, ())]
 
 
-def _back() -> None:
+def _reset() -> None:
     for editable in _EDITABLE.values():
         address.put(editable.parameter, ())
 
 
 def _field(name: str) -> None:
-    """A table whose numbers can be changed."""
+    """Draw an editable table."""
     tables.table(*_EDITABLE[name], LARGEST)
 
 
 def _fields(chapter: str) -> None:
-    """The tables of a chapter's step, two in a row."""
+    """Draw the tables of a chapter's step, two in a row."""
     names = _SHOWN_IN[chapter]
     for n in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[n : n + 2], strict=False):
@@ -176,18 +176,18 @@ def _fields(chapter: str) -> None:
 
 
 def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
-    """A panel with a row for each token of the sentence."""
+    """Return a panel with a row for each token of the sentence."""
     return vectors(title, values, SENTENCE, columns, TOKENS)
 
 
-#: The place of "fish", which sees the whole sentence, with the mask and without.
+#: The position of "fish", which sees the whole sentence, with the mask on or off.
 _FISH = 3
 #: The channels in formulas.
 _IN_LATEX = (r"\text{thing}", r"\text{action}", r"\text{hand}_\rightarrow", r"\text{hand}_\uparrow")
 
 
 def tokens(book: Book, text: str) -> dict[str, str]:
-    """The token table, and the rows that the sentence reads from it."""
+    """Draw the token table, and the rows that the sentence reads from it."""
     crane, _ = _read(book)
     book.write(text)
     left, right = st.columns(2, gap="medium")
@@ -203,7 +203,7 @@ def tokens(book: Book, text: str) -> dict[str, str]:
 
 
 def order(book: Book, text: str) -> dict[str, str]:
-    """The position vectors, and their sum with the token's."""
+    """Draw the position vectors, and their sum with the tokens'."""
     crane, mine = _read(book)
     book.write(text, as_made=mine.as_made("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
@@ -220,7 +220,7 @@ def order(book: Book, text: str) -> dict[str, str]:
 
 
 def average(book: Book, text: str) -> None:
-    """The mean of each word and those before it: attention whose scores are all alike."""
+    """Draw the mean of each word and those before it: attention whose scores are all equal."""
     book.write(text)
     x = _read(book)[0].x
     steps = attention.attend(0 * x, x, x, causal=True)
@@ -235,7 +235,7 @@ def average(book: Book, text: str) -> None:
 
 
 def crane(book: Book, text: str) -> dict[str, Any]:
-    """The queries, keys and values, and the scores of "fish"."""
+    """Draw the queries, keys and values, and the scores of "fish"."""
     crane, mine = _read(book)
     who, head = mine.as_made("tokens", "positions", "q0", "k0"), crane.free
     book.write(text, who=who, as_told=who and mine.as_made("v0"))
@@ -253,7 +253,7 @@ def crane(book: Book, text: str) -> dict[str, Any]:
 
 
 def by_hand(book: Book, text: str) -> dict[str, str]:
-    """The tables of one head, and what "fish" makes of its scores."""
+    """Draw the tables of one head, and compute the weights and output of "fish"."""
     crane, mine = _read(book)
     book.write(text)
     head = crane.free
@@ -281,7 +281,7 @@ def by_hand(book: Book, text: str) -> dict[str, str]:
 
 
 def mask(book: Book, text: str) -> None:
-    """Scores and weights of all words, with the mask."""
+    """Draw scores and weights of all words, with the mask on."""
     head = _read(book)[0].heads[0]
     book.write(text)
     hidden = head.masked_scores.isneginf()
@@ -299,7 +299,7 @@ def mask(book: Book, text: str) -> None:
 
 
 def heads(book: Book, text: str) -> dict[str, str]:
-    """The second head's tables, where both look, and what they add together."""
+    """Draw the second head's tables, both heads' weights, and what they add together."""
     crane, mine = _read(book)
     as_words = mine.as_made("v0", "v1")
     book.write(
@@ -326,7 +326,7 @@ def heads(book: Book, text: str) -> dict[str, str]:
 
 
 def mlp(book: Book, text: str) -> dict[str, Any]:
-    """The MLP's tables, what they make of each word, and the neurons of "fish"."""
+    """Draw the MLP's tables, its output for each word, and the neurons of "fish"."""
     crane, mine = _read(book)
     named = mine.edited <= {"back"}
     neurons = ("no action", "action", "both") if named else NEURONS
@@ -337,16 +337,16 @@ def mlp(book: Book, text: str) -> dict[str, Any]:
         _by_token("hidden layer", crane.widened, neurons),
     ]
     picture(book, "tiny_mlp", first, height=210)
-    then = [
+    second = [
         _by_token("after ReLU", crane.bent, neurons),
         _by_token("what the MLP adds", crane.mlp),
     ]
-    picture(book, "tiny_mlp_adds", then, height=210)
+    picture(book, "tiny_mlp_adds", second, height=210)
     return _neurons_of_fish(crane, mine)
 
 
 def _neurons_of_fish(crane: Reading, mine: Mine) -> dict[str, Any]:
-    """The sums of the neurons that are above 0; what they add together, if there are any."""
+    """Write out the sums of the neurons above 0, and what they add together, if any."""
     widen, bias, back = (
         np.asarray(part, np.float64)
         for part in (mine.tables.widen, mine.tables.bias, mine.tables.back)
@@ -367,7 +367,7 @@ def _neurons_of_fish(crane: Reading, mine: Mine) -> dict[str, Any]:
 
 
 def _combined(row: ArrayLike, bias: float) -> str:
-    """A neuron's sum in LaTeX, without what counts 0 times."""
+    """Return a neuron's sum in LaTeX, without terms whose weight is 0."""
     terms = ""
     for number, channel in zip(np.ravel(row), _IN_LATEX, strict=True):
         if number:
@@ -379,7 +379,7 @@ def _combined(row: ArrayLike, bias: float) -> str:
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
-    """All that was written for "fish", and its sum."""
+    """Draw all vectors added to the stream of "fish", and their sum."""
     crane, _ = _read(book)
     book.write(text)
     parts = {
@@ -399,7 +399,7 @@ def residual(book: Book, text: str) -> dict[str, str]:
 
 
 def next_word(book: Book, text: str) -> dict[str, Any]:
-    """The logits of every word after each, and what comes next."""
+    """Draw the logits and probabilities of every word after each, and return the predictions."""
     crane, mine = _read(book)
     chances, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
     book.write(text, clockless=not table[:, 2:].any())
@@ -425,7 +425,7 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
 
 
 def project(book: Book, text: str) -> dict[str, Check]:
-    """All tables, what comes after each word, and whether it begins again after "fish"."""
+    """Draw all tables and the predictions; check whether the sentence restarts after "fish"."""
     crane, _ = _read(book)
     now, made = (
         [VOCABULARY[n] for n in reading.probabilities.argmax(dim=-1)]
@@ -444,12 +444,12 @@ def project(book: Book, text: str) -> dict[str, Check]:
 
 
 def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
-    """The name of the highest value, or of all that are as high."""
+    """Return the names of the highest value and its equals."""
     numbers = np.asarray(values, np.float64)
     return [name for name, number in zip(names, numbers, strict=True) if number == numbers.max()]
 
 
 def _all(names: Sequence[str]) -> str:
-    """“A”, “crane” and “ate”."""
+    """Join names as “A”, “crane” and “ate”."""
     *others, last = (f"“{name}”" for name in names)
     return f"{', '.join(others)} and {last}" if others else last

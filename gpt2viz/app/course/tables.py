@@ -1,4 +1,4 @@
-"""Tables whose numbers can be edited; what was edited is in the address."""
+"""Tables whose numbers can be edited; edited numbers are in the address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpt2viz.app.course.written import in_a_field, shortest
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
 
-#: Numbers that a table takes lie between −LARGEST and LARGEST, where nothing else is said.
+#: The numbers of a table lie between −LARGEST and LARGEST by default.
 LARGEST = 100.0
 
 _Flat = tuple[float, ...]
@@ -32,17 +32,17 @@ def table(
 ) -> Array:
     """Draw a table and return its numbers, (rows, columns).
 
-    ``parameter`` is what the address calls it, ``default`` what it holds when that is not there.
-    Its numbers lie between −``largest`` and ``largest``.
+    ``parameter`` holds its edited numbers, ``default`` are the original ones. Numbers lie between
+    −``largest`` and ``largest``.
     """
-    start, held = _flat(default), _read(parameter, default, largest)
+    start, values = _flat(default), _read(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
-    texts = [in_a_field(x) for x in held]
+    texts = [in_a_field(x) for x in values]
     edited = partial(write, parameter, start, largest=largest)
-    number_fields(parameter.name, title, held, texts, rows, columns, largest, edited)
-    if any(text != shortest(x) for text, x in zip(texts, held, strict=True)):
+    number_fields(parameter.name, title, values, texts, rows, columns, largest, edited)
+    if any(text != shortest(x) for text, x in zip(texts, values, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
-    if held != start:
+    if values != start:
         st.button(
             "Back to the original numbers",
             key=f"{parameter.name}_reset",
@@ -51,13 +51,13 @@ def table(
             on_click=address.put,
             args=(parameter, ()),
         )
-    return np.array(held, np.float32).reshape(len(rows), -1)
+    return np.array(values, np.float32).reshape(len(rows), -1)
 
 
 def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) -> Array:
-    """The numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
-    held = _read(parameter, default, largest)
-    return np.array(held, np.float32).reshape(np.shape(default))
+    """Return the numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
+    values = _read(parameter, default, largest)
+    return np.array(values, np.float32).reshape(np.shape(default))
 
 
 def _read(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:
@@ -73,9 +73,9 @@ def _flat(values: ArrayLike) -> _Flat:
 def write(
     parameter: ListParam, default: ArrayLike, values: Sequence[float], *, largest: float = LARGEST
 ) -> None:
-    """Put other numbers into a table that starts as ``default``, row after row. For callbacks only.
+    """Put other numbers, row by row, into a table that starts as ``default``. For callbacks only.
 
-    Numbers that the table doesn't take, or another count of them, are left alone.
+    Numbers out of range, or a wrong count of them, are ignored.
     """
     start = _flat(default)
     if len(values) == len(start) and all(abs(x) <= largest for x in values):

@@ -1,4 +1,4 @@
-"""Tokens and vectors, words as points, and then order: what the model is given to read."""
+"""Tokens and vectors, words as points, and word order: the model's input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpt2viz.pictures.picture import Points
 from gpt2viz.textbook import embeddings
 from gpt2viz.textbook.embeddings import Near
 
-#: Numbers of a vector that fit on screen.
+#: How many numbers of a vector fit on screen.
 _SHOWN = 8
 _TWO_FORMS = (
     "A word comes twice, but as two different tokens: with and without a space, or in capitals."
@@ -32,7 +32,7 @@ _TWO_FORMS = (
 
 
 def rows(book: Book, text: str) -> dict[str, Check]:
-    """The vectors of the sentence's tokens."""
+    """Draw the vectors of the sentence's tokens."""
     trace, labels = book.view.trace, book.view.labels
     C, T, ids = trace.config.n_embd, len(labels), trace.token_ids
     names = [f"{n}" for n in range(C)][:_SHOWN]
@@ -47,15 +47,15 @@ def rows(book: Book, text: str) -> dict[str, Check]:
     rows = trace.stage("token_embedding")[0]
     panel = vectors("token vectors", rows[:, :_SHOWN], labels, names, TOKENS)
     picture(book, "token_vectors", [panel], height=120 + 26 * min(T, 16))
-    twice = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
-    same = twice is not None and np.array_equal(rows[twice], rows[ids.index(ids[twice])])
+    repeated = next((n for n, token in enumerate(ids) if token in ids[:n]), None)
+    same = repeated is not None and np.array_equal(rows[repeated], rows[ids.index(ids[repeated])])
     own = address.get(parameters.TEXT) != parameters.TEXT.default
     plain = {label.strip("· ").casefold() for label in labels}
     return {"tokens_twice": Check(same and own, _TWO_FORMS if len(plain) < T else "")}
 
 
 def sums(book: Book, text: str) -> dict[str, Any]:
-    """The words of E3 in both orders, with their positions added or without."""
+    """Draw the words of E3 in both orders, with or without position vectors added."""
     left, right = st.columns(2, gap="large")
     with left:
         words = table(
@@ -94,7 +94,7 @@ def sums(book: Book, text: str) -> dict[str, Any]:
 
 
 def both_orders(book: Book, key: str, read: Callable[[Sequence[int]], ArrayLike]) -> float:
-    """Draw what becomes of the words of E3 in either order, (3, 2), and how far that differs."""
+    """Draw the words of E3, (3, 2), as ``read`` in either order; return the largest difference."""
     orders = (0, 1, 2), (2, 1, 0)
     first, second = made = [read(order) for order in orders]
     titles = [" ".join(embeddings.WORDS[n] for n in order) for order in orders]
@@ -106,11 +106,11 @@ def both_orders(book: Book, key: str, read: Callable[[Sequence[int]], ArrayLike]
     return largest_gap(first, second)
 
 
-#: Words that are drawn at most, and characters of a field.
+#: Most words that are drawn, and most characters of a field.
 _MOST, _LONGEST = 16, 120
-#: Neighbours that are named of each word, and of a sum.
+#: How many neighbours of each word, and of a sum, are named.
 _NEAR, _NEAR_SUM = 3, 5
-#: Tokens that a sum needs: three, and the one that is hoped for.
+#: Tokens of a sum: three, and the expected result.
 _SUM = 4
 
 #: A word -> its token.
@@ -118,7 +118,7 @@ _Words = dict[str, int]
 
 
 def words(book: Book) -> dict[str, Any]:
-    """The fields for words to draw as ``points``, and for ``terms`` to add; what can't be drawn."""
+    """Draw the fields of words and of a sum; return the ``points`` and ``terms`` to draw."""
     left, right = st.columns(2, gap="large")
     with left:
         words = _typed_words("Words to draw", parameters.PLANE_WORDS, book)
@@ -139,7 +139,7 @@ def words(book: Book) -> dict[str, Any]:
 
 
 def _typed_words(label: str, parameter: Text, book: Book) -> _Words:
-    """The words of a field that are one token each, and a line about those that aren't."""
+    """Draw a field; return its words that are one token each, and name those that aren't."""
     typed = st.text_input(label, max_chars=_LONGEST, autocomplete="off", **address.text(parameter))
     words = list(dict.fromkeys(typed.replace(",", " ").split()))[:_MOST]
     ids = {word: embeddings.token_of(word, book.view.model.tokenizer) for word in words}
@@ -150,7 +150,7 @@ def _typed_words(label: str, parameter: Text, book: Book) -> _Words:
 
 
 def plane(book: Book) -> dict[str, str]:
-    """The words as points, and their sum."""
+    """Draw the words as points, and their sum."""
     words, terms = book.values["points"], book.values["terms"]
     table = embeddings.table_of(book.view.model)
     ids = list(words.values())
@@ -160,7 +160,7 @@ def plane(book: Book) -> dict[str, str]:
     if terms:
         total = embeddings.sum_of(table, list(terms.values())[:3])[None]
         points = np.vstack([points, np.asarray(embeddings.seen_in(seen_from, total))])
-        names.append(_written(terms))
+        names.append(_sum_text(terms))
     across, up = points.T.tolist()
     drawn = Points(
         "Words as points of a plane",
@@ -177,7 +177,7 @@ def plane(book: Book) -> dict[str, str]:
 
 
 def neighbours(book: Book) -> None:
-    """Each word's nearest neighbours in the whole vocabulary."""
+    """List each word's nearest neighbours in the whole vocabulary."""
     words, table = book.values["points"], embeddings.table_of(book.view.model)
     cosine = embeddings.cosines(table, table[list(words.values())])
     nearest = [
@@ -192,7 +192,7 @@ def neighbours(book: Book) -> None:
 
 
 def nearest_to_sum(book: Book, text: str) -> dict[str, Any]:
-    """The nearest tokens to a sum of three words, with those words and without them."""
+    """List the nearest tokens to a sum of three words, with and without those words."""
     terms, table = book.values["terms"], embeddings.table_of(book.view.model)
     *three, hoped = terms.values()
     total = embeddings.cosines(table, embeddings.sum_of(table, three)[None])[0]
@@ -204,7 +204,7 @@ def nearest_to_sum(book: Book, text: str) -> dict[str, Any]:
     }
     first_word, *_, hoped_word = (literal(shorten(word)) for word in terms)
     itself = rows["the sum"][0].id in three
-    book.write(text, sum=literal(_written(terms)), hoped=hoped_word, itself=itself)
+    book.write(text, sum=literal(_sum_text(terms)), hoped=hoped_word, itself=itself)
     output.table(
         {"nearest to": list(rows), "with the cosine": [_listed(book, n) for n in rows.values()]},
         "Nearest neighbours of the sum",
@@ -219,7 +219,7 @@ def nearest_to_sum(book: Book, text: str) -> dict[str, Any]:
     }
 
 
-def _written(terms: _Words) -> str:
+def _sum_text(terms: _Words) -> str:
     a, b, c, *_ = map(shorten, terms)
     return f"{a} − {b} + {c}"
 
@@ -229,12 +229,12 @@ def _listed(book: Book, near: Sequence[Near]) -> str:
     return ", ".join(f"{names[token.id]} {token.cosine:.2f}" for token in near)
 
 
-#: Letters of a word that is long.
+#: Fewest letters of a long word.
 _LONG = 9
 
 
 def merging(book: Book) -> dict[str, Any]:
-    """The merges of the word whose token is followed, one by one, where they can be followed."""
+    """Draw the merges of the followed token's word, one by one, if the tokenizer has merges."""
     view, tokenizer = book.view, book.view.model.tokenizer
     last = view.n_tokens - 1 if view.query is None else view.query
     ids = view.trace.token_ids

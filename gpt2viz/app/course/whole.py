@@ -1,4 +1,4 @@
-"""The whole model: its diagram from the live modules, its lines, its parameters and sizes."""
+"""The whole model: the diagram of its modules, its code line by line, its parameters and sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpt2viz.run.stages import HEAD_STAGES, STAGE, axis_sizes
 from gpt2viz.textbook import diagram, sizes
 from gpt2viz.textbook.line_by_line import Pair, line_by_line
 
-#: The numbers that decide a model's size, and what each sets.
+#: The config fields that decide a model's size, and what each sets.
 _SIZES = {
     "vocab_size": "tokens of the vocabulary",
     "n_positions": "tokens that it can read at once",
@@ -30,19 +30,19 @@ _SIZES = {
     "n_head": "heads of each layer",
     "n_embd": "channels: numbers of a token's vector",
 }
-#: What can be turned: its name in the address, and its values.
+#: The fields that can be changed: their parameters and options.
 _KNOBS = {
     "vocab_size": (parameters.SIZE_VOCAB_SIZE, [256, 5_000, 50_257, 50_304]),
     "n_positions": (parameters.SIZE_N_POSITIONS, [256, 1024, 2048]),
     "n_layer": (parameters.SIZE_N_LAYER, [1, 2, 6, 12, 24, 36, 48]),
     "n_embd": (parameters.SIZE_N_EMBD, [96, 384, 768, 1024, 1280, 1600]),
 }
-#: The line that the section opens at, by how it begins.
+#: The start of the line that is chosen by default.
 _OPENING = "scores ="
 
 
 def modules(book: Book) -> dict[str, Any]:
-    """A layer's modules, and what reads what."""
+    """Draw a layer's modules, and what each reads."""
     view = book.view
     _, head = controls.layer_and_head(view)
     layer = controls.layer(view)
@@ -56,7 +56,7 @@ def modules(book: Book) -> dict[str, Any]:
 
 
 def made(book: Book) -> None:
-    """The line that made each tensor."""
+    """List the line that made each tensor."""
     nodes = [node for node in book.values["nodes"] if node.made]
     output.table(
         {
@@ -70,7 +70,7 @@ def made(book: Book) -> None:
 
 
 def lines(book: Book) -> None:
-    """Both listings, and what the chosen line does with the sentence in that layer and head."""
+    """Draw both listings, and explain the chosen line on the sentence in that layer and head."""
     listed = line_by_line()
     pairs = {listed.first(pair): pair for pair in listed.pairs if pair}
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
@@ -89,7 +89,7 @@ def lines(book: Book) -> None:
 
 
 def _explain_line(view: View, line: int, pair: Pair, layer: int, head: int) -> None:
-    """Explain a line: its work, the sentence's tensors and sizes there, links to them."""
+    """Explain a line: what it does, the sentence's tensors and sizes there, links to them."""
     prose.markdown(f"**Line {line}.** {pair.does}")
     sizes = axis_sizes(view.model.config, view.n_tokens)
     rows = [(STAGE[key].label, STAGE[key].axes) for key in pair.makes]
@@ -112,7 +112,7 @@ def _explain_line(view: View, line: int, pair: Pair, layer: int, head: int) -> N
 
 
 def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
-    """The pages where these stages are seen; without any, the one where the model writes."""
+    """Draw links to the pages that show these stages; without any, to the page that generates."""
     if not keys:
         link(pages.PREDICT, "The model writes on", {parameters.PREDICT: "generate"})
     if set(keys) & set(HEAD_STAGES):
@@ -127,7 +127,7 @@ def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
 
 
 def knobs(book: Book) -> None:
-    """The numbers that decide a model's size, in the model above and in GPT-2 small."""
+    """List the numbers that decide a model's size, in the model above and in GPT-2 small."""
     small, config = sizes.RELEASED[0].config, book.view.model.config
     output.table(
         {
@@ -141,7 +141,7 @@ def knobs(book: Book) -> None:
 
 
 def parts(_book: Book) -> dict[str, Any]:
-    """The parameters of each part of a model whose knobs can be turned."""
+    """List the parameters of each part of a model whose sizes can be changed."""
     chosen: dict[str, Any] = {
         name: menu(name, which, values, column)
         for column, (name, (which, values)) in zip(st.columns(4), _KNOBS.items(), strict=True)
@@ -168,7 +168,7 @@ def parts(_book: Book) -> dict[str, Any]:
 
 
 def released(_book: Book) -> None:
-    """The four models that were released."""
+    """List the four released models."""
     models = sizes.RELEASED
     output.table(
         {

@@ -1,4 +1,4 @@
-"""Why does it look there? One weight of the model above, taken apart down to the embeddings."""
+"""The chapter *Why there?*: one weight of the model, decomposed down to the embeddings."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from gpt2viz.pictures.explanation import reason_map
 from gpt2viz.pictures.palette import ABOVE, BELOW
 from gpt2viz.run.trace import Trace
 
-#: A look that takes more of the row than all other keys together.
+#: A weight above this is larger than those of all other keys together.
 _HALF = 0.5
 
 
 class _Text(NamedTuple):
-    """The text of the chapter: the sentence, or, where nothing comes twice, that said ``twice``."""
+    """The text of the chapter: the sentence or, if no token repeats, the sentence ``twice``."""
 
     text: str
     view: View
@@ -39,9 +39,9 @@ class _Text(NamedTuple):
 
 
 def find(book: Book) -> dict[str, Any]:
-    """The hardest look at what followed the same token before, where there is one."""
+    """Choose the chapter's cell: the largest induction weight, if there is one."""
     read = _text(book.view)
-    look = None if read is None else _hardest(read.view.trace)
+    look = None if read is None else _strongest_copy(read.view.trace)
     shallow = look is None and book.view.trace.config.n_layer == 1
     too_long = not shallow and read is None
     return {
@@ -57,7 +57,7 @@ def find(book: Book) -> dict[str, Any]:
 
 
 def _text(view: View) -> _Text | None:
-    """The sentence where a token comes twice and is followed; else the sentence said twice."""
+    """Return the sentence if a token repeats after being followed by another, else it twice."""
     if induction(view.trace.token_ids).any():
         return _Text(address.get(parameters.TEXT), view, twice=False)
     if (twice := said_twice(view)) is None:
@@ -67,10 +67,10 @@ def _text(view: View) -> _Text | None:
     return _Text(text, replace(view, trace=run), twice=True)
 
 
-def _hardest(trace: Trace) -> Step | None:
-    """The hardest look at what followed the same token before, of the head that most looks there.
+def _strongest_copy(trace: Trace) -> Step | None:
+    """Return the largest weight on what followed the same token before, in the best such head.
 
-    A head of layer 0 can't: no head has written yet what came before a token.
+    Layer 0 is left out: no head before it can have written what preceded a token.
     """
     scores = np.nan_to_num(run_cache.head_scores(trace.key)["induction"][1:])
     targets = induction(trace.token_ids)
@@ -83,7 +83,7 @@ def _hardest(trace: Trace) -> Step | None:
 
 
 def show(book: Book, text: str) -> None:
-    """The look, in the weights of its head."""
+    """Draw the chosen cell, in the weights of its head."""
     read, look = book.values["read"], book.values["look"]
     view, labels = read.view, read.view.labels
     row = view.trace.stage("weights", look.layer, look.head)[look.query]
@@ -106,13 +106,13 @@ def show(book: Book, text: str) -> None:
 
 
 def _weights(view: View, step: Step, key: str) -> None:
-    """A head's weights with one cell framed."""
+    """Draw a head's weights with one cell framed."""
     at = replace(view, query=step.query)
     draw_weights(at, step.layer, step.head, key=key, height=330, column=step.key)
 
 
 def take_apart(book: Book) -> dict[str, Any]:
-    """The look's score as a sum, and why its key got more than the others."""
+    """Decompose the cell's score into a sum, and explain why its key got more than the others."""
     read, look = book.values["read"], book.values["look"]
     case = reason(explain_row(read.view.model, read.view.trace, *look[:3]), look.key)
     own, weight = not read.twice, f"{case.weight:.2f}"
@@ -146,7 +146,7 @@ def take_apart(book: Book) -> dict[str, Any]:
 
 
 def parts(book: Book) -> dict[str, Any]:
-    """The map of pairs of writers that raise the score and lower it."""
+    """Draw the map of pairs of writers that raise the score and lower it."""
     read, case = book.values["read"], book.values["case"]
     output.picture(reason_map(case), read.view.colors, key="why_parts")
     if not case.pairs:
@@ -157,14 +157,14 @@ def parts(book: Book) -> dict[str, Any]:
 
 
 def _before(case: Reason) -> Step | None:
-    """The cell that a head among the leading pairs looked at, the key's first; else None."""
+    """Return the cell that a head among the leading pairs attended to, the key's first, or None."""
     at_key = (case.source_of("key", pair.key_part) for pair in case.pairs)
     at_query = (case.source_of("query", pair.query_part) for pair in case.pairs)
     return next((step for step in (*at_key, *at_query) if step is not None), None)
 
 
 def read_before(book: Book, text: str) -> None:
-    """The cell that one of the writers looked at before."""
+    """Draw the cell that one of the writers attended to before."""
     read, look, before = (book.values[name] for name in ("read", "look", "before"))
     view = read.view
     side: Side = "key" if before.query == look.key else "query"
@@ -185,7 +185,7 @@ def read_before(book: Book, text: str) -> None:
 
 
 def without(book: Book, text: str) -> None:
-    """The same weight where the head before is off: by the sum, and by a run."""
+    """Show the same weight with the earlier head off: by the sum, and by a run."""
     read, case, before = (book.values[name] for name in ("read", "case", "before"))
     row, edit = case.row, Edit("off", before.layer, before.head)
     part = Part("head", before.layer, before.head)
@@ -204,7 +204,7 @@ def without(book: Book, text: str) -> None:
 def _to(
     page: Page, label: str, read: _Text, at: Step, more: dict[Parameter, Any] | None = None
 ) -> None:
-    """A link to the very cell on another page."""
+    """Draw a link to the cell on another page."""
     there: dict[Parameter, Any] = {
         parameters.TEXT: read.text,
         parameters.LAYER: at.layer,

@@ -1,7 +1,7 @@
-"""Numbers in formulas, so that what is written follows from what is written.
+"""Numbers in formulas, with enough digits that each result follows from the numbers shown.
 
-Inputs stand with all their digits, results are rounded and say so by ≈, and what a result is
-worked out from has decimals enough to get there.
+Inputs have all their digits, results are rounded and marked by ≈, and intermediate numbers have
+enough decimals to compute the result from.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 from gpt2viz.analysis.sampling import softmax
 from gpt2viz.textbook.attention import Steps
 
-#: So many characters of a number can be read in a field of a table.
+#: Most characters of a number that fit in a field of a table.
 _FITS = 8
 
 
 def given(values: ArrayLike) -> str:
-    """A table's numbers with all their digits: a LaTeX row vector, or one number as itself."""
+    """Format numbers with all their digits: a LaTeX row vector, or a single number."""
     return _row_of(values, shortest)
 
 
 def spelled(values: ArrayLike, digits: int = 4) -> str:
-    """Numbers rounded to ``digits`` decimals, as ``given`` writes them; −∞ and NaN are named."""
+    """Format numbers rounded to ``digits`` decimals, like ``given``; −∞ and NaN are named."""
     return _row_of(values, lambda x: f"{round(x, digits) + 0.0:.{digits}f}")
 
 
 def equals(values: ArrayLike, digits: int = 4) -> str:
-    """``spelled`` with the sign before it: = where nothing is lost by rounding, else ≈."""
+    """Format like ``spelled`` after a sign: = if rounding loses nothing, else ≈."""
     numbers = np.asarray(values, np.float64)
     finite, unit = numbers[np.isfinite(numbers)], 10.0**-digits
     noise = np.minimum(np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
@@ -40,12 +40,12 @@ def equals(values: ArrayLike, digits: int = 4) -> str:
 
 
 def brief(values: ArrayLike, digits: int = 4) -> str:
-    """``given`` where all numbers are whole, else ``spelled``."""
+    """Format like ``given`` if all numbers are whole, else like ``spelled``."""
     return given(values) if _whole(values) else spelled(values, digits)
 
 
 def gives(values: ArrayLike, digits: int = 4) -> str:
-    """``brief`` with the sign before it that ``equals`` writes."""
+    """Format like ``brief`` after the sign of ``equals``."""
     return f"= {given(values)}" if _whole(values) else equals(values, digits)
 
 
@@ -55,10 +55,10 @@ def enough(
     result: ArrayLike,
     digits: int = 4,
 ) -> int:
-    """The decimals that ``values`` need, so that the ``result`` shown follows from them.
+    """Return how many decimals ``values`` need, so that the ``result`` shown follows from them.
 
-    The fewest, from ``digits`` to 9, with which ``leads_to`` of the rounded values is off the
-    result by no more than rounding that to ``digits`` decimals.
+    It is the fewest, from ``digits`` to 9, with which ``leads_to`` of the rounded values differs
+    from the result by no more than rounding it to ``digits`` decimals.
     """
     exact = np.asarray(values, np.float64)
     for n in range(digits, 9):
@@ -69,10 +69,9 @@ def enough(
 
 
 def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, str]]:
-    """One query's unscaled scores, weights and output as (name, sign and numbers), one a step.
+    """Return one query's unscaled scores, weights and output as (name, formatted numbers).
 
-    Each follows from the last, where the mask hides no key. ``temperature`` is what softmax divided
-    the scores by.
+    Each follows from the one before, if the mask hides no key. ``temperature`` is the softmax's.
     """
     raw, weights, output = (
         np.asarray(part[row], np.float64) for part in (steps.scores, steps.weights, steps.output)
@@ -87,7 +86,7 @@ def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, s
 
 
 def product(q: ArrayLike, k: ArrayLike, score: float) -> str:
-    """A dot product written out, number by number, with the sign and the ``score`` behind it."""
+    """Write out a dot product, number by number, followed by a sign and the ``score``."""
     n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
     terms = (
         rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
@@ -97,17 +96,17 @@ def product(q: ArrayLike, k: ArrayLike, score: float) -> str:
 
 
 def bracketed(number: str) -> str:
-    """A number as written behind a + or a dot: in brackets where it begins with a sign."""
+    """Put a number that begins with a minus sign in brackets, to follow a + or a dot."""
     return f"({number})" if number.startswith("-") else number
 
 
 def shortest(x: float) -> str:
-    """The fewest digits that tell a number from all others of 32 bits."""
+    """Format a number with the fewest digits that identify it among float32 numbers."""
     return np.format_float_positional(np.float32(x), trim="-")
 
 
 def in_a_field(x: float) -> str:
-    """``shortest`` where that is as short as people type; else four significant digits."""
+    """Format like ``shortest`` if that fits in a field, else with four significant digits."""
     exact = shortest(x)
     return exact if len(exact.lstrip("-")) <= _FITS else shortest(float(f"{x:.4g}"))
 
