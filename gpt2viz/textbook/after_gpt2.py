@@ -87,7 +87,7 @@ def write_cached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -
 def cache_costs(T: int, C: int, hs: int) -> tuple[list[int], list[int]]:
     """Multiply-adds of each of T steps without and with a cache, in a head of that size.
 
-    Both ways are gone, with zeros: what is multiplied doesn't change how often.
+    Both are run on zeros: the count doesn't depend on the numbers that are multiplied.
     """
     x, table = torch.zeros(T, C), torch.zeros(hs, C)
     again, cached = (write(x, table, table, table) for write in (write_again, write_cached))
@@ -102,10 +102,10 @@ ROPE_KEY = (0.8, 0.6, 0.5, -0.5)
 
 
 def rotary_angles(positions: Sequence[int], hs: int, base: float = ROPE_BASE) -> Tensor:
-    """By how much each pair is turned at each position, in radians: (T, hs / 2).
+    """The angle by which each pair is rotated at each position, in radians: (T, hs / 2).
 
-    One step turns pair i by base^(−2i / hs): the first pair fastest. In float64, since after many
-    turns float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
+    One step rotates pair i by base^(−2i / hs): the first pair fastest. In float64, since after many
+    rotations float32 has too few digits left. Raises ``ShapeError`` where hs is odd.
     """
     if hs % 2:
         raise ShapeError(f"{hs} numbers don't make pairs. Choose an even head size.")
@@ -114,7 +114,7 @@ def rotary_angles(positions: Sequence[int], hs: int, base: float = ROPE_BASE) ->
 
 
 def rotate(x: ArrayLike, positions: Sequence[int], base: float = ROPE_BASE) -> Tensor:
-    """Each pair of neighbours in a row of x (T, hs) turned by its angle: (T, hs), float64."""
+    """Each pair of neighbours in a row of x (T, hs) rotated by its angle: (T, hs), float64."""
     x = rows(x).double()
     turn = rotary_angles(positions, x.shape[1], base)
     cos, sin = turn.cos(), turn.sin()
@@ -126,7 +126,7 @@ def rotate(x: ArrayLike, positions: Sequence[int], base: float = ROPE_BASE) -> T
 def rotary_score(
     q: ArrayLike, k: ArrayLike, at: int, key_at: int, base: float = ROPE_BASE
 ) -> float:
-    """The dot product of q (hs,), turned for position ``at``, and k (hs,), for ``key_at``."""
+    """The dot product of q (hs,), rotated for position ``at``, and k (hs,), for ``key_at``."""
     turned = rotate(torch.stack([rows(q), rows(k)]), [at, key_at], base)
     return float(turned[0] @ turned[1])
 
@@ -134,7 +134,7 @@ def rotary_score(
 def score_by_distance(
     q: ArrayLike, k: ArrayLike, furthest: int, base: float = ROPE_BASE
 ) -> list[float]:
-    """The score of q (hs,) and k (hs,) where the key stands 0, 1, … ``furthest`` tokens back."""
+    """The score of q (hs,) and k (hs,) where the key is 0, 1, … ``furthest`` tokens back."""
     query = rotate(rows(q)[None], [furthest], base)[0]
     keys = rotate(rows(k).repeat(furthest + 1, 1), range(furthest, -1, -1), base)
     return (keys @ query).tolist()
@@ -186,9 +186,9 @@ def cache_bytes(T: int, n_kv: int, hs: int, n_layer: int = 1, width: int = 2) ->
 
 
 class AttentionRun(NamedTuple):
-    """One way: its output (nh, T, hs), the seconds it took, and bytes of its largest score table.
+    """One method: its output (nh, T, hs), its seconds, and the bytes of its largest score matrix.
 
-    ``largest`` is None where it can't be seen from outside.
+    ``largest`` is None where it isn't known.
     """
 
     output: Tensor
@@ -197,17 +197,17 @@ class AttentionRun(NamedTuple):
 
 
 def explicit(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, int]:
-    """Causal attention with whole tables (nh, T, T): the output (nh, T, hs), a table's bytes."""
+    """Causal attention with whole matrices (nh, T, T): the output (nh, T, hs), a matrix's bytes."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])  # (nh, T, T)
     weights = torch.softmax(scores + added_mask(q.shape[1]), dim=-1)
     return weights @ v, scores.nbytes
 
 
 def tiled(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
-    """The same from ``size`` keys at a time: (nh, T, hs), and the bytes of the largest table.
+    """The same from ``size`` keys at a time: (nh, T, hs), and the bytes of the largest matrix.
 
-    Softmax needs the largest score and a sum. Both are kept as they are so far; when a larger
-    score comes, what was summed up before is scaled down to it.
+    Softmax needs the largest score and a sum. Both are kept for the keys so far; at a larger
+    score, the sums so far are rescaled to it.
     """
     T, bytes_seen = q.shape[1], 0
     most = torch.full((*q.shape[:2], 1), -math.inf)  # (nh, T, 1), the largest score so far
@@ -226,14 +226,14 @@ def tiled(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
-    """PyTorch's own, in one call: (nh, T, hs). Which algorithm runs is for it to choose."""
+    """PyTorch's own function: (nh, T, hs). PyTorch chooses the algorithm."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True), None
 
 
 def run_three(
     T: int, size: int, nh: int = 12, hs: int = 64, seed: int = 0
 ) -> dict[str, AttentionRun]:
-    """Random q, k and v (nh, T, hs) through each of the three ways, with the time that it takes."""
+    """Random q, k and v (nh, T, hs) through each of the three methods, with the time it takes."""
     q, k, v = normal(3, nh, T, hs, seed=seed)
     ways: dict[str, Callable[[], tuple[Tensor, int | None]]] = {
         "explicit": lambda: explicit(q, k, v),
@@ -249,13 +249,13 @@ def run_three(
     return runs
 
 
-# The last word's scores of all four, and what each of them hands over: the first next to nothing.
+# The last word's scores for all four, and the value of each: the first's is next to nothing.
 SINK_SCORES = (4.0, 3.0, 2.0, 3.0)
 SINK_VALUES = ((0.1, 0.0), (1.0, 0.2), (0.1, 0.9), (0.8, -0.6))
 
 
 class LookBack(NamedTuple):
-    """One query's weights (T,), the mixture of the values (d,), and how long that vector is."""
+    """One query's weights (T,), the weighted sum of the values (d,), and that vector's length."""
 
     weights: Tensor
     output: Tensor
@@ -263,7 +263,7 @@ class LookBack(NamedTuple):
 
 
 def look_back(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) -> LookBack:
-    """Scores (T,) to weights, and the mixture of values (T, d).
+    """Scores (T,) to weights, and the weighted sum of values (T, d).
 
     ``forget_first`` hides token 0, as a cache does that drops the oldest.
     """

@@ -1,4 +1,4 @@
-"""Attention by hand: a few rows of numbers in, every step of the way out.
+"""Attention by hand: a few rows of numbers in, every intermediate tensor out.
 
 Vaswani et al. 2017, "Attention Is All You Need", equation 1. Rows of the (T, T) matrices are
 queries, columns are keys.
@@ -19,7 +19,7 @@ from gpt2viz.textbook.tensors import normal, rows
 
 
 class Steps(NamedTuple):
-    """q, k (T, hs) and v (T, d) and all that follows: four times (T, T), and the output (T, d)."""
+    """q, k (T, hs) and v (T, d), four matrices (T, T) computed from them, and the output (T, d)."""
 
     q: Tensor
     k: Tensor
@@ -40,10 +40,10 @@ def attend(
     causal: bool = False,
     temperature: float = 1,
 ) -> Steps:
-    """Every step from queries, keys and values to the mixture of values.
+    """Every step from queries, keys and values to the weighted sum of values.
 
-    ``scaled`` divides the scores by √hs; ``causal`` hides later keys; ``temperature``, above 0,
-    divides what softmax is given.
+    ``scaled`` divides the scores by √hs; ``causal`` masks later keys; ``temperature``, above 0,
+    divides the input of softmax.
     """
     q, k, v = rows(q), rows(k), rows(v)  # (T, hs), (T, hs), (T, d)
     scores = q @ k.T  # (T, T)
@@ -65,13 +65,13 @@ def hide_later(scores: Tensor) -> Tensor:
 
 
 def fused(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> list[Tensor]:
-    """q, k and v (T, C) from one multiplication: the three matrices stacked, the result cut."""
+    """q, k and v (T, C) from one multiplication: the three matrices stacked, the result split."""
     stacked = torch.cat([rows(w_q), rows(w_k), rows(w_v)])  # (3C, C)
     return list((rows(x) @ stacked.T).chunk(3, dim=-1))  # (T, 3C) -> three times (T, C)
 
 
-# E4. One ambiguous word in a plane: first coordinate "animal", second "machine". What "ate" and
-# the others ask for is nowhere needed: only the crane asks.
+# E4. One ambiguous word in a plane: first coordinate "animal", second "machine". Only the crane has
+# a query; those of "ate" and the others are never needed.
 CRANE_WORDS = {"bird": ("crane", "ate", "fish"), "machine": ("crane", "lifted", "steel")}
 CRANE_QUERY = ((0.7, 0.7),)
 CRANE_KEYS = {
@@ -120,7 +120,7 @@ PRINTED_SCALED = (
 
 
 def crane(sentence: str, causal: bool = False) -> Steps:
-    """E4: the crane asks, itself and its two neighbours answer; no scaling, as in the texts."""
+    """E4: the crane's query with its own key and its neighbours'; no scaling, as in the texts."""
     keys = _PRINTED_KEYS[sentence]
     query = CRANE_QUERY * len(keys)
     return attend(query, keys, CRANE_VALUES[sentence], scaled=False, causal=causal)
@@ -132,8 +132,8 @@ def drawn_weights(seed: int = SEED) -> list[Tensor]:
     return [torch.randn(2, 2, generator=generator) for _ in range(3)]
 
 
-#: E5 with tables that mean something: objects look for actions and actions for objects, and each is
-#: found by what it is, and hands that over.
+#: E5 with matrices chosen by hand: objects attend to actions and actions to objects; a word's key
+#: and value are its own kind.
 NAMED_WEIGHTS = (((0, 4), (4, 0)), ((1, 0), (0, 1)), ((1, 0), (0, 1)))
 
 
@@ -263,7 +263,7 @@ def add_mask(scores: Tensor) -> Tensor:
 class StoredMask(nn.Module):
     """The triangle for n_positions, made once and kept as a buffer, as in minGPT (Karpathy 2020).
 
-    (B, nh, T, T) scores -> (B, nh, T, T), with −∞ where the key comes later. A buffer goes along
+    (B, nh, T, T) scores -> (B, nh, T, T), with −∞ where the key comes later. A buffer moves along
     with the module, to a GPU and into its file, but is never trained.
     """
 
@@ -281,7 +281,7 @@ class StoredMask(nn.Module):
 
 
 def stored_mask_steps(n_positions: int, B: int, nh: int, T: int) -> list[tuple[str, str]]:
-    """(what is done, shape after it) where a kept mask meets scores (B, nh, T, T)."""
+    """(operation, shape after it) where a stored mask is applied to scores (B, nh, T, T)."""
     module, scores = StoredMask(n_positions), torch.zeros(B, nh, T, T)
     triangle = module.bias[0, 0]
     return [
@@ -294,14 +294,14 @@ def stored_mask_steps(n_positions: int, B: int, nh: int, T: int) -> list[tuple[s
 
 
 class Closed(NamedTuple):
-    """Scores and their softmax (T, T), with the mask in the first rows only."""
+    """Scores and their softmax (T, T), with the mask applied to the first rows only."""
 
     scores: Tensor
     weights: Tensor
 
 
 def closing(scores: ArrayLike) -> list[Closed]:
-    """The mask put into scores (T, T) row by row: T + 1 steps, the first without any of it."""
+    """The mask applied to scores (T, T) row by row: T + 1 steps, the first without any of it."""
     scores = rows(scores)
     hidden = hide_later(scores)
     steps = []
@@ -324,27 +324,27 @@ def shadows(q: ArrayLike, k: ArrayLike) -> Tensor:
 
 
 def tip_to_tail(weights: ArrayLike, v: ArrayLike) -> Tensor:
-    """Values (T, d) shortened to their weights (T,) and put tip to tail: (T + 1, d).
+    """Values (T, d) scaled by their weights (T,) and put tip to tail: (T + 1, d).
 
-    The first point is 0, the last the mixture weights · v.
+    The first point is 0, the last the weighted sum weights · v.
     """
     pieces = rows(weights)[:, None] * rows(v)  # (T, d)
     return torch.cat([torch.zeros(1, pieces.shape[1]), pieces.cumsum(dim=0)])
 
 
 VALUE_WORDS = ("crane", "ate", "fish")
-#: What the numbers of x stand for: two say what kind of word it is, three what it tells.
+#: The channels of x: two for the kind of word, three for its meaning.
 VALUE_KINDS, VALUE_TOLD = ("thing", "action"), ("flies", "eats", "swims")
 VALUE_X = (
     (1.0, 0.0, 1.0, 0.0, 0.0),
     (0.0, 1.0, 0.0, 1.0, 0.0),
     (1.0, 0.0, 0.0, 0.0, 1.0),
 )
-#: Things look for actions, and actions for things: (2, 5).
+#: W_Q: the query of a thing is for actions, that of an action for things: (2, 5).
 LOOKS_FOR = ((0.0, 3.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, 0.0, 0.0))
-#: A word is found by its kind: (2, 5).
+#: W_K: a word's key is its kind: (2, 5).
 FOUND_BY = ((1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0))
-#: It hands over what it tells: (3, 5).
+#: W_V: a word's value is its meaning: (3, 5).
 HANDS_OVER = ((0.0, 0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.0))
 
 
@@ -356,10 +356,10 @@ class BothValues(NamedTuple):
 
 
 def hand_over(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> BothValues:
-    """Words x (T, C) through one head, whose values are x itself, and then x W_Vᵀ.
+    """Words x (T, C) through one head, with x itself as the values, and with x W_Vᵀ.
 
-    W_Q and W_K are (d_k, C): queries meet keys, so both have d_k numbers. W_V is (d_v, C), for
-    any d_v.
+    W_Q and W_K are (d_k, C): queries and keys are compared, so both have d_k numbers. W_V is
+    (d_v, C), for any d_v.
     """
     q, k = project(x, w_q), project(x, w_k)  # (T, d_k)
     return BothValues(attend(q, k, x), attend(q, k, project(x, w_v)))
@@ -369,7 +369,7 @@ SCALE_DRAWS = 400
 
 
 class Spread(NamedTuple):
-    """A mean, and what eight of ten draws lie between."""
+    """A mean, and the 10th and 90th percentile."""
 
     mean: float
     low: float

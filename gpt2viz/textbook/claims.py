@@ -1,4 +1,4 @@
-"""Printed results of the texts, held against the same results as computed here."""
+"""Printed results of the texts, compared with the same results as computed here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = {"K": 3, "M": 6, "B": 9, "%": -2}
 
 
 class Text(NamedTuple):
-    """A source: its title and author, "" where it names none, and the work that it goes by."""
+    """A source: its title and author, "" where it names none, and the work that it is based on."""
 
     title: str
     author: str = ""
@@ -46,7 +46,7 @@ class Claim:
 
     Numbers are printed with spaces between, such as "0.98 0.70", and may have commas, a leading
     ``~`` or one of the units K, M, B and %. ``computed`` are as many numbers in any shape, or a
-    text. ``why`` says why the two differ, where that is known.
+    text. ``why`` is the reason for a difference, where that is known.
     """
 
     what: str
@@ -79,7 +79,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Example:
-    """One worked example: ``id`` such as "E5", the numbers of its ``texts``, and what it shows.
+    """One worked example: ``id`` such as "E5", the numbers of its ``texts``, and its claims.
 
     ``claims`` computes everything from the texts' own inputs.
     """

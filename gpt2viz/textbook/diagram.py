@@ -1,4 +1,4 @@
-"""The architecture, read from the modules of a model that is loaded, with one run's shapes."""
+"""The architecture, read from the modules of a loaded model, with the shapes of one run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gpt2viz.textbook.claims import Claim
 
 @dataclass(frozen=True)
 class Node:
-    """One module without parts of its own. ``made`` is the tensor that it made, if it is named.
+    """One module without submodules. ``made`` is its output in the run, if that is a named tensor.
 
-    ``name`` is the module's, such as "h.0.attn.c_attn", ``kind`` what it does; ``layer`` is None
+    ``name`` is the module's, such as "h.0.attn.c_attn", ``kind`` its operation; ``layer`` is None
     outside the layers.
     """
 
@@ -32,7 +32,7 @@ class Node:
 
 
 def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
-    """The model's modules in the order of the data; of the layers all, or only ``layer``."""
+    """The model's modules in the order of execution; of all layers, or only of ``layer``."""
     made = {record.name: record for record in run.tensors}
     boxes = []
     for name, module in model.network.named_modules():
@@ -47,7 +47,7 @@ def nodes(model: Model, run: Trace, layer: int | None = None) -> list[Node]:
     return boxes
 
 
-#: The module that hands on what a stage's own made: dropout, which is off when a model reads.
+#: The dropout module after a stage's own; it does nothing outside training.
 _DROPOUT = {
     "h.*.attn.attend.weights": "h.*.attn.attend.dropout",
     "layers.*.self_attn.attend.weights": "layers.*.self_attn.attend.dropout",
@@ -57,7 +57,7 @@ _DROPOUT = {
 
 
 def edges(layers: Sequence[int], graph: Mapping[str, Stage] = GPT2_GRAPH) -> list[tuple[str, str]]:
-    """(module, module that reads what it made), with these layers one after the other.
+    """(module, module that reads its output), for these layers in sequence.
 
     ``graph`` has the model's stages, by default GPT-2's.
     """
@@ -73,7 +73,7 @@ def edges(layers: Sequence[int], graph: Mapping[str, Stage] = GPT2_GRAPH) -> lis
 
 
 def _modules(stage: Stage) -> list[str]:
-    """The modules without parts that a stage goes through, * being the layer's number."""
+    """The modules without submodules that a stage runs, * being the layer's number."""
     if stage.module in ("h.*.attn", "h.*.mlp"):
         return [_DROPOUT[stage.module]]
     before, after = [], [_DROPOUT[stage.module]] if stage.module in _DROPOUT else []

@@ -1,4 +1,4 @@
-"""GPT-2 in eighty lines, with gaps in eight places: what stands there is asked for by its name."""
+"""GPT-2 in eighty lines with gaps in eight places, each filled by a call with the gap's name."""
 
 from __future__ import annotations
 

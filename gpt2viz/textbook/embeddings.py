@@ -22,7 +22,7 @@ POSITION_VECTORS = ((0.3, 0.0), (0.0, 0.3), (-0.3, 0.0))
 
 
 class Embedded(NamedTuple):
-    """tokens (B, T, C) by id, positions (T, C) by place, and their sum x (B, T, C)."""
+    """tokens (B, T, C) by id, positions (T, C), and their sum x (B, T, C)."""
 
     tokens: Tensor
     positions: Tensor
@@ -51,7 +51,7 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
 def in_order(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS) -> Tensor:
     """Words (T, C) in an order, with positions: (T, C).
 
-    Row n is what becomes of word n, wherever it stands.
+    Row n is the vector of word n, at whichever position it is.
     """
     return add_positions(look_up(words, order), positions)[_positions_of(order)]
 
@@ -63,7 +63,7 @@ def read_in_order(
     *,
     causal: bool = False,
 ) -> Tensor:
-    """``in_order``, and then through attention that learned nothing: (T, C).
+    """``in_order``, then through attention without learned weights: (T, C).
 
     ``causal`` hides later words.
     """
@@ -73,7 +73,7 @@ def read_in_order(
 
 
 def _positions_of(order: Sequence[int]) -> list[int]:
-    """The position of each word: word n stands at ``_positions_of(order)[n]``."""
+    """The position of each word: word n is at ``_positions_of(order)[n]``."""
     return [list(order).index(n) for n in range(len(order))]
 
 
@@ -124,7 +124,7 @@ class Plane(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A token, and the cosine of the angle between its vector and the one that was asked for."""
+    """A token, and the cosine of the angle between its vector and the query vector."""
 
     id: int
     cosine: float
@@ -158,20 +158,20 @@ def plane(vectors: Tensor) -> Plane:
 
 
 def _two(rows: Tensor) -> Tensor:
-    """The first two, with zeros for those that aren't there."""
+    """The first two, padded with zeros."""
     first = rows[:2]
     return torch.cat([first, first.new_zeros(2 - len(first), *first.shape[1:])])
 
 
 def seen_in(seen_from: Plane, vectors: Tensor) -> Tensor:
-    """Vectors (n, C) as points of a plane (n, 2)."""
+    """Vectors (n, C) projected into a plane (n, 2)."""
     return (vectors - seen_from.mean) @ seen_from.directions.T
 
 
 def cosines(table: ArrayLike, vectors: ArrayLike) -> Tensor:
     """Cosines between vectors (n, C) and each row of a table (n_vocab, C): (n, n_vocab).
 
-    1 is the same way, 0 at right angles; also of a row of zeros, which points nowhere.
+    1 is the same direction, 0 a right angle; also 0 for a row of zeros, which has no direction.
     """
     table, vectors = rows(table), rows(vectors)
     lengths = vectors.norm(dim=1)[:, None] * table.norm(dim=1)  # (n, n_vocab)
@@ -185,7 +185,7 @@ def nearest(cosine: Tensor, n: int, left_out: Collection[int] = ()) -> list[Near
 
 
 def rank(cosine: Tensor, id: int, left_out: Collection[int] = ()) -> int:
-    """The place of a token by its cosine (n_vocab,), counted from 1, without some ids."""
+    """The rank of a token by its cosine (n_vocab,), counted from 1, without some ids."""
     better = cosine > cosine[id]  # (n_vocab,)
     better[list(left_out)] = False
     return 1 + int(better.sum())

@@ -52,5 +52,5 @@ EXAMPLES: Mapping[str, Example] = {example.id: example for example in _ALL}
 
 @lru_cache(maxsize=len(EXAMPLES))
 def claims(id: str) -> tuple[Claim, ...]:
-    """All that is claimed and computed for an example; computed once."""
+    """All claims of an example, with their computed results; cached."""
     return tuple(EXAMPLES[id].claims())

@@ -1,8 +1,8 @@
-"""A small language of tensor expressions, such as ``q @ k.mT``: read and computed, never run.
+"""A small language of tensor expressions, such as ``q @ k.mT``: parsed and evaluated safely.
 
-Its grammar is that of Python's expressions, read by ``ast``; its words are the names that are
-given, and those of ``operations``. Whatever else Python knows has no meaning here. Each step is
-bounded before it is taken, so that no text can stall the reader or fill the memory.
+The grammar is that of Python's expressions, parsed by ``ast``; the names are those that are given
+and those of ``operations``. Anything else of Python is an error. The cost of each step is checked
+before it runs, so that no expression can stall the app or fill the memory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpt2viz.textbook.operations import (
     item,
 )
 
-#: Characters of the longest expression, and the parts that it may have.
+#: Characters of the longest expression, and the most nodes of its syntax tree.
 LONGEST, MOST_PARTS = 200, 120
 
 #: Python 3.11's parser now and then fails where two threads use it at once: SystemError, "AST
@@ -41,8 +41,8 @@ LONGEST, MOST_PARTS = 200, 120
 _PARSER = Lock()
 
 _SIGNS = str.maketrans({"−": "-", "–": "-", "·": "*", "×": "*", "√": "sqrt"})
-#: What people write -> the same in this language: roots of a name or number, infinity as a text,
-#: comments, and an assignment, whose left side is left out or is the first of two that are joined.
+#: Common notation -> the same in this language: roots of a name or number, infinity as a string,
+#: comments, and an assignment: its target is dropped, or with ``+=`` becomes the left operand.
 _WAYS = (
     (r"√\s*([A-Za-z_][\w.]*(?:\[[^\]]*\])?|\d[\d.]*)(?!\s*\()", r"sqrt(\1)"),
     (r"""float\(\s*(["'])([-+]?inf)(?:inity)?\1\s*\)""", r"float(\2)"),
@@ -57,20 +57,20 @@ _OPERATORS: Mapping[type[ast.AST], str] = {
     **{ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="},
 }
 _CONSTANTS: Mapping[str, float] = {"inf": math.inf, "pi": math.pi}
-#: Modules whose names may stand before a function's, as in PyTorch: they mean nothing.
+#: Modules that may prefix a function's name, as in PyTorch; the prefix is ignored.
 _MODULES = frozenset({"torch", "math", "F", "nn", "functional"})
 _LARGEST_NUMBER = 10**12
 _TORCH = (ArithmeticError, IndexError, RuntimeError, TypeError, ValueError)
 
 
 class ExpressionError(GPT2VizError):
-    """An expression that can't be read or computed: one sentence that says where and why."""
+    """An expression that can't be parsed or evaluated: a sentence with the part and the reason."""
 
 
 class Expression:
-    """A text that was read as an expression; ``text`` is what was read.
+    """A parsed expression; ``text`` is its source, normalised.
 
-    What stands before an = is left out. Raises ``ExpressionError`` for what is none.
+    The target of an assignment is dropped. Raises ``ExpressionError`` for invalid text.
     """
 
     def __init__(self, given: str) -> None:
@@ -100,14 +100,14 @@ class Expression:
 
     @property
     def functions(self) -> set[str]:
-        """The names of the functions that it calls without a point before them."""
+        """The names of the functions that it calls, without methods."""
         calls = [part.func for part in ast.walk(self._root) if isinstance(part, ast.Call)]
         return {name.id for name in calls if isinstance(name, ast.Name)}
 
     def value(self, names: Mapping[str, Value], work: Work | None = None) -> Value:
-        """The expression's value, with the ``names`` at hand, none of which is changed.
+        """The expression's value with these variables (``names``), none of which is changed.
 
-        Raises ``ExpressionError`` where it can't be computed or would take too much ``work``.
+        Raises ``ExpressionError`` where it can't be evaluated or would take too much ``work``.
         """
         work = work or Work()
         work.begin()
@@ -115,7 +115,7 @@ class Expression:
             return _Evaluation(self.text, names, work).value(self._root)
 
     def tensor(self, names: Mapping[str, Value], work: Work | None = None) -> Tensor:
-        """The same in float32; raises ``ExpressionError`` too where it is no tensor."""
+        """The same in float32; also raises ``ExpressionError`` where it is no tensor."""
         work = work or Work()
         value = self.value(names, work)
         if not isinstance(value, Tensor):
@@ -132,7 +132,7 @@ class Expression:
 
 
 class _Evaluation:
-    """One walk over the parts of an expression, from the inside out."""
+    """One recursive evaluation of an expression's syntax tree."""
 
     def __init__(self, text: str, names: Mapping[str, Value], work: Work) -> None:
         self.text, self.names, self.work = text, names, work
@@ -161,7 +161,7 @@ class _Evaluation:
         return ExpressionError(f"`{' '.join(part.split())}`: {message}")
 
     def _unknown(self, node: ast.AST, name: str, known: Iterable[str]) -> ExpressionError:
-        """For a name that means nothing here, though it may be right in PyTorch."""
+        """The error for an unknown name; it says so where PyTorch has that name."""
         homes = (torch, Tensor, torch.nn.functional)
         theirs = [getattr(home, name) for home in homes if hasattr(home, name)]
         if theirs and not name.startswith("_") and not isinstance(theirs[0], ModuleType):
@@ -173,7 +173,7 @@ class _Evaluation:
         return self._error(node, f"unknown name.{meant}")
 
     def _do(self, node: ast.AST, act: Callable[..., Any], *given: Any, **named: Any) -> Value:
-        """Take a step; whatever goes wrong becomes one sentence, with the step before it."""
+        """Run a step; every failure becomes one sentence after the source of the step."""
         try:
             value: Value = act(*given, **named)
         except Misfit as error:
@@ -244,7 +244,7 @@ class _Evaluation:
         return self._do(node, function, self.work, *given, **named)
 
     def _called(self, function: ast.expr) -> tuple[str, list[Value]]:
-        """The name of what is called, and the tensor before its point, if any."""
+        """The name of the called function, and for a method the tensor that it is called on."""
         if isinstance(function, ast.Name):
             if function.id in FUNCTIONS:
                 return function.id, []

@@ -1,7 +1,7 @@
-"""The gaps of the eighty lines, a reader's draft of them, and the judgement on each.
+"""The gaps of the eighty lines, a reader's draft of them, and the check of each.
 
-The measure is a run of the model itself. What is at hand in a gap is noted while the eighty lines
-run with that run's own tensors in all gaps, so a mistake in one spoils no other.
+An expression is checked against a run of the model itself. A gap's variables are recorded while the
+eighty lines run with that run's own tensors in all gaps, so a mistake in one affects no other.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from gpt2viz.textbook.expressions import Expression, ExpressionError
 from gpt2viz.textbook.operations import MOST_WORK, Value, Work
 from gpt2viz.textbook.tensors import drawn
 
-#: Tokens that a reader's model writes, and what stands for a gap that is empty.
+#: Tokens that a reader's model generates, and the text shown for an empty gap.
 NEW, BLANK = 10, "______"
-#: How the eighty lines ask for what belongs in a gap.
+#: A gap in the source of the eighty lines.
 _PLACE = re.compile(r'self\.gap\("(\w+)"[^)]*\)')
 
 
 class Gap(NamedTuple):
-    """A place in the eighty lines; ``name`` is how they ask for what belongs there.
+    """A place in the eighty lines, by the ``name`` in its call.
 
-    ``does`` says what that does, ``hint`` how to get there. ``right`` is an expression that belongs
-    there, and ``near`` has a sentence for each wrong one that is known.
+    ``does`` explains the operation, ``hint`` gives a hint. ``right`` is a correct expression, and
+    ``near`` has a message for each known wrong one.
     """
 
     name: str
@@ -61,18 +61,18 @@ class Gap(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of what belongs there, as the line's comment names them: (B, T, C), say."""
+        """The axes of the gap's tensor, as in the line's comment: (B, T, C), say."""
         return tuple(self.line.rpartition("# (")[2].rstrip(")").split(", "))
 
 
 class Draft:
-    """The eighty lines as a reader fills their gaps: by name, those of what is ``given``."""
+    """The eighty lines with a reader's expressions, ``given`` by the gaps' names."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
 
     def source(self) -> str:
-        """The source, with a blank for what is no expression."""
+        """The source, with a blank for each invalid expression."""
         return _PLACE.sub(self._text, inspect.getsource(GPT2))
 
     def _text(self, match: re.Match[str]) -> str:
@@ -82,10 +82,10 @@ class Draft:
             return BLANK
 
     def file(self, model: Model, ids: Sequence[int]) -> str:
-        """A file of PyTorch's own modules with what stands in the gaps, which writes on from ids.
+        """A file of plain PyTorch modules with these expressions, which generates text from ids.
 
-        It is for weights like the model's; ``book/my_gpt2.txt`` has all but the gaps. Raises
-        ``ExpressionError`` for what can't be read.
+        It is for weights like the model's; its template is ``book/my_gpt2.txt``. Raises
+        ``ExpressionError`` for an invalid expression.
         """
         config = cast(GPT2Config, model.config)
         filled = {gap.name: Expression(self.given.get(gap.name, "")) for gap in GAPS}
@@ -110,12 +110,12 @@ class Draft:
         return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], source)
 
     def read_by(self, model: Model) -> GPT2:
-        """The eighty lines with a model's weights, to write ``NEW`` tokens at most.
+        """The eighty lines with a model's weights, to generate ``NEW`` tokens at most.
 
-        What a gap makes has the shape that belongs there, whatever the length of the text. So
-        the lines round it take what they take in the model itself, and a gap at most
-        ``bounds.MOST_BYTES`` besides. Raises ``ExpressionError`` for what can't be read. What
-        can't be computed, has another shape, or takes too much work raises it as they run.
+        A gap's result must have the shape expected there for any length of text. So the lines
+        around the gaps need the memory that they need in the model itself, and a gap at most
+        ``operations.MOST_BYTES`` more. Raises ``ExpressionError`` for an invalid expression. One
+        that fails, gives another shape, or takes too much work raises it while the lines run.
         """
         expressions = {gap.name: Expression(self.given.get(gap.name, "")) for gap in GAPS}
         work, config = Work(NEW * MOST_WORK), model.config
@@ -138,36 +138,36 @@ class Draft:
 
 
 def weights(model: Model) -> dict[str, Tensor]:
-    """The model's weights by name, on the CPU in float32; of those that are, no copy."""
+    """The model's weights by name, on the CPU in float32; not copied where they already are."""
     named = model.network.named_parameters()
     return {name: weight.detach().to("cpu", torch.float32) for name, weight in named}
 
 
-#: Beside the chapters: the gaps in a reader's order, as ``gaps.toml`` writes them.
+#: The book's folder; the gaps in the order in which a reader fills them, from ``gaps.toml``.
 BOOK = Path(__file__).parents[1] / "book"
 GAPS = tuple(
     Gap(name, **gap) for name, gap in tomllib.loads((BOOK / "gaps.toml").read_text("utf-8")).items()
 )
 _AXES = {gap.name: gap.axes for gap in GAPS}
-#: What belongs in the gaps.
+#: The correct expression of each gap.
 FILLED = {gap.name: gap.right for gap in GAPS}
 
 
-#: Tokens that a text must have, so that a mistake shows, and those of it that are read at most.
+#: The fewest tokens with which a mistake shows, and the most that are used.
 FEWEST, MOST = 3, 32
-#: Scores below this are as good as −∞: softmax makes 0 of them.
+#: Scores below this count as −∞: softmax turns them into 0.
 _FAR = -1e4
 
 
 class Case(NamedTuple):
-    """One time that a gap is met: the ``names`` at hand, and the tensor that is ``expected``."""
+    """One evaluation of a gap: its variables (``names``), and the ``expected`` tensor."""
 
     names: Mapping[str, Value]
     expected: Tensor
 
     @property
     def at_hand(self) -> dict[str, str]:
-        """The names, each with its shape, or as a number with its value."""
+        """The variables, each with its shape, or a number's value."""
         return {
             name: str(tuple(x.shape)) if isinstance(x, Tensor) else f"= {x}"
             for name, x in self.names.items()
@@ -180,22 +180,22 @@ class Case(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The judgement on an expression in a gap, with a remark for the reader."""
+    """The result of checking an expression in a gap, with a message for the reader."""
 
     kind: Literal["empty", "error", "shape", "values", "right"]
     remark: str
 
     @property
     def runs(self) -> bool:
-        """True where a model with this in its gap runs through, be it right or wrong."""
+        """True where a model with this expression in its gap runs, whether right or wrong."""
         return self.kind in ("values", "right")
 
 
 def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
-    """Each gap's cases as the first tokens of a text are read, by the gap's name.
+    """Each gap's cases for the first tokens of a text, by the gap's name.
 
-    Needs a ``trace`` with the mask on and without edits: there the first tokens' numbers are
-    those of the shorter text. Attention's gaps are met once in each layer, the residual twice.
+    Needs a ``trace`` with the mask on and without edits: only then the tensors of the first tokens
+    are those of the shorter text. Attention's gaps have one case per layer, the residual two.
     """
     stages, cases = _stages(trace, n_tokens), defaultdict(list)
 
@@ -210,7 +210,7 @@ def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
 
 
 def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
-    """For each gap, the run's own tensors in the order in which they are asked for."""
+    """For each gap, the run's own tensors in the order in which the eighty lines compute them."""
     layers = range(trace.config.n_layer)
 
     def every(key: StageName) -> Iterator[Tensor]:
@@ -244,8 +244,8 @@ def _copy(values: Array) -> Tensor:
 def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
     """Each gap's case in a small random model, for two texts of another length than T.
 
-    It has not nh heads of hs channels, so that it tells a name from a number that is right by
-    chance.
+    Its head count and head size differ from nh and hs, so that a constant that is right by chance
+    is told from a variable.
     """
     nh, hs = (3 if nh != 3 else 2), (5 if hs != 5 else 7)
     config = GPT2Config(vocab_size=29, n_positions=T + 3, n_embd=nh * hs, n_layer=1, n_head=nh)
@@ -262,7 +262,7 @@ def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
 
 
 def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
-    """Judge what was ``given`` in all ``cases``, and in that of a model of ``other`` sizes."""
+    """Check a ``given`` expression in all ``cases``, and in the ``other`` model of other sizes."""
     if not given.strip():
         return Verdict("empty", "")
     off, work = 0.0, Work()
@@ -287,7 +287,7 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
 
 
 def _made(expression: Expression, case: Case, work: Work | None = None) -> Tensor:
-    """An expression's tensor; where −∞ is expected, scores far below all others count as that."""
+    """An expression's tensor; where −∞ is expected, very low scores are replaced by it."""
     made = expression.tensor(case.names, work)
     return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
 
@@ -300,7 +300,7 @@ def _fits(expression: Expression, case: Case) -> bool:
 
 
 def _same(made: Tensor, expected: Tensor) -> bool:
-    """Equal but for rounding: of sums of float32, in the order of the largest number."""
+    """Equal up to float32 rounding, relative to the largest number."""
     if made.shape != expected.shape:
         return False
     size = float(expected[expected.isfinite()].abs().amax()) if expected.isfinite().any() else 0.0
@@ -314,7 +314,7 @@ def _off(made: Tensor, expected: Tensor) -> float:
 
 
 def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
-    """The fault of a tensor, with the reason where a known mistake makes the same one."""
+    """The verdict on a wrong tensor, with the reason where a known mistake gives the same one."""
     known = (message for wrong, message in gap.near.items() if _is(made, wrong, case))
     why = next(known, "")
     if made.shape != case.expected.shape:

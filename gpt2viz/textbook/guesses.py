@@ -1,9 +1,8 @@
-"""Rows of weights that a reader predicts before they are shown, and replies to a guess.
+"""Rows of attention weights that a reader predicts before they are shown, and replies to a guess.
 
-A guess is in whole hundredths, so that what stands there always sums to 1. How far it is off is
-the total variation distance, half the sum of the absolute differences: the share that would have
-to move for one row to become the other (Levin, Peres & Wilmer 2009, *Markov Chains and Mixing
-Times*, chapter 4).
+A guess is in whole hundredths, so that it always sums to 1. Its error is the total variation
+distance, half the sum of the absolute differences: the share that would have to move for one row to
+become the other (Levin, Peres & Wilmer 2009, *Markov Chains and Mixing Times*, chapter 4).
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _Shares = NDArray[np.float64]
 
 #: Hundredths that a guess sums to.
 WHOLE = 100
-#: A guess that is off by no more than this is as good as right.
+#: A guess with an error up to this counts as right.
 CLOSE = 0.04
-#: A guess may be off by so much from what a mistake leads to, and still look like the mistake.
+#: A guess is put down to a mistake if it differs from that mistake's result by no more than this.
 _LIKE = 0.1
-#: So much weight for masked keys is no slip of the hand.
+#: More weight than this on a masked key counts as a mistake.
 _SEEN = 0.02
 
 
@@ -45,14 +44,14 @@ class Row(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The distance of a guess, from 0 to 1, and the mistake that it looks like; "" for none."""
+    """The error of a guess, from 0 to 1, and the mistake that explains it; "" for none."""
 
     off: float
     mistake: str
 
 
-#: What can be predicted: a row of E4, of E7 and of E14, and for E22 one of round numbers, in which
-#: a root that was forgotten shows.
+#: The rows to predict: one of E4, of E7 and of E14, and for E22 one of round numbers, in which a
+#: forgotten root shows.
 ROWS: Mapping[str, Row] = {
     "crane": Row(attention.CRANE_WORDS["bird"], tuple(attention.crane("bird").scores[0].tolist())),
     "scale": Row(("key 0", "key 1", "key 2", "key 3"), (16.0, 8.0, 8.0, 0.0), hs=64),
@@ -74,14 +73,14 @@ _MASKED = "“{}” comes later. The mask gives it a weight of exactly 0."
 
 
 def scaled(row: Row) -> Tensor:
-    """The scores (n,) as softmax is given them: divided by √hs, −∞ where the key is masked."""
+    """The input of softmax (n,): scores divided by √hs, −∞ where the key is masked."""
     scores = rows(row.scores) / math.sqrt(row.hs)
     scores[len(scores) - row.later :] = -math.inf
     return scores
 
 
 def weights(row: Row) -> Tensor:
-    """The weights (n,) that are to be predicted."""
+    """The true weights (n,)."""
     return scaled(row).softmax(dim=-1)
 
 
@@ -91,7 +90,7 @@ def off(guess: ArrayLike, real: ArrayLike) -> float:
 
 
 def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
-    """True for a guess from a browser or a file: whole hundredths that sum to 1."""
+    """True for a valid guess from a browser or a file: whole hundredths that sum to 1."""
     return (
         isinstance(guess, list)
         and len(guess) == len(row.words)
@@ -101,7 +100,7 @@ def fits(guess: object, row: Row) -> TypeGuard[list[int]]:
 
 
 def judge(row: Row, guess: list[int]) -> Verdict:
-    """Judge a guess in hundredths. Raises ``ValueError`` where it doesn't fit the row."""
+    """Score a guess in hundredths. Raises ``ValueError`` where it is invalid for the row."""
     if not fits(guess, row):
         raise ValueError(guess)
     given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)
@@ -114,7 +113,7 @@ def _to_masked(row: Row, given: _Shares) -> bool:
 
 
 def _mistake(row: Row, given: _Shares) -> str:
-    """The mistake that leads nearest to a guess (n,), if any leads nearer to it than the truth."""
+    """The mistake whose result is nearest to a guess (n,), if clearly nearer than the truth."""
     seen = len(row.words) - row.later
     if _to_masked(row, given):
         return _MASKED.format(row.words[seen + int(given[seen:].argmax())])
@@ -129,7 +128,7 @@ def _mistake(row: Row, given: _Shares) -> str:
 
 
 def _typical(row: Row) -> dict[str, _Shares]:
-    """Typical mistakes: the sentence about each -> the weights (n,) that it leads to."""
+    """Typical mistakes: the message about each -> the weights (n,) that result from it."""
     seen = len(row.scores) - row.later
     shares = np.asarray(scaled(row), float)[:seen]
     mistakes = {_EVEN: np.full(seen, 1 / seen)}

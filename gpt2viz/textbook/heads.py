@@ -1,4 +1,4 @@
-"""Many heads: attention in four forms, each one idea further, and then as separate heads.
+"""Multi-head attention: four variants, each adding one idea, and the same as separate heads.
 
 No weights, weights, a mask, many heads: the order of S. Raschka, "Build a Large Language Model
 (From Scratch)" (2024), chapter 3. Shapes: B texts, T tokens, C channels, nh heads, hs channels of
@@ -23,7 +23,7 @@ from gpt2viz.textbook.tensors import drawn, normal, rows
 
 
 class ShapeError(GPT2VizError):
-    """A tensor that doesn't fit a module."""
+    """A tensor whose shape doesn't fit a module."""
 
 
 def mix(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
@@ -102,7 +102,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SeparateHeads(nn.Module):
-    """A small attention of its own for every head, side by side: (B, T, C) -> (B, T, C).
+    """One small attention module per head, outputs concatenated: (B, T, C) -> (B, T, C).
 
     As in A. Karpathy's lecture "Let's build GPT" (2023).
     """
@@ -136,9 +136,9 @@ Variant = SimplifiedAttention | TrainableAttention | MultiHeadAttention
 
 
 def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
-    """(what is done, shape after it) for x (B, T, C) on its way through nh heads and back.
+    """(operation, shape after it) for x (B, T, C) through nh heads and back.
 
-    The tensors are made and their shapes read off. Raises ``ShapeError`` where nh doesn't divide C.
+    The shapes are read from real tensors. Raises ``ShapeError`` where nh doesn't divide C.
     """
     heads = MultiHeadAttention(C, nh, n_positions=T)
     steps: list[Step] = []
@@ -167,7 +167,7 @@ def shape_steps(B: int, T: int, C: int, nh: int) -> list[Step]:
 
 @lru_cache(maxsize=8)
 def the_variants(C: int, nh: int, seed: int) -> dict[str, Variant]:
-    """The four forms of attention for C channels, with parameters from a seed."""
+    """The four variants of attention for C channels, with parameters from a seed."""
     variants: dict[str, Variant] = {
         "nothing learned": SimplifiedAttention(),
         "trainable": TrainableAttention(C, C),
@@ -178,7 +178,7 @@ def the_variants(C: int, nh: int, seed: int) -> dict[str, Variant]:
 
 
 def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]:
-    """One input x (T, C) through each of the four forms of attention, parameters from a seed."""
+    """One input x (T, C) through each of the four variants of attention, parameters from a seed."""
     batch = rows(x)[None]  # (1, T, C)
     with torch.inference_mode():
         return {
@@ -254,7 +254,7 @@ def separate_claims() -> list[Claim]:
 
 
 def split_and_merge(T: int, C: int, nh: int) -> list[Tensor]:
-    """T rows of C numbers on their way into nh heads and back; each number is its own place.
+    """T rows of C numbers split into nh heads and merged again; each number is its own index.
 
     (T, C), then ``view`` (T, nh, hs), ``transpose`` (nh, T, hs), back (T, nh, hs), and ``reshape``
     (T, C). Raises ``RuntimeError`` where nh doesn't divide C.
@@ -267,7 +267,7 @@ def split_and_merge(T: int, C: int, nh: int) -> list[Tensor]:
 
 
 class Dropped(NamedTuple):
-    """Weights (T, T) as softmax made them, and after dropout; and which the mask ``hidden``."""
+    """Weights (T, T) after softmax, the same after dropout, and a mask of the ``hidden`` keys."""
 
     weights: Tensor
     dropped: Tensor
@@ -275,7 +275,7 @@ class Dropped(NamedTuple):
 
 
 def is_causal(variant: Variant) -> bool:
-    """True where no token sees a later one in it."""
+    """True for a variant in which no token sees a later one."""
     return isinstance(variant, MultiHeadAttention) or getattr(variant, "causal", False)
 
 
@@ -295,7 +295,7 @@ def drop_weights(
 ) -> dict[str, Dropped]:
     """The weights of each variant for x (T, C), parameters from a seed, and dropout with chance p.
 
-    Dropout comes after softmax, and the same places are dropped in all four.
+    Dropout comes after softmax, and drops the same entries in all four.
     """
     by_name, given = {}, rows(x)
     with torch.inference_mode():

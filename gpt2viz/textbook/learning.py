@@ -1,6 +1,6 @@
-"""Learning: a batch, its loss by hand, one step, and small models that are trained.
+"""Training: a batch, its loss by hand, one gradient step, and small models that are trained.
 
-Shapes: B texts, T tokens, N lessons, V tokens or letters of the vocabulary, C channels.
+Shapes: B texts, T tokens, N targets, V tokens or letters of the vocabulary, C channels.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from gpt2viz.textbook.mlp import FeedForward
 from gpt2viz.textbook.residual import LayerNorm, PreNorm, Residual
 from gpt2viz.textbook.tensors import drawn, rows
 
-#: A target that doesn't count. PyTorch calls it ``ignore_index``, and this is its default.
+#: A target that is left out of the loss. PyTorch calls it ``ignore_index``; this is its default.
 IGNORED = -100
 
 # Two words as a batch, and the letters that they are made of.
 LETTERS = ("a", "b", "n", "s")
 WORDS = ("banana", "bans")
-#: What a table says at first: a row of logits for each letter read.
+#: A table's initial logits: a row for each letter read.
 LOGITS = ((0.0, 0.5, 1.0, 0.0), (1.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 0.0))
 
 
 class Batch(NamedTuple):
-    """Ids that are read (B, T), and those that are to come next (B, T)."""
+    """Input ids (B, T), and the target ids, each the next token (B, T)."""
 
     inputs: Tensor
     targets: Tensor
 
 
 class Costs(NamedTuple):
-    """Probabilities (N, V), −ln p of each target (N,), 0 where none counts, and their mean."""
+    """Probabilities (N, V), −ln p of each target (N,), 0 where it is ignored, and the mean loss."""
 
     probabilities: Tensor
     each: Tensor
@@ -51,7 +51,7 @@ class Costs(NamedTuple):
 def batch(texts: Sequence[Sequence[int]]) -> Batch:
     """Texts of any length as rows: the target of each token is the one that follows it.
 
-    Shorter rows are padded: with id 0, which is read, and targets that don't count.
+    Shorter rows are padded with id 0 in the inputs and ignored targets.
     """
     T = max(len(ids) for ids in texts) - 1
     inputs = torch.zeros(len(texts), T, dtype=torch.long)
@@ -64,7 +64,7 @@ def batch(texts: Sequence[Sequence[int]]) -> Batch:
 
 
 def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
-    """The loss of logits (N, V) in nats: the mean of −ln p over the targets (N,) that count."""
+    """The loss of logits (N, V) in nats: the mean of −ln p over the targets (N,) not ignored."""
     logs = torch.log_softmax(rows(logits), dim=-1)  # (N, V): ln p, however small p is
     counts = targets != IGNORED  # (N,)
     each = torch.zeros(len(targets))
@@ -73,12 +73,12 @@ def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
 
 
 def by_torch(logits: ArrayLike, targets: Tensor) -> Tensor:
-    """The same mean by PyTorch's own function: a number, with the way back to the logits."""
+    """The same mean by PyTorch's own function: a scalar tensor, with gradients to the logits."""
     return F.cross_entropy(rows(logits), targets, ignore_index=IGNORED)
 
 
 def gradient(logits: ArrayLike, targets: Tensor) -> Tensor:
-    """The loss's slope in each logit, (N, V): (p − 1 at the target) / lessons that count."""
+    """The gradient of the loss by the logits, (N, V): (p − 1 at the target) / targets counted."""
     probabilities = torch.softmax(rows(logits), dim=-1)  # (N, V)
     counts = targets != IGNORED  # (N,)
     target = torch.zeros_like(probabilities)
@@ -100,15 +100,15 @@ def words() -> Batch:
 
 
 def perplexity(loss: float) -> float:
-    """exp(loss): the number of equally likely tokens among which one would be as unsure."""
+    """exp(loss): the number of equally likely tokens that has this loss."""
     return math.exp(loss)
 
 
 class Setting(NamedTuple):
-    """T letters are read at most, B stretches a step; C channels, ``nh`` heads.
+    """A context of T letters, batches of B sequences; C channels, ``nh`` heads.
 
-    ``steps`` of AdamW with a learning ``rate`` are taken, and the loss is measured ``points`` times
-    on the way.
+    Training takes ``steps`` of AdamW with a learning ``rate``; the loss is measured ``points``
+    times on the way.
     """
 
     T: int = 32
@@ -121,7 +121,7 @@ class Setting(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """The ``letters`` that there are, and ids: those to learn from (n,), and ``held_out`` (m,)."""
+    """The alphabet (``letters``), and ids: for training ``read`` (n,), and ``held_out`` (m,)."""
 
     letters: str
     read: Tensor
@@ -136,7 +136,7 @@ class Point(NamedTuple):
 
 
 class Table(nn.Module):
-    """A row of logits for each letter, which sees no other: (B, T) -> (B, T, V)."""
+    """A row of logits for each letter, without context: (B, T) -> (B, T, V)."""
 
     def __init__(self, V: int) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Table(nn.Module):
 
 
 class Reader(nn.Module):
-    """Vectors of letters and places, through ``parts``, and logits: (B, T) -> (B, T, V)."""
+    """Letter and position embeddings, then ``parts``, then logits: (B, T) -> (B, T, V)."""
 
     def __init__(self, V: int, T: int, C: int, parts: nn.Module) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class Reader(nn.Module):
 
 
 def blocks(size: Setting, n_layer: int) -> nn.Sequential:
-    """Layers as GPT-2 has them: what attention and MLP make of a normed copy is added."""
+    """Pre-norm layers as in GPT-2, of attention and MLP, and a final LayerNorm."""
     layers: list[nn.Module] = []
     for _ in range(n_layer):
         layers += [PreNorm(size.C, attention(size)), PreNorm(size.C, FeedForward(size.C))]
@@ -168,11 +168,11 @@ def blocks(size: Setting, n_layer: int) -> nn.Sequential:
 
 
 def attention(size: Setting) -> MultiHeadAttention:
-    """Several heads, and the table that mixes them."""
+    """Multi-head attention, with the matrix that mixes the heads."""
     return MultiHeadAttention(size.C, size.nh, size.T)
 
 
-#: The parts of each model, by the one thing that it has and the one before hasn't.
+#: The parts of each model, named by what it adds to the one before.
 PARTS: Mapping[str, Callable[[Setting], nn.Module] | None] = {
     "a table": None,
     "vectors, output table": lambda _: nn.Identity(),
@@ -196,7 +196,7 @@ def build(name: str, V: int, size: Setting, seed: int) -> nn.Module:
 def corpus() -> Corpus:
     """The passages of old books that come with the bundled model; every tenth is held out.
 
-    In small letters, with what else is no letter, comma, full stop or apostrophe left out.
+    Lower-cased; all but letters, commas, full stops and apostrophes become spaces.
     """
     with (BUNDLED / "survey" / "passages.csv").open(encoding="utf-8", newline="") as file:
         rows_of = csv.DictReader(file)
@@ -211,7 +211,7 @@ def corpus() -> Corpus:
 
 
 def train(model: nn.Module, text: Corpus, size: Setting, seed: int) -> Iterator[Point]:
-    """Train on random stretches of what is to be read; yields the loss before and on the way."""
+    """Train on random stretches of the training text; yields the loss before and on the way."""
     draws = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=size.rate, fused=True)
     for n in range(size.steps + 1):
@@ -228,7 +228,7 @@ def train(model: nn.Module, text: Corpus, size: Setting, seed: int) -> Iterator[
 
 
 def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The cross-entropy of ids (B, T) and what follows each, (B, T): a number to go back from."""
+    """The cross-entropy of ids (B, T) and their targets (B, T): a scalar to backpropagate from."""
     return by_torch(model(inputs).flatten(0, 1), targets.flatten())
 
 

@@ -1,4 +1,4 @@
-"""The eighty lines with their gaps filled, and the lines of ``network.py`` that do the same."""
+"""The eighty lines with their gaps filled, and the equivalent lines of ``network.py``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpt2viz.textbook.gaps import BOOK, FILLED, Draft
 
 
 class Pair(NamedTuple):
-    """A line of the eighty, by how it ``begins``, and what it ``does``.
+    """One or more of the eighty lines: the start of the first (``begins``), and what it ``does``.
 
-    It goes on to where the next begins. The same is done ``beside`` it in ``network.py``: each is
-    "Attend.forward: scores =", a part of the one line there that has it. ``makes`` are the
-    stages that the line makes, ``towards`` those that it helps to make; ``sizes`` the axes whose
-    sizes it reads, and ``axes`` those of a tensor that is no stage.
+    It ends where the next begins. The equivalent lines of ``network.py`` are ``beside`` it: each is
+    "Attend.forward: scores =", a part that only one line there has. ``makes`` are the stages that
+    the line computes, ``towards`` those that it contributes to; ``sizes`` the axes whose sizes it
+    reads, and ``axes`` those of a tensor that is no stage.
     """
 
     begins: str
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     def lines_beside(self) -> list[int]:
         """Their numbers in ``network.py``, from 1.
 
-        Raises ``LookupError`` where a part stands in no line, or in more than one.
+        Raises ``LookupError`` where a part is in no line, or in more than one.
         """
         return sorted(map(_line_of, self.beside))
 
@@ -51,7 +51,7 @@ def _line_of(part: str) -> int:
 
 
 def _read(text: str) -> tuple[Pair, ...]:
-    """The pairs as ``book/lines.toml`` writes them."""
+    """The pairs of ``book/lines.toml``."""
     written: list[dict[str, Any]] = tomllib.loads(text)["pair"]
     lists = (
         {name: tuple(x) for name, x in pair.items() if isinstance(x, list)} for pair in written
@@ -63,13 +63,13 @@ PAIRS = _read((BOOK / "lines.toml").read_text("utf-8"))
 
 
 class Listed(NamedTuple):
-    """The eighty ``lines``; for each the pair that it belongs to, None for one that is empty."""
+    """The eighty ``lines``; for each the pair that it belongs to, None for an empty line."""
 
     lines: Sequence[str]
     pairs: Sequence[Pair | None]
 
     def first(self, pair: Pair) -> int:
-        """The number, from 1, of the line that a pair begins with."""
+        """The number, from 1, of a pair's first line."""
         return self.pairs.index(pair) + 1
 
 
@@ -77,7 +77,7 @@ class Listed(NamedTuple):
 def line_by_line() -> Listed:
     """The eighty lines with all gaps filled, and the pair of each.
 
-    Raises ``LookupError`` where a pair begins with no line of them.
+    Raises ``LookupError`` where a pair matches none of them.
     """
     lines = Draft(FILLED).source().splitlines()
     pairs: list[Pair | None] = []

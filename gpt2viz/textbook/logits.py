@@ -1,4 +1,4 @@
-"""Scores for the next token: after every token in training, after the last one when writing."""
+"""Logits for the next token: after every token in training, after the last when generating."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ LAST = ((1.6, 0.4),)
 def logits(x: ArrayLike, embedding: ArrayLike, last_only: bool = False) -> Tensor:
     """One score for every token of the vocabulary: x (T, C) -> (T, n_vocab), or (1, n_vocab).
 
-    The output matrix is the token embedding (n_vocab, C) once more (Press & Wolf 2017).
+    The output matrix is the token embedding (n_vocab, C) itself (Press & Wolf 2017).
     """
     x = rows(x)
     return (x[-1:] if last_only else x) @ rows(embedding).T
 
 
 def next_token(scores: ArrayLike, temperature: float = 1.0) -> Tensor:
-    """Scores (n_vocab,) as probabilities (n_vocab,); a high temperature makes them more alike."""
+    """Scores (n_vocab,) as probabilities (n_vocab,); a high temperature makes them more uniform."""
     return torch.softmax(rows(scores) / temperature, dim=-1)
 
 
 def loss(scores: ArrayLike, target: int) -> Tensor:
-    """−ln of the probability of the token that really came, in nats: what training makes small."""
+    """−ln of the probability of the actual next token, in nats: the loss that training reduces."""
     return -torch.log_softmax(rows(scores), dim=-1)[target]
 
 

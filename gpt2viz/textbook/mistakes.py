@@ -1,4 +1,4 @@
-"""Five mistakes that everyone makes once: what plain PyTorch says, and what this project says."""
+"""Five common mistakes: the error of plain PyTorch, and the error of this project's own code."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpt2viz.textbook.heads import MultiHeadAttention
 
 @dataclass(frozen=True)
 class Mistake:
-    """``made`` makes it the way the texts do and fails; ``caught`` is this project's own code.
+    """``made`` makes the mistake as the texts do, and fails; ``caught`` is this project's own code.
 
-    ``printed`` is the error that the text names, ``fix`` says what to do.
+    ``printed`` is the error that the text names, ``fix`` the advice.
     """
 
     name: str
@@ -42,7 +42,7 @@ def message(make: Callable[[], Any]) -> tuple[str, str]:
 def seven_heads() -> None:
     """768 channels for 7 heads, checked by a bare assertion as in the texts."""
     C, nh = 768, 7
-    assert C % nh == 0  # noqa: S101 - the mistake is shown: an error without a word
+    assert C % nh == 0  # noqa: S101 - the mistake is shown: an assertion without a message
 
 
 class Forgetful(nn.Module):
@@ -58,13 +58,13 @@ def wrong_width() -> Tensor:
 
 
 def view_after_transpose() -> Tensor:
-    """Heads merged by ``view`` while their numbers still lie in the other order."""
+    """Heads merged by ``view`` although transpose made them non-contiguous."""
     heads = torch.zeros(2, 12, 6, 64).transpose(1, 2)  # (2, 6, 12, 64), but not moved in memory
     return heads.view(2, 6, 768)
 
 
 def stored_mask_too_small() -> Tensor:
-    """1,024 tokens meet a mask that was stored for 512."""
+    """1,024 tokens with a mask that was stored for 512."""
     mask = torch.ones(512, 512).triu(diagonal=1).bool()
     return torch.zeros(1024, 1024).masked_fill(mask[:1024, :1024], -torch.inf)
 

@@ -1,4 +1,4 @@
-"""The MLP: a linear layer, a curve and a linear layer, for each token alone; and dropout."""
+"""The MLP: a linear layer, an activation and a linear layer, for each token alone; and dropout."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def walk(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(widened, activated, output): x (C,) -> (F,) -> (F,) -> (C,).
 
-    ``weight`` (F, C) and ``bias`` (F,) widen, ``back`` (C, F) leads back, without a bias.
+    ``weight`` (F, C) and ``bias`` (F,) widen, ``back`` (C, F) narrows, without a bias.
     """
     widened = linear(x, weight, bias)
     activated = CURVES[curve](widened)
@@ -71,7 +71,7 @@ def walk(
 
 
 def drawn_weights(seed: int) -> tuple[Tensor, Tensor]:
-    """E10's two matrices from a seed: W (8, 2), twice standard normal, and the way back (2, 8)."""
+    """E10's two matrices from a seed: W (8, 2), twice standard normal, and W_back (2, 8)."""
     drawn = normal(2, 8, 2, seed=seed)
     return 2 * drawn[0], drawn[1].T
 
@@ -90,7 +90,7 @@ class FeedForward(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """A gate decides how much of each channel passes: (…, C) -> (…, C) (Shazeer 2020).
+    """A gate scales each channel: (…, C) -> (…, C) (Shazeer 2020).
 
     Three matrices without biases. With F = 8 C / 3 it has as many weights as the plain MLP.
     """
@@ -106,7 +106,7 @@ class SwiGLU(nn.Module):
 
 
 class Gated(NamedTuple):
-    """One token in a SwiGLU: four vectors (F,), of which two make ``passed``; and y (C,)."""
+    """One token in a SwiGLU: four vectors (F,), ``passed`` = ``opened`` · ``up``; and y (C,)."""
 
     gate: Tensor
     opened: Tensor
@@ -124,15 +124,15 @@ def gated(x: ArrayLike, gate: ArrayLike, up: ArrayLike, down: ArrayLike) -> Gate
 
 
 def swiglu_width(C: int, multiple: int = 256) -> int:
-    """8 C / 3, rounded up to a multiple that computers like: the text's rule for F."""
+    """8 C / 3, rounded up to a multiple that suits the hardware: the text's rule for F."""
     return multiple * -(-int(8 * C / 3) // multiple)
 
 
 def forms(C: int) -> dict[str, list[Any]]:
     """GPT-2's MLP and a SwiGLU of the text's width, both without biases, as columns of a table.
 
-    One row a form: its matrices, the channels inside, its parameters, and the shape that it makes
-    of one vector (1, C). Both are built and read the vector, but no number is stored for it.
+    One row a form: its matrices, its inner width, its parameters, and the shape of its output for
+    one vector (1, C). Both are built and run on PyTorch's meta device, which stores no numbers.
     """
     with torch.device("meta"):
         both = {"MLP": FeedForward(C, bias=False), "SwiGLU": SwiGLU(C, swiglu_width(C))}
@@ -148,9 +148,9 @@ def forms(C: int) -> dict[str, list[Any]]:
 
 
 def drop(x: ArrayLike, p: float, training: bool, seed: int = 0) -> Tensor:
-    """Dropout: in training each number becomes 0 with chance p and the others grow by 1 / (1 − p).
+    """Dropout: in training each number becomes 0 with chance p, the others times 1 / (1 − p).
 
-    That keeps their mean. When the model is read, nothing is changed (Srivastava et al. 2014).
+    That keeps the mean. Outside training nothing is changed (Srivastava et al. 2014).
     """
     x = rows(x)
     if not training:
@@ -164,11 +164,11 @@ LINEAR_X = (0.5, -0.5)
 LINEAR_WEIGHT = ((1.0, 0.0), (-1.0, 0.0), (0.0, 2.0), (0.0, -2.0))
 LINEAR_BIAS = (1.0, 1.0, -1.0, -1.0)
 
-# E10: the text draws its weights without a seed; what follows begins at what it prints.
+# E10: the text draws its weights without a seed; the example starts from the numbers it prints.
 WIDENED = (2.40, -0.50, 1.88, -1.91, 2.08, 1.16, 0.41, -2.12)
 TABLE = (2.4, 1.0, 0.0, -0.5, -2.0)
 
-# A SwiGLU of three channels: the first and the second open for opposite inputs.
+# A SwiGLU of three channels: the first and the second gate open for opposite inputs.
 GATED_X = (1.0, 0.5)
 GATE = ((2.0, 0.0), (-2.0, 0.0), (0.0, 3.0))
 UP = ((1.0, 1.0), (0.0, 2.0), (2.0, -1.0))
@@ -235,7 +235,7 @@ class BlockRun(NamedTuple):
 
 @lru_cache(maxsize=8)
 def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
-    """The blocks, without biases, with tables from a seed; GELU's and ReLU's have the same."""
+    """The blocks, without biases, with matrices from a seed; GELU's and ReLU's have the same."""
     blocks: dict[str, nn.Module] = {
         "GELU": FeedForward(C, "GELU (tanh)", bias=False),
         "ReLU": FeedForward(C, "ReLU", bias=False),
@@ -245,7 +245,7 @@ def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
 
 
 def inside_block(block: FeedForward | SwiGLU, x: Tensor) -> Tensor:
-    """The channels inside a block for x (T, C), after the curve or the gate: (T, F)."""
+    """A block's hidden activations for x (T, C), after the curve or the gate: (T, F)."""
     if isinstance(block, SwiGLU):
         return silu(block.gate(x)) * block.up(x)  # type: ignore[no-any-return]
     return block.curve(block.widen(x))
@@ -264,10 +264,10 @@ def run_blocks(x: ArrayLike, seed: int) -> dict[str, BlockRun]:
 
 
 class Neurons(NamedTuple):
-    """The F numbers in the middle of an MLP, ``widened`` and then ``bent`` by the curve: (F,) each,
-    or (T, F) for T tokens.
+    """An MLP's F hidden numbers, ``widened`` and then ``bent`` by the activation function: (F,)
+    each, or (T, F) for T tokens.
 
-    ``back`` (C, F) and ``bias`` (C,) make what the MLP adds of them: ``back @ bent + bias``.
+    The MLP's output is ``back @ bent + bias``, with ``back`` (C, F) and ``bias`` (C,).
     """
 
     widened: Array
@@ -276,15 +276,15 @@ class Neurons(NamedTuple):
     bias: Array
 
     def strongest(self, n: int) -> list[int]:
-        """The ``n`` that are furthest from 0 after the curve, the furthest first."""
+        """The ``n`` of largest absolute value after the activation, the largest first."""
         return [int(neuron) for neuron in np.argsort(-abs(self.bent), kind="stable")[:n]]
 
 
 def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
-    """A layer's neurons for a token whose ``stream`` (C,) is that after the layer's attention; for
-    all tokens with a stream (T, C).
+    """A layer's neurons for a token, from its residual ``stream`` (C,) after the layer's attention;
+    for all tokens with a stream (T, C).
 
-    With the layer's weights, and without its modules: what hooks them is another run.
+    Uses the layer's weights, not its modules: hooks on those belong to other runs.
     """
     block = model.network.h[layer]
     weights = _weights(block, "ln_2.", "mlp.")
@@ -320,7 +320,7 @@ def gated_at(model: Model, layer: int, stream: Array) -> Gated:
 
 
 def _weights(block: nn.Module, *parts: str) -> dict[str, Tensor]:
-    """A layer's weights whose names begin so, as the processor has them."""
+    """A layer's weights whose names begin so, on the CPU in float32."""
     return {
         name: weight.detach().to("cpu", torch.float32)
         for name, weight in block.named_parameters()

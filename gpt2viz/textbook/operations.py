@@ -1,6 +1,6 @@
-"""Tensor operations for an expression: PyTorch's own functions, each bounded before it runs.
+"""Tensor operations for an expression: PyTorch's own functions, each checked before it runs.
 
-Nothing here changes a tensor in place, and nothing is made before its size is known.
+No operation changes a tensor in place or allocates one before its size is checked.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-#: Numbers of the largest tensor that is made, and axes of one.
+#: Numbers of the largest tensor allowed, and the most axes of one.
 LARGEST, MOST_AXES = 2**22, 6
-#: Bytes that one evaluation may ask for in all, as if it gave none back before its end.
+#: Bytes that one evaluation may allocate in all, counted as if none were freed before its end.
 MOST_BYTES = 2**27
-#: What one evaluation may do in all: numbers that are made or read; products count 1/64 each.
+#: The work of one evaluation: numbers written or read; those of a matrix product count 1/64 each.
 MOST_WORK = 2**25
-#: Bytes of the widest number, a whole one.
+#: Bytes of the widest number type, int64.
 _WIDEST = 8
 
 Value = Tensor | bool | int | float | slice | tuple[Any, ...] | EllipsisType | None
@@ -31,20 +31,20 @@ class Misfit(ValueError):  # noqa: N818 - as the sentences that it holds
 
 
 class Work:
-    """The work that may still be done; evaluations may share one, one after the other."""
+    """The work that is left; consecutive evaluations may share one budget."""
 
     def __init__(self, most: int = MOST_WORK) -> None:
         self.left = most
         self.begin()
 
     def begin(self) -> None:
-        """An evaluation begins: of those before it, at most the result is still in memory."""
+        """Start an evaluation: of earlier ones, at most the result is still in memory."""
         self.bytes_left = MOST_BYTES
 
     def make(self, shape: tuple[int, ...], read: int = 0) -> None:
-        """Take what a tensor of that shape costs, made from ``read`` numbers.
+        """Charge for a tensor of that shape, computed from ``read`` numbers.
 
-        Raises ``Misfit`` where it is too large, or too much has been done already.
+        Raises ``Misfit`` where it is too large, or the budget is spent.
         """
         size = math.prod(shape)
         if len(shape) > MOST_AXES:
@@ -57,7 +57,7 @@ class Work:
             raise Misfit("by here this is too much to compute; write something smaller.")
 
     def cast(self, *values: Value) -> None:
-        """Take what it costs to make whole numbers, True and False into numbers of another kind.
+        """Charge for the conversion of integers and booleans to floats.
 
         PyTorch copies such tensors before it computes with them. Raises as ``make``.
         """
@@ -88,7 +88,7 @@ def number(x: Value) -> int | float:
 
 
 def whole(x: Value) -> int:
-    """``x``, also of True and False. Raises ``Misfit`` where it is no whole number."""
+    """``x`` as an int, also True and False. Raises ``Misfit`` where it is no whole number."""
     if isinstance(x, int):
         return int(x)
     raise Misfit("a whole number is needed.")
@@ -97,7 +97,7 @@ def whole(x: Value) -> int:
 def sizes(given: tuple[Value, ...]) -> tuple[int, ...]:
     """Sizes as PyTorch takes them: ``f(2, 3)`` or ``f((2, 3))``.
 
-    Raises ``Misfit`` for what is none, for too many, and for one that is too large.
+    Raises ``Misfit`` for anything else, for too many sizes, and for one that is too large.
     """
     if len(given) == 1 and isinstance(given[0], tuple):
         given = given[0]
@@ -220,7 +220,7 @@ def unbind(work: Work, /, x: Value, dim: Value = 0) -> tuple[Tensor, ...]:
 
 
 def flipped(x: Value, work: Work) -> Tensor:
-    """``~x``: True and False change places."""
+    """``~x``: True and False swapped."""
     x = tensor(x)
     if x.dtype != torch.bool:
         raise Misfit("~ turns True and False round: compare with ==, or call .bool().")
@@ -368,7 +368,7 @@ def arange(work: Work, /, end: Value) -> Tensor:
 
 
 def transpose(_work: Work, /, x: Value, dim0: Value, dim1: Value) -> Tensor:
-    """``x.transpose(1, 2)``: two axes change places."""
+    """``x.transpose(1, 2)``: two axes swapped."""
     return tensor(x).transpose(whole(dim0), whole(dim1))
 
 
@@ -383,7 +383,7 @@ def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
 
 
 def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
-    """``x.view(B, T, C)``: the same, where the numbers lie in that order."""
+    """``x.view(B, T, C)``: the same without a copy, where the memory layout allows it."""
     x, shape_given = tensor(x), sizes(shape)
     try:
         return x.view(shape_given)
@@ -402,7 +402,7 @@ def _shaped(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def flatten(work: Work, /, x: Value, start_dim: Value = 0, end_dim: Value = -1) -> Tensor:
-    """``x.flatten(2)``: axes from ``start_dim`` to ``end_dim`` become one."""
+    """``x.flatten(2)``: axes from ``start_dim`` to ``end_dim`` merged into one."""
     x = tensor(x)
     work.make(tuple(x.shape))
     return x.flatten(whole(start_dim), whole(end_dim))
@@ -416,7 +416,7 @@ def unsqueeze(work: Work, /, x: Value, dim: Value) -> Tensor:
 
 
 def contiguous(work: Work, /, x: Value) -> Tensor:
-    """``x.contiguous()``: a copy whose numbers lie in the order of its axes."""
+    """``x.contiguous()``: a copy whose memory layout follows its axes."""
     x = tensor(x)
     work.make(tuple(x.shape))
     return x.contiguous()
@@ -449,7 +449,7 @@ def embedding(work: Work, /, ids: Value, table: Value) -> Value:
 
 
 def last_two(_work: Work, /, x: Value) -> Tensor:
-    """``x.mT``: the last two axes change places."""
+    """``x.mT``: the last two axes swapped."""
     x = tensor(x)
     if x.ndim < 2:
         raise Misfit(f".mT needs two axes, and this is {called(x)}.")
@@ -457,7 +457,7 @@ def last_two(_work: Work, /, x: Value) -> Tensor:
 
 
 def table_turned(_work: Work, /, x: Value) -> Tensor:
-    """``x.T``, for two axes alone: of more it would turn them all round."""
+    """``x.T``, for two axes only: with more, it would reverse them all."""
     x = tensor(x)
     if x.ndim != 2:
         raise Misfit(f".T is for tables of two axes, and this is {called(x)}; .mT swaps two.")
@@ -469,7 +469,7 @@ def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
     return tuple(tensor(x).shape)
 
 
-#: What can be called, as ``f(x)`` or, but for the first line, as ``x.f()``.
+#: Functions, to call as ``f(x)`` or, but for the first line, as ``x.f()``.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         **{"ones": _filled(1.0), "zeros": _filled(0.0), "full": full, "arange": arange},
@@ -490,14 +490,14 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         **{"bool": _cast(torch.bool), "float": _cast(torch.float32)},
     }
 )
-#: What can't be called as ``x.f()``.
+#: Functions that can't be called as ``x.f()``.
 NO_METHODS = frozenset(
     {
         *("ones", "zeros", "full", "arange", "ones_like", "zeros_like"),
         *("where", "linear", "embedding", "einsum", "cat"),
     }
 )
-#: What can be asked of a tensor without brackets.
+#: Attributes of a tensor.
 ATTRIBUTES: Mapping[str, Callable[[Work, Value], Any]] = MappingProxyType(
     {"T": table_turned, "mT": last_two, "shape": shape}
 )

@@ -1,4 +1,4 @@
-"""The residual stream: sums, norms, gradients through a deep stack, and small first weights."""
+"""The residual stream: sums, norms, gradients through a deep stack, and small initial weights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Normed(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """RMSNorm step by step for x (C,): its size, and two vectors (C,)."""
+    """RMSNorm step by step for x (C,): its root mean square ``size``, and two vectors (C,)."""
 
     size: Tensor
     normed: Tensor
@@ -50,14 +50,14 @@ class Scaled(NamedTuple):
 
 
 class Fixed(nn.Module):
-    """Lets numbers through, and no gradient back: (…, C) -> (…, C)."""
+    """The identity, but no gradient flows back through it: (…, C) -> (…, C)."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.detach()
 
 
 def add(x: ArrayLike, change: ArrayLike) -> Tensor:
-    """The residual connection: what a part computed is added to what it read, (…, C)."""
+    """The residual connection: a part's output is added to its input, (…, C)."""
     return rows(x) + rows(change)
 
 
@@ -74,7 +74,7 @@ def layer_norm(x: ArrayLike, gain: ArrayLike, shift: ArrayLike) -> Normed:
 def rms_norm(x: ArrayLike, gain: ArrayLike) -> Scaled:
     """Root mean square 1 over the channels, then a learned gain (Zhang & Sennrich 2019).
 
-    The mean stays, and nothing is added.
+    The mean is not subtracted, and there is no shift.
     """
     x = rows(x)
     size = torch.sqrt((x**2).mean() + EPSILON)
@@ -83,7 +83,7 @@ def rms_norm(x: ArrayLike, gain: ArrayLike) -> Scaled:
 
 
 class LayerNorm(nn.Module):
-    """LayerNorm whose shift can be left out: (…, C) -> (…, C)."""
+    """LayerNorm with an optional shift: (…, C) -> (…, C)."""
 
     def __init__(self, C: int, bias: bool = True) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class LayerNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """The part reads the stream as it is, and what it makes is added."""
+    """The part reads the stream without a norm, and its output is added."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Residual(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """GPT-2's order: the part reads a normed copy, the stream itself is only added to."""
+    """GPT-2's order: the part reads a normed copy, and its output is added to the stream."""
 
     def __init__(self, C: int, part: nn.Module) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ def gradients(
     """Gradient at the stream before and after each of ``stacked``'s parts, over that at the end.
 
     Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only what
-    comes back along the stream, as if the parts' outputs were fixed numbers (Wang et al. 2019,
+    flows back along the stream, with the parts' outputs as constants (Wang et al. 2019,
     "Learning Deep Transformer Models for Machine Translation", section 2.2).
     """
     stream = [normal(C, seed=seed).requires_grad_()]
@@ -191,7 +191,7 @@ def stream_sizes(n_layer: int, scaled: bool, C: int = 96, seed: int = 0) -> tupl
 
 
 def first_deviation(n_layer: int) -> float:
-    """0.02 / √(2 L): the standard deviation of the first weights that write into the stream."""
+    """0.02 / √(2 L): the initial standard deviation of weights that write into the stream."""
     return 0.02 / math.sqrt(2 * n_layer)
 
 
@@ -229,7 +229,7 @@ def depth_claims() -> list[Claim]:
     ]
 
 
-#: Layers by their formulas: made of x (C,), of the MLP f and of the number of layers.
+#: Layers by their formulas: functions of x (C,), of the MLP f and of the number of layers.
 LANES: Mapping[str, Callable[[Tensor, nn.Module, int], Tensor]] = {
     "x + f(x)": lambda x, f, _: x + f(x),
     "f(x)": lambda x, f, _: f(x),
@@ -242,8 +242,8 @@ LANES: Mapping[str, Callable[[Tensor, nn.Module, int], Tensor]] = {
 def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[float, ...]:
     """The size of the gradient before and after each of ``depth`` MLPs, over that at the end.
 
-    Each layer is of the same one of ``LANES``. Sizes are root mean squares, for a random gradient
-    (C,) at the end. The parameters of f are drawn from a seed, the same for all lanes.
+    All layers are of one of ``LANES``. Sizes are root mean squares, for a random gradient (C,) at
+    the end. The parameters of f are drawn from a seed, the same for all lanes.
     """
     parts: list[nn.Module] = [drawn(FeedForward(C), seed + 1 + n) for n in range(depth)]
     stream = [normal(C, seed=seed).requires_grad_()]
@@ -256,11 +256,11 @@ def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[f
 
 
 class Stop(NamedTuple):
-    """A token's vector at one place of the residual stream.
+    """A token's vector at one stage of the residual stream.
 
-    ``added`` (C,) is what came last and ``stream`` (C,) the sum so far; ``cosine`` compares the
-    stream with itself before that, 1 where nothing was before. ``nearest`` are the rows of the
-    token table that point most alike, the nearest first, and ``alike`` their cosines.
+    ``added`` (C,) is the last addition and ``stream`` (C,) the sum so far; ``cosine`` compares the
+    stream with itself before that, 1 at the first stage. ``nearest`` are the ids of the most
+    similar rows of the token table, the nearest first, and ``alike`` their cosines.
     """
 
     key: str
@@ -273,11 +273,11 @@ class Stop(NamedTuple):
 
 
 def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Stop]:
-    """A token's way through the residual stream.
+    """A token's residual stream, stage by stage.
 
-    The row of the token table, then the sum after the position, where that has a vector, and after
-    attention and MLP of each layer. ``count`` nearest rows are found at each. Raises ``ValueError``
-    for a trace of another model.
+    First the row of the token table, then the sum with the position vector, where there is one, and
+    the sums after attention and MLP of each layer. ``count`` nearest rows are found at each. Raises
+    ``ArgumentError`` for a trace of another model.
     """
     check_run(trace, model)
     sums: list[tuple[StageName, int | None, Array]] = [
@@ -301,7 +301,7 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
 
 
 def _cosines(a: Array, b: Array) -> NDArray[np.float64]:
-    """The cosine of every two rows: (S, C), (n, C) -> (S, n); NaN for a row without a length."""
+    """The cosine of each pair of rows: (S, C), (n, C) -> (S, n); NaN for a row of length 0."""
     lengths = np.outer(*(np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (a, b)))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         cosines: NDArray[np.float64] = (a @ b.T) / lengths

@@ -1,4 +1,4 @@
-"""A recurrent network beside attention: what must wait for what, and how far a gradient travels.
+"""A recurrent network and attention compared: sequential steps, and how far gradients reach.
 
 Elman 1990, "Finding Structure in Time"; Bengio et al. 1994, "Learning Long-Term Dependencies with
 Gradient Descent Is Difficult".
@@ -16,7 +16,7 @@ from torch.autograd.functional import jacobian as jacobian_of
 from gpt2viz.textbook.attention import attend, project
 from gpt2viz.textbook.tensors import normal, rows
 
-#: Random networks that a gradient's size is the mean of.
+#: Random networks over which a gradient's size is averaged.
 DRAWS = 20
 
 #: A small network for words of two numbers: tables (2, 2).
@@ -25,7 +25,7 @@ W_H = ((0.5, -0.5), (0.5, 0.5))
 
 
 def read(x: ArrayLike, w_x: ArrayLike, w_h: ArrayLike) -> Tensor:
-    """The state after each word of x (T, C): (T, C). Each needs the one before, from zeros on."""
+    """The state after each word of x (T, C): (T, C). Each depends on the one before."""
     words, w_x, w_h = rows(x), rows(w_x), rows(w_h)
     states = [torch.zeros(words.shape[1])]
     for word in words:
@@ -51,8 +51,8 @@ def by_attention(x: Tensor, seed: int) -> Tensor:
 def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
     """The last word's dependence on each word: gradients from T − 1 words before to 0.
 
-    The size of the Jacobian of the last output (C,) by each word (C,), as the root of the sum of
-    its squares; the mean over ``DRAWS`` random networks and texts. By the network's name.
+    The size is the Frobenius norm of the Jacobian of the last output (C,) by each word (C,), the
+    mean over ``DRAWS`` random networks and texts. By the network's name.
     """
     by_network = {}
     for name, last in {"RNN": by_rnn, "attention": by_attention}.items():

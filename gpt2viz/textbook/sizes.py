@@ -1,4 +1,4 @@
-"""The size of a GPT-2: its parameters by part, and the shapes of its tensors on a page to print."""
+"""The size of a GPT-2: its parameters by part, and the shapes of its tensors as a page to print."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def parts(config: GPT2Config) -> dict[str, int]:
 
 @lru_cache(maxsize=16)
 def counted(config: GPT2Config) -> int:
-    """The same total, counted in a model of that size; nothing is stored for it."""
+    """The same total, counted in a model of that size on the meta device, without memory."""
     with torch.device("meta"):
         return sum(weights.numel() for weights in GPT2(config).parameters())
 
@@ -113,8 +113,8 @@ def parameter_claims() -> list[Claim]:
     ]
 
 
-#: Layer by layer, with the biases and norms that each has: GPT-J has no biases in attention, one
-#: norm a layer and an output table with a bias; in GPT-NeoX, too, that table is not tied.
+#: Layer by layer, with each model's biases and norms: GPT-J has no biases in attention, one norm a
+#: layer and an output matrix with a bias; GPT-NeoX's output matrix isn't tied either.
 _GPT_J = 28 * (12 * 4096**2 + 7 * 4096) + 2 * 50_400 * 4096 + 50_400 + 2 * 4096
 _GPT_NEOX = 44 * (12 * 6144**2 + 13 * 6144) + 2 * 50_432 * 6144 + 2 * 6144
 
@@ -188,9 +188,9 @@ code { white-space: nowrap; }
 
 
 def shape_rows(config: ModelConfig, T: int) -> list[tuple[str, str, str, str]]:
-    """(name, how it is made, axes, shape) of each tensor, in the order of one text of T tokens.
+    """(name, formula, axes, shape) of each tensor, in the order of one text of T tokens.
 
-    What every layer makes is listed once.
+    Tensors that every layer has are listed once.
     """
     sizes = axis_sizes(config, T)
     return [

@@ -1,4 +1,4 @@
-"""Tables of numbers as tensors, and random ones from a seed, whatever else draws at the time."""
+"""Tables of numbers as tensors, and random ones from a seed, apart from the global generator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def normal(*size: int, seed: int) -> Tensor:
 
 
 def drawn(module: Module, seed: int, std: float | None = None) -> Module:
-    """The module with new matrices, of standard deviation ``std`` or 1 / √(numbers summed).
+    """The module with random matrices, of standard deviation ``std`` or 1 / √(input width).
 
     Biases become 0; the gains of norms stay 1.
     """

@@ -1,11 +1,11 @@
-"""The tiny crane: a GPT-2 that reads "A crane ate fish" with numbers small enough for a pencil.
+"""The tiny crane: a GPT-2 that reads "A crane ate fish" with numbers simple enough for a pencil.
 
 Five tokens, four channels, one layer of two heads with two channels each, and an MLP of three
-neurons. All tables were made by hand, none was learned. The first two channels say how thing-like
+neurons. All weights were set by hand, none was learned. The first two channels are how thing-like
 and how action-like a word is, the last two are a clock hand that makes a quarter turn at each
 position. It is GPT-2 (Radford et al. 2019) but for what would spoil whole numbers: there is no
-LayerNorm, ReLU stands in GELU's place, only the MLP's first step has biases, and it has fewer
-neurons than four times the channels.
+LayerNorm, ReLU replaces GELU, only the MLP's first layer has biases, and it has fewer neurons than
+four times the channels.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Head(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """All that the tiny crane knows. C = 4 channels, hs = 2, F = 3 neurons.
+    """All weights of the tiny crane. C = 4 channels, hs = 2, F = 3 neurons.
 
     ``tokens`` (n_vocab, C) have a row a token, ``positions`` (n_positions, C) a row a position.
-    ``merge`` (C, nh · hs) is W_O. The MLP's way in is ``widen`` (F, C) with ``bias`` (F,), its way
-    back ``back`` (C, F).
+    ``merge`` (C, nh · hs) is W_O. The MLP's first layer is ``widen`` (F, C) with ``bias`` (F,), its
+    second ``back`` (C, F).
     """
 
     tokens: ArrayLike
@@ -51,15 +51,15 @@ class Tables(NamedTuple):
     back: ArrayLike
 
 
-#: The first two channels of a vector, as they are.
+#: W_V: the first two channels of a vector, unchanged.
 _WORD = ((1, 0, 0, 0), (0, 1, 0, 0))
-#: Head 0 asks who did it: it looks for a thing that is no action.
+#: Head 0 attends to the thing that acts: its query matches a thing that is no action.
 _WHO = Head(q=((1, 1, 0, 0), (1, 1, 0, 0)), k=((1, 0, 0, 0), (0, -2, 0, 0)), v=_WORD)
-#: Head 1 looks one word back: its query is the hand, turned back by a quarter.
+#: Head 1 attends to the previous word: its query is the hand, turned back by a quarter.
 _BEFORE = Head(q=((0, 0, 0, -2), (0, 0, 2, 0)), k=((0, 0, 2, 0), (0, 0, 0, 2)), v=_WORD)
 
-#: The tables as they were made. A fish is a thing, and to fish is an action. The hand points up,
-#: right, down, left. W_O keeps half the thing that head 0 has found, and half the action of head 1.
+#: The weights set by hand. A fish is a thing, and to fish is an action. The hand points up, right,
+#: down, left. W_O keeps half of the thing that head 0 finds, and half of the action of head 1.
 #: There is a neuron for a thing without an action, for an action, and for a thing with one.
 MADE = Tables(
     tokens=((-1, 1, 0, 0), (2, 0, 0, 0), (0, 2, 0, 0), (2, 1, 0, 0), (-1, -1, 0, 0)),
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 
     ``tokens``, ``positions``, ``x``, ``attention``, ``mid``, ``mlp`` and ``end`` are (T, C),
     ``merged`` (T, nh · hs), ``widened`` and ``bent`` (T, F), ``logits`` and ``probabilities``
-    (T, n_vocab). ``free`` is head 0 before anything is masked.
+    (T, n_vocab). ``free`` is head 0 without the mask.
     """
 
     tokens: Tensor
@@ -103,7 +103,7 @@ def look(x: Tensor, head: Head, causal: bool = True) -> Steps:
 
 
 def read(tables: Tables = MADE) -> Reading:
-    """The sentence, from its ids to what comes next."""
+    """Run the sentence, from its ids to the probabilities of the next token."""
     tokens = embeddings.look_up(tables.tokens, IDS)
     positions = rows(tables.positions)[: len(IDS)]
     x = tokens + positions
