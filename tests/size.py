@@ -29,7 +29,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_663, 44_000),
+    "product lines": (61_662, 44_000),
     "of them app/": (25_036, 17_500),
     "lines of tests and benchmarks": (51_954, 37_000),
     "modules": (300, 300),

@@ -1,8 +1,8 @@
-"""Rows of tokens to learn from: windows of text, and random spans that repeat.
+"""Rows of tokens to train on: windows of text, and repeated random spans.
 
-Text can be predicted in many ways; a random span, said a second time, only by looking back to
-where it was said first. Olsson et al. 2022, "In-context Learning and Induction Heads",
-measure heads on such rows; here they also teach.
+Text can be predicted in many ways; the second occurrence of a random span only by attending to the
+first. Olsson et al. 2022, "In-context Learning and Induction Heads", measure heads on such rows;
+here they are trained on, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNSCORED = -100
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Books' training tokens in a row (N,), with the places where a paragraph starts (P,)."""
+    """All books' training tokens in sequence (N,), and the positions of paragraph starts (P,)."""
 
     ids: NDArray[np.integer[Any]]
     starts: Ids
@@ -32,8 +32,8 @@ class Text:
     def windows(self, rows: int, length: int, rng: np.random.Generator, end: int) -> Ids:
         """Text of shape (rows, length): half the rows start a paragraph, half start anywhere.
 
-        A typed sentence starts one, so the model has to know tokens such as "A" in first place.
-        Half of those have ``end``, the id of ``<|endoftext|>``, before it, as a reader may have.
+        A typed sentence starts a paragraph, so the model has to be trained on tokens such as "A" at
+        position 0. Half of those rows have ``end``, the id of ``<|endoftext|>``, before them.
         """
         last = len(self.ids) - length
         n_starts = rows // 2
@@ -54,7 +54,7 @@ class Stream:
         self.own, self.more, self.vocab_size = own, more, vocab_size
 
     def text(self, rows: int, length: int, share: float, rng: np.random.Generator) -> Ids:
-        """Rows of text (rows, length), ``share`` of them from the corpus's own, in the mean."""
+        """Rows of text (rows, length), an expected ``share`` of them from the corpus itself."""
         n_own = int(rng.binomial(rows, share)) if self.more else rows
         end = self.vocab_size - 1
         parts = [self.own.windows(n_own, length, rng, end)]
@@ -65,12 +65,12 @@ class Stream:
     def repeats(
         self, rows: int, length: int, rng: np.random.Generator
     ) -> tuple[Ids, NDArray[np.bool_]]:
-        """Spans of random tokens, each said again and again until the row is full.
+        """Spans of random tokens, each repeated until the row is full.
 
-        A span has from 6 tokens to half the row, drawn for every row, so that no fixed distance
-        leads back to the earlier occurrence. Shorter ones can be guessed without looking. Also
-        returned is which tokens follow from those before: none of the first time, nor the one
-        that the second begins with. Both (rows, length).
+        A span has from 6 tokens to half the row, drawn for every row, so that the earlier
+        occurrence is at no fixed distance. Shorter ones could be guessed without attention. Also
+        returned is which tokens are predictable: none of the first occurrence, nor the first token
+        of the second. Both (rows, length).
         """
         ids, predictable = np.empty((rows, length), np.int64), np.zeros((rows, length), bool)
         for row in range(rows):
@@ -80,9 +80,9 @@ class Stream:
         return ids, predictable
 
     def batch(self, phase: Phase, seed: int, step: int) -> tuple[Ids, Ids]:
-        """The rows of one step: the tokens that are read, and those expected after each, (B, T).
+        """The rows of one step: input tokens, and the expected token after each, both (B, T).
 
-        Random tokens that nothing tells are ``UNSCORED``: no lesson is in them, and much noise.
+        Unpredictable random tokens are ``UNSCORED``: they would only add noise to the gradient.
         """
         rng = np.random.default_rng([seed, step])
         text = self.text(phase.batch - phase.repeated_rows, phase.length + 1, phase.own, rng)

@@ -1,4 +1,4 @@
-"""A checkpoint folder as it is written: a byte-level BPE of its own, and the weights.
+"""Writes a checkpoint folder: a byte-level BPE tokenizer, and the weights.
 
 GPT-2's variant (Radford et al. 2019) of Sennrich et al. 2016. The `tokenizers` library learns the
 merges, and GPT-2's ``vocab.json`` and ``merges.txt`` are written. Ids follow the order of the
@@ -25,9 +25,8 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.model.weights import CONV1D
 from gpt2viz.training.corpus import SEPARATOR, CorpusError
 
-# The app's examples. Their words are to be whole tokens, though a few ("lifted steel") are rare
-# in children's books: each sentence is read REPEATS times while the merges are learned, and
-# never while the model is.
+# The app's examples. Their words should be whole tokens, though a few ("lifted steel") are rare in
+# children's books: the BPE is trained on REPEATS copies of each sentence, the model on none.
 SENTENCES = (
     "A crane ate fish",
     "A crane lifted steel",
@@ -81,10 +80,10 @@ REPEATS = 3000
 def train_bpe(
     texts: Iterable[str], vocab_size: int, sentences: Iterable[str] = SENTENCES
 ) -> Tokenizer:
-    """Learn ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
+    """Train a BPE of ``vocab_size`` tokens: the 256 bytes, the merges, and ``<|endoftext|>``.
 
-    Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short to give
-    so many.
+    Deterministic for the same texts. Raises ``CorpusError`` where the texts are too short for so
+    many.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -115,7 +114,7 @@ def save_bpe(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def load_bpe(folder: Path) -> Tokenizer:
-    """Read the two files of :func:`save_bpe` again."""
+    """Read the two files of :func:`save_bpe`."""
     model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -1,4 +1,4 @@
-"""The corpus file: books of plain text, and which part of each is never trained on."""
+"""The corpus file: books of plain text, each with a held-out part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CorpusError(GPT2VizError):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Books, each cut once: its first 98 % trains the model, its last 2 % only measures it."""
+    """Books, each split once: the first 98 % for training, the last 2 % held out."""
 
     train: tuple[str, ...]
     held_out: tuple[str, ...]
@@ -62,7 +62,7 @@ def split_book(book: str, share: float = HELD_OUT_SHARE) -> tuple[str, str]:
 def without_overlap(texts: Iterable[str], held_out: Iterable[str]) -> tuple[str, ...]:
     """The texts without the paragraphs that share ``OVERLAP`` words in a row with held-out text.
 
-    Letters and digits count, in lower case: books quote each other in other punctuation.
+    Compares letters and digits in lower case: books quote each other with other punctuation.
     """
     seen = {run for text in held_out for line in text.split("\n") for run in _runs(line)}
     return tuple(
@@ -72,9 +72,9 @@ def without_overlap(texts: Iterable[str], held_out: Iterable[str]) -> tuple[str,
 
 
 def known_runs(texts: Iterable[str], others: Iterable[str]) -> list[tuple[int, int]]:
-    """Of each text: how many runs of ``OVERLAP`` words the others have too, and how many it has.
+    """Of each text: how many of its runs of ``OVERLAP`` words the others have too, and its total.
 
-    A text's runs are counted once, however often it says them, and end with the paragraph.
+    Each different run of a text is counted once; a run never crosses a paragraph.
     """
     mine = [{run for line in text.split("\n") for run in _runs(line)} for text in texts]
     every_run = set().union(*mine)

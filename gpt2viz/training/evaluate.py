@@ -62,7 +62,7 @@ def rows_of(model: gpt2viz.Model, text: str) -> torch.Tensor:
 
 
 def openings_of(model: gpt2viz.Model, text: str, most: int = 200) -> torch.Tensor:
-    """The first ``OPENING`` tokens of up to ``most`` paragraphs that have so many: (rows, T)."""
+    """The first ``OPENING`` tokens of up to ``most`` paragraphs that are long enough: (rows, T)."""
     T = min(OPENING, model.config.n_positions)
     paragraphs = [model.tokenizer.encode(line)[:T] for line in text.split("\n")]
     whole = [ids for ids in paragraphs if len(ids) == T] or rows_of(model, text)[:, :T].tolist()
@@ -82,7 +82,7 @@ def bits_per_byte(model: gpt2viz.Model, rows: torch.Tensor) -> float:
 
 
 def _scored_bytes(model: gpt2viz.Model, rows: torch.Tensor) -> int:
-    """Bytes of every token but each row's first, which nothing can predict."""
+    """Bytes of every token but each row's first, which has no prediction."""
     return sum(len(model.tokenizer.token_bytes(i)) for i in rows[:, 1:].flatten().tolist())
 
 
@@ -120,10 +120,10 @@ def ngram_bits(
 
 
 def overlap(model: gpt2viz.Model, corpus: Corpus) -> dict[str, float]:
-    """Held-out text that stands in another book's training part too, and what that does.
+    """Held-out text that is also in another book's training part, and the loss without it.
 
-    Shares are of the runs of ``corpus.OVERLAP`` words in held-out text, of all books and of the
-    one with most; bits per byte are those without the paragraphs that have such a run.
+    Shares are of the runs of ``corpus.OVERLAP`` words in held-out text, over all books and in the
+    book with the most; bits per byte are those without the paragraphs that have such a run.
     """
     known = known_runs(corpus.held_out, corpus.train)
     clean = without_overlap(corpus.held_out, corpus.train)
@@ -135,7 +135,7 @@ def overlap(model: gpt2viz.Model, corpus: Corpus) -> dict[str, float]:
 
 
 def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
-    """Losses (nats a token) in the first and the second half of random tokens said twice.
+    """Losses (nats a token) in the first and second occurrence of repeated random tokens.
 
     One entry for every period that fits into the context twice.
     """
@@ -153,8 +153,8 @@ def repetition(model: gpt2viz.Model) -> dict[str, dict[str, float]]:
 def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]:
     """Every head's scores, n_layer lists of nh numbers: on text, and on repeated random tokens.
 
-    Those of all habits that have targets; ``FIRST_OF_OPENING`` is the first-token score on texts
-    as short as a sentence.
+    For all habits with targets; ``FIRST_OF_OPENING`` is the first-token score on texts as short as
+    a sentence.
     """
     period = min(32, model.config.n_positions // 2)
     repeated = repeated_rows(model.config.vocab_size, 16, period, seed=2)
@@ -170,8 +170,8 @@ def head_scores(model: gpt2viz.Model, text: str) -> dict[str, list[list[float]]]
 def weight_figures(model: gpt2viz.Model, text: str) -> dict[str, float]:
     """Figures of attention weights on text.
 
-    In whole contexts: the cosine of the two heads most alike, and the mean largest weight of layer
-    0; over openings of paragraphs: the share of its weights that print as 0.00 or 1.00.
+    In whole contexts: the cosine of the two most similar heads, and the mean largest weight of
+    layer 0; over openings of paragraphs: the share of its weights that print as 0.00 or 1.00.
     """
     weights = attention_weights(model.network, rows_of(model, text)[:HEAD_ROWS])
     opened = attention_weights(model.network, openings_of(model, text))
@@ -184,14 +184,14 @@ def weight_figures(model: gpt2viz.Model, text: str) -> dict[str, float]:
 
 
 def xz_bits(corpus: Corpus) -> float:
-    """Bits per byte of ``xz -9`` for the held-out text, behind the books that were trained on."""
+    """Bits per byte of ``xz -9`` for the held-out text, appended to the training text."""
     read, unseen = ("\n".join(texts).encode("utf-8") for texts in (corpus.train, corpus.held_out))
     alone, both = (len(lzma.compress(text, preset=9)) for text in (read, read + unseen))
     return 8 * (both - alone) / len(unseen)
 
 
 def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
-    """The name of every head's highest score, or "" where none is high: n_layer lists of nh."""
+    """The name of every head's highest score, or "" below ``HIGH``: n_layer lists of nh."""
 
     def role(layer: int, head: int) -> str:
         best, name = max((layers[layer][head], name) for name, layers in scores.items())
@@ -202,7 +202,7 @@ def roles(scores: dict[str, list[list[float]]]) -> list[list[str]]:
 
 
 def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: int = 0) -> str:
-    """Sample on from a prompt: temperature 0.8, the 40 most probable tokens, a fixed seed."""
+    """Continue a prompt by sampling: temperature 0.8, top-k 40, a fixed seed."""
     draw = torch.Generator().manual_seed(seed)
     ids = torch.tensor([model.tokenizer.encode(prompt)])
     for _ in range(n_tokens):
@@ -216,7 +216,7 @@ def continuation(model: gpt2viz.Model, prompt: str, n_tokens: int = 30, seed: in
 
 
 def target_figures(model: gpt2viz.Model, text: str) -> dict[str, Any]:
-    """The figures that ``targets.TARGETS`` ask for, on held-out ``text``."""
+    """The figures that ``targets.TARGETS`` need, on held-out ``text``."""
     rows = rows_of(model, text)
     return {
         "bits per byte": round(bits_per_byte(model, rows), 4),
@@ -230,7 +230,7 @@ def target_figures(model: gpt2viz.Model, text: str) -> dict[str, Any]:
 
 
 def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any]:
-    """All figures of the card. ``sample`` is the short text that tests check them on again."""
+    """All figures of the card. ``sample`` is a short text on which tests recompute some of them."""
     text = "\n".join(corpus.held_out)
     rows, few = rows_of(model, text), rows_of(model, sample)
     aimed = target_figures(model, text)
@@ -250,7 +250,7 @@ def evaluate(model: gpt2viz.Model, corpus: Corpus, sample: str) -> dict[str, Any
 
 
 def sample_of(corpus: Corpus, n_characters: int = 1500, n_books: int = 4) -> str:
-    """A little of the held-out text, a paragraph a line: the same every time."""
+    """A little of the held-out text, a paragraph a line; deterministic."""
     return "\n".join(book[:n_characters].strip("\n") for book in corpus.held_out[:n_books])
 
 
@@ -262,7 +262,7 @@ def _compare(model: gpt2viz.Model, figures: dict[str, Any], other: Path, corpus:
 
 
 def _list(books: list[dict[str, Any]], path: Path) -> None:
-    """Write a table of books (CSV); none where there are none."""
+    """Write a table of books (CSV), or delete it where there are none."""
     path.unlink(missing_ok=True)
     if books:
         with path.open("w", encoding="utf-8", newline="") as file:
@@ -272,7 +272,7 @@ def _list(books: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    """Evaluate, print, and with ``--write`` keep figures, sample and card beside the weights."""
+    """Evaluate, print, and with ``--write`` store figures, sample and card beside the weights."""
     parser = argparse.ArgumentParser(prog="python -m gpt2viz.training.evaluate")
     parser.add_argument("--corpus", type=Path, required=True, help="the file it was trained on")
     parser.add_argument("--model", type=Path, required=True, help="checkpoint folder")

@@ -1,7 +1,7 @@
-"""Models that only count: interpolated n-grams, to hold a trained network's loss against.
+"""Interpolated n-gram models, as a baseline for a trained network's loss.
 
-With h a context, h' the same without its first token, c(h w) the times that w followed h, c(h)
-their sum, and below the empty context 1 / vocab_size:
+With h a context, h' the same without its first token, c(h w) the count of w after h, c(h)
+their sum, and the uniform 1 / vocab_size below the empty context:
 
 Witten–Bell (Witten & Bell 1991; Chen & Goodman 1999, section 2.4), t(h) different tokens after h:
 
@@ -29,7 +29,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """All n-grams of one length, G of them, each known by its place in ``keys``."""
+    """All G n-grams of one length, each identified by its index in ``keys``."""
 
     keys: Ids
     """Place of the n-gram's context among the shorter ones, times vocab_size, plus its last
@@ -48,7 +48,7 @@ class NGrams:
     """The counts of all n-grams of 1 to ``order`` tokens in one long text."""
 
     def __init__(self, ids: Ids, vocab_size: int, order: int = 5) -> None:
-        """Count in token ids (N,), each from 0 to ``vocab_size`` - 1.
+        """Count the n-grams of token ids (N,), each from 0 to ``vocab_size`` - 1.
 
         Raises ``ValueError`` where the text is shorter than ``order`` tokens, or an id is outside.
         """
@@ -79,8 +79,8 @@ class NGrams:
     def witten_bell(self, rows: Ids) -> Numbers:
         """P of every token by every order: rows (B, T) -> (order, B, T).
 
-        Order n sees at most the n - 1 tokens before, and none outside the token's own row. A
-        context that was never counted says nothing: there the next lower order speaks alone.
+        Order n sees at most the n - 1 tokens before, and none outside the token's own row. For a
+        context with a count of 0 the probability is that of the next lower order.
         """
         probabilities = np.empty((len(self._levels), *rows.shape))
         lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T)
@@ -108,8 +108,8 @@ class NGrams:
         return probabilities
 
     def _positions(self, rows: Ids) -> Iterator[tuple[_Level, Ids, Ids]]:
-        """Of every level: the places of the contexts and of the n-grams themselves that end at
-        each token from n − 1 on, (B, T − n + 1) each, and −1 for those never counted.
+        """For every level: the indices of the contexts and of the n-grams that end at each token
+        from n − 1 on, (B, T − n + 1) each, and −1 for those with a count of 0.
         """
         T = rows.shape[1]
         positions = np.zeros((len(rows), T + 1), np.int64)
@@ -136,8 +136,8 @@ def _discounted(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) ->
 def _discounts(counts: Ids) -> Numbers:
     """D of counts 0, 1, 2 and more, from how many n-grams were counted 1 to 4 times: (4,).
 
-    Chen & Goodman 1999, equation 17. Where a small text leaves one of these without an n-gram, or
-    a discount would be no discount, counts are lessened by half a count, at most.
+    Chen & Goodman 1999, equation 17. Where a small text has no n-gram for one of these counts, or a
+    discount would be negative, it is half a count.
     """
     n1, n2, n3, n4 = (int((counts == k).sum()) for k in (1, 2, 3, 4))
     if not n1 or not n2 or not n3:

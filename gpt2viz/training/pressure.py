@@ -1,9 +1,9 @@
-"""Losses on heads beside that of the next token: nudges for some steps, and one on likeness.
+"""Auxiliary losses on heads: nudges for some steps, and a loss on similar heads.
 
-A nudge is an extra loss on one head for some steps of a run. A head that was nudged to look one
-token back keeps doing so by itself, as copying is built on it (Olsson et al. 2022); one that is of
-no use may lose it again. Heads of a small model are often copies of each other; a loss on pairs
-whose weights are nearly the same on these very rows parts them.
+A nudge is an extra loss on one head for some steps of a run. A head that was nudged to attend to
+the previous token keeps doing so afterwards, since copying relies on it (Olsson et al. 2022); a
+head without use may lose the habit again. Heads of a small model are often copies of each other; a
+loss on pairs with nearly equal weights on the same rows makes them differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ALIKE_TOKENS = 96
 
 
 class Watched:
-    """Queries and keys of every layer in the last forward, with their gradients."""
+    """Queries and keys of every layer in the last forward pass, in the autograd graph."""
 
     def __init__(self, n_layer: int) -> None:
         self.q: list[Tensor | None] = [None] * n_layer  # (B, nh, T, hs) each
@@ -48,7 +48,7 @@ class Watched:
 
 @contextmanager
 def watched(network: GPT2) -> Iterator[Watched]:
-    """Keep the queries and keys of each forward inside the block."""
+    """Record the queries and keys of each forward pass inside the block."""
     seen = Watched(len(network.h))
 
     def keep(store: list[Tensor | None], layer: int, output: Tensor) -> None:
@@ -71,7 +71,7 @@ def watched(network: GPT2) -> Iterator[Watched]:
 
 
 def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
-    """Mean −ln of the head's weight on its habit's tokens, over the queries that have any.
+    """Mean −ln of the head's weight on its habit's targets, over the queries that have any.
 
     ``read`` (B, T) are the token ids of the forward. The first query is left out. Raises
     ``KeyError`` where there is no such habit, ``ValueError`` where it has no targets.
@@ -89,7 +89,7 @@ def nudge_loss(seen: Watched, nudge: Nudge, read: np.ndarray) -> Tensor:
 
 
 def alike_loss(seen: Watched, rows: slice) -> Tensor:
-    """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is above.
+    """Sum over all pairs of heads of (cosine similarity − ``ALIKE_FROM``)², where it is positive.
 
     The cosine is ``gpt2viz.analysis.patterns``'s, over the first tokens of ``rows``.
     """

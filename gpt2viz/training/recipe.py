@@ -1,7 +1,7 @@
 """A training run from first to last step, as plain values.
 
-A recipe and a corpus decide the weights: the batch of step s is a function of the seed and s
-alone, so that a run cut off anywhere goes on with the same batches.
+A recipe and a corpus determine the weights: the batch of step s is a function of the seed and s
+alone, so that an interrupted run resumes with the same batches.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from gpt2viz.model.config import GPT2Config
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that share one shape of batch.
+    """Steps with the same batch shape.
 
-    ``repeated`` is the share of a batch's rows that are random spans, said again and again (see
-    ``gpt2viz.training.batches``); the others are text, ``own`` of them from the corpus whose ends
-    are held out, the rest from the further books.
+    ``repeated`` is the share of a batch's rows that are repeated random spans (see
+    ``gpt2viz.training.batches``); the others are text, ``own`` of them from the corpus with a
+    held-out part, the rest from the further books.
     """
 
     steps: int
@@ -47,8 +47,8 @@ class Phase:
 class Nudge:
     """An extra loss on one head for some steps, and nothing afterwards.
 
-    ``toward`` is the score of ``gpt2viz.analysis.scores`` whose habit the head is nudged toward:
-    ``weight`` times the mean of −ln (its weight on that habit's targets).
+    ``toward`` is a score of ``gpt2viz.analysis.scores``; the loss is ``weight`` times the mean of
+    −ln (the head's attention weight on that habit's targets).
     """
 
     layer: int
@@ -66,11 +66,11 @@ class Nudge:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the weights, beside the corpus.
+    """Everything that determines the weights, except the corpus.
 
-    The rates rise in a warm-up, stay, and fall in the third phase (Hu et al. 2024, "MiniCPM",
-    section 4): how long they stay need not be known from the start. Then they rise once more, to
-    less than a third of their height, and fall again.
+    The learning rates rise in a warm-up, stay constant, and fall in the third phase (Hu et al.
+    2024, "MiniCPM", section 4), so the constant part may be of any length. Then they rise once
+    more, to less than a third of the maximum, and fall again.
     """
 
     vocab_size: int = 5120
@@ -146,7 +146,7 @@ class Recipe:
         raise IndexError("the run has fewer steps")
 
     def rate(self, step: int) -> float:
-        """The learning rates at a step, as a share of the highest."""
+        """The learning rates at a step, as a share of the maximum."""
         rising = min(1.0, (step + 1) / self.warmup)
         if step >= self.milestone:
             rising = min(rising, (step % self.milestone + 1) / self.rewarm)
@@ -158,8 +158,8 @@ class Recipe:
         return before
 
     def goes_on_from(self, stored: dict[str, Any], step: int) -> bool:
-        """True where a run of the recipe ``stored`` (as ``asdict`` gives it) did the same until
-        ``step``: then this recipe can take it on, however long its phases still last.
+        """True where a run of the recipe ``stored`` (as ``asdict`` gives it) was the same up to
+        ``step``: then this recipe can resume it, whatever comes later.
         """
         mine = {field.name: getattr(self, field.name) for field in fields(self)}
         theirs = dict(stored)
@@ -177,7 +177,7 @@ class Recipe:
         return same and began[0] == began[1] and self._plan(step) == other._plan(step)
 
     def _plan(self, step: int) -> list[tuple[int, Phase]]:
-        """The steps done of each phase until ``step``; of a phase at even rates no more counts."""
+        """The steps done of each phase up to ``step``; at a constant rate no more counts."""
         plan, before = [], 1.0
         for phase in self.phases:
             done = min(step, phase.steps)

@@ -31,17 +31,17 @@ from gpt2viz.training.held_out import held_out_rows
 from gpt2viz.training.train import measure
 
 COUNT = 12
-#: What a point of a training's curves says of when it was.
+#: Fields of a training curve's point that are copied, not measured again.
 _WHEN = ("step", "tokens", "train_loss")
 
 
 def pick(points: Sequence[Mapping[str, Any]], count: int) -> list[int]:
     """Steps of a training's ``points``, in order: the first, the last, and those between them that
-    are farthest from all that were chosen before.
+    are farthest from all chosen before.
 
-    How far two points that follow each other are apart is half the growth of log(step) and half
-    the change of the heads' scores (the mean of its size over scores and heads), each as a share of
-    the whole way: so points lie close where the heads change.
+    The distance of consecutive points is half the growth of log(step) and half the mean change of
+    the heads' scores, each as a share of its total over the run: so points are dense where the
+    heads change.
     """
     steps = [int(point["step"]) for point in points]
     scores = np.array([[np.ravel(point[s.record]) for s in recorded()] for point in points])
@@ -61,10 +61,10 @@ def pick(points: Sequence[Mapping[str, Any]], count: int) -> list[int]:
 def keep_steps(
     run: Path, folder: Path, held_out: Ids, count: int = COUNT, bits: int = BITS
 ) -> list[int]:
-    """Write ``count`` of the checkpoints of a ``run`` beside the model in ``folder``; their steps.
+    """Write ``count`` of a ``run``'s checkpoints beside the model in ``folder``; their steps.
 
-    ``held_out`` (rows, T) is what they are measured on. Raises ``GPT2VizError`` where the model
-    isn't the run's last checkpoint, number for number, or there are packed ones already.
+    They are measured on ``held_out`` (rows, T). Raises ``GPT2VizError`` where the model isn't
+    identical to the run's last checkpoint, or the folder has packed checkpoints already.
     """
     checkpoints, model = gpt2viz.load_steps(run), gpt2viz.load_model(folder)
     stored = read_json(run / RECORD)

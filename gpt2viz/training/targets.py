@@ -15,14 +15,14 @@ from gpt2viz.analysis.top_attention import Looks, hardest_looks
 from gpt2viz.arrays import Array
 from gpt2viz.model.mask import hidden_pairs
 
-#: The first text that a newcomer reads.
+#: The text that the app opens with.
 FIRST_TEXT = "A crane ate fish"
 
 
 def most_alike(weights: Sequence[Array]) -> float:
-    """The highest cosine similarity of two heads' weights, the first row left out.
+    """The highest cosine similarity of two heads' weights, without the first row.
 
-    ``weights`` are n_layer arrays (B, nh, T, T); the texts of a batch count as one long one.
+    ``weights`` are n_layer arrays (B, nh, T, T); the texts of a batch are concatenated.
     """
     heads = [w[:, :, 1:].swapaxes(0, 1).reshape(w.shape[1], -1) for w in weights]
     rows = np.concatenate(heads).astype(np.float32)  # (H, B · (T − 1) · T)
@@ -38,9 +38,9 @@ def mean_largest(weights: Array) -> float:
 
 
 def saturated_share(weights: Array) -> float:
-    """The share of weights that print as 0.00 or 1.00, of those a row may have: (…, T, T).
+    """The share of weights that print as 0.00 or 1.00: (…, T, T).
 
-    The first row is left out, and what the mask hides.
+    Masked weights and the first row are left out.
     """
     T = weights.shape[-1]
     seen = ~hidden_pairs(torch.arange(T), causal=True).numpy()
@@ -50,8 +50,8 @@ def saturated_share(weights: Array) -> float:
 
 
 def first_view(model: gpt2viz.Model) -> dict[str, float]:
-    """Of the text that is read first: its tokens, and how large the weights are in the head that
-    the app opens on (see ``Looks.opening``)."""
+    """For the text that the app opens with: its number of tokens, and the mean largest weight of
+    the head that the app shows first (see ``Looks.opening``)."""
     run = gpt2viz.trace(model, FIRST_TEXT)
     weights = [run.stage("weights", n)[0] for n in range(model.config.n_layer)]  # (nh, T, T) each
     by_layer = [hardest_looks(layer) for layer in weights]
@@ -72,7 +72,7 @@ def best_head(layers: Sequence[Sequence[float]]) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class Target:
-    """One figure of a model, and the ``limit`` that it may be ``at`` most or at least."""
+    """One figure of a model, and its ``limit``, ``at`` most or at least."""
 
     what: str
     at: Literal["most", "least"]
@@ -94,7 +94,7 @@ def _copied(period: str) -> Callable[[Figures], float]:
 
 
 def _gain_of_context(figures: Figures) -> float:
-    """Nats by which the last eighth of the context is easier than the easiest before it."""
+    """The loss of the last eighth of the context, in nats below the lowest before it."""
     *before, last = figures["loss by position"].values()
     return float(min(before) - last)
 
@@ -137,7 +137,7 @@ TARGETS = (
 
 
 def best_of(figures: Mapping[str, Figures]) -> str:
-    """The name of the model that reaches most targets; of equal ones that with fewest bits."""
+    """The name of the model that reaches most targets; among equals, that with fewest bits."""
 
     def rank(name: str) -> tuple[int, float]:
         reached_figures = figures[name]

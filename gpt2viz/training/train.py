@@ -1,4 +1,4 @@
-"""The training loop: from a recipe and a corpus to weights, resumable after any interruption."""
+"""The training loop: from a recipe and a corpus to weights, resumable after an interruption."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ LONGEST = 1000.0
 
 
 def new_network(recipe: Recipe) -> GPT2:
-    """Fresh weights: normal with 1/√fan_in, half of it for the layers that write to the stream.
+    """Initial weights: normal with 1/√fan_in, half of it for the layers that write to the stream.
 
-    Token embeddings are normal with 0.05, biases 0, and positions are waves (Vaswani et al. 2017,
-    section 3.5), learned from there like everything else.
+    Token embeddings are normal with 0.05, biases 0, and position embeddings start as sinusoids
+    (Vaswani et al. 2017, section 3.5), trained like everything else.
     """
     torch.manual_seed(recipe.seed)
     network = GPT2(recipe.config())
@@ -55,7 +55,7 @@ def new_network(recipe: Recipe) -> GPT2:
 
 
 def waves(n_positions: int, n_embd: int) -> Tensor:
-    """Sine and cosine of ever longer waves, in turn: (n_positions, n_embd)."""
+    """Sine and cosine of ever longer waves, interleaved: (n_positions, n_embd)."""
     pairs = (n_embd + 1) // 2
     frequencies = LONGEST ** (-torch.arange(pairs) / pairs)  # (pairs,), radians a token
     angles = torch.arange(n_positions)[:, None] * frequencies
@@ -63,16 +63,16 @@ def waves(n_positions: int, n_embd: int) -> Tensor:
 
 
 STATE = "state.pt"
-#: The weights of the last milestone in float16, from which the same run goes on anywhere; what
-#: else the run has to know is in the file's metadata, under ``RUN``, as JSON.
+#: The weights of the last milestone in float16, from which the run can be resumed on any machine;
+#: the rest of the run's state is JSON in the file's metadata, under ``RUN``.
 MILESTONE, RUN = "milestone.safetensors", "run"
 
 
 def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """Muon for the matrices inside the blocks, AdamW for everything else.
 
-    Muon (Jordan et al. 2024) makes each step's change of a matrix orthogonal; its rate is scaled
-    to changes of AdamW's size (Liu et al. 2025, "Muon is Scalable for LLM Training").
+    Muon (Jordan et al. 2024) orthogonalises each step's update of a matrix; its rate is scaled to
+    updates of AdamW's size (Liu et al. 2025, "Muon is Scalable for LLM Training").
     """
     matrices = [w for name, w in network.named_parameters() if "h." in name and w.ndim == 2]
     others = [w for name, w in network.named_parameters() if "h." not in name or w.ndim < 2]
@@ -90,7 +90,7 @@ def optimizers(network: GPT2, recipe: Recipe) -> list[torch.optim.Optimizer]:
 def batch_loss(network: GPT2, read: Ids, expected: Ids, device: torch.device) -> Tensor:
     """Mean −ln p, in nats, of the expected tokens (B, T) after those read (B, T).
 
-    ``UNSCORED`` ones count neither way. bfloat16 where autocast finds it safe.
+    ``UNSCORED`` targets are ignored. Computed in bfloat16 where autocast allows it.
     """
     with torch.autocast(device.type, torch.bfloat16):
         logits = network(torch.from_numpy(read).to(device))  # (B, T, n_vocab)
@@ -99,14 +99,14 @@ def batch_loss(network: GPT2, read: Ids, expected: Ids, device: torch.device) ->
 
 
 class Trainer:
-    """One training run in a folder; ``advance`` takes it on, wherever it was cut off."""
+    """One training run in a folder; ``advance`` resumes it after any interruption."""
 
     def __init__(
         self, recipe: Recipe, stream: Stream, held_out: Ids, folder: Path, device: str = "cpu"
     ) -> None:
         """``held_out`` (B, T) are rows of text that are never trained on.
 
-        A folder with no state, but with a milestone, goes on from there. Raises ``GPT2VizError``
+        A folder with a milestone but no state resumes from there. Raises ``GPT2VizError``
         where ``folder`` holds the state of another recipe's run.
         """
         self.recipe, self.stream, self.held_out, self.folder = recipe, stream, held_out, folder
@@ -126,8 +126,8 @@ class Trainer:
                 self._resume(json.loads(file.metadata()[RUN]), weights)
 
     def advance(self, until: int, report: Callable[[str], None], *, every: int) -> None:
-        """Train up to step ``until``; save and report every ``every`` steps and at each point of
-        the recipe, where the heads are measured too.
+        """Train up to step ``until``; save and report every ``every`` steps and at each of the
+        recipe's ``points``, where the heads are measured too.
         """
         while self.step < until:
             following = [point for point in self.recipe.points if point > self.step]
@@ -153,7 +153,7 @@ class Trainer:
         self.curves.append(point | measure(self.network, self.held_out))
 
     def _heads(self) -> str:
-        """The last point of the curve in words, if it is this step's."""
+        """The last point of the curve as text, if it is this step's."""
         if not self.curves or self.curves[-1]["step"] != self.step:
             return ""
         last = self.curves[-1]
@@ -181,9 +181,9 @@ class Trainer:
         return loss.item()
 
     def _pressure(self, seen: Watched, read: Ids, phase: Phase) -> Tensor:
-        """The losses on heads at this step: its nudges, and that on doing the same.
+        """The auxiliary losses at this step: its nudges, and the loss on similar heads.
 
-        Both on rows of one kind: text hides that heads copy alike, repeated rows all else.
+        The latter on each kind of rows apart: text hides similar copying, repeated rows the rest.
         """
         added = torch.zeros((), device=self.device)
         for nudge in self.recipe.nudges:
@@ -197,9 +197,9 @@ class Trainer:
         return added
 
     def _start_from_milestone(self) -> None:
-        """Round the weights, keep them, and start the optimizers anew.
+        """Round the weights, save them, and reset the optimizers.
 
-        The run does here what one that goes on from the file does: the same steps from there on.
+        A run that is resumed from the file does the same, so both take the same steps from there.
         """
         weights = {n: w.detach().cpu().half() for n, w in self.network.named_parameters()}
         self._load(weights)
@@ -208,7 +208,7 @@ class Trainer:
             save_file(weights, partial, metadata={RUN: json.dumps(self._run())})
 
     def _save(self) -> None:
-        """Replace the state in one move, so that a kill leaves the old one or the new one."""
+        """Replace the state file atomically, so that a killed run leaves the old or the new one."""
         state = self._run() | {
             "weights": dict(self.network.named_parameters()),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
@@ -240,7 +240,7 @@ class Trainer:
 
 
 def measure(network: Transformer, held_out: Ids) -> dict[str, Any]:
-    """A point of the training curve: held-out loss (nats a token), losses of the first and second
+    """A point of the training curve: held-out loss (nats a token), losses in the first and second
     half of repeated random rows, and every head's scores (n_layer × n_head lists).
     """
     network.eval()
