@@ -29,8 +29,8 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_662, 44_000),
-    "of them app/": (25_036, 17_500),
+    "product lines": (61_657, 44_000),
+    "of them app/": (25_031, 17_500),
     "lines of tests and benchmarks": (51_954, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),

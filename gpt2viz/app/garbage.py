@@ -55,7 +55,7 @@ class Sweeper:
         self._waiting_since = now
 
     def look(self, now: float) -> bool:
-        """Collect garbage if there are new objects, and none right now or for ``LONGEST`` seconds.
+        """Collect garbage if there is some, once no objects are made or after ``LONGEST`` seconds.
 
         ``now`` is in seconds. Returns whether it collected.
         """

@@ -84,7 +84,7 @@ class PageOutputs:
         return {name: table for name, table in tables if table is not None}
 
     def traces(self) -> dict[str, Trace]:
-        """The runs, from the cache or computed again: no page keeps a reference to them."""
+        """Return the runs, from the cache or computed again: no page keeps references to them."""
         return {name: run_cache.run(key) for name, key in self.runs.items()}
 
 

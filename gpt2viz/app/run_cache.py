@@ -207,7 +207,7 @@ def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gp
 
 @st.cache_resource
 def models() -> ByteLRUCache[gpt2viz.Model]:
-    """The models in memory, for all visitors together."""
+    """Return the cache of models, shared by all visitors."""
     return ByteLRUCache(server_config.kept_models())
 
 
@@ -319,8 +319,8 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
     starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
     with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # NumPy releases the GIL
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
-        tiles, keys, hardest, first = zip(*layers, strict=True)
-    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(hardest)), np.stack(first))
+        tiles, keys, strongest, first = zip(*layers, strict=True)
+    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(strongest)), np.stack(first))
 
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
@@ -374,8 +374,8 @@ def _layer(
         tiles.append(thumbnails([weights])[0, 0])
         looks.append(hardest_looks(weights))
         first.append(weights[0, 1:, 0].sum() / max(len(weights[0]) - 1, 1))
-    keys, hardest = zip(*looks, strict=True)
-    return np.stack(tiles), np.concatenate(keys), np.concatenate(hardest), np.stack(first)
+    keys, strongest = zip(*looks, strict=True)
+    return np.stack(tiles), np.concatenate(keys), np.concatenate(strongest), np.stack(first)
 
 
 @st.cache_data(max_entries=2000, hash_funcs=BY_KEY, show_spinner=False)

@@ -28,7 +28,7 @@ Made = Line | Callable[..., Any]
 
 
 def listing(*made: Made) -> None:
-    """Draw each function, and the method of each line with the line's number."""
+    """Draw each function, and the method of each line with that line marked."""
     for source in made:
         if isinstance(source, Line):
             _line(source)

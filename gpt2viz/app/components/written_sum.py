@@ -25,7 +25,7 @@ def draw(parts: Sequence[Part], *, key: str) -> None:
 
 
 def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, ink: str) -> Part:
-    """Numbers (n,) as coloured cells, on a scale from −``peak`` to ``peak``.
+    """Return numbers (n,) as coloured cells, on a scale from −``peak`` to ``peak``.
 
     ``ink`` is the colour of its ``name``; ``token`` is the token whose numbers they are, if any.
     """
@@ -37,12 +37,12 @@ def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, 
 
 
 def arrow(says: str) -> Part:
-    """The operation between the step above and the step below."""
+    """Return the operation between the step above and the step below."""
     return {"kind": "arrow", "says": says}
 
 
 def result(name: str, value: float, model: float) -> Part:
-    """A computed number, and the model's own value of it."""
+    """Return a computed number, with the model's own value of it."""
     return {"kind": "result", "name": name, "value": written(value), "model": written(model)}
 
 
@@ -58,7 +58,7 @@ def table(
 
 
 def note(says: str) -> Part:
-    """A line in small letters."""
+    """Return a line in small letters."""
     return {"kind": "note", "says": says}
 
 

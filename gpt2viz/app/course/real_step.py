@@ -17,7 +17,7 @@ from gpt2viz.app.course.written import bracketed, enough, equals, spelled
 from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
-from gpt2viz.app.views.head import hardest_key
+from gpt2viz.app.views.head import strongest_key
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array
 from gpt2viz.labels import pluralize, signed
@@ -53,7 +53,7 @@ def _rounded(number: float) -> str:
 def cell_of(view: View, layer: int, head: int) -> Step:
     """Return the followed token's cell in a head, at the key of its largest weight."""
     query = _followed(view)
-    return Step(layer, head, query, hardest_key(view, layer, head, query))
+    return Step(layer, head, query, strongest_key(view, layer, head, query))
 
 
 def _followed_cell(book: Book, layer: int, head: int) -> Step:

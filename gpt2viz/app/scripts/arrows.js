@@ -1,6 +1,6 @@
-// Two planes: a query and its keys, and the values that their weights mix, tip to tail. All their
-// points can be moved, and what follows from them moves along. `data.arrows` are the query, then
-// the keys. Every message carries all points and a count; an answer to an older count isn't drawn.
+// Two planes: a query and its keys, and the values that the weights mix, tip to tail. All points
+// can be moved, and dependent ones move along. `data.arrows` are the query, then the keys. Every
+// message carries all points and a count; a response to an older count isn't drawn.
 
 import { fixed, make, makeSvg } from "./make.js"
 
@@ -22,21 +22,21 @@ export function reach(points) {
   return { low: plain(Math.min(...all) < -.25 * high ? -high : -.3 * high), high }
 }
 
-// How far one key moves a point, and between which numbers a pointer chooses.
+// The step by which keys move a point, and to which pointers round.
 export const fine = ({ high }) => 10 ** Math.floor(Math.log10(high)) / 20
 
-// A point moved by keys, or brought to where it may be.
+// A point clamped to the allowed range.
 export const within = (point, largest) =>
   point.map((x) => plain(Math.min(Math.max(x, -largest), largest)))
 
 export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) * by))
 
-// Where a point stands, in hundredths of a plane from the left and from the top.
+// The position of a point, in hundredths of a plane from the left and from the top.
 /** @param {number[]} point @returns {[number, number]} */
 export const place = ([x, y], { low, high }) =>
   [100 * (x - low) / (high - low), 100 * (high - y) / (high - low)]
 
-// The point at a place.
+// The point at a position.
 /** @param {number[]} at */
 export const point = ([left, top], { low, high }) =>
   [low + left / 100 * (high - low), high - top / 100 * (high - low)]
@@ -45,8 +45,8 @@ export const point = ([left, top], { low, high }) =>
 export const mixed = (from, to, share) => Array.isArray(to)
   ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
 
-// What follows from a query and its keys, as `attend`, `shadows` and
-// `tip_to_tail` in textbook/attention.py work it out: for as long as a point is on its way.
+// The results of a query and its keys, computed like `attend`, `shadows` and `tip_to_tail` in
+// textbook/attention.py: used while a point is being moved.
 export function followed({ arrows, values, heat }) {
   const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
   const size = dot(query, query), scores = keys.map((key) => dot(key, query))
@@ -58,7 +58,7 @@ export function followed({ arrows, values, heat }) {
   return { arrows, values, shadows, scores, weights, ends }
 }
 
-// An arrow between two places as a path with its head; "" where there is no room for one.
+// An arrow between two positions as a path with its head; "" if there is no room for one.
 export function arrow([x, y], [u, v]) {
   const long = Math.hypot(u - x, v - y), [dx, dy] = [(u - x) / long, (v - y) / long]
   const head = Math.min(4, long / 2), [bx, by] = [u - head * dx, v - head * dy]
@@ -67,7 +67,7 @@ export function arrow([x, y], [u, v]) {
     + `L${bx - side * dy} ${by + side * dx}L${bx + side * dy} ${by - side * dx}Z`
 }
 
-// Labels from the top down, each lowered where it would lie on one above it.
+// Labels from the top down, each lowered if it would overlap one above it.
 export function apart(labels) {
   const lowered = []
   for (const label of [...labels].sort((a, b) => a.at[1] - b.at[1])) {
@@ -99,7 +99,7 @@ const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "quer
 
 const coordinates = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
 
-// What a move led to, in words.
+// Describe the result of a move in words.
 export function told(data, n) {
   const { axes, scores, weights, ends } = data, kind = role(data, n)
   const all = data.words.map((word, m) => `${word} ${fixed(weights[m], 2)}`).join(", ")
@@ -122,7 +122,7 @@ function grid(svg, box, axes) {
 const stroke = (svg, from, to, box, color, kind) => makeSvg("path",
   { class: kind, d: arrow(place(from, box), place(to, box)), stroke: color, fill: color }, svg)
 
-// Words at a place of a plane. They are for the eye: handles and table say the same.
+// Write words at a position of a plane, for the eye only: handles and table say the same.
 function write(plane, kind, [x, y], text, color = "") {
   const label = make("div", plane, text, `label ${kind}`)
   label.setAttribute("aria-hidden", "true")
@@ -134,7 +134,7 @@ function name(plane, labels) {
     write(plane, `name${at[0] > 74 ? " left" : ""}`, at, text, color)
 }
 
-// The query and the keys, each key's shadow on the query's line, and their handles.
+// Draw the query and the keys, each key's projection onto the query's line, and their handles.
 function look(view, now, box) {
   const { data, look: plane } = view, { colors } = data, [query, ...keys] = now.arrows
   const labels = [{ at: place(query, box), text: `query ${data.words[0]}`, color: colors.query }]
@@ -150,18 +150,18 @@ function look(view, now, box) {
   stroke(svg, [0, 0], query, box, colors.query, "thick")
   keys.forEach((key) => stroke(svg, [0, 0], key, box, colors.key, ""))
   name(plane, labels)
-  hold(view.handles, now.arrows, box)
+  placeHandles(view.handles, now.arrows, box)
 }
 
-// Handles at their points.
-function hold(handles, tips, box) {
+// Place the handles at their points.
+function placeHandles(handles, tips, box) {
   tips.forEach((tip, n) => {
     const [x, y] = place(tip, box)
     Object.assign(handles[n].style, { left: `${x}%`, top: `${y}%` })
   })
 }
 
-// The values, and their shortened pieces tip to tail: where they end is the new vector.
+// Draw the values, and their weighted pieces tip to tail, which end at the new vector.
 function mix(view, now, box) {
   const { data, mix: plane } = view, { colors } = data, labels = []
   const svg = fresh(plane)
@@ -176,7 +176,7 @@ function mix(view, now, box) {
   stroke(svg, [0, 0], end, box, colors.new, "")
   labels.push({ at: place(end, box), text: `new ${data.words[0]}`, color: colors.new })
   name(plane, labels)
-  hold(view.handles.slice(now.arrows.length), now.values, box)
+  placeHandles(view.handles.slice(now.arrows.length), now.values, box)
 }
 
 function fresh(plane) {
@@ -186,7 +186,7 @@ function fresh(plane) {
   return svg
 }
 
-// The parts of both planes that are shown.
+// The ranges of both planes that are shown.
 const ranges = (now) =>
   ({ look: reach([...now.arrows, ...now.shadows]), mix: reach([...now.values, ...now.ends]) })
 
@@ -212,7 +212,7 @@ function rows(view, { scores, weights }) {
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches
 
-// From what is drawn to what the server has computed.
+// Animate from what is drawn to what the server has computed.
 function glide(view, to) {
   cancelAnimationFrame(view.frame)
   const from = view.now, same = from && from.arrows.length === to.arrows.length
@@ -235,7 +235,7 @@ function send(view, n) {
   view.send("moved", { arrows, values, count: view.sent })
 }
 
-// One point elsewhere: it is drawn at once, with all that follows from it.
+// Move one point: it is drawn at once, with all that depends on it.
 function move(view, n, to) {
   cancelAnimationFrame(view.frame)
   const all = points(view.now).map((one, m) => m === n ? to : one), first = view.now.arrows.length

@@ -1,6 +1,6 @@
-// A picture as a file of the visitor's own browser: SVGs that the server drew and charts that are
-// drawn here, below each other, with lines of a caption. A component starts anew when its popover
-// opens again, so what was saved is remembered by the page.
+// Saves a picture as a file in the user's browser: SVGs that the server drew and charts drawn here,
+// from top to bottom, with lines of a caption. A component is recreated when its popover reopens,
+// so the page remembers what was saved.
 
 import { svgOf } from "./chart.js"
 import { makeSvg } from "./make.js"
@@ -28,7 +28,7 @@ function sheetOf({ parts, caption, width, ink, grid, paper }) {
   return { sheet, height }
 }
 
-// One page as large as the picture, for the browser's own window to print or save.
+// Open the browser's print window with one page as large as the picture.
 function print({ sheet, height }, { filename, width }) {
   const frame = document.createElement("iframe")
   frame.style.cssText = "position: fixed; right: 0; bottom: 0; width: 0; height: 0; border: 0"

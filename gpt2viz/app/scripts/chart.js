@@ -1,5 +1,5 @@
-// Bars, curves and points as SVG, from the charts of `pictures/plotly`, on pages and in files. The
-// library of Plotly's own takes a browser over a second to read: most of a page's first look.
+// Draws bars, curves and points as SVG, from the charts of `pictures/plotly`, on pages and in
+// files. Plotly's own library takes a browser over a second to load: most of a page's first draw.
 
 import { make, makeSvg } from "./make.js"
 import { showTip, zoomOf } from "./matrix.js"
@@ -10,7 +10,7 @@ export const html = `
 
 const LETTER = 12, TITLE = 18, LEGEND = 26, SAMPLE = 26
 
-// How near the pointer comes to a point that it means, in pixels.
+// The largest distance from the pointer to the point that it selects, in pixels.
 const NEAR = 24
 
 const ENTITIES = { lt: "<", gt: ">", amp: "&", "#36": "$" }
@@ -27,7 +27,7 @@ const short = (number) => {
     .replace("-", "−")
 }
 
-/** Round numbers from one end of an axis to the other, some `count` of them: [number, written]. */
+/** About `count` round numbers between the ends of an axis: [number, label]. */
 export function roundNumbers([low, high], count) {
   const exact = (high - low) / count, power = 10 ** Math.floor(Math.log10(exact))
   const step = [1, 2, 5, 10].find((n) => n * power >= exact) * power
@@ -38,7 +38,7 @@ export function roundNumbers([low, high], count) {
   return numbers
 }
 
-/** An axis of a figure: where its values stand on it, and its ends.
+/** An axis of a figure: the positions of its values, and its ends.
  *
  * @returns {any} */
 export function axisOf(name, { layout, data }) {
@@ -67,7 +67,7 @@ export function axisOf(name, { layout, data }) {
   return { own, numberOf, names, ends, domain: own.domain ?? [0, 1] }
 }
 
-/** The ticks of an axis that is so many pixels long: [number, written]. */
+/** The ticks of an axis of a length in pixels: [number, label]. */
 export function ticksOf({ own, names, ends }, pixels, room) {
   if (own.showticklabels === false && own.matches) return []
   if (own.tickvals) return own.tickvals.map((at, n) => [at, plain(own.ticktext[n])])
@@ -79,7 +79,7 @@ export function ticksOf({ own, names, ends }, pixels, room) {
   return powers
 }
 
-/** What the pointer is shown of a point, by the template of its trace: lines of text. */
+/** The hover text of a point, by the template of its trace: lines of text. */
 export function hoverOf({ hovertemplate = "" }, point) {
   const [shown, extra = ""] = hovertemplate.split("<extra>")
   const words = shown.replace(/%\{(\w+)(?:\[(\d)\])?(?::([^}]*))?\}/g, (_, name, n, format) => {
@@ -109,7 +109,7 @@ const SIGNS = {
 }
 const FILLS = { "/": "M0 6L6 0", "\\": "M0 0L6 6", x: "M0 6L6 0M0 0L6 6" }
 
-// What an attribute of a trace is at its n-th point: it may be the same for all.
+// The value of a trace's attribute at its n-th point: one per point, or one for all.
 const valueAt = (value, n) => Array.isArray(value) ? value[n] : value
 
 let measured = null, family = '"Source Sans", sans-serif'
@@ -120,7 +120,7 @@ function widthOf(words) {
 }
 const longest = (ticks) => Math.max(0, ...ticks.map(([, written]) => widthOf(written)))
 
-// Where everything stands, in pixels: a plot for each pair of axes that traces are drawn on.
+// The layout in pixels: a plot for each pair of axes that traces are drawn on.
 function layOut(figure, width, legend) {
   const { layout, data } = figure, { margin } = layout
   const above = legend && layout.legend?.yref !== "container"
@@ -155,7 +155,7 @@ function layOut(figure, width, legend) {
 const scaled = ({ ends: [from, to], low, size }, number) =>
   low + (number - from) / (to - from) * size
 
-// As many units a pixel across as upwards: the axis with more room has its ends farther apart.
+// Make both axes have the same units per pixel: the axis with more room gets a wider range.
 function fitScales(x, y) {
   const units = ({ ends: [from, to], size }) => Math.abs((to - from) / size)
   const [small, large] = units(x) < units(y) ? [x, y] : [y, x]
@@ -220,7 +220,7 @@ function filled(svg, marker, n) {
   return `url(#${id})`
 }
 
-// The bars of a trace, the n-th of so many at each position, and their numbers at the ends.
+// Draw the bars of a trace, in one of several slots at each position, with numbers at their ends.
 function drawBars(svg, trace, { x, y }, [slot, slots], gap, target) {
   const lying = trace.orientation === "h", [along, across] = lying ? [x, y] : [y, x]
   const wide = (1 - gap) / slots, [at, values] = lying ? [trace.y, trace.x] : [trace.x, trace.y]
@@ -281,7 +281,7 @@ function drawSign(svg, { marker, line }, n, [left, top]) {
     "stroke-width": open ? 2 : valueAt(edge.width, n) ?? 0 }, svg)
 }
 
-// What a trace looks like, for the legend.
+// Draw a sample of a trace for the legend.
 function drawSample(svg, trace) {
   if (trace.type === "bar") makeSvg("rect", { x: 5, y: 0, width: 16, height: 12,
     fill: filled(svg, trace.marker, 0), stroke: valueAt(trace.marker.color, 0) }, svg)
@@ -292,8 +292,8 @@ function drawSample(svg, trace) {
   }
 }
 
-/** A figure as an SVG of its own, so many pixels wide, with its legend in it, in letters that every
- * machine has. */
+/** A figure as a standalone SVG, `width` pixels wide, with its legend, in a font that every machine
+ * has. */
 export function svgOf(figure, width, ink, grid) {
   const ofPage = family
   family = "Arial, Helvetica, Liberation Sans, DejaVu Sans, sans-serif"
@@ -371,7 +371,7 @@ function draw(view) {
   })
 }
 
-/** What the pointer means: what it is within, else the nearest within reach. */
+/** The target under the pointer, or else the nearest within reach. */
 export function meant(targets, x, y) {
   const apart = ({ x: left, y: top, w, h }) => Math.hypot(
     Math.max(left - x, 0, x - left - w), Math.max(top - y, 0, y - top - h))

@@ -1,5 +1,5 @@
-// What is chosen of a sentence: a token among its chips, matrices or lines, and the part that is
-// shown. Where the page's scripts draw what comes of that, the server isn't asked.
+// Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
+// If the page's scripts can draw the result, the server isn't asked.
 
 import { make } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
@@ -7,13 +7,13 @@ import { choose, current, sender, takePart } from "./state.js"
 
 const CHIPS = '<div class="chips" role="radiogroup"></div>'
 
-// More chips than this stay in one line, which scrolls; fewer may take two.
+// More chips than this are in one line, which scrolls; fewer may take two.
 const ONE_LINE = 20
 
-// The width of the shade at an end of the line that hides something: see .before in style.css.
+// The width of the shade over a line's hidden end: see .before in style.css.
 const SHADE = 16
 
-// What the server is sent for no token: it hears of no null.
+// Sent to the server for no token: null isn't sent.
 const NONE = -1
 
 const CHIP_KEYS = {
@@ -21,11 +21,11 @@ const CHIP_KEYS = {
   ArrowDown: (n) => n + 1, Home: () => 0, End: () => Infinity,
 }
 
-// Which of so many chips a key leads to from the n-th; undefined for a key that leads nowhere.
+// The chip that a key leads to from the n-th of `count`; undefined for a key that leads nowhere.
 export const reached = (count, n, key) =>
   Object.hasOwn(CHIP_KEYS, key) ? Math.min(Math.max(CHIP_KEYS[key](n), 0), count - 1) : undefined
 
-// How far a line has to be scrolled for a chip to be in sight, clear of the shades.
+// How far a line has to scroll to show a chip clear of the shades.
 export function away(line, chip) {
   const before = chip.left - line.left - SHADE, after = chip.right - line.right + SHADE
   return before < 0 ? before : Math.max(after, 0)
@@ -36,7 +36,7 @@ function focused(view) {
   return [...view.children].find((chip) => chip === activeElement)
 }
 
-// Tab leads to one chip, the keys from that to the others.
+// Make one chip reachable by Tab; arrow keys lead from it to the others.
 function stop(view, at) {
   for (const chip of view.children) chip.tabIndex = chip === at ? 0 : -1
 }
@@ -62,7 +62,7 @@ function reveal(view, chip) {
   view.scrollLeft += away(view.getBoundingClientRect(), chip.getBoundingClientRect())
 }
 
-// The strip is as wide as it will be only once the page is laid out.
+// The strip gets its width only once the page is laid out.
 function resized(view) {
   const on = [...view.children].find((chip) => chip.value === view.query)
   if (on) reveal(view, on)

@@ -1,5 +1,5 @@
-// The diagram of the model: boxes, and arrows measured from them. `data` has `alt`, `rows` of boxes
-// and notes, and `edges` (from, to, kind) between boxes.
+// The diagram of the model: boxes, and arrows between their measured positions. `data` has `alt`,
+// `rows` of boxes and notes, and `edges` (from, to, kind) between boxes.
 
 import { make, makeSvg } from "./make.js"
 
@@ -9,9 +9,9 @@ export const html = '<div class="flow" role="group"></div>'
 const head = (x, y, dx, dy) =>
   `M${x},${y} l${-6 * dx - 3.5 * dy},${-6 * dy - 3.5 * dx} l${7 * dy},${7 * dx} z`
 
-// An arrow between the places of two boxes, as SVG elements (tag, attributes). The stream runs past
-// boxes on their left and ends in a plus; a side way runs on their right; all else goes straight
-// down in the middle of the narrower one.
+// An arrow between two boxes, as SVG elements (tag, attributes). The stream's passes boxes on their
+// left and ends in a plus; a side arrow passes on their right; others go straight down from the
+// middle of the narrower box.
 export function arrow(a, b, kind) {
   const path = (d, more = "") => ["path", { class: kind + more, d }]
   if (kind === "residual") {
@@ -37,7 +37,7 @@ export function arrow(a, b, kind) {
   return [path(`M${x},${a.bottom} V${b.top - 5}`), path(head(x, b.top, 0, 1), " head")]
 }
 
-// The parts of a module's name, between which it may go on in the next line.
+// The parts of a module's name, between which lines may break.
 export const pieces = (name) => name.split(/(?<=[._])/)
 
 function box(node, into, send) {
@@ -53,7 +53,7 @@ function box(node, into, send) {
   return made
 }
 
-// Where a box stands, measured from the corner of the diagram.
+// The position of a box, relative to the corner of the diagram.
 function place(part, at) {
   const { left, right, top, bottom } = part.getBoundingClientRect()
   return {

@@ -1,5 +1,5 @@
-// Bars that always sum to 1, in whole hundredths so that what stands beside them does too. A bar
-// that somebody has set stays; the others share what is left.
+// Bars that always sum to 1, in whole hundredths so that the numbers beside them do too. A bar that
+// the reader has set stays; the others share the rest.
 
 import { make } from "./make.js"
 
@@ -9,7 +9,7 @@ const WHOLE = 100
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0)
 
-// Whole numbers that sum to `total`, in the proportions of `parts`: evenly where all are 0.
+// Whole numbers that sum to `total`, in the proportions of `parts`, or equal if all are 0.
 export function shared(total, parts) {
   const all = sum(parts)
   const exact = parts.map((part) => total * (all ? part / all : 1 / parts.length))
@@ -20,8 +20,8 @@ export function shared(total, parts) {
   return whole
 }
 
-// The bars once bar `n` has been moved to `value`. Those `set` before keep theirs as long as the
-// others can make room; then they give way too.
+// The bars after bar `n` is moved to `value`. Bars `set` before keep their values as long as the
+// others can make room; then they change too.
 export function moved(bars, set, n, value) {
   const others = bars.map((_, m) => m).filter((m) => m !== n)
   const kept = others.filter((m) => set.has(m)), free = others.filter((m) => !set.has(m))

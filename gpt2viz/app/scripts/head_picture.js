@@ -1,5 +1,5 @@
-// One head of a layer, as a matrix or as lines, and what it does in words. Another head is drawn
-// from the weights of all of them, where these are here.
+// One head of a layer, as a matrix or as lines, and its description. Another head is drawn from the
+// weights of all heads, if they were sent.
 
 import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
 import { setLens } from "./lens.js"
@@ -20,13 +20,13 @@ export const html = `
 </div>
 `
 
-// The height of what stands above and below the matrix on the first screen, in CSS pixels.
+// The height of everything above and below the matrix on the first screen, in CSS pixels.
 const AROUND = 545
 
-// So many heads are drawn beside the chosen one.
+// Most heads that are drawn over the chosen one.
 const MOST = 3
 
-/** What is chosen: what the server has drawn, and what was chosen in the browser since. */
+/** The chosen state: what the server has drawn, with the browser's choices since. */
 export function chosen({ zooms, head: drawn }, held = current) {
   const heads = (text) => text ? text.split(",").map(Number) : []
   const layer = Number(held("layer", drawn.layer)), head = Number(held("head", drawn.head))
@@ -39,7 +39,7 @@ export function chosen({ zooms, head: drawn }, held = current) {
 
 const listed = ({ head, beside, picture }) => picture === "lines" ? [head, ...beside] : [head]
 
-/** The matrices of heads of a layer, of the part that is shown, as the server would send them. */
+/** The matrices of a layer's heads for the part shown, as the server would send them. */
 export function ofHeads({ ...p }, weights, state) {
   const { layer, part } = state, { n_head: n, between } = p.head
   if (!p.zooms) return p
@@ -66,7 +66,7 @@ export function forLines(p, state) {
     shows: `${lines.shows}, ${alt}` }
 }
 
-// A weight below this isn't told, unless it is the largest.
+// Smaller weights are left out of descriptions, unless it is the largest.
 const LEAST = Math.fround(.05)
 
 /** The query of a head's strongest link to another token that isn't the first, null for none;
@@ -78,8 +78,8 @@ export function strongestQuery(size, links) {
   return most ? strongest.indexOf(most) : null
 }
 
-/** What a head attends to from the chosen token, or from that of its strongest link to another
- * token that isn't the first: `describe_head` in app/describe.py says the same. */
+/** Describe what a head attends to from the chosen token, or from the query of its strongest link
+ * to another token that isn't the first, like `describe_head` in app/describe.py. */
 export function does({ names, n_head: n, sentences }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
@@ -93,10 +93,10 @@ export function does({ names, n_head: n, sentences }, weights, { layer, head, qu
   return filled(size > 1 ? sentences.first : sentences.itself, { noun: "token" })
 }
 
-// A sentence of sentences.toml, with its values.
+// Fill in a sentence of sentences.toml.
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name])
 
-// What a picture is called.
+// The picture's name.
 function named({ head: { what }, panels: [{ part: [part] }] }, state) {
   const { layer, picture } = state, heads = listed(state).join(", ")
   const name = picture === "lines" ? `${what} of layer ${layer}, head ${heads}`
@@ -106,12 +106,12 @@ function named({ head: { what }, panels: [{ part: [part] }] }, state) {
 
 const COME = "All its numbers are in the menu, under Numbers."
 
-// Whether all is as the server has drawn it, so that its own words hold.
+// Whether all is as the server has drawn it, so that its description holds.
 const asDrawn = (p, state) =>
   JSON.stringify(chosen(p, (_, drawn) => drawn)) === JSON.stringify(state)
 
-/** Whether all that changes can be drawn here: another head from the weights of every head, and
- * what it does from another token in words. */
+/** Whether all changes can be drawn here: another head, from the weights of every head, and the
+ * description from another token. */
 export function offers({ head: drawn }, changes, state, weights) {
   if ("query" in changes && !drawn.names.length) return false
   if ("picture" in changes) return Boolean(weights) || !state.beside.length
@@ -141,7 +141,7 @@ function draw(view) {
   setLens("matrix", tiles, lined ? null : tiles.look?.boxes[0])
 }
 
-// The token of a row is chosen: here, where all that it changes is drawn here.
+// Choose the token of a row: here, if all that it changes can be drawn here.
 function pick(view, { panels: [{ rows }] }, row) {
   const [query] = placeIn(rows[row]), drawn = view.p.head.query
   if (!choose({ query: `${query}` }, { query: drawn === null ? null : `${drawn}` }))
@@ -154,7 +154,7 @@ function titled({ head: { between }, panels: [{ part: [part] }] }, state) {
   return part ? `${title}, ${part}` : title
 }
 
-// The heads that may be drawn beside the chosen one, as buttons that go on and off.
+// The heads that may be drawn over the chosen one, as toggle buttons.
 function offerMore(view, { head, more: all, beside, picture }) {
   const { p, find } = view, row = find("more"), focused = row.getRootNode().activeElement?.value
   row.hidden = picture !== "lines" || p.head.n_head < 2
@@ -175,7 +175,7 @@ function chooseMore(view, heads) {
   if (!choose({ more: more(heads) }, { more: more(view.p.head.more) })) view.send("more", heads)
 }
 
-// What the head does here, and why it opened; in text nodes, tokens are anybody's text.
+// Describe the head, and say why it opened; in text nodes, as tokens are untrusted text.
 function words({ p, find }, state, weights) {
   const { layer, head, query } = state, name = `${layer}.${head}`
   const told = query === p.head.query ? p.head.does[name] : does(p.head, weights, state)
@@ -198,11 +198,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   draw(view)
 }
 
-// The weights of every head are sent once: their message stays the same whichever head is chosen,
-// and Streamlit doesn't send again what a browser has.
+// The weights of every head are sent once: their message is the same whichever head is chosen, and
+// Streamlit doesn't resend what a browser has.
 let kept = { name: "", values: null }
 
-/** The weights (heads of all layers, queries, keys) of that name; null where they aren't here. */
+/** The weights (heads of all layers, queries, keys) of that name; null if they aren't here. */
 export const weightsOf = (name) => name && kept.name === name ? kept.values : null
 
 function keep({ data }) {

@@ -1,4 +1,4 @@
-// The component that Streamlit knows: it draws by the script that a message names.
+// The component registered with Streamlit: it draws with the script that a message names.
 
 import { openMessage } from "./matrices.js"
 
@@ -17,8 +17,8 @@ function styled() {
   })
 }
 
-// The scripts of most pages and what they import, and the style: at once, not one round trip after
-// another.
+// The scripts of most pages, their imports and the style are loaded at once, not one round trip
+// after another.
 const EARLY = [
   "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
   "words", "lens",
@@ -26,7 +26,7 @@ const EARLY = [
 for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // whoever draws by it meets the
 if (globalThis.CSSStyleSheet) styled().catch(() => {}) // error
 
-// What draws: a script, or one of several in it: "choices.tokens".
+// Load a drawing function: a script's default, or a named one: "choices.tokens".
 async function load(name) {
   const [file, part] = name.split("."), script = await import(`./${file}.js`)
   return part ? script[part] : script
@@ -36,7 +36,7 @@ async function load(name) {
 export const scriptOf = (data) =>
   (data instanceof Uint8Array ? openMessage(data).head : data).script
 
-// The element that a script draws in: it stays from one message to the next.
+// The element that a script draws in, kept from one message to the next.
 function place(root, name, html) {
   const known = root.querySelector("[data-script]")
   if (known?.dataset.script === name) return known

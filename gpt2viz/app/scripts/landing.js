@@ -1,7 +1,7 @@
-// Where a reader lands. The page of before is longer or shorter, and pictures are drawn late:
-// whatever moves the place out of sight is made good, until the reader does something. A title that
-// is in the upper half of the screen stays where it is. The keyboard goes along, but for who walks
-// through the contents.
+// Scrolls to where a reader lands. The previous page is longer or shorter, and pictures are drawn
+// late: if the target moves out of sight, it scrolls again, until the reader does something. A
+// title in the upper half of the screen stays where it is. The keyboard focus follows, unless it is
+// in the contents.
 
 let visit = 0
 export default function ({ data }) {

@@ -1,12 +1,12 @@
-// The lens: from the chosen head on the map to the matrix that shows it large, if that is beside.
+// The lens: lines from the chosen head on the map to its large matrix, if that is beside it.
 
 import { makeSvg } from "./make.js"
 import { zoomOf } from "./matrix.js"
 
 const lensEnds = {}
 
-/** Draw the lens anew from the `square` on the map, or to the `matrix`: a view, and the box in it
- * that an end of the lens touches, null where there is none.
+/** Redraw the lens from the `square` on the map, or to the `matrix`: a view, and the box in it that
+ * this end of the lens touches, null for none.
  *
  * @param {"square" | "matrix"} end @param {{x: number, y: number, w: number, h: number}} box */
 export function setLens(end, view, box) {
@@ -14,8 +14,8 @@ export function setLens(end, view, box) {
   requestAnimationFrame(drawLens)
 }
 
-/** The corners of the lens in the pixels of the map: from a box in it, whose place in the window is
- * `here`, to a box of a view that is `there`; none where that isn't beside it. */
+/** The corners of the lens in the map's pixels: from a box in the map, whose position in the window
+ * is `here`, to a box of a view at `there`; none if that isn't beside it. */
 export function cornersOf(here, { x, y, w, h }, there, matrix, zoom = 1) {
   if (there.left < here.right) return []
   const right = (there.left - here.left) / zoom + matrix.x - 3
@@ -36,7 +36,7 @@ function drawLens() {
   makeSvg("path", { d: beyond(edge, a, b) + beyond(edge, d, c) }, svg)
 }
 
-/** The part of a line that lies to the right of `edge`, so that none runs across other heads.
+/** The part of a line to the right of `edge`, so that it crosses no other heads.
  *
  * @param {number} edge @param {number[]} from @param {number[]} to */
 export const beyond = (edge, [x1, y1], [x2, y2]) =>

@@ -1,5 +1,5 @@
-// The head view: tokens on both sides, lines between them, numbers on demand. A source is a head:
-// its lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
+// Lines: tokens on both sides, lines between them, numbers on demand. A source is a head: its
+// lines' queries `q`, keys `k` and weights `v`. A side is "q" or "k".
 
 import { make, makeSvg } from "./make.js"
 
@@ -17,12 +17,12 @@ const DASHES = ["", "9 4", "2 3", "10 3 2 3"]
 const BORDERS = ["none", "dashed", "dotted", "double"]
 const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is looked at by"] }
 
-/** A token's place in the text, and its label: a name has both, but for a label that is the
- * place. */
+/** A token's position in the text, and its label: a name has both, unless the label is the
+ * position. */
 export const placeIn = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
 
-/** Some of the panels that were read, by their numbers and with names that tell them apart, in one
- * picture of lines; `settings` is what Python sends for lines: see components/lines.py. */
+/** The panels with these indices and `names` as one picture of lines; `settings` are those that
+ * Python sends for lines: see components/lines.py. */
 export function lineData(p, numbers, names, settings) {
   const panels = numbers.slice(0, names.length).map((n) => p.panels[n])
   const [{ rows, columns, quantity, frame }] = panels, size = rows.length * columns.length
@@ -34,9 +34,9 @@ export function lineData(p, numbers, names, settings) {
       hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
 }
 
-// Matrices that are `wide` cells wide as lines: the least number that is kept, so that they aren't
-// too many, the least that is drawn while nothing is pointed at, and the share of what is left out.
-// The widest line is as large as `peak`, or as the largest number where that is null. `lines` in
+// Matrices that are `wide` cells wide as lines: the least number kept, so that there aren't too
+// many lines, the least one drawn while nothing is pointed at, and the share that is left out. The
+// widest line stands for `peak`, or for the largest number if that is null. `lines` in
 // pictures/lines.py does the same.
 export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const seen = matrices.map(({ values, hidden }) =>
@@ -57,7 +57,7 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   }
 }
 
-// Which lines are left out, how thin they are and what they come to.
+// Say which lines are left out, how thin they are, and their sum.
 export function leftOut({ kept, rest, lost, quantity }) {
   const short = (number) => Number(number.toPrecision(2))
   const share = `${(100 * lost).toFixed(1)}% of the whole.`
@@ -70,7 +70,7 @@ export function leftOut({ kept, rest, lost, quantity }) {
 // Pixels from token to token: closer in a longer text.
 export const pitch = ({ queries }) => queries.length > 64 ? 14 : queries.length > 24 ? 18 : 26
 
-// The height at which a source's lines end at a token: those of several lie beside each other.
+// The height at which a source's lines end at a token: several sources' lines are side by side.
 export const middle = (data, n, s) =>
   (n + .5 + (s - (data.sources.length - 1) / 2) / 7) * pitch(data)
 
@@ -95,11 +95,11 @@ const across = (side) => side === "q" ? "k" : "q"
 
 const named = ([place, label]) => place === "" ? label : `${place} “${label}”`
 
-// A number with `more` decimals than it has beside a token.
+// A number with `more` decimals than the one beside a token.
 const written = ({ decimals, unit = "" }, number, more = 0) =>
   `${number.toFixed(decimals + more)}${unit}`
 
-// What a token looks at, or what looks at it, in words: a line of them, and one a source.
+// Describe what a token attends to, or what attends to it: a summary, and a line per source.
 export function describeToken(data, side, n) {
   const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
@@ -112,7 +112,7 @@ export function describeToken(data, side, n) {
   return [`${named(data[mine][n])} ${data.ends ? "matches" : does}`, ...each]
 }
 
-// The token that a key leads to, as side and place; null for a key that leads nowhere.
+// The token that a key leads to, as side and index; null for a key that leads nowhere.
 export function step(data, side, n, key) {
   const to = { ArrowRight: "k", ArrowLeft: "q" }[key] ?? side
   const last = data[SIDES[to][0]].length - 1
@@ -129,7 +129,7 @@ function swell(path, from, to) {
   return path.animate(widths, { duration: 350, easing: "ease-out" })
 }
 
-// By what is drawn, and of which tokens: its lines. The page makes the view anew as it changes.
+// The last lines by picture and tokens: the page recreates the view when it changes.
 const drawnLast = new Map()
 
 function remember(key, resting) {
@@ -138,7 +138,7 @@ function remember(key, resting) {
   if (drawnLast.size > 8) drawnLast.delete(drawnLast.keys().next().value)
 }
 
-// The lines of before become those of now: what the mask or an edit did to the same head.
+// Animate the previous lines into the present ones: the effect of the mask or an edit on a head.
 function move(svg, before) {
   const gone = makeSvg("g", { class: "gone" })
   const now = new Set([...svg.querySelectorAll(".rest path")].map(ends))
@@ -154,7 +154,7 @@ function move(svg, before) {
   svg.append(gone)
 }
 
-// Which head has which colour and dash, where there are several.
+// The legend: each head's colour and dash, if there are several.
 function legend({ sources, colors }) {
   return sources.length < 2 ? [] : sources.map(({ name }, s) => {
     const entry = make("span"), sample = makeSvg("svg", { "aria-hidden": true })
@@ -165,7 +165,7 @@ function legend({ sources, colors }) {
   })
 }
 
-// What stands between the sides: the lines at rest, and those of the token that is pointed at.
+// The lines between the sides: those at rest, and those of the pointed token.
 function between(data) {
   const height = Math.max(data.queries.length, data.keys.length) * pitch(data)
   const rows = make("div", null, "", "rows")
@@ -237,7 +237,7 @@ function point(view, side, n) {
   say.replaceChildren(...describeToken(data, side, n).map((text) => make("div", null, text)))
 }
 
-// What is told when nothing is pointed at: of the token with the focus, or of the chosen one.
+// Describe the focused token, or the chosen one, while nothing is pointed at.
 function settle(view, root) {
   const { buttons, data } = view, focused = root.getRootNode().activeElement
   const side = ["q", "k"].find((name) => buttons[name].includes(focused))
@@ -246,8 +246,8 @@ function settle(view, root) {
   else clear(view)
 }
 
-// What is drawn is `data`, with lines made of its `matrices`. Where it has `ends`, they stand above
-// sides that aren't tokens, both of which answer to a click. Other scripts call it, too.
+// Draw `data`, with lines made of its `matrices`. Its `ends`, if any, are titles of sides that
+// aren't tokens, both of which can be clicked. Other scripts call this too.
 export default function ({ data: sent, parentElement, setTriggerValue: send }) {
   const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
   const root = parentElement.querySelector(".view")

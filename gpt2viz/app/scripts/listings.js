@@ -1,23 +1,23 @@
-// Two listings side by side. One line of the first is chosen, or a few that belong together; the
-// lines `beside` it light up in the second. A click there chooses the line that it is beside.
+// Two listings side by side. One statement of the first is chosen, of a line or a few; the lines
+// `beside` it are highlighted in the second. A click there chooses the line that it is beside.
 
 import { make } from "./make.js"
 
 export const html = '<div class="listings"></div>'
 
-// Which line of the first a line of the second leads to, of several the one after the chosen one.
+// The line of the first that a line of the second leads to, of several the one after `chosen`.
 export function leads(beside, line, chosen) {
   const matches = Object.keys(beside).map(Number).filter((n) => beside[n].includes(line))
   return matches[(matches.indexOf(chosen) + 1) % matches.length]
 }
 
-// How far a key leads in a list of so many lines, from the one at a place; undefined for no such.
+// The step that a key takes in a list of `count` lines, from index `at`; undefined for other keys.
 export function walk(key, at, count) {
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[key]
   return to === undefined ? undefined : Math.min(Math.max(to, 0), count - 1)
 }
 
-// A line with its number. Its indent stays when it wraps; what is only a comment is set apart.
+// Write a line with its number. Its indent stays when it wraps; pure comments are styled apart.
 function write(into, text, n) {
   const code = text.trimStart(), [, plain, comment] = code.match(/^(.*?)(\s+# .*)?$/)
   make("span", into, String(n), "number")
@@ -26,7 +26,7 @@ function write(into, text, n) {
   if (comment) make("i", line, comment)
 }
 
-// One listing; `to` says which line of the first each line chooses, undefined for none.
+// Make a listing; `to` has the line of the first that each line chooses, undefined for none.
 function list(root, title, lines, to, go) {
   const figure = make("figure", root)
   make("figcaption", figure, title)
@@ -52,7 +52,7 @@ function list(root, title, lines, to, go) {
   return { body, buttons }
 }
 
-// Lights lines up. The first of them is what Tab reaches, and it comes into sight if asked.
+// Highlight lines. Tab reaches the first of them, which scrolls into view if `show`.
 function light({ body, buttons }, lit, show) {
   for (const button of buttons) {
     const on = lit.includes(button.line)

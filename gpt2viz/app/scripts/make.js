@@ -1,4 +1,4 @@
-// New elements, at the end of another one where it is given. Their text is anybody's: never markup.
+// Makes elements, appended to another if given. Their text is untrusted: it is never markup.
 
 export function make(tag, into = null, text = "", name = "") {
   const made = document.createElement(tag)

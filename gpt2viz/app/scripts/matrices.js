@@ -1,7 +1,7 @@
-// Matrices as numbers: what the canvases are sent (`message` in pictures/canvas.py writes it), and
-// the part of a text that the server would draw of it: `pictures/pooling.py` crops in the same way.
+// Matrices as numbers: reads the canvases' messages (written by `message` in pictures/canvas.py),
+// and crops parts of a text as the server would: `pictures/pooling.py` does the same.
 
-/** A message's JSON header, the buffer, and where in it the numbers begin. */
+/** A message's JSON header, its buffer, and the offset of the numbers in it. */
 export function openMessage(bytes) {
   const { buffer } = bytes.slice()
   const length = new DataView(buffer).getUint32(0, true)
@@ -9,8 +9,8 @@ export function openMessage(bytes) {
   return { head, buffer, at: 4 + length }
 }
 
-/** Matrices: the header, the numbers, and one bit a cell for what is masked. Panels that share
- * their names have one `grid`. Where they are a part of a text, the `whole` ones may come after. */
+/** Read matrices: the header, the numbers, and a mask of one bit per cell. Panels with the same
+ * names share a `grid`. After those of a part of a text, the `whole` ones may follow. */
 export function readMatrices(bytes) {
   const { head, buffer, at } = openMessage(bytes)
   const { end, ...drawn } = matricesAt(head, buffer, at)
@@ -18,7 +18,7 @@ export function readMatrices(bytes) {
   return { ...head, ...drawn, whole }
 }
 
-/** The panels of a header with their grids' names, and where the numbers of each begin. */
+/** The panels of a header with their grids' names, and the index of their first numbers. */
 export function panelsOf(head) {
   let count = 0
   return head.panels.map((panel) => {
@@ -28,7 +28,7 @@ export function panelsOf(head) {
   })
 }
 
-// The matrices whose numbers begin at a byte of a message, and where the next ones would.
+// The matrices whose numbers begin at a byte of a message, and the offset after them.
 function matricesAt(head, buffer, at) {
   const panels = panelsOf(head), { start, rows, columns } = panels.at(-1)
   const count = start + rows.length * columns.length
@@ -38,11 +38,11 @@ function matricesAt(head, buffer, at) {
     end: at + 4 * count + 4 * Math.ceil(count / 32) }
 }
 
-// Up to this many labels stand at an axis without their positions.
+// Up to this many labels are shown at an axis without their positions.
 const FEW = 8
 
-/** A part [first query, stop, first key, stop] as the address has it; null where that is all of a
- * text of `end` tokens, or none of its parts. */
+/** Parse the address's part: [first query, stop, first key, stop]; null if it is all of a text of
+ * `end` tokens, or not a part of it. */
 export function parsePart(chosen, end) {
   const part = (chosen ?? "").split(",").map(Number), [a, b, c, d] = part
   const right = 0 <= a && a < b && b <= end && 0 <= c && c < d && d <= end && part.length === 4
@@ -65,15 +65,15 @@ function overPicture(part, ofKeys) {
     : [`tokens ${inTokens(a, b)}`, `${a}–${b - 1}`]
 }
 
-// The cells that hold the tokens from one place to another, words taken whole: `Axis.within`.
+// The cells that hold the tokens between two positions, whole words included: `Axis.within`.
 function cellsWithin(places, first, stop) {
   const from = Math.max(0, places.findLastIndex((place) => place <= first))
   const to = places.findIndex((place) => place >= stop)
   return [from, Math.max(from + 1, to < 0 ? places.length : to)]
 }
 
-// First and last of the cells that are framed on a side, among those shown: all where nothing is
-// chosen, null where that isn't shown.
+// The first and last framed cell of a side, among those shown: all if nothing is chosen, null if
+// the chosen one isn't shown.
 function framedOn(places, [from, to], chosen) {
   if (chosen === null) return [0, to - from - 1]
   if (chosen < places[from] || to < places.length && chosen >= places[to]) return null
@@ -101,7 +101,7 @@ function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zoom
     frame: framedIn(zooms, [down, rows], [across, columns]) } }
 }
 
-// The cells of every panel that are shown: their numbers and what is masked, one after the other.
+// The shown cells of every panel: their numbers and masks, one after the other.
 function cellsOf({ panels, values, masked }, grids) {
   const shown = panels.map(({ grid }) => grids[grid].shown)
   const count = shown.reduce((sum, { rows, columns }) =>
@@ -132,7 +132,7 @@ function rangeOf({ scale, least }, values) {
 /** Two decimals, or as many as show two digits of the largest number. */
 export const decimalsOf = (high) => Math.min(8, Math.max(2, 1 - Math.floor(Math.log10(high))))
 
-// The kinds of cells that are in sight and have no colour on the scale, panel by panel.
+// The kinds of visible cells without a colour on the scale, panel by panel.
 function legendOf({ zooms, special }, { values, hidden, starts }) {
   const names = new Map()
   zooms.masked.forEach((name, panel) => {
@@ -148,7 +148,7 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
   return [...names]
 }
 
-// Every grid once, and which of them each one is.
+// The distinct grids, and the index of each grid among them.
 function onceEach(grids) {
   const known = [], texts = []
   const numbers = grids.map((grid) => {
@@ -162,7 +162,7 @@ function onceEach(grids) {
   return [known, numbers]
 }
 
-/** What is drawn of a part, or of the whole for null, from a message that was read. */
+/** Crop a message that was read to a part; null for the whole. */
 export function crop(p, part) {
   const { zooms } = p, whole = p.whole ?? p
   const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))
@@ -180,15 +180,15 @@ export function crop(p, part) {
     tallest: most ? Math.min(most * panels[0].rows.length, limit) : p.tallest }
 }
 
-// From the first to the last of the shown cells of an axis to places in the text: `_places`.
+// Positions in the text of an axis' first to last shown cells: `_positions` in app/view.py.
 function placesOf(places, [first, stop], cells) {
   const [from, to] = cellsWithin(places, first, stop)
   const [a, b] = cells.map((cell) => from + Math.min(Math.max(cell, 0), to - from - 1))
   return [places[a], b + 1 < to ? places[b + 1] : stop]
 }
 
-/** The part of which the n-th panel shows the cells from a first to a last row and column, where it
- * shows a `part` now; null where they lie within one cell. Columns that are no keys choose none. */
+/** The part that the n-th panel's first to last row and column cover, while it shows `part`; null
+ * if they are within one cell. Columns that aren't keys choose none. */
 export function draggedPart({ zooms, whole, panels }, part, n, rows, columns) {
   const [a, b, c, d] = part ?? [0, zooms.end, 0, zooms.end]
   const { grid, wide } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]

@@ -1,12 +1,12 @@
-// The painter of matrices: colours of cells, canvases and their texts, the tip beside a cell.
+// Painting matrices: cells' colours, canvases and their texts, the tip beside a cell.
 
 export const FONT = 12
 
 /** "#rrggbb" as red, green and blue. */
 export const rgb = (hex) => [1, 3, 5].map((n) => parseInt(hex.slice(n, n + 2), 16))
 
-/** Black or white, as has the larger contrast with a colour (WCAG 2.2, relative luminance): 4.5:1
- * at least, which anything softer hasn't on some colours. */
+/** Black or white, whichever contrasts more with a colour (WCAG 2.2, relative luminance): at least
+ * 4.5:1, which softer inks miss on some colours. */
 export function ink(color) {
   const [r, g, b] = color.map((c) =>
     c <= 10 ? c / 255 / 12.92 : ((c / 255 + .055) / 1.055) ** 2.4)
@@ -17,7 +17,7 @@ export function ink(color) {
 export const cellState = (value, masked) =>
   Number.isNaN(value) ? 2 : masked ? 1 : Number.isFinite(value) ? 0 : 3
 
-/** The colour between the two stops of a scale round a share from 0 to 1. */
+/** The colour of a scale at a share from 0 to 1, between its two nearest stops. */
 export function shade(scale, share) {
   const n = Math.max(1, scale.findIndex(([stop]) => share <= stop))
   const [[from, first], [to, second]] = [scale[n - 1], scale[n]]
@@ -25,12 +25,11 @@ export function shade(scale, share) {
   return a.map((x, i) => Math.round(x + part * (b[i] - x)))
 }
 
-// A colour as the four bytes of an opaque pixel, in one number: half a million are painted anew
-// with every click.
+// A colour as the four bytes of an opaque pixel, in one number: each click repaints half a million.
 const pixel = (color) => new Uint32Array(Uint8Array.of(...color, 255).buffer)[0]
 
-/** The colours of a cell by its code: the number of one of the `shades`, or after them its state.
- * The `special` states have two colours, which take turns. */
+/** The colours of a cell by its code: an index into `shades`, or after them its state. The
+ * `special` states have two alternating colours. */
 export function paletteOf(shades, special) {
   const turns = [0, 1].map((turn) => [...shades, ...special.map((pair) => rgb(pair[turn]))])
   return { count: shades.length, inks: turns[0].map(ink),
@@ -41,8 +40,8 @@ export function paletteOf(shades, special) {
 export const codeOf = ({ count }, share, state) =>
   state ? count - 1 + state : Math.round((count - 1) * Math.min(1, Math.max(0, share)))
 
-/** Cells as the bytes of a picture of one pixel a cell. Colours take turns in a chessboard of
- * squares of so many cells. */
+/** Cells as the bytes of an image with a pixel per cell. Alternating colours form a chessboard of
+ * squares of `square` cells. */
 export function pixels(codes, columns, palette, square = 1) {
   const result = new Uint32Array(codes.length), turn = (n) => Math.floor(n / square)
   for (let n = 0, row = 0; n < codes.length; row++)
@@ -51,7 +50,7 @@ export function pixels(codes, columns, palette, square = 1) {
   return new Uint8ClampedArray(result.buffer)
 }
 
-/** Such bytes as something that can be drawn. */
+/** Such bytes as an image that can be drawn. */
 export function imageOf(bytes, columns) {
   const canvas = document.createElement("canvas")
   canvas.width = columns
@@ -60,7 +59,7 @@ export function imageOf(bytes, columns) {
   return canvas
 }
 
-/** The pen of a canvas that is so wide and so high, and empty; it counts in CSS pixels. */
+/** The pen, in CSS pixels, of a canvas that is resized and cleared. */
 export function penOf(canvas, width, height, { color, fontFamily }) {
   const ratio = devicePixelRatio * zoomOf(canvas)
   canvas.width = Math.round(width * ratio)
@@ -74,14 +73,14 @@ export function penOf(canvas, width, height, { color, fontFamily }) {
   return pen
 }
 
-/** A line through points. */
+/** Draw a line through points. */
 export function line(pen, ...points) {
   pen.beginPath()
   for (const [n, [x, y]] of points.entries()) pen[n ? "lineTo" : "moveTo"](x, y)
   pen.stroke()
 }
 
-/** A text that is read upwards. */
+/** Draw a text that reads upwards. */
 export function upwards(pen, text, x, y, align) {
   pen.save()
   pen.translate(x, y)
@@ -92,7 +91,7 @@ export function upwards(pen, text, x, y, align) {
   pen.restore()
 }
 
-/** A word with its end left out where it is wider than its room. */
+/** A word, shortened at its end if it is wider than `room`. */
 export function cut(word, room, measure) {
   if (measure(word) <= room) return word
   const kept = [...word]
@@ -108,13 +107,12 @@ export function showTip(tip, view, { x, y, w }) {
   tip.style.top = `${Math.min(y, Math.max(0, view.clientHeight - tip.offsetHeight))}px`
 }
 
-/** How much the page is enlarged, for presenting: by so much the pixels of an element are larger
- * than those that the window counts in. */
+/** The zoom of the page for presenting: the ratio of an element's pixels to the window's. */
 export const zoomOf = (element) => element?.currentCSSZoom ?? 1
 
 /** Where an event is in its element, in the element's own pixels. */
 export const placeOf = ({ offsetX, offsetY, target }) =>
   [offsetX, offsetY].map((length) => length / zoomOf(target))
 
-/** A number within the places of a list of so many. */
+/** An index clamped to a list of `count` items. */
 export const within = (n, count) => Math.min(Math.max(n, 0), count - 1)

@@ -1,4 +1,4 @@
-// Matrices, or the same numbers as lines: as it is chosen, without asking the server.
+// Matrices, or the same numbers as lines, as chosen, without asking the server.
 
 import drawLines, { html as linesHtml, lineData } from "./lines.js"
 import { crop, partInWords, parsePart, readMatrices, formatPart } from "./matrices.js"
@@ -14,13 +14,13 @@ export const html = `
 </div>
 `
 
-/** What lines are drawn of: the part of the text that is shown. */
+/** The data of lines: the part of the text that is shown. */
 export function shown(p, held = current) {
   const { zooms } = p
   return zooms ? crop(p, parsePart(held("zoom", formatPart(zooms.part)), zooms.end)) : p
 }
 
-/** Every picture of lines, in the order of their panels: its title, and what is drawn. */
+/** Every picture of lines, in the order of their panels: its title and its data. */
 export function pictures(p, held = current) {
   const { lines, lined } = p.either, matrices = shown(p, held)
   const part = p.zooms && parsePart(held("zoom", formatPart(p.zooms.part)), p.zooms.end)
@@ -35,15 +35,15 @@ export function pictures(p, held = current) {
   })
 }
 
-// Lines of which the server has told nothing yet, in words.
+// A brief text alternative for lines that the server hasn't described yet.
 const briefly = (names, part) =>
   `${names.join(", ")}, as lines, ${part ? partInWords(part) : "the whole text"}.`
 
-/** Whether all is here for what changes: the picture, or the part of the text. */
+/** Whether all changes can be drawn here: the kind of picture, and the part of the text. */
 export const offers = (p, changes) =>
   "picture" in changes ? p.either.here : offersPart(p, changes)
 
-// As many places for pictures of lines as there are to be.
+// Make `count` containers for pictures of lines.
 function places({ box }, count) {
   while (box.children.length < count) box.append(box.firstElementChild.cloneNode(true))
   while (box.children.length > count) box.lastElementChild.remove()

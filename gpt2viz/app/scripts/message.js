@@ -1,8 +1,8 @@
-// What a page without a server sends its canvases, as pictures/canvas.py writes it, and blocks of
-// large matrices, as pictures/pooling.py makes them.
+// Messages to canvases on a page without a server, like those of pictures/canvas.py, and pooling of
+// large matrices, like that of pictures/pooling.py.
 
-/** The message of a canvas: the length of the JSON, the JSON itself filled up to a multiple of four
- * bytes, and numbers. */
+/** The message of a canvas: the length of the JSON, the JSON padded to a multiple of four bytes,
+ * and numbers. */
 export function message(head, ...parts) {
   const json = new TextEncoder().encode(JSON.stringify(head))
   const length = Math.ceil(json.length / 4) * 4
@@ -18,21 +18,21 @@ export function message(head, ...parts) {
   return bytes
 }
 
-/** Truths as bits, the first one lowest. */
+/** Booleans as bits, the first one lowest. */
 export function bits(truths) {
   const bytes = new Uint8Array(Math.ceil(truths.length / 8))
   truths.forEach((truth, n) => { bytes[n >> 3] |= truth << (n & 7) })
   return bytes
 }
 
-/** Where each of at most `most` blocks of so many cells begins, and where the last one ends. */
+/** The edges of at most `most` blocks of `count` cells: each start, and the last end. */
 export function edges(count, most) {
   const blocks = Math.min(count, most)
   return Array.from({ length: blocks + 1 }, (_, n) => Math.floor(n * count / blocks))
 }
 
-/** Blocks of a matrix that is `wide` cells wide, between edges down and across: of each the number
- * farthest from 0 that isn't masked, and whether all of them are. */
+/** Pool a matrix that is `wide` cells wide, in blocks between edges down and across: of each the
+ * number farthest from 0 that isn't masked, and whether all are masked. */
 export function pooled(values, masked, wide, down, across) {
   const shown = [], hidden = []
   for (let i = 1; i < down.length; i++)
@@ -52,7 +52,7 @@ export function pooled(values, masked, wide, down, across) {
 
 const farther = (a, b) => Number.isNaN(a) || Math.abs(a) > Math.abs(b) || a === -b && a > b
 
-/** What was deflated (RFC 1950). */
+/** Inflate deflated bytes (RFC 1950). */
 export async function inflate(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))
   return new Uint8Array(await new Response(stream).arrayBuffer())

@@ -1,4 +1,4 @@
-// Every head of a model in its place: a token lights up in all of them, a click chooses a head.
+// The map of all heads: a token's row is highlighted in every head, a click chooses a head.
 
 import { setLens } from "./lens.js"
 import { make } from "./make.js"
@@ -22,35 +22,35 @@ const POWER = 18
 
 const GAP = 6, CLOSE = 3, LINE = 14, LARGEST = 180, LOWEST = 320, MARGIN = 24, STRIPE = 4
 
-// A message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
+// Read a message: a JSON header, then every cell's colour as a byte: see `quantize` in canvas.py.
 export function read(bytes) {
   const { head, buffer, at: start } = openMessage(bytes)
   return { ...head, cells: new Uint8Array(buffer, start) }
 }
 
-/** Every head as the bytes of a picture of one pixel a cell. `shades` are the colours of weights
- * from 0 to 1, and `special` those of what is masked, NaN and infinite. */
+/** Every head as the bytes of an image with a pixel per cell. `shades` are the colours of weights
+ * from 0 to 1, and `special` those of masked, NaN and infinite cells. */
 export function headsOf({ shades, special, layers, heads, rows, columns, cells }) {
   const palette = paletteOf(shades.map(rgb), special), size = rows.length * columns.length
   return Array.from({ length: layers * heads }, (_, head) =>
     pixels(cells.subarray(head * size, (head + 1) * size), columns.length, palette))
 }
 
-// Whether two messages paint the same: a click on a head changes none of them.
+// Whether two messages paint the same pixels: a click on a head changes none.
 export function paintsAlike(a, b) {
   return a.layers === b.layers && a.heads === b.heads && a.cells.length === b.cells.length &&
     a.shades.join() === b.shades.join() && a.cells.every((cell, n) => cell === b.cells[n])
 }
 
-// Whether two messages are of the same heads and tokens, so that what is pointed at is still there.
+// Whether two messages have the same heads and tokens, so that the pointed ones still exist.
 export function sameTokens(a, b) {
   return a.layers === b.layers && a.heads === b.heads &&
     JSON.stringify(a.tokens) === JSON.stringify(b.tokens)
 }
 
-// Where every head stands in a width and a height, in CSS pixels: layers down and heads across, or
-// `turned` where there are more layers than heads and these get larger so. A `bare` map names its
-// layers by numbers alone; above one with `arrows` stand the tokens, where these begin.
+// The layout of heads in a width and a height, in CSS pixels: layers down and heads across, or
+// `turned` if there are more layers than heads and this enlarges the heads. A `bare` map names its
+// layers by numbers alone; above one with `arrows` are the tokens at which they begin.
 export function plan({ layers, heads, bare, arrows = [] }, width, tall) {
   const left = bare || width < 480 ? 16 : 58, top = (arrows.length ? 2 * LINE + 6 : LINE) + 4
   const sideOf = (columns, rows, gap) => Math.max(8, Math.floor(Math.min(
@@ -68,24 +68,24 @@ export function plan({ layers, heads, bare, arrows = [] }, width, tall) {
   return { boxes, side, left, top, turned, height: top + rows * down }
 }
 
-// The head at a place of the picture, and the row there.
+// The head at a point of the picture, and the row there.
 export function under({ boxes, side }, rows, x, y) {
   const head = boxes.findIndex((box) =>
     x >= box.x && x < box.x + side && y >= box.y && y < box.y + side)
   return head < 0 ? null : { head, row: Math.floor((y - boxes[head].y) / side * rows) }
 }
 
-// Whether a place of the picture is on the button of the head there.
+// Whether a point of the picture is on the head's button.
 export const onPower = ({ boxes, side }, head, x, y) =>
   side >= 2 * POWER && x > boxes[head].x + side - POWER && y < boxes[head].y + POWER
 
-// The row that holds a token: of a long text each stands for several.
+// The row of a token: a row of a long text holds several.
 export function rowOf(starts, token) {
   const later = starts.findIndex((start) => start > token)
   return (later < 0 ? starts.length : later) - 1
 }
 
-// The token that a row is of: its first one, or the chosen one where that is among them.
+// The token of a row: its first, or the chosen token if the row holds it.
 export function tokenOf(p, row) {
   return p.token >= 0 && rowOf(p.starts, p.token) === row ? p.token : p.starts[row]
 }
@@ -99,14 +99,14 @@ export function step({ layers, heads }, head, key, turned = false) {
     within(head % heads + beside, heads)
 }
 
-// The token that Page Up and Page Down lead to; from none, the last and the first.
+// The token that Page Up and Page Down lead to; from none, the last or the first.
 export function turn({ tokens }, token, key) {
   const last = tokens.length - 1
   if (token < 0) return key === "PageUp" ? last : 0
   return Math.min(Math.max(token + (key === "PageUp" ? -1 : 1), 0), last)
 }
 
-// As much of a list of words as fits into a width.
+// The first words of a list that fit into a width.
 export function fitting(words, width, measure) {
   let said = ""
   for (const [n, word] of words.entries()) {
@@ -117,7 +117,7 @@ export function fitting(words, width, measure) {
   return said
 }
 
-/** The token whose row is lit: what is pointed at, unless that is in a longer text, or chosen. */
+/** The token whose row is highlighted: the pointed one if this text has it, else the chosen one. */
 export const lit = ({ p, token }) => token in p.tokens ? token : p.token
 
 function draw(view) {
@@ -135,7 +135,7 @@ function draw(view) {
   setLens("square", view, { ...box, w: look.side, h: look.side })
 }
 
-// Where an arrow begins and ends: within one head, or at the tokens above all, and above another.
+// The ends of an arrow: it begins within a head, or at the tokens on top, and ends above another.
 export function ways({ boxes, side }, [from, to]) {
   const x = (box) => box.x + side / 2, end = [x(boxes[to]), boxes[to].y - 1]
   return [from < 0 ? [end[0], LINE] : [x(boxes[from]), boxes[from].y + side / 2], end]
@@ -189,7 +189,7 @@ function thumbnail({ p, look, images: drawn, background }, pen, n, row) {
   pen.strokeRect(x - .5, y - .5, side + 1, side + 1)
 }
 
-// The button that switches a head off or on: the sign of a switch, on a quiet ground.
+// Draw the button that switches a head off or on: a power symbol on a muted background.
 function power({ look, background }, pen, head, color) {
   const { x, y } = look.boxes[head], middle = [x + look.side - POWER / 2, y + POWER / 2]
   if (look.side < 2 * POWER) return
@@ -210,7 +210,7 @@ function mark({ look }, pen, head, color, width) {
   pen.strokeRect(x - off, y - off, side + 2 * off, side + 2 * off)
 }
 
-// The names of layers and heads, and the tokens that arrows begin at.
+// Draw the names of layers and heads, and the tokens that arrows begin at.
 function axisLabels({ p, look, wide }, pen) {
   const { boxes, side, left, top, turned } = look
   const measure = (text) => pen.measureText(text).width
@@ -232,13 +232,13 @@ function axisLabels({ p, look, wide }, pen) {
   for (const group of groupsOf(p)) bracket(pen, look, group)
 }
 
-// The heads of a layer that share keys and values: the first and the last of each group.
+// The first and last head of each group that shares keys and values.
 export function groupsOf({ heads, groups = heads }) {
   const size = heads / groups
   return size > 1 ? Array.from({ length: groups }, (_, n) => [n * size, (n + 1) * size - 1]) : []
 }
 
-// The line beside the names of heads that says which belong together.
+// Draw the bracket beside the names of a group's heads.
 function bracket(pen, { boxes, side, left, top, turned }, group) {
   const [a, b] = group.map((head) => boxes[head]), [x, y] = [left - 3.5, top - 3.5]
   if (turned) line(pen, [x - 2, a.y], [x, a.y], [x, b.y + side], [x - 2, b.y + side])
@@ -247,7 +247,7 @@ function bracket(pen, { boxes, side, left, top, turned }, group) {
 
 const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 
-// The heads with the strongest links from the lit token, in text nodes: tokens are anybody's text.
+// List the heads with the token's strongest links, in text nodes only: tokens are untrusted text.
 function list(view) {
   const { p, looks } = view, token = lit(view)
   looks.hidden = !p.looks && !p.hint
@@ -265,7 +265,7 @@ function list(view) {
     buttons.length ? ": " : p.none, ...buttons)
 }
 
-// The head and the token that are pointed at or reached by keys; −1 for none.
+// Highlight the head and token that are pointed at or reached by keys; −1 for none.
 function pointAt(view, head, token) {
   if (view.head === head && view.token === token) return
   lightUp(view, head, token)
@@ -290,8 +290,8 @@ const layerAndHead = ({ heads }, head) => ({ layer: Math.floor(head / heads), he
 const texts = (place) =>
   Object.fromEntries(Object.entries(place).map(([name, n]) => [name, `${n}`]))
 
-// A head or a token is chosen here where all that it changes is drawn here. Marked at once: a busy
-// server may take a while to draw the rest.
+// Choose a head or a token here if all that it changes can be drawn here. It is marked at once: a
+// busy server may take a while to draw the rest.
 function chooseHead(view, head, token = -1) {
   const { p, drawn } = view, query = drawn.token < 0 ? null : `${drawn.token}`
   const changes = texts({ ...layerAndHead(p, head), ...token < 0 ? {} : { query: token } })
@@ -302,7 +302,7 @@ function chooseHead(view, head, token = -1) {
   view.send("head", { ...layerAndHead(p, head), token })
 }
 
-// The head and the token that are chosen, by their places in the map.
+// The chosen head and token, by their indices in the map.
 function chosenNow({ p, drawn }) {
   const place = layerAndHead(p, drawn.chosen)
   const [layer, head] = ["layer", "head"].map((name) => Number(current(name, place[name])))
@@ -350,7 +350,7 @@ function listen(view) {
   addEventListener("resize", place)
 }
 
-// As high as what the window has left below the place where the map begins.
+// Fit the map into the window's height below its top edge.
 function sized(view) {
   const { p } = view, page = view.getRootNode().host?.closest(".stMain")
   view.wide = view.clientWidth

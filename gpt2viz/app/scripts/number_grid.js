@@ -1,18 +1,18 @@
-// A table of number fields. Every message carries all numbers and a count. An answer to an older
-// count is not drawn: it would undo what was typed meanwhile.
+// A table of number fields. Every message carries all numbers and a count. A response to an older
+// count isn't drawn: it would undo what was typed meanwhile.
 
 import { make } from "./make.js"
 
 export const html = '<div class="grid"></div>'
 
-// The number that somebody typed, with either decimal sign; NaN for none, or one too large.
+// Parse a typed number, with either decimal sign; NaN for none, or one too large.
 export function read(text, largest) {
   const plain = text.trim().replace("\u2212", "-").replace(",", ".")
   const number = plain === "" ? NaN : Number(plain)
   return Math.abs(number) <= largest ? number : NaN
 }
 
-// How many fields further a key leads, in a table of so many columns; undefined for none.
+// How many fields further a key leads, in a table of `nColumns` columns; undefined for other keys.
 export const step = (key, nColumns) =>
   ({ Enter: nColumns, ArrowDown: nColumns, ArrowUp: -nColumns })[key]
 
@@ -37,7 +37,7 @@ function build(root, { title, rows, columns }) {
   make("p", root, "", "wrong").setAttribute("role", "alert")
 }
 
-// Says below the table what is wrong with any of its fields.
+// Say below the table what is wrong with any of its fields.
 function mark(root, fields, largest) {
   const bad = fields.some((field) => field.getAttribute("aria-invalid") === "true")
   root.querySelector(".wrong").textContent =

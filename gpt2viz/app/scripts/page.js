@@ -1,14 +1,13 @@
-// The keyboard's way into popovers and along what scrolls. A popover that opens takes the
-// focus, Tab stays inside, Escape (Streamlit's own) goes back to its button. And the menu's links:
-// that to the open page is told to screen readers as the current one, and each leads on with all
-// that is chosen. And the server is told what was chosen in the browser before anything else is
-// asked of it.
+// Keyboard access to popovers and to parts that scroll: a popover that opens takes the focus, Tab
+// stays inside, Escape (Streamlit's own) returns to its button. The menu's links: the open page's
+// is marked as current for screen readers, and each carries all choices. And choices made in the
+// browser are sent to the server before its next request.
 
 import { dropPending, pending, sendPending } from "./state.js"
 
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
-// What is open and says itself what it is, under the pointer.
+// Elements under the pointer that are open, so that a tip would be redundant.
 const TELLS = ".st-key-menu a[aria-current]:hover, button[aria-expanded='true']:hover"
 
 const WIDE = ".katex-display, div:has(> table)"
@@ -16,8 +15,8 @@ const WIDE = ".katex-display, div:has(> table)"
 const reachable = (body) =>
   [...body.querySelectorAll(REACHABLE)].filter((part) => part.offsetParent)
 
-// Where Tab, or Shift and Tab, leads from the `active` part of a popover: at an end to the other
-// end, or nowhere where there is no part; undefined where the browser knows itself.
+// Where Tab, or Shift and Tab, leads from the `active` part of a popover: from an end to the other
+// end, or nowhere without parts; undefined if the browser's own order applies.
 export function trapFocus(parts, active, back) {
   const [end, other] = back ? [parts[0], parts.at(-1)] : [parts.at(-1), parts[0]]
   if (parts.length && active !== end) return undefined
@@ -28,11 +27,11 @@ export function trapFocus(parts, active, back) {
 export const leadsTo = (link, pathname) =>
   link.replace(/^\.\//, "").split("?")[0] === pathname.split("/").at(-1)
 
-// What a link carries of its own, whatever else is chosen.
+// Parameters that are a link's own, whatever is chosen.
 const OWN = ["added", "find_word", "term"]
 
-// Where a link leads with what the address says now: a part of the page may have been drawn alone
-// since the link was.
+// A link's target with the address's present state: a fragment may have rerun since the link was
+// drawn.
 export function withCurrentState(link, search) {
   const [path, carried] = link.split("?"), now = new URLSearchParams(search)
   const own = new URLSearchParams(carried)
@@ -45,9 +44,9 @@ export function withCurrentState(link, search) {
   return `${own}` === `${now}` ? link : `${path}?${now}`
 }
 
-// Where another link leads with what was chosen in the browser since it was drawn: what it carries
-// as it was drawn then is carried as it is now, and what else it carries is its own. So is all that
-// a link to another text or model carries.
+// Another link's target with the browser's choices since it was drawn: parameters that equal the
+// state drawn then get the present values, others are the link's own. So are all parameters of a
+// link to another text or model.
 export function mergePending(link, search, since) {
   const [path, carried] = link.split("?"), own = new URLSearchParams(carried)
   const now = new URLSearchParams(search)
@@ -65,15 +64,15 @@ export function mergePending(link, search, since) {
 
 const MENU = ".st-key-menu .stPageLink a:not(.st-key-tools *)", PAGE = ".stPageLink a"
 
-// A link to a page is Streamlit's, which knows it as it was drawn; where the browser's history
-// leads, it follows.
+// Streamlit follows a page link as it was drawn, but it also follows the browser's history, which
+// this changes instead.
 function follow(event) {
   const link = event.target.closest?.(`${PAGE}, a[href*="glossary?"]`)
   if (!link) return
   const drawn = link.getAttribute("href"), leadsOn = link.matches(`${MENU}, a[href*="glossary?"]`)
   const to = leadsOn ? withCurrentState(drawn, location.search)
     : mergePending(drawn, location.search, pending())
-  // Streamlit leaves the address as it was where a link leads to the page that is open.
+  // Streamlit leaves the address unchanged if a link leads to the open page.
   if (to === drawn && !(link.matches(PAGE) && leadsTo(drawn, location.pathname))) return
   link.setAttribute("href", to)
   setTimeout(() => link.setAttribute("href", drawn))
@@ -85,9 +84,9 @@ function follow(event) {
   dispatchEvent(new PopStateEvent("popstate"))
 }
 
-// Whether what is pressed, or reached by keys, may ask the server for something. Links carry what
-// they need, and scripts that draw here what is chosen say themselves what is to be told. `path`
-// leads from the innermost part outwards, through the roots of components too.
+// Whether a pressed or focused element may send the server a request. Links carry what they need,
+// and scripts that draw choices here send pending ones themselves. `path` goes from the innermost
+// element outwards, through the roots of components too.
 export const asks = (path) =>
   !path.some((part) => part.matches && ("here" in part.dataset || part.matches(PAGE)))
 
@@ -116,7 +115,7 @@ function mark(link) {
   else link.removeAttribute("aria-current")
 }
 
-// What a page's parts are to those who hear it: Streamlit calls its empty top a banner.
+// Set the page's landmarks for screen readers: Streamlit calls its empty top a banner.
 function landmarks() {
   const menu = document.querySelector(".st-key-menu")
   menu?.setAttribute("role", "navigation")
@@ -148,7 +147,7 @@ function watchKeyboard() {
     noteTips()
     document.querySelectorAll("[data-testid='stPageLink-NavLink']").forEach(mark)
     landmarks()
-    // A formula, or what has a table, that is wider than its column scrolls: Tab has to reach it.
+    // A formula or table that is wider than its column scrolls: Tab has to reach it.
     for (const wide of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(WIDE)))
       if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0
       else wide.removeAttribute("tabindex")
@@ -175,9 +174,8 @@ function watchKeyboard() {
  * @param {Iterable<number>} color */
 export const isDark = ([red, green, blue]) => red + green + blue < 3 * 128
 
-// Tells when the page turns dark or light: this runs again when the theme changes, the page's
-// script doesn't. And lets it turn: Streamlit reads the theme from the browser's storage when the
-// page is loaded.
+// Report when the page turns dark or light: this reruns when the theme changes, the page's script
+// doesn't. And change the theme: Streamlit reads it from the browser's storage as the page loads.
 function watchTheme({ data, parentElement, setTriggerValue }) {
   const wanted = Object.entries(data.wanted)
   if (wanted.length) {
@@ -193,7 +191,7 @@ function watchTheme({ data, parentElement, setTriggerValue }) {
   if (dark !== data.dark) setTriggerValue("changed", dark)
 }
 
-// Asks for the part of the page that it is in.
+// Rerun the fragment that it is in.
 const askAgain = ({ setTriggerValue }) => setTriggerValue("drawn", true)
 
 export const keyboard = { default: watchKeyboard }

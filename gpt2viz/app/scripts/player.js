@@ -1,5 +1,5 @@
-// Frames to play and to walk through. A frame has marks, known by their keys, each at a place; the
-// style lets them glide from one frame's place to the next one's, unless less motion is asked for.
+// Frames to play and step through. A frame has marks, identified by their keys, each at a position;
+// CSS moves them from one frame's position to the next, unless reduced motion is preferred.
 
 import { make } from "./make.js"
 
@@ -8,16 +8,16 @@ export const html = '<div class="player" role="group"></div>'
 const REST = 400  // ms from the last step to the message
 const PACE = 1800
 
-// The frame that is shown after a message: the browser's own, unless the address has moved.
+// The frame shown after a message: the browser's own, unless the address has changed.
 export function shown(known, data) {
   if (!known || known.data.frames.length !== data.frames.length) return data.at
   return data.at === known.data.at || data.at === known.sent ? known.at : data.at
 }
 
-// The frame that is so many steps on; at an end, the end.
+// The frame `by` steps further, or the last one on the way.
 export const step = (at, by, count) => Math.min(Math.max(at + by, 0), count - 1)
 
-// What marks come, stay and go, from those that are there to those of a frame.
+// The marks that come, stay and go between those present and those of a frame.
 export function changes(there, marks) {
   const wanted = new Set(marks.map(({ key }) => key)), have = new Set(there)
   return {
@@ -26,7 +26,7 @@ export function changes(there, marks) {
   }
 }
 
-// How a mark looks, as its element's style. A line is 1.6 rem.
+// A mark's style. A line is 1.6 rem.
 export function look({ box: [x, y, wide, tall], fill, ink }) {
   return { left: `${100 * x}%`, top: `${1.6 * y}rem`, width: `${100 * wide}%`,
     height: `${1.6 * tall}rem`, background: fill, color: ink, opacity: "1" }

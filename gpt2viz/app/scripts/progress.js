@@ -1,5 +1,5 @@
-// Answers and guesses kept in the browser. What it has and the server doesn't know yet is sent
-// once; whatever either knows is kept.
+// Answers and guesses stored in the browser. Those that the server doesn't know yet are sent once;
+// those of both are stored.
 
 const NAME = "gpt2viz-textbook"
 let forgotten = 0
@@ -8,8 +8,8 @@ function read() {
   try { return JSON.parse(localStorage.getItem(NAME)) ?? {} } catch { return {} }
 }
 
-// The answers of each chapter that the server has, and those that were kept of questions that
-// there are.
+// The answers of each chapter that the server has, and the stored ones to questions that still
+// exist.
 export function together({ answered, known }, kept) {
   return Object.fromEntries(Object.entries(answered).map(([chapter, ids]) => {
     const others = Array.isArray(kept[chapter]) ? kept[chapter] : []
@@ -17,7 +17,7 @@ export function together({ answered, known }, kept) {
   }))
 }
 
-// The guesses that were kept of rows that there are.
+// The stored guesses of rows that still exist.
 export const predicted = ({ rows }, kept) =>
   Object.fromEntries(rows.filter((id) => Array.isArray(kept[id])).map((id) => [id, kept[id]]))
 

@@ -1,16 +1,16 @@
-// The state that is chosen in the browser: the address says it, the parts of the page draw it, and
-// the server reads it there before it answers whatever it is asked next.
+// State chosen in the browser: it is in the address, the parts of the page draw it, and the server
+// reads it from there before its next response.
 
-// The server keeps this much of an address: see app/address.py.
+// The most characters that the server keeps of an address: see app/address.py.
 const LONGEST_ADDRESS = 6000
 
-// The values that the server hasn't been sent, and what each part of the page draws by itself.
+// The values not sent to the server yet, and the page's parts with their callbacks.
 const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: new Map() }
 
-/** Let a part of the page take part for as long as it is there. `changed` draws what was chosen,
- * texts of the address by name, null for none. `offers` says of such changes whether the part draws
- * them: false if only the server can draw it anew, nothing if they don't concern it. `pointed`
- * lights what another part points at.
+/** Register a part of the page for as long as it exists. `changed` draws changes, texts of the
+ * address by name, null for none. `offers` says whether the part can draw such changes: false if
+ * only the server can, undefined if they don't concern it. `pointed` highlights what another part
+ * points at.
  *
  * @typedef {Record<string, string | null>} Changes
  * @typedef {(changes: Changes) => boolean | void} Offers
@@ -24,7 +24,7 @@ export function takePart(
   stateOf(page).parts.set(part, { offers, changed, pointed })
 }
 
-/** Light in all other parts what a `part` points at: a query, in a head or in all; null for none.
+/** Highlight in all other parts what `part` points at: a query, in a head or in all; null for none.
  * @param {At} at */
 export function point(at, part, page = globalThis) {
   for (const [other, { pointed }] of stateOf(page).parts)
@@ -48,9 +48,9 @@ function withChanges(search, changes) {
 const fits = (search) =>
   [...search].reduce((sum, pair) => sum + pair.join("").length, 0) <= LONGEST_ADDRESS
 
-/** Choose values here where the page's parts draw all that these change, and the address has room
- * for them; whether they do. `drawn` are those that the server has drawn where the address says
- * nothing. */
+/** Choose values in the browser if the page's parts can draw all that they change, and the address
+ * has room for them; return whether they do. `drawn` are the values that the server has drawn for
+ * parameters that the address lacks. */
 export function choose(changes, drawn = {}, page = globalThis) {
   const parts = partsOf(page), offers = parts.map((part) => part.offers(changes))
   const search = withChanges(page.location.search, changes)
@@ -65,17 +65,17 @@ export function choose(changes, drawn = {}, page = globalThis) {
   return true
 }
 
-/** The value that holds: what was chosen here, else what the server has `drawn`. */
+/** The present value: the one chosen here, else the one that the server has `drawn`. */
 export function current(name, drawn, page = globalThis) {
   const { pending: values } = stateOf(page)
   return values.has(name) ? values.get(name).now : drawn
 }
 
-/** By name, what the server hasn't been sent: what its address `said` (null for nothing), what it
- * has `drawn`, and what is chosen `now`. */
+/** By name, the values not sent to the server yet: what its address `said` (null for nothing), what
+ * it has `drawn`, and what is chosen `now`. */
 export const pending = (page = globalThis) => stateOf(page).pending
 
-/** Have Streamlit send the server what the address says, as the browser's Back does; whether there
+/** Make Streamlit send the address to the server, as the browser's Back does; return whether there
  * was something to send. */
 export function sendPending(page = globalThis) {
   const values = pending(page)
@@ -85,8 +85,8 @@ export function sendPending(page = globalThis) {
   return true
 }
 
-/** Have the parts draw what the server has drawn, whose answer is on its way: the browser has gone
- * back or forward. */
+/** Make the parts draw the server's state, whose response is on its way: the browser has gone back
+ * or forward. */
 export function dropPending(page = globalThis) {
   const values = pending(page)
   const drawn = Object.fromEntries([...values].map(([name, value]) => [name, value.drawn]))
@@ -94,7 +94,7 @@ export function dropPending(page = globalThis) {
   if (Object.keys(drawn).length) for (const { changed } of partsOf(page)) changed(drawn)
 }
 
-/** A component's `send` after what is pending: Streamlit takes the address over in a moment. */
+/** A component's `send`, after pending values: Streamlit takes a moment to read the address. */
 export const sender = (send, page = globalThis) => (...message) => {
   if (sendPending(page)) setTimeout(send, 0, ...message)
   else send(...message)

@@ -1,6 +1,6 @@
-// A training as a film, and to drag through: every head's weights, the chosen one large, what comes
-// next, and how losses and scores grew, at one of its points. All that is known is here; dragging
-// asks nothing. Between two points the film blends the weights; numbers are always a point's own.
+// A training as a film and a slider over its checkpoints: every head's weights, the chosen head
+// large, the next tokens, and curves of losses and scores. Dragging needs no server: all computed
+// points are here. Between two points the film blends weights; numbers are always one point's own.
 
 import { codeOf, cut, line as stroke, penOf, placeOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
@@ -47,19 +47,19 @@ export function read(text) {
   })
 }
 
-// Where each of the steps stands from 0 to 1: as far apart as their logarithms.
+// The position of each step from 0 to 1, on a logarithmic scale.
 export function places(steps) {
   const [first, last] = [steps[0], steps[steps.length - 1]].map((n) => Math.log(n + 1))
   return steps.map((n) => last > first ? (Math.log(n + 1) - first) / (last - first) : .5)
 }
 
-// The point that is nearest to a place from 0 to 1.
+// The index of the step nearest to a position from 0 to 1.
 export function nearest(steps, share) {
   const apart = places(steps).map((place) => Math.abs(place - share))
   return apart.indexOf(Math.min(...apart))
 }
 
-// Which point is shown after a message: the browser's own, unless the address has moved.
+// The point shown after a message: the browser's own, unless the address has changed.
 export function shown(known, p) {
   if (!known) return p.at
   const same = known.p.steps.length === p.steps.length
@@ -69,7 +69,7 @@ export function shown(known, p) {
 const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)} %`
 
-// A canvas as wide as its place, so high, with a pen that counts in CSS pixels.
+// The pen, in CSS pixels, of a canvas as wide as its container and `high` pixels high.
 function pen(view, name, high) {
   const wide = view[name].clientWidth
   const drawn = penOf(view[name], wide, high, getComputedStyle(view))
@@ -77,21 +77,21 @@ function pen(view, name, high) {
   return [drawn, wide]
 }
 
-// The numbers of a point, read from its message once; those of the model itself for −1.
+// The weights of a point, decoded once; those of the model itself for −1.
 function tilesOf(view, at) {
   const text = at < 0 ? view.p.final.tiles : view.p.tiles[at]
   if (!view.read.has(at) && text) view.read.set(at, read(text))
   return view.read.get(at)
 }
 
-// A frame on the way through the points, so that the film comes to each and leaves it gently.
+// Ease a frame between points, so that the film slows down at each point.
 export function eased(frame) {
   const from = Math.floor(frame), share = frame - from
   return from + share * share * (3 - 2 * share)
 }
 
-// Weights of two points, blended by the share of the way between them that is gone; where one of
-// them isn't read yet, those of the nearer point.
+// Weights of two points, blended by the share of the way between them; if one of them isn't loaded
+// yet, those of the nearer point.
 export function blended(from, to, share) {
   if (!share || !from || !to) return share < .5 ? from : to
   return from.map((weight, n) => weight + share * (to[n] - weight))
@@ -102,7 +102,7 @@ function drawnTiles(view) {
   return blended(...[from, Math.ceil(view.frame)].map((n) => tilesOf(view, n)), view.frame - from)
 }
 
-// Every head at this frame.
+// Draw every head at this frame.
 function drawHeads(view, drawn) {
   const { p } = view, cells = codes(p, drawn)
   drawMap({ data: { ...p.map, cells }, parentElement: view,
@@ -110,17 +110,17 @@ function drawHeads(view, drawn) {
       name === "head" && choose(view, layer * p.map.heads + head) })
 }
 
-// No colour's code.
+// The code of a cell without a colour.
 const NOTHING = 65535
 
-/** The codes of all heads' cells in the map; no colours where there are no weights. */
+/** The codes of all heads' cells in the map; no colours without weights. */
 export function codes({ map, hidden }, tiles) {
   const { shades: { length: count }, rows } = map, size = rows.length ** 2
   return Uint16Array.from({ length: map.layers * map.heads * size }, (_, n) =>
     tiles ? codeOf({ count }, tiles[n], cellState(tiles[n], hidden[n % size] === "1")) : NOTHING)
 }
 
-// The chosen head at this frame, and in the model itself; without numbers where it is blended.
+// Draw the chosen head at this frame, and in the model itself; blended weights get no numbers.
 function drawLarge(view, drawn) {
   const { p, at, frame } = view, numbers = at === frame ? p.large.numbers : 0
   const data = { ...p.large, ...both(p, tilesOf(view, at), tilesOf(view, -1), drawn), numbers }
@@ -142,7 +142,7 @@ export function both({ large, map, hidden }, then, now, drawn = then) {
     ({ ...panel, title: titles[n], said, empty: n || then ? "" : "being read …" })) }
 }
 
-// The most probable next tokens at this point, and those of the model itself, as bars.
+// Draw the most probable next tokens at this point, and those of the model itself, as bars.
 function drawNext(view) {
   const { p } = view, [draw, wide] = pen(view, "next", BARS_TALL)
   const groups = [["At this checkpoint", p.next[view.at]], ["Final model", p.final.next]]
@@ -156,7 +156,7 @@ function drawNext(view) {
   })
 }
 
-// A token, as probable as its bar is long, of this point (0) or of the model itself (1).
+// Draw a token with a bar of its probability, at this point (0) or in the model itself (1).
 function bar(draw, view, [token, share], group, { x, y, wide, high, room }) {
   const most = Math.floor((room - 6) / 7), middle = y + high / 2, start = x + room
   const short = cut(token, most, ({ length }) => length)
@@ -173,13 +173,13 @@ function written(draw, view, text, x, y, align = "left") {
   draw.fillText(text, x, y)
 }
 
-// Which of many rows are drawn where there is room for few: both ends, the others evenly between.
+// The rows to draw if there is room for `most`: both ends, the others evenly between.
 export function fitting(count, most) {
   const drawn = Math.min(count, most)
   return Array.from({ length: drawn }, (_, n) => Math.round(n * (count - 1) / (drawn - 1 || 1)))
 }
 
-// The most probable next token after each layer, at this point and in the model itself.
+// Draw the most probable next token after each layer, at this point and in the model itself.
 function drawLens(view) {
   const { p } = view, [draw, wide] = pen(view, "lens", TALL), names = 78
   const rows = fitting(p.places.length, Math.floor(TALL / LINE) - 1)
@@ -198,7 +198,7 @@ function drawLens(view) {
 
 const AROUND = { left: 34, right: 8, top: 6, bottom: 18 }
 
-// The end of an axis: a little above the largest number, unless it is given.
+// The upper end of an axis: a little above the largest number, unless it is given.
 export function ceiling({ lines, highest }) {
   const values = lines.flatMap((line) => line.values.filter((value) => value !== null))
   return highest ?? (Math.max(...values, 0) * 1.05 || 1)
@@ -275,7 +275,7 @@ function paint(view) {
   paintPlace(view)
 }
 
-// What moves between two points of the film too.
+// Paint the parts that move between two points of the film.
 function paintPlace(view) {
   const { p, at, frame } = view, drawn = drawnTiles(view)
   const there = p.tiles[at] ? "" : " (being read …)"
@@ -288,13 +288,13 @@ function paintPlace(view) {
   for (const name of ["loss", "score"]) drawCurves(view, name)
 }
 
-// The sentence's loss at a point and at the end, where it has any.
+// The sentence's loss at a point and at the end, if it has one.
 export function losses({ loss, final }, at) {
   if (loss[at] === null || final.loss === null) return ""
   return `: your sentence ${loss[at].toFixed(2)}, at the end ${final.loss.toFixed(2)}`
 }
 
-// Another point: drawn at once, told to the server when the hand has rested.
+// Go to another point: drawn at once, sent to the server once the slider rests.
 function go(view, at) {
   if (at === view.frame) return
   Object.assign(view, { at, frame: at, moved: true })
@@ -309,7 +309,7 @@ function tell(view) {
   view.send("step", view.p.steps[view.at])
 }
 
-// The film goes on from where the hand or a pause left it, else it begins at the first point.
+// Start or pause the film; it resumes where it was, or begins at the first point.
 function play(view, on) {
   cancelAnimationFrame(view.plays)
   view.plays = 0

@@ -1,5 +1,5 @@
-// Matrices: all cells on one canvas, numbers under the pointer and by keys, clicks, and parts that
-// are dragged out.
+// Matrices on one canvas: values by pointer and keyboard, clicks on cells, and drags that select a
+// part.
 
 import { make } from "./make.js"
 import {
@@ -35,7 +35,7 @@ function codesOf(p, palette, { start, rows, columns, low, high }) {
     codeOf(palette, (p.values[start + n] - low) / (high - low), stateIn(p, start + n)))
 }
 
-/** The codes and the pixels of every panel's cells; none of a panel without any number. */
+/** The codes and pixels of every panel's cells; none for a panel without numbers. */
 export function painted(p, palette = paletteIn(p)) {
   return p.panels.map((panel) => {
     const { rows, columns, empty } = panel, codes = empty ? [] : codesOf(p, palette, panel)
@@ -44,7 +44,7 @@ export function painted(p, palette = paletteIn(p)) {
   })
 }
 
-// A title in as many lines as it takes to fit.
+// Break a title into lines that fit.
 export function wrapped(title, room, measure) {
   return title.split("\n").flatMap((part) => {
     const lines = []
@@ -59,8 +59,8 @@ export function wrapped(title, room, measure) {
 
 const longest = (names, measure) => Math.max(0, ...names.map(measure))
 
-// Which names a panel shows: its rows', unless the panel on its left has the same ones, and its
-// columns', unless the one below has.
+// Which names a panel shows: its rows', unless the panel to its left has the same, and its
+// columns', unless the panel below has.
 function named({ panels }, n, across) {
   const same = (other) => panels[other]?.grid === panels[n].grid
   return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
@@ -69,7 +69,7 @@ function named({ panels }, n, across) {
 // An end of a range.
 const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−")
 
-// Where so many panels stand side by side: their left edges, and how wide each may be.
+// The left edges of `across` panels side by side, and the largest width of each.
 function slots(p, width, across, rooms) {
   const left = Array.from({ length: across }, (_, column) => Math.max(0,
     ...rooms.filter((_room, n) => n % across === column && named(p, n, across).first)))
@@ -79,9 +79,8 @@ function slots(p, width, across, rooms) {
     edges: left.map((_, n) => sum(left.slice(0, n + 1)) + n * (slot + GAP)) }
 }
 
-// Where everything stands, in CSS pixels; `measure` says how wide a text is. Where there is little
-// room, fewer panels than asked for stand side by side: of several rows a part of each, so that no
-// row begins in another.
+// The layout in CSS pixels; `measure` returns a text's width. With little room, fewer panels than
+// requested are side by side: a row is split into equal parts, so that none begins within another.
 export function plan(p, width, measure) {
   const { panels } = p, rooms = panels.map(({ rowEnds }) =>
     rowEnds.length ? longest(rowEnds, measure) + ROW + 12 : 1)
@@ -108,8 +107,8 @@ export function plan(p, width, measure) {
   return { boxes: all, height: y + (p.legend.length ? ROW + 9 : 0), across }
 }
 
-// The sides of a panel and of its cells, which are squares where things of one kind meet; and
-// whether the names below stand upright, with the room they take.
+// The sides of a panel and of its cells, which are square if rows and columns are of one kind; and
+// whether the names below are vertical, with the room that they take.
 function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
   const names = longest(columnEnds, measure)
   let cw = Math.min(slot / columns.length, LARGEST), ch = Math.min(tallest / rows.length, LARGEST)
@@ -150,7 +149,7 @@ function draw(view) {
   })
 }
 
-// The size at which these texts can be read in the cells of a box; 0 where they can't. Words can be
+// The font size at which these texts are legible in the cells of a box, 0 if none is. Words can be
 // cut.
 export function fontFor(texts, { cw, ch }, measure, words = false) {
   const fits = Math.min(FONT, ch - 3, FONT * (cw - 2) / longest(texts, measure))
@@ -158,15 +157,15 @@ export function fontFor(texts, { cw, ch }, measure, words = false) {
   return texts.length && font >= READABLE ? font : 0
 }
 
-// What is written into the cells of a panel, row by row: words, or numbers where they are few.
+// The texts in the cells of a panel, row by row: words, or numbers if there are few.
 function textsOf(p, { start, rows, columns, empty, words }) {
   if (words?.length) return words
   if (empty || columns.length > p.numbers) return []
   return Array.from({ length: rows.length * columns.length }, (_, n) => numberText(p, start + n))
 }
 
-// A number as it stands in its cell, or a sign for what is none. What rounds to 0 is no −0, but
-// where signs are all that it says.
+// A cell's number as text, or a symbol if it is none. A number that rounds to 0 gets no minus sign,
+// except where the sign is all that is shown.
 export function numberText(p, n) {
   const state = stateIn(p, n), value = p.values[n]
   if (state) return p.special[state - 1].sign
@@ -187,12 +186,12 @@ function numbers(pen, texts, { columns, words }, { x, y, cw, ch }, inkOf) {
   })
 }
 
-// A thin line between rows, so that rows that are alike can be told apart.
+// Draw a thin line between rows, so that equal rows can be told apart.
 function between(pen, { rows }, { x, y, w, ch }) {
   for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, [x, y + n * ch], [x + w, y + n * ch])
 }
 
-// The frames round what is chosen and round groups, and the rules from edge to edge.
+// Draw frames around the chosen cells and around groups, and rules from edge to edge.
 function marks(pen, p, { rows, columns, frame, empty }, { x, y, w, h, cw, ch }, text) {
   const around = ([top, bottom, first, last]) => pen.strokeRect(x + first * cw, y + top * ch,
     (last - first + 1) * cw, (bottom - top + 1) * ch)
@@ -214,7 +213,7 @@ function titles(pen, { empty }, { x, y, w, h, title }) {
   lines.forEach((text, n) => pen.fillText(text, x + w / 2, top + ROW * n))
 }
 
-// The number between the ends stands where the name of the scale does: only where both fit.
+// The number between the ends is drawn where the scale's name is: only if both fit.
 export function colorBar(pen, p, { boxes, across }) {
   const { y, h } = boxes[0], { low, high } = p.panels[0]
   const x = Math.max(...boxes.slice(0, across).map((box) => box.x + box.w)) + 14
@@ -240,8 +239,8 @@ export function colorBar(pen, p, { boxes, across }) {
   upwards(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
-// Below all, so that matrices beside each other begin at one height, whatever is hidden in them;
-// and below the last matrix of a row, where there is room for it.
+// Below everything, so that matrices side by side begin at one height, whatever is hidden in them;
+// below the last matrix of a row, if there is room.
 function legend(pen, p, { boxes, across, height }) {
   const y = height - ROW - 1, room = ([name]) => pen.measureText(name).width + 33
   const all = p.legend.reduce((sum, one) => sum + room(one), 0)
@@ -262,14 +261,14 @@ function legend(pen, p, { boxes, across, height }) {
   }
 }
 
-// Every how manieth name there is room for: one takes `space` pixels.
+// The step between labels that fit: one takes `space` pixels.
 export const labelStep = (cell, space) =>
   [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
 
-// What the rows are called: "your sentence · layer", or its first part where all is too long.
+// The rows' title: "your sentence · layer", or its first part if that is too long.
 export const axisName = (down, room, measure) => measure(down) > room ? down.split(" · ")[0] : down
 
-// The names on the left of a panel and below it.
+// Draw the names to the left of a panel and below it.
 function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
   const { x, y, w, h, cw, ch, upright, below } = box
   if (box.first && rowEnds.length) {
@@ -296,10 +295,10 @@ function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
   pen.fillText(wide, x + w / 2, y + h + below + 8)
 }
 
-// A pointer that moved less, in pixels, between down and up has clicked.
+// A pointer that moves less, in pixels, between down and up is a click.
 const CLICK = 8
 
-// The panel and the place in it, in cells, where the middle of the first cell is 0.
+// The panel under a point, and the position in it in cells; the first cell's centre is 0.
 export function place({ boxes }, x, y) {
   const panel = boxes.findIndex((box) =>
     x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h)
@@ -308,7 +307,7 @@ export function place({ boxes }, x, y) {
   return { panel, row: (y - box.y) / box.ch - .5, column: (x - box.x) / box.cw - .5 }
 }
 
-// The cell of such a place.
+// The cell of such a position.
 export const under = (at) => at &&
   { panel: at.panel, row: Math.round(at.row), column: Math.round(at.column) }
 
@@ -320,7 +319,7 @@ function coverCells(view, element, panel, top, bottom, first, last) {
   })
 }
 
-// What stands in a cell, in words.
+// Describe a cell in words.
 export function cellText(p, { panel, row, column }) {
   const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
   const n = start + row * columns.length + column, state = stateIn(p, n)
@@ -330,7 +329,7 @@ export function cellText(p, { panel, row, column }) {
     : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
 }
 
-// A cell under the pointer or reached by keys, in text nodes only: tokens are anybody's text.
+// Show a cell under the pointer or reached by keys, in text nodes only: tokens are untrusted text.
 function pointAt(view, at, press = "Shift + click") {
   const { p, tip, frame } = view
   view.at = at
@@ -351,8 +350,8 @@ const MOVES = {
   PageUp: ["panel", -1], PageDown: ["panel", 1],
 }
 
-// The cell that a key leads to from the one it is pressed at, or from none. A panel with fewer rows
-// or columns is entered at its last.
+// The cell that a key leads to from a cell, or from none. A panel with fewer rows or columns is
+// entered at its last.
 export function step({ panels }, at, key) {
   if (!at) return { panel: 0, row: 0, column: 0 }
   const [what, by] = MOVES[key], moved = { ...at, [what]: at[what] + by }
@@ -369,7 +368,7 @@ function walk(view, event) {
   event.preventDefault()
 }
 
-// What a click or Enter on a cell sends: with Shift a question, where the panel answers one.
+// The message of a click or Enter on a cell: with Shift it asks *Why there?*, if the panel can.
 export function messageFor({ panels, chooses, asks }, { panel, row, column }, shift) {
   if (shift && asks[panel]) return ["ask", { panel, row, column }]
   return chooses ? ["cell", { panel: panels[panel].name, row, column }] : null
@@ -380,14 +379,14 @@ function chooseCell(view, at, { shiftKey }) {
   if (message && !view.drawn.takes?.(...message, view.p)) deliver(view, message)
 }
 
-// Send what the server counts in the cells that it drew: once it has drawn those that are shown.
+// Send a message once the server has drawn the part shown, as it counts cells of what it drew.
 function deliver(view, message) {
   if (view.p === view.drawn) return view.send(...message)
   view.waits = message
   sendPending()
 }
 
-// Show what is chosen of the text: what the server drew, or another part made here.
+// Show the chosen part of the text: the server's, or another one cropped here.
 function show(view, chosen) {
   const { drawn } = view, { zooms } = drawn, part = zooms && parsePart(chosen, zooms.end)
   const other = zooms && formatPart(part) !== formatPart(zooms.part)
@@ -401,13 +400,13 @@ function show(view, chosen) {
   sized(view)
 }
 
-// Pictures of which the server has told nothing yet, in words.
+// A brief text alternative for a part that the server hasn't described yet.
 export function briefAlt({ panels }, part) {
   const what = panels.map(({ title, quantity }) => title || quantity)
   return `${[...new Set(what)].join("; ")}, ${part ? partInWords(part) : "the whole text"}.`
 }
 
-// A part that is dragged out is shown at once where the scripts of the page can draw it everywhere.
+// Show a dragged part, at once if the page's scripts can draw it everywhere.
 function enlarge(view, panel, rows, columns) {
   const { drawn, shows, p } = view
   const zoom = drawn.zooms && formatPart(draggedPart(drawn, shows, panel, rows, columns))
@@ -416,7 +415,7 @@ function enlarge(view, panel, rows, columns) {
     deliver(view, ["part", { panel: p.panels[panel].name, rows, columns }])
 }
 
-// The first and the last of the cells whose middle was dragged over, from either side.
+// The first and last cell whose centre was dragged over, from either side.
 export function dragged(a, b) {
   return [Math.ceil(Math.min(a, b)), Math.floor(Math.max(a, b))]
 }
@@ -464,7 +463,7 @@ function listen(view) {
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)
 }
 
-/** Whether another part of the text can be drawn here: nothing where it changes nothing. */
+/** Whether another part of the text can be drawn here; undefined if it changes nothing. */
 export const offersPart = ({ drags, zooms }, changes) =>
   "zoom" in changes && drags ? Boolean(zooms) : undefined
 

@@ -1,5 +1,5 @@
 // The sentence as large words: arcs from a word to those that it attends to in a head, and at the
-// end what comes next, with arcs to the words that it comes from.
+// end the next tokens, with arcs to the words that they come from.
 
 import { tokens } from "./choices.js"
 import { strongestQuery, weightsOf } from "./head_picture.js"
@@ -19,7 +19,7 @@ export const html = `
 // Smaller weights have no arc, and no word has more arcs than this.
 const LEAST = .05, MOST = 6
 
-// Words whose edges are farther apart, in CSS pixels, stand in different lines.
+// Words whose edges are farther apart, in CSS pixels, are in different lines.
 const LINE = 12
 
 // The height of the room above the first line, in CSS pixels: see .words in style.css.
@@ -31,14 +31,14 @@ function linksOf({ arcs, n_head: n, n_tokens: size }, weights, { layer, head }, 
   return weights ? [...weights.subarray(start, start + size).entries()] : arcs[query] ?? []
 }
 
-/** The keys that a query of the chosen head gives most weight: [key, weight], the largest first. */
+/** The strongest keys of a query in the chosen head: [key, weight], the largest first. */
 export function strongest(p, weights, at) {
   return linksOf(p, weights, at, at.query).filter(([, weight]) => weight >= LEAST)
     .sort((a, b) => b[1] - a[1]).slice(0, MOST)
 }
 
-/** The line from one word to another, from the middles of their upper edges. Within a line it is an
- * arc, as high as it is far.
+/** The line from one word to another, between the middles of their upper edges. Within a line of
+ * text it is an arc, higher the farther they are apart.
  *
  * @param {number[]} from @param {number[]} to */
 export function arc([x1, y1], [x2, y2], room) {
@@ -51,13 +51,13 @@ export function arc([x1, y1], [x2, y2], room) {
     top: [(x1 + x2) / 2, y1 - high] }
 }
 
-// A label starts with a dot for its space; as a word it stands apart instead, but for a lone space.
+// A label starts with a dot for its space; words are spaced instead, except for a lone space.
 const SPACED = /^(\u2068?)·(?=[^\u2069 ])/
 
 /** A token's label as a word. */
 export const bare = (label) => label.replace(SPACED, "$1")
 
-// What is shown: a word with its head, or one of the next tokens.
+// The shown state: a word with its head, or one of the next tokens.
 function shownNow(view) {
   const { p, at, pinned } = view, next = at ? at.next : pinned
   if (next !== undefined) return { next }
@@ -68,15 +68,15 @@ function shownNow(view) {
   return { layer, head, query: Number(query ?? p.n_tokens - 1) }
 }
 
-/** The words that raise a next token's logit: each with its share of the one that does most. */
+/** The words that raise a next token's logit, each relative to the largest. */
 export function raising({ words }) {
   const most = Math.max(...words.map(({ value }) => value))
   return words.filter(({ value }) => value > 0).map(({ key, value }) =>
     ({ key, share: value / most }))
 }
 
-// The words that the arcs lead to: each with its place among the tokens, its share, and a label
-// where no line below says its number.
+// The words that the arcs lead to: each with its index among the tokens, its share, and a label if
+// no line of text below gives its number.
 function ends({ p }, shown) {
   if (shown.next !== undefined) return raising(p.next[shown.next])
   const weights = weightsOf(p.numbers)
@@ -85,7 +85,7 @@ function ends({ p }, shown) {
     ({ key, share, label: share.toFixed(2) }))
 }
 
-/** The size of the words' letters, in pixels: as large as a line holds them all, within bounds. */
+/** The font size of the words, in pixels: the largest, within bounds, at which they fit a line. */
 export const fontSize = (labels, width) =>
   Math.min(36, Math.max(16, width / (labels.join(" ").length + 24) / .5))
 
@@ -124,8 +124,8 @@ const LOGIT = "A logit is a word's score before softmax: one more makes the word
   "likely against any other. It is the sum of what each word brings through the heads, of the " +
   "MLPs, which work on each word alone, and of all else: embeddings and biases."
 
-// The sum of what raises or lowers a next token, of the likeliest if none is shown; or of one word
-// of that sum, the heads that it goes through.
+// Show the contributions to a next token's logit, of the likeliest if none is shown; or those of
+// one word, by head.
 function route(view, next = 0) {
   const { p, line } = view
   if (!p.next.length) return line.replaceChildren()
@@ -148,7 +148,7 @@ function route(view, next = 0) {
     ...buttons, more, tip)
 }
 
-// The heads that a word goes through, each a button that opens that cell, and all others.
+// List the heads of a word's contribution, each a button that opens its cell, and all others.
 function through(view, { key, value, heads }) {
   const buttons = heads.map(([layer, head, part]) =>
     button(`head ${layer}.${head} ${signed(part)}`,

@@ -1,5 +1,5 @@
-// A sum from top to bottom. Tokens are anybody's text: everything is written as text, never as
-// markup.
+// A computation from top to bottom. Tokens are untrusted text: everything is written as text, never
+// as markup.
 
 export const html = '<div class="sum"></div>'
 

@@ -84,16 +84,16 @@ def _modes(view: View) -> None:
         view = editing.apply(view, edits)
     with choices:
         query = view.query if view.query is not None else view.n_tokens - 1
-        hardest = hardest_key(view, layer, head, query)
-        chosen = Step(layer, head, query, controls.key_token(view, hardest))
+        strongest = strongest_key(view, layer, head, query)
+        chosen = Step(layer, head, query, controls.key_token(view, strongest))
     if mode == "why":
         why.draw(view, chosen)
     else:
-        _on_this_sentence(view, part, chosen, hardest, choices)
+        _on_this_sentence(view, part, chosen, strongest, choices)
 
 
 def _on_this_sentence(
-    view: View, part: Window, chosen: Step, hardest: int, choices: DeltaGenerator
+    view: View, part: Window, chosen: Step, strongest: int, choices: DeltaGenerator
 ) -> None:
     """Draw every stage of the head's run, and one cell's computation written out."""
     layer, head = chosen.layer, chosen.head
@@ -104,7 +104,7 @@ def _on_this_sentence(
         drawn = _stages(view, part, chosen, as_lines)
         with st.container(key="sum"):
             arithmetic = cell_arithmetic(view.trace, *chosen)
-            _sum(view, arithmetic, chosen.query, chosen.key, hardest)
+            _sum(view, arithmetic, chosen.query, chosen.key, strongest)
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.button(
                     "Why does it look there?",
@@ -134,7 +134,7 @@ def _on_this_sentence(
                 training.offer_birth(view, layer, head)
 
 
-def hardest_key(view: View, layer: int, head: int, query: int) -> int:
+def strongest_key(view: View, layer: int, head: int, query: int) -> int:
     """Return the key with a query's largest weight, the first of equals."""
     return int(np.nan_to_num(view.trace.stage("weights", layer, head)[query]).argmax())
 
@@ -335,14 +335,14 @@ def _drag(part: Window, drawn: Panel) -> Drag:
     return Drag(dragged, part.shown)
 
 
-def _sum(view: View, cell: CellArithmetic, query: int, key: int, hardest: int) -> None:
+def _sum(view: View, cell: CellArithmetic, query: int, key: int, strongest: int) -> None:
     """Write out the computation of the cell of ``query`` and ``key`` (positions from 0).
 
-    ``hardest`` is the key with the query's largest weight.
+    ``strongest`` is the key with the query's largest weight.
     """
     asks, answers = literal(view.labels[query]), literal(view.labels[key])
     prose.markdown(f"##### One cell in full: query {asks} ({query}), key {answers} ({key})")
-    at_hardest = "This is the row's largest weight. " if key == hardest else ""
+    at_hardest = "This is the row's largest weight. " if key == strongest else ""
     prose.caption(f"{at_hardest}Click another cell of the scores or weights to work that one out.")
     parts = [
         *_score(view, cell, query, key),

@@ -271,8 +271,8 @@ def _measured(view: View, edge: Edge) -> None:
     """Name the cell where an edge's share is measured."""
     here, (c, d) = _carries(view, edge), edge.receiver
     query, key = (f"{n} {literal(view.labels[n])}" for n in (here.query, here.key))
-    hardest = here.key not in (0, here.query)
-    name = "wiring.measured" if hardest else "wiring.measured_at_first"
+    at_another_key = here.key not in (0, here.query)
+    name = "wiring.measured" if at_another_key else "wiring.measured_at_first"
     prose.markdown(sentence(name, reader=f"{c}.{d}", query=query, key=key, weight=here.weight))
 
 
