@@ -26,7 +26,7 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     for a trace of another model.
     """
     weights, v = _mixed(trace, layer)
-    with np.errstate(over="ignore", invalid="ignore"):  # the page says so of the run itself
+    with np.errstate(over="ignore", invalid="ignore"):  # the page warns about the run itself
         lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
     weighted: Array = weights * lengths[:, None, :]
     return weighted

@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 def parse_steps(text: str) -> tuple[Step, ...]:
-    """Read "1.4:8:2,0.0:2:1". Raises ``ValueError`` for what is none."""
+    """Parse "1.4:8:2,0.0:2:1". Raises ``ValueError`` for anything else."""
     if not re.fullmatch(r"\d+\.\d+:\d+:\d+(,\d+\.\d+:\d+:\d+)*", text, re.ASCII):
         raise ValueError(text)
     return tuple(Step(*map(int, re.split("[.:]", part))) for part in text.split(","))
@@ -57,16 +57,16 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CellArithmetic:
-    """Query i meets key j, step by step (Vaswani et al. 2017, equation 1).
+    """The weight of query i on key j, step by step (Vaswani et al. 2017, equation 1).
 
-    ``unturned`` are q[i] and k[j] before positions turned them, where they do, else nothing;
+    ``unturned`` are q[i] and k[j] before RoPE, in models that use it, else nothing;
     ``products`` (hs,) are q[d]·k[d]; ``score`` is their sum and ``scaled`` that sum over
-    ``divisor``, which is √hs in most models; ``masked`` tells that the mask replaced it by −∞.
+    ``divisor``, which is √hs in most models; ``masked`` is True where the mask replaced it by −∞.
     ``exponentials`` (T,) are e^(x − largest of the row), ``weights`` (T,) those over their
     sum; ``value`` (hs,) is v[j], ``contribution`` (hs,) factor·weight·v[j] and ``output`` (hs,) the
     sum of all keys'.
-    ``factor`` is 1 but where an edit scales the head, or lets it put out 0 or a mean (then it is
-    0, and the ``output`` what stands in for the head).
+    ``factor`` is 1 unless an edit scales the head, or replaces its output by 0 or a mean (then it
+    is 0, and the ``output`` the replacement).
     The ``model_…`` fields are what the model itself computed for the same quantity.
     """
 

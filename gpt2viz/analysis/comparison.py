@@ -30,10 +30,10 @@ class Pair(NamedTuple):
 
 
 def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
-    """Align both texts' token ids in order: equal tokens are paired, the rest stands beside.
+    """Align both texts' token ids in order: equal tokens are paired.
 
     The standard library's ``difflib.SequenceMatcher``. Where some tokens were replaced by
-    others, they stand beside each other one by one, and what is left over stands alone.
+    others, they are paired one by one as unequal; the rest are paired with None.
     """
     pairs = []
     for tag, a0, a1, b0, b1 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
@@ -47,8 +47,8 @@ def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
 def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Pairs of positions of the same token in both texts, each position once, in ``a``'s order.
 
-    First those that ``align`` finds; then what is left is aligned again, until nothing is, so
-    that words that changed places are found too.
+    First those that ``align`` finds; then the rest is aligned again until no pair is left, so
+    that words in another order are found too.
     """
     left, right = list(range(len(a))), list(range(len(b)))
     result: list[tuple[int, int]] = []

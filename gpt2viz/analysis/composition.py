@@ -280,7 +280,7 @@ class Carried(NamedTuple):
     """An edge's share of one cell of its receiver.
 
     The receiver's ``query`` attends to ``key`` with ``weight``. For an edge into queries or keys,
-    ``share`` is what the sender wrote of all that sets the cell apart from its row's mean, in the
+    ``share`` is the sender's part of the cell's difference from its row's mean, in the
     prevailing direction and in all its pairs of parts (``Reason.shares``): 0 to 1. For one into
     values it is of the value read there, along that value's direction: all parts' shares sum to 1.
     NaN if there is nothing to share.
@@ -293,7 +293,7 @@ class Carried(NamedTuple):
 
 
 def parse_edge(text: str) -> EdgeName:
-    """Read "0.0:1.4:k". Raises ``ValueError`` for what is none."""
+    """Parse "0.0:1.4:k". Raises ``ValueError`` for anything else."""
     match = re.fullmatch(r"(\d+)\.(\d+):(\d+)\.(\d+):([qkv])", text, re.ASCII)
     if not match:
         raise ValueError(text)
@@ -332,7 +332,7 @@ def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge
     strongest head of a lower layer that attends one token back (Elhage et al. 2021).
 
     ``habits`` are scores (n_layer, nh) by name, as ``head_scores`` has them. None where there is
-    no lower layer, or where the scores say nothing.
+    no lower layer, or where no score is finite.
     """
     copies, back = habits["induction"][1:], habits["previous token"]
     if not np.isfinite(copies).any():

@@ -322,7 +322,7 @@ class _Stream:
     def _mixed(self, shares: Numbers) -> Numbers:
         """Each part's output, summed over the positions with these shares (T,): (n - 1, C).
 
-        Summed before projection, which is right where all are turned alike.
+        Summed before projection, which is right where all are rotated equally, if at all.
         """
         trace, there = self.trace, np.flatnonzero(shares)
         some = slice(there[0], there[-1] + 1)

@@ -7,8 +7,8 @@ A new word begins at a token
 - where letters or digits turn to other signs, or other signs to letters or digits;
 - that is ``<|endoftext|>``, or follows it.
 
-An apostrophe between letters is part of the word (*didn't*), a combining mark or joiner goes with
-what it stands on, and the bytes of one character stay together. A script without spaces is one
+An apostrophe between letters is part of the word (*didn't*), a combining mark or joiner belongs to
+the character before, and the bytes of one character stay together. A script without spaces is one
 word from sign to sign, and a run of signs, such as two emoji, is one word.
 """
 

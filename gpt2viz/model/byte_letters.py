@@ -17,7 +17,7 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that ``vocab.json`` writes for each byte: printable ones stand for themselves.
+    """The letter that ``vocab.json`` uses for each byte: printable ones are their own.
 
     The other 68 bytes are numbered from U+0100 on, in the order of their value.
     """
@@ -55,7 +55,7 @@ class Letters:
     def to_bytes(self, token: str) -> bytes:
         """The bytes of a token."""
         if self.byte_level:
-            with suppress(KeyError):  # no text is cut into what has other letters
+            with suppress(KeyError):  # no text yields a token with other letters
                 return bytes(map(BYTE_OF.__getitem__, token))
         if self.byte_fallback and (byte := _BYTE.fullmatch(token)):
             return bytes.fromhex(byte[1])

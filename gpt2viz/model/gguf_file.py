@@ -35,7 +35,7 @@ _FORMS = zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True)
 _NUMBERS = {kind: struct.Struct(f"<{form}") for kind, form in _FORMS}
 _SIZE, _LENGTH = _NUMBERS[4], _NUMBERS[10]
 _TEXT, _ARRAY = 8, 9
-# Two for matrices and one for vectors; the format's package knows no more than four.
+# Two for matrices and one for vectors; the format's package supports at most four.
 _MOST_DIMENSIONS = 4
 # In bytes, by llama.cpp, which has a zero behind it.
 _LONGEST_NAME = 63

@@ -2,7 +2,7 @@
 
 A matrix is rounded to whole multiples of a step, one step for each row: its standard deviation
 divided by 2^(bits − 2), or more where a number would lie beyond 127 steps. A number that is drawn
-from a normal distribution then says 2.05 + bits − 2 bits (the entropy of the rounded number), and
+from a normal distribution then takes 2.05 + bits − 2 bits (the entropy of the rounded number), and
 Huffman's code in deflate (RFC 1951) takes hardly more. Vectors are kept as they are.
 
 What is read from such a file is the checkpoint: every number shown of it is computed from
@@ -47,7 +47,7 @@ _STEP = ".step"
 _MOST = 127
 # For a page: steps in a standard deviation, and how many of a number's 9.4 bits are stored raw.
 _FINE, _LOW = 153.0, 4
-# The random texts that tell how fine a matrix must be, and their tokens.
+# The random texts that measure how fine a matrix must be, and their tokens.
 _TEXTS = (8, 16)
 # The most octaves between the steps of two matrices; those texts may not use some matrix at all.
 _APART = 8
@@ -210,7 +210,7 @@ def _weight(
         decoded = decoder.decompress(content_of(opened, declared[name]).numpy().tobytes(), count)
     except zlib.error as error:
         raise broken(declared[name].file, f"{name}: {error}") from None
-    # A stream may end with a code that says so and nothing else, which is read by asking for more.
+    # A stream may have an end code after its last byte, which is only read on a request for more.
     more = b"" if decoder.eof else decoder.decompress(decoder.unconsumed_tail, 1)
     if len(decoded) != count or more or not decoder.eof or decoder.unused_data:
         raise broken(declared[name].file, f"{name} isn't {count:,} numbers")

@@ -236,7 +236,7 @@ def _as_array(values: Any) -> Array:
     """Numbers of any library as float32; a tensor on another device is copied here."""
     try:
         if hasattr(values, "detach"):
-            values = values.detach().cpu().float()  # NumPy knows no bfloat16
+            values = values.detach().cpu().float()  # NumPy has no bfloat16
         array = np.asarray(values)
         if array.dtype.kind not in "cO":
             return array.astype(np.float32, copy=False)

@@ -65,7 +65,7 @@ def _strand_names(case: Reason, side: Side, order: NDArray[np.intp]) -> Axis:
 
 
 def strand_name(case: Reason, side: Side, part: Part) -> str:
-    """A part and what it carries to a side: "head 0.1 read 9 ·sat"."""
+    """A part and its effect on a side: "head 0.1 read 9 ·sat"."""
     position = case.row.query if side == "query" else case.key
     if (source := case.sources.get((side, part))) is not None:
         return f"{part} read {_token(case, source.key)}"

@@ -200,7 +200,7 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
 def group_table(
     similarities: Numbers, grouped: Sequence[Sequence[int]], names: Sequence[str]
 ) -> pd.DataFrame:
-    """One row per group, the largest first: its heads, and the similarity of its least alike."""
+    """One row per group, the largest first: its heads, and its lowest pairwise similarity."""
     rows = [
         {
             "heads": len(group),

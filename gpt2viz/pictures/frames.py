@@ -287,7 +287,7 @@ def splitting_heads(states: Sequence[ArrayLike], nh: int, captions: Sequence[str
     """
     arrays = [np.asarray(state) for state in states]
     T, C = arrays[0].shape
-    down = 1 if nh == 1 else 2 if nh <= 12 else 3  # rows that the heads stand in, once apart
+    down = 1 if nh == 1 else 2 if nh <= 12 else 3  # rows of heads, once split
     frames = [
         Frame(caption, tuple(_blocks(array, T, C, nh, down)))
         for array, caption in zip(arrays, captions, strict=True)

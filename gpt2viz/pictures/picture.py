@@ -104,7 +104,7 @@ def _cells(panel: Panel) -> pd.DataFrame:
 
     n_rows, n_columns = panel.values.shape
     y, x = panel.rows.title or "row", panel.columns.title or "column"
-    if x == y:  # heads meet heads: two columns still
+    if x == y:  # heads by heads: still two columns
         x, y = f"{x} (column)", f"{y} (row)"
     hidden = np.zeros(panel.values.size, bool) if panel.masked is None else panel.masked.ravel()
     rows, columns = (

@@ -20,7 +20,7 @@ from gpt2viz.model.tuning import threads
 from gpt2viz.run.captured import Site
 from gpt2viz.run.stages import STAGES
 
-#: What a long run leaves out, because the same numbers come from what it keeps: from q, k and v …
+#: Stages that a long run doesn't capture, as they can be computed from q, k and v …
 FROM_HEADS = tuple(stage.key for stage in STAGES if stage.module.endswith(f".attend.{stage.key}"))
 #: … and from the start of the stream and all that was added to it.
 FROM_STREAM = ("residual_mid", "residual_out")

@@ -44,8 +44,8 @@ class Edit:
     """One change to a run. Layers, heads and tokens count from 0.
 
     - ``off``: the output of a head is 0 (Michel et al. 2019, "Are Sixteen Heads Really Better
-      than One?"). A model never meets that in training, and what follows early heads goes astray
-      by it: a mean misleads less.
+      than One?"). A model never sees that in training, and layers after early heads are far off
+      their usual input: a mean misleads less.
     - ``mean``: the output of a head is its mean over the tokens of a reference text, the same
       vector for every token; or over many texts, position by position, as ``mean_reference`` has
       it (Wang et al. 2023, "Interpretability in the Wild").

@@ -71,7 +71,7 @@ def run_texts(
         TURN,
         torch.inference_mode(),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
-        _changing(network, changes),  # before the recording: what is recorded is what went on
+        _changing(network, changes),  # before the recording, which gets the changed tensors
         recording(network, left_out) as seen,
     ):
         batch = torch.tensor(ids).to(device)  # (B, T)

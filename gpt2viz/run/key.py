@@ -40,7 +40,7 @@ class RunKey:
     def common_prefix_length(self, other: RunKey) -> int:
         """The number of first tokens that have the same numbers in both; 0 without the mask."""
         n = common_prefix_length(self.token_ids, other.token_ids) if self.causal else 0
-        # Last, as it takes longest and few of many runs begin alike.
+        # Last, as it takes longest and few runs have a common prefix.
         return n if n and replace(other, token_ids=self.token_ids) == self else 0
 
 

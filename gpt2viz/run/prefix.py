@@ -1,8 +1,8 @@
 """The first tokens of a text, taken from the run of another that begins with them.
 
-With the causal mask on no token sees a later one, so what a run made of a text's first tokens is
-what any run makes of them. Servers keep keys and values for that reason, and share them between
-texts that begin alike (Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language Model
+With the causal mask on no token sees a later one, so the tensors of a text's first tokens are the
+same in any run. Servers keep keys and values for that reason, and share them between texts with a
+common prefix (Zheng et al. 2024, "SGLang: Efficient Execution of Structured Language Model
 Programs", section 3); here it is every stage of a trace.
 """
 

@@ -59,7 +59,7 @@ def read_session(content: bytes) -> Session:
 
     Raises ``ExportError`` with one sentence for anything that is no session: too large, no JSON,
     another form, or values that no address has. Whether the page and the model are there, and
-    whether a value fits, only the app can tell.
+    whether a value fits, only the app can check.
     """
     if len(content) > LARGEST:
         raise ExportError(f"This file is too large for a session (over {LARGEST:,} bytes).")

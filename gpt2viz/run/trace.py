@@ -243,7 +243,7 @@ class Trace:
         """Every head's output in a layer, summed over the tokens with a share of each.
 
         ``shares`` (T,) and the result (nh, hs) are in double. The outputs are the run's own. A long
-        run captured none, and none is computed: its weights are mixed before they meet the values,
+        run captured none, and none is computed: its weights are mixed before they multiply v,
         which takes half the time of all outputs, and differs in float32's last bits.
         """
         if ("head_output", layer) in self.captured:

@@ -62,7 +62,7 @@ def trace(
     A text gets what the checkpoint's tokenizer puts around it; give ``tokenizer.encode(text,
     bos=True)`` to put ``<|endoftext|>`` first. A special token in ``text`` is read as ordinary
     text, with a ``UserWarning``. ``causal=False`` lifts the mask: every token sees every
-    other, which the model never met in training. ``explicit`` makes scores and weights in the run
+    other, which never happens in training. ``explicit`` makes scores and weights in the run
     itself (True) or derives them later from its q, k and v (False); by default their size decides.
     ``edits`` change the run, in their order: ``gpt2viz.Edit``, or "off:1.3,window:2"; after them
     ``hooks`` do, functions of your own: see ``Hook``. ``reference`` gives the means that replace

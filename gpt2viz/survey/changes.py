@@ -366,7 +366,7 @@ def _chance(beyond: Numbers, error: Numbers, freedom: Numbers) -> Numbers:
 
     with np.errstate(invalid="ignore", divide="ignore"):
         p = stdtr(freedom, -beyond / error)
-        exact = np.where(beyond > 0, 0.0, 1.0)  # all documents alike
+        exact = np.where(beyond > 0, 0.0, 1.0)  # no variance
         chance: Numbers = np.where(error == 0, exact, p)
     return chance
 

@@ -189,7 +189,7 @@ def _killed_on_error() -> Iterator[None]:
     except BaseException:
         for process in active_children():
             if process not in before:
-                process.kill()  # they don't hear of SIGTERM either
+                process.kill()  # they don't get SIGTERM either
         raise
 
 

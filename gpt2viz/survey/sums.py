@@ -77,7 +77,7 @@ class Sums:
 
         Documents are assumed to be independent, their passages not: the mean is the ratio of
         the documents' totals to their counts, and its error is from the residuals t − mean·n
-        (Cochran 1977, "Sampling Techniques", chapter 6), unbiased if documents vary alike.
+        (Cochran 1977, "Sampling Techniques", chapter 6), unbiased if documents have equal variance.
         Student's t, with one degree of freedom less than the effective number of documents
         (Σn)² / Σn²: few, or a few that are much longer, make it wide (Carter, Schnepel &
         Steigerwald 2017, "Asymptotic Behavior of a t-Test Robust to Cluster Heterogeneity").

@@ -235,7 +235,7 @@ def pipeline_claims() -> list[Claim]:
         "(2, 6, 12, 64)",
         "(2, 12, 6, 64)",
         "(2, 12, 6, 6)",
-        "",  # the mask stands in the text without its shape
+        "",  # the text doesn't print the mask's shape
         "(2, 12, 6, 6)",
         "(2, 12, 6, 64)",
         "(2, 6, 12, 64)",

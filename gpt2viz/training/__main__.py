@@ -65,7 +65,7 @@ def encoded(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
 
 
 def main() -> None:
-    """Train, or go on training, and write the checkpoint after every report."""
+    """Train or resume training, and write the checkpoint after every report."""
     parser = argparse.ArgumentParser(prog="python -m gpt2viz.training", description=__doc__)
     parser.add_argument("--corpus", type=Path, required=True, help="text file, plain or .xz")
     parser.add_argument("--more", type=Path, help="further books, all of them to train on")

@@ -30,7 +30,7 @@ def table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 def targets_text(figures: Mapping[str, Figures]) -> str:
     """A table (Markdown): of every target the limit and each model's figure, by its name.
 
-    A ✗ stands behind a figure that misses its target.
+    A ✗ after a figure marks a missed target.
     """
     rows = [
         (
@@ -97,7 +97,7 @@ def figures_text(figures: dict[str, Any]) -> str:
 
 
 def overlap_text(figures: dict[str, Any]) -> str:
-    """The share of held-out text that stands in another book's training part, and its effect."""
+    """The share of held-out text that is also in another book's training part, and its effect."""
     stored = figures["overlap"]
     return (
         f"Books quote and reprint each other: of the runs of {OVERLAP} words in the held-out text, "

@@ -42,7 +42,7 @@ from gpt2viz.training.targets import best_of, first_view, mean_largest, most_ali
 PERIODS = (16, 32, 64)
 HEAD_ROWS = 16  # contexts of held-out text that every head is scored on
 OPENING = 16  # tokens, about a typed sentence
-HIGH = 0.4  # a head's score from which a word says what it does
+HIGH = 0.4  # the lowest score that names a head's role
 PROMPTS = (
     *("A crane ate fish", "Once upon a time", "The king and the queen", "She sat by the river"),
     *("Alice was beginning", '"Who are you?" said', "The dog ran", "It was a dark night"),
