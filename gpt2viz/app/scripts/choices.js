@@ -43,7 +43,7 @@ function stop(view, at) {
 
 function shade(view) {
   const { scrollLeft, scrollWidth, clientWidth } = view
-  view.style.setProperty("--scrolled", `${scrollLeft}px`) // what is fixed doesn't go along
+  view.style.setProperty("--scrolled", `${scrollLeft}px`) // fixed elements don't scroll along
   view.classList.toggle("before", scrollLeft > 1)
   view.classList.toggle("after", scrollWidth - clientWidth - scrollLeft > 1)
 }
@@ -114,7 +114,7 @@ function drawChips({ data, parentElement, setTriggerValue }) {
   Object.assign(view, { tokens, drawn, send: sender(setTriggerValue) })
   view.setAttribute("aria-label", name)
   view.setAttribute("aria-disabled", disabled)
-  view.tabIndex = disabled ? 0 : -1 // many scroll: where none can be reached, the strip can
+  view.tabIndex = disabled ? 0 : -1 // to scroll a strip of disabled chips by keys
   for (const chip of view.children) chip.disabled = disabled
   takePart(view, {
     offers: (changes) => "query" in changes && part ? false : undefined, // the part follows it

@@ -43,7 +43,7 @@ function ask(root, { names }, send) {
     const field = make("input", row)
     Object.assign(field, { type: "range", min: "0", max: String(WHOLE), step: "1" })
     const number = make("span", row, "", "number")
-    number.setAttribute("aria-hidden", "true") // the field says it
+    number.setAttribute("aria-hidden", "true") // the field announces it
     return { field, number }
   })
   const show = () => rows.forEach(({ field, number }, n) => {

@@ -23,8 +23,8 @@ const EARLY = [
   "page", "choices", "state", "make", "matrix", "lines", "tiles", "head_picture", "model_map",
   "words", "lens",
 ]
-for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // whoever draws by it meets the
-if (globalThis.CSSStyleSheet) styled().catch(() => {}) // error
+for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // errors are left to `load`,
+if (globalThis.CSSStyleSheet) styled().catch(() => {}) // which imports again
 
 // Load a drawing function: a script's default, or a named one: "choices.tokens".
 async function load(name) {

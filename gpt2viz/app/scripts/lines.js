@@ -42,7 +42,7 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const seen = matrices.map(({ values, hidden }) =>
     Array.from(values, (n, at) => hidden?.[at] || !Number.isFinite(n) ? 0 : n))
   const all = seen.flat(), peak = top ?? (all.reduce((a, b) => Math.max(a, b), 0) || 1)
-  const shares = thresholds.map((share) => share * peak), single = Math.fround // as the numbers are
+  const shares = thresholds.map((share) => share * peak), single = Math.fround // they are float32
   const reach = (least) => all.filter((n) => n >= single(least)).length
   const least = (count) => shares.find((share) => reach(share) <= count) ?? peak
   const kept = least(most.kept), sum = (some) => some.reduce((a, b) => a + b, 0)

@@ -8,7 +8,7 @@ export function make(tag, into = null, text = "", name = "") {
   return made
 }
 
-/** The same in a drawing. */
+/** The same for SVG elements. */
 export function makeSvg(tag, attributes, into = null) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag)
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value)

@@ -24,7 +24,7 @@ export const predicted = ({ rows }, kept) =>
 export default function ({ data, setTriggerValue }) {
   const kept = data.forgotten > forgotten ? {} : read()
   forgotten = data.forgotten
-  const all = { // once, answers were kept without guesses
+  const all = { // older versions stored answers alone
     answered: together(data, kept.answered ?? kept),
     guesses: { ...predicted(data, kept.guesses ?? {}), ...data.guesses },
   }
