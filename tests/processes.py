@@ -12,15 +12,15 @@ from multiprocessing import get_context
 from pathlib import Path
 
 
-def forked(act: Callable[..., object], *arguments: object, said: Path | None = None) -> int | None:
+def forked(act: Callable[..., object], *arguments: object, log: Path | None = None) -> int | None:
     """How a copy of this process ends that does no more than this: -9 where it was killed.
 
-    What it prints is found in ``said``. A fresh process would take seconds to load PyTorch.
+    What it prints is found in ``log``. A fresh process would take seconds to load PyTorch.
     """
 
     def run() -> None:
-        if said:
-            sys.stdout = said.open("w")
+        if log:
+            sys.stdout = log.open("w")
         act(*arguments)
 
     process = get_context("fork").Process(target=run)

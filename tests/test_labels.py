@@ -95,11 +95,11 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "form", "said"),
+    ("number", "form", "expected"),
     [(-0.5, "+.2f", "−0.50"), (0.5, "+.2f", "+0.50"), (-np.inf, ".1f", "−∞"), (-100, "", "−100")],
 )
-def test_numbers_have_true_signs(number: float, form: str, said: str) -> None:
-    assert signed(number, form) == said
+def test_numbers_have_true_signs(number: float, form: str, expected: str) -> None:
+    assert signed(number, form) == expected
 
 
 def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) -> None:
@@ -118,11 +118,11 @@ def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) 
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "expected"),
     [(7e-7, "7 · 10⁻⁷"), (0, "none"), (2, "2"), (np.nan, "NaN")],
 )
-def test_small_differences_are_written_as_powers_of_ten(number: float, said: str) -> None:
-    assert difference(number) == said
+def test_small_differences_are_written_as_powers_of_ten(number: float, expected: str) -> None:
+    assert difference(number) == expected
 
 
 PRODUCT = Path(gpt2viz.__file__).parent

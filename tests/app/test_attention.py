@@ -94,12 +94,12 @@ def test_who_picks_a_head_keeps_its_layer_with_another_sentence() -> None:
     assert chosen(at) == (layer, other)
 
 
-@each("wanted", [{"text": "x"}, {"text": "a b"}, {"causal": "false"}, {"text": "🦩" * 30}])
-def test_any_text_opens_somewhere(wanted: dict[str, str]) -> None:
-    at = open_page("attention", **wanted)
+@each("state", [{"text": "x"}, {"text": "a b"}, {"causal": "false"}, {"text": "🦩" * 30}])
+def test_any_text_opens_somewhere(state: dict[str, str]) -> None:
+    at = open_page("attention", **state)
     layer, head = chosen(at)
     assert f"Head {layer}.{head}**" in words(at)
-    if wanted == {"text": "x"}:
+    if state == {"text": "x"}:
         assert (layer, head) == (0, 0)
         assert "a single token can attend only to itself" in words(at)
         assert "We start with" not in words(at), "of equal heads none is nearest"

@@ -109,7 +109,7 @@ def test_the_mask_in_words() -> None:
 
 
 @each(
-    ("parameter", "value", "told"),
+    ("parameter", "value", "expected"),
     [
         ("layer", "99", "layer: 99 can't be shown here. It must be 0 to 3."),
         ("head", "-1", rf"head: \-1 can't be shown here. It must be 0 to {N_HEAD - 1}."),
@@ -119,9 +119,9 @@ def test_the_mask_in_words() -> None:
         ("model", "../../etc", "can't be shown here. It must be stories."),
     ],
 )
-def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, told: str) -> None:
+def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, expected: str) -> None:
     at = open_page("attention", **{parameter: value})
-    assert told in notices(at)
+    assert expected in notices(at)
     assert titles(at, "one_head")[0] == "Layer {} · Head {}".format(*opening())
     at.run()
     assert not notices(at)
@@ -230,11 +230,11 @@ def half_drawn(at: AppTest) -> list[str]:
 
 
 @each("page", [page for page in PAGES if page != "models"])
-@each(("text", "told"), [("", "Type a word or a sentence"), (LONG, "Shorten it by 145")])
-def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, told: str) -> None:
+@each(("text", "expected"), [("", "Type a word or a sentence"), (LONG, "Shorten it by 145")])
+def test_no_text_or_too_much_is_one_message_alone(page: str, text: str, expected: str) -> None:
     at = open_page(page, text=text)
     (message,) = messages(at)
-    assert told in message
+    assert expected in message
     assert half_drawn(at) == []
 
 
@@ -255,17 +255,17 @@ def test_one_token_looks_at_itself() -> None:
 
 
 @each(
-    ("parameters", "told"),
+    ("parameters", "expected"),
     [
         ({"habit": "induction", "on": "sentence"}, "“copying (induction)” can't be measured"),
         ({"find": "pattern", "pattern": "empty"}, "The pattern is empty"),
         ({"find": "pattern", "pattern": "empty", "cells": "0:0"}, "The pattern is empty"),
     ],
 )
-def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], told: str) -> None:
+def test_heads_without_a_number_are_not_ranked(parameters: dict[str, str], expected: str) -> None:
     at = open_page("find", **parameters)
     (message,) = messages(at)
-    assert told in message
+    assert expected in message
     assert not at.dataframe
     assert not {"Only layers", "Picture"} & {one.label for one in button_groups(at)}
 
@@ -276,9 +276,9 @@ def test_one_token_has_no_surprise_and_no_empty_picture_of_it() -> None:
     assert "surprise" not in pictures(at)
 
 
-@each(("config", "told"), [("", r"no config\.json"), ("{", "config\\.json")])
+@each(("config", "expected"), [("", r"no config\.json"), ("{", "config\\.json")])
 def test_a_model_that_cannot_be_loaded_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, told: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: str, expected: str
 ) -> None:
     (tmp_path / "half").mkdir(exist_ok=True)
     if config:
@@ -289,7 +289,7 @@ def test_a_model_that_cannot_be_loaded_says_what_to_do(
     run_cache.models.clear()
     (message,) = messages(at)
     assert message.startswith("**half** can't be loaded.")
-    assert told in message
+    assert expected in message
     assert "Choose another model above" in message
     assert half_drawn(at) == []
 

@@ -145,7 +145,7 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
 
 
 @each(
-    ("patch", "told"),
+    ("patch", "expected"),
     [
         ("attention_output:1:7", "layer 1's attention output at “·ate” (7)"),
         ("mlp_output:3:7", "layer 3's MLP output at “·ate” (7)"),
@@ -156,7 +156,7 @@ def test_the_numbers_that_are_told_make_up_the_share() -> None:
         ("weights:1.3", "the attention weights of head 1.3"),
     ],
 )
-def test_a_patch_is_told_with_its_share(patch: str, told: str) -> None:
+def test_a_patch_is_told_with_its_share(patch: str, expected: str) -> None:
     stage = patch.partition(":")[0]
     at = open_depends(
         patch=f"patch:{patch}", direction="noise", piece=stage if stage in OF_HEADS else "q"
@@ -164,7 +164,7 @@ def test_a_patch_is_told_with_its_share(patch: str, told: str) -> None:
     place = tuple(map(int, patch.partition(":")[2].replace(".", ":").split(":")))
     share = 100 * (1 - sweep(stage, direction="noise").restored[place])
     text = page_text(at)
-    assert f"Copying {told} from the second run into the first" in text
+    assert f"Copying {expected} from the second run into the first" in text
     way = "moves the answer" if share < 0 else "removes"
     rounded = f"{way} {abs(share):.0f} %" if abs(share) >= 0.5 else "has no effect on the answer"
     assert f"**{rounded}" in text
@@ -205,7 +205,7 @@ def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
 
 
 @each(
-    ("second", "told"),
+    ("second", "expected"),
     [
         ("A big crane ate fish. A crane ate", "have 8 and 9 tokens, and must have as many"),
         ("A crane ate a frog. A crane ate", "' fish' stands against ' a frog'"),
@@ -213,10 +213,10 @@ def test_in_an_example_a_word_is_copied(pair: two_texts.Pair) -> None:
     ],
 )
 def test_sentences_that_do_not_line_up_get_one_message_and_a_pair_that_does(
-    second: str, told: str
+    second: str, expected: str
 ) -> None:
     at = open_depends(text2=second)
-    assert told in notices(at).replace("\\", "")
+    assert expected in notices(at).replace("\\", "")
     assert not pictures(at)
     at.button(key="nearest_pair").click().run()
     assert not notices(at)

@@ -74,13 +74,13 @@ def test_only_sections_that_need_it_load_the_model(mine: Path) -> None:
 
 
 def test_what_workers_share_is_in_memory(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> dict[str, bool]:
+    def loaded() -> dict[str, bool]:
         table = section("all").dataframe[0].value
         return dict(zip(table["Model"], map(bool, table["In memory"]), strict=True))
 
-    assert told() == {"mine": False, "stories": False}
+    assert loaded() == {"mine": False, "stories": False}
     load_ahead(monkeypatch, {"mine": mine})
-    assert told() == {"mine": True, "stories": False}
+    assert loaded() == {"mine": True, "stories": False}
 
 
 def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:

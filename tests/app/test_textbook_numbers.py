@@ -499,7 +499,7 @@ def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "begins", "right"),
+    ("name", "parameters", "begins", "right"),
     [
         ("heads", {"way_C": "1280", "way_nh": "12"}, "h_s = 1280 / 12 ", 1280 / 12),
         ("mistakes", {"try_nh": "7"}, "h_s = C / n_h = 768 / 7 ", 768 / 7),
@@ -507,9 +507,9 @@ def test_a_text_has_a_target_for_each_token_that_is_followed_by_one() -> None:
     ],
 )
 def test_quotients_say_that_they_are_rounded(
-    name: str, asked: dict[str, str], begins: str, right: float
+    name: str, parameters: dict[str, str], begins: str, right: float
 ) -> None:
-    at = visit(name, **asked)
+    at = visit(name, **parameters)
     written = formula(at, begins)
     assert written.startswith(r"\approx")
     follows(written, right)

@@ -59,7 +59,7 @@ TINY = {
 }
 
 
-def told(at: AppTest) -> str:
+def prose(at: AppTest) -> str:
     return text_of(at).replace("\\", "")
 
 
@@ -188,8 +188,8 @@ OF_ITS_OWN = {
 
 def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others() -> None:
     for name, texts in OF_ITS_OWN.items():
-        assert [text for text in texts if text not in told(chapter(name))] == []
-        assert [text for text in texts if text in told(edited(name))] == []
+        assert [text for text in texts if text not in prose(chapter(name))] == []
+        assert [text for text in texts if text in prose(edited(name))] == []
     words = ("A", "crane", "ate", "fish", ".")
     for at, chances in (
         (chapter("next-word"), tiny_story()["probabilities"]),
@@ -197,23 +197,23 @@ def test_what_is_expected_is_said_and_what_holds_for_its_own_tables_of_no_others
     ):
         best = [words[n] for n in chances.argmax(axis=1)]
         guess = ", ".join(f"“{n}” after “{word}”" for n, word in zip(best, words[:4], strict=True))
-        assert f"It expects {guess}" in told(at)
-        assert f"“{best[3]}” gets **{chances[3].max():.1%}**" in told(at)
+        assert f"It expects {guess}" in prose(at)
+        assert f"“{best[3]}” gets **{chances[3].max():.1%}**" in prose(at)
     q, k = (expected()["x"] @ EDITED[f"tiny_{part}0"].T for part in "qk")
-    assert f"“{words[(k @ q[3]).argmax()]}” fits best." in told(edited("crane"))
+    assert f"“{words[(k @ q[3]).argmax()]}” fits best." in prose(edited("crane"))
 
 
 def test_tables_of_zeros_are_told_too() -> None:
     zeros = {name: spelled(0 * table) for name, table in EDITED.items()}
     at = open_page("textbook", chapter="next-word", **zeros)
     everything = "“A”, “crane”, “ate”, “fish” and “.”"
-    assert f"After “fish”, {everything} each get **20.0%**" in told(at)
+    assert f"After “fish”, {everything} each get **20.0%**" in prose(at)
     at = open_page("textbook", chapter="crane", **zeros)
-    assert "“A”, “crane”, “ate” and “fish” fit best." in told(at)
+    assert "“A”, “crane”, “ate” and “fish” fit best." in prose(at)
     (back,) = (button for button in at.button if button.key == "tiny_reset")
     back.click().run()
     assert not set(EDITED) & set(at.query_params)
-    assert "“crane” fits best: it is a thing, and not an action." in told(at)
+    assert "“crane” fits best: it is a thing, and not an action." in prose(at)
 
 
 def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
@@ -248,13 +248,13 @@ def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtes
             weights = oracle(text, causal)["weights"][layer][head]
             assert query == len(weights) - 1
             assert weights[query].max() == pytest.approx(weights[query, key], rel=1e-4)
-            assert f"**{weights[query, key]:.3f}**" in told(at)
+            assert f"**{weights[query, key]:.3f}**" in prose(at)
             there = open_page(
                 "head", **{name: requested[name] for name in requested if name != "chapter"}
             )
             assert not there.warning
             label = gpt2viz.trace(bundled_model(), text).labels[query]
-            assert f"query {label} ({query}), key" in told(there)
+            assert f"query {label} ({query}), key" in prose(there)
             assert_allclose(drawn(there, "stage_weights")["weights"], weights, atol=1e-5)
 
 
@@ -274,8 +274,8 @@ def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
     alike = table @ value / np.linalg.norm(table, axis=1)
     nearest = bundled_model().tokenizer.token_bytes(int(alike.argmax())).decode()
     names = f"neuron **{highest}** highest", f"token vectors of “{nearest.replace(' ', '·')}”"
-    assert all(text in told(at) for text in names)
-    assert f"has 1,024 neurons; {(widened > 0).sum()} are positive before" in told(at)
+    assert all(text in prose(at) for text in names)
+    assert f"has 1,024 neurons; {(widened > 0).sum()} are positive before" in prose(at)
     added = checkpoint.w["h.2.mlp.c_proj.weight"][:, 0] * bent
     strong, bias = added[best].sum(), checkpoint.w["h.2.mlp.c_proj.bias"][0]
     (line,) = (text for text in formulas(at) if r"\text{channel }" in text)
@@ -334,8 +334,8 @@ def test_what_is_told_of_a_real_number_is_that_of_the_model() -> None:
         f"with {number:.3f}.",
     }.items():
         at = open_page("textbook", chapter=name, **chosen)
-        assert expected in told(at).replace("−", "-"), name
-    assert "“A” sees only itself." in told(open_page("textbook", chapter="crane", query="0"))
+        assert expected in prose(at).replace("−", "-"), name
+    assert "“A” sees only itself." in prose(open_page("textbook", chapter="crane", query="0"))
 
 
 def test_the_link_lands_on_the_tensors_of_the_step() -> None:
@@ -356,7 +356,7 @@ def test_the_link_lands_on_the_tensors_of_the_step() -> None:
 def test_what_is_told_of_the_next_word_is_told_on_predict() -> None:
     at = open_page("textbook", chapter="next-word")
     result = oracle(CRANE, True)["next_token_probabilities"]
-    assert f"**{result.max():.1%}**" in told(at)
+    assert f"**{result.max():.1%}**" in prose(at)
     requested = link(at, "predict", "predict")
     there = open_page("predict", **{name: requested[name] for name in ("predict", "query")})
     (table,) = (
@@ -405,7 +405,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     made = reference(BUNDLED, ids, True)
     layer, head, query, key = hardest(ids, made)
     weight, scores = made["weights"][layer][head, query, key], made["scores"][layer][head, query]
-    words = told(at)
+    words = prose(at)
     assert ("no token comes twice" in words) == (text == CRANE)
     assert f"**head {layer}.{head}**" in words
     assert re.search(rf"goes from {query} \S+ to {key} \S+: \*\*{weight:.2f}\*\*", words)
@@ -441,7 +441,7 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
     st.cache_resource.clear()
     at = open_page("textbook", chapter="why", text="ab ab", model="other")
     st.cache_resource.clear()
-    words = told(at)
+    words = prose(at)
     assert "No single reason stands out" in words
     assert "induction" not in words
     assert "The largest such weight is 0." in words
@@ -449,8 +449,8 @@ def test_a_model_without_the_circuit_is_not_said_to_have_it(
 
 
 def test_where_nothing_can_be_copied_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = told(open_page("textbook", chapter="why", text="A"))
+    words = prose(open_page("textbook", chapter="why", text="A"))
     assert "not even where your sentence is said twice." in words
     assert "too long" not in words
     monkeypatch.setattr(why, "said_twice", lambda view: None)
-    assert "said twice would be too long" in told(open_page("textbook", chapter="why", text="A"))
+    assert "said twice would be too long" in prose(open_page("textbook", chapter="why", text="A"))

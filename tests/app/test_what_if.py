@@ -303,7 +303,7 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
 
 
 @each(
-    ("chosen", "told"),
+    ("chosen", "expected"),
     [
         ({"edits": "patch:v:1.0:1"}, "Type a second sentence first"),
         ({"edits": "patch:v:1.0:1", "text2": "A dog ate"}, "The texts have 4 and 3 tokens"),
@@ -311,9 +311,9 @@ def test_a_piece_is_taken_from_the_second_sentence() -> None:
         ({"edits": "patch:v:1:1", "text2": "A dog ate fish"}, "It must be edits such as"),
     ],
 )
-def test_a_patch_that_cannot_be_is_one_message(chosen: dict[str, str], told: str) -> None:
+def test_a_patch_that_cannot_be_is_one_message(chosen: dict[str, str], expected: str) -> None:
     at = open_page("what_if", text="A crane ate fish", **chosen)
-    assert told in notices(at).replace("\\", "")
+    assert expected in notices(at).replace("\\", "")
     assert len(at.warning) == 1
 
 
@@ -329,16 +329,16 @@ def test_an_impossible_edit_is_not_added() -> None:
 
 
 @each(
-    ("edits", "told"),
+    ("edits", "expected"),
     [
         ("off:9.0", "off:9.0 names layer 9, but this model has layers 0 to 3. Undo that edit"),
         ("forbid:7:1", "forbid:7:1 names query 7, but this text has tokens 0 to 3"),
         ("forbid:0:0", "Query 0 would see no key at all"),
     ],
 )
-def test_an_edit_that_does_not_fit_is_one_message(edits: str, told: str) -> None:
+def test_an_edit_that_does_not_fit_is_one_message(edits: str, expected: str) -> None:
     at = open_page("what_if", edits=edits)
-    assert told in notices(at)
+    assert expected in notices(at)
     assert not pictures(at)
     at.button(key="undo_0").click().run()
     assert not notices(at)

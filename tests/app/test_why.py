@@ -164,11 +164,11 @@ def test_another_cell_begins_anew() -> None:
 
 
 @each(
-    "asked",
+    "parameter",
     ["1.0:2:1", f"0.{N_HEAD}:2:1", "0.0:3:1", "0.0:2:3", "0.0:2:1,0.0:1:0", "0.0", "0.0:2:1,"],
 )
-def test_a_way_that_is_none_is_told(asked: str) -> None:
-    at = open_page("head", see="why", **COPYING, why=asked)
+def test_a_way_that_is_none_is_told(parameter: str) -> None:
+    at = open_page("head", see="why", **COPYING, why=parameter)
     assert "heads of earlier layers" in at.warning[0].value
     assert "why" not in at.query_params
 
@@ -398,15 +398,15 @@ def test_a_head_is_left_out_of_the_edited_run() -> None:
 
 
 @each(
-    ("edits", "told"),
+    ("edits", "expected"),
     [
         ("patch:residual_in:1:3", "edited: true can't be shown here. It must be false."),
         ("off:7.0", "Undo that edit, or choose another sentence or model."),
     ],
 )
-def test_edits_that_cannot_be_explained_are_told(edits: str, told: str) -> None:
+def test_edits_that_cannot_be_explained_are_told(edits: str, expected: str) -> None:
     at = open_page("head", **HERE, see="why", edits=edits, edited="true")
-    assert told in " ".join(warning.value for warning in at.warning)
+    assert expected in " ".join(warning.value for warning in at.warning)
 
 
 def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_a_tokens_own_hyphen_is_no_minus() -> None:
 
 
 @each(
-    ("sizes", "wanted"),
+    ("sizes", "expected"),
     [
         ({"n_layer": 1}, "this model has one layer"),
         ({"n_head": 1, "n_embd": 8}, "nothing to wire by this measure"),
@@ -144,12 +144,12 @@ def test_a_tokens_own_hyphen_is_no_minus() -> None:
     ],
 )
 def test_where_there_is_nothing_to_wire(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any], wanted: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, Any], expected: str
 ) -> None:
     folder = write_checkpoint(tmp_path / f"random{len(sizes)}{sizes.get('n_layer', '')}", **sizes)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find?find=wiring", model=folder.name, text="A crane ate fish")
-    assert wanted in page_text(at)
+    assert expected in page_text(at)
     if not sizes:
         assert drawn(at) == []
         result = gpt2viz.composition(gpt2viz.load_model(folder))

@@ -98,16 +98,16 @@ def test_a_box_of_one_line_takes_no_line_break(page: str, name: str) -> None:
 
 
 @each(
-    ("text", "told", "label"),
+    ("text", "expected", "label"),
     [
         ("the cat sat on ", "ends with a space", "Remove the space"),
         ("the cat  ", "ends with 2 spaces", "Remove them"),
     ],
 )
-def test_a_space_at_the_end_is_told_and_taken_away(text: str, told: str, label: str) -> None:
+def test_a_space_at_the_end_is_told_and_taken_away(text: str, expected: str, label: str) -> None:
     """On every page: see ``test_behaviour``."""
     at = open_page("predict", text=text)
-    assert told in plain(" ".join(c.value for c in at.caption))
+    assert expected in plain(" ".join(c.value for c in at.caption))
     button(at, label).click().run()
     assert at.text_input(key="text").value == text.rstrip()
     assert at.query_params["text"] == text.rstrip()
@@ -169,13 +169,13 @@ def test_why_a_cell_is_masked(
     assert stages.masking(causal, bool(edits)) == formula
 
 
-@each(("causal", "told"), [("true", "−∞ for later keys"), ("false", "mask is off")])
-def test_the_pages_say_how_this_run_was_masked(causal: str, told: str) -> None:
+@each(("causal", "expected"), [("true", "−∞ for later keys"), ("false", "mask is off")])
+def test_the_pages_say_how_this_run_was_masked(causal: str, expected: str) -> None:
     shown = open_page("shapes", causal=causal).session_state["_shown"].tables
     operations = shown["Every tensor of the run"].set_index("key")["operation"]
-    assert all(told in text for text in operations["masked_scores"])
+    assert all(expected in text for text in operations["masked_scores"])
     at = open_page("head", causal=causal)
-    assert told in plain(" ".join(block.value for block in at.markdown))
+    assert expected in plain(" ".join(block.value for block in at.markdown))
     (how,) = (plain(c.help) for c in at.caption if "mixes the rows" in c.help)
     assert ("√hs, masked and" in how) == (causal == "true")
 

@@ -22,16 +22,16 @@ class Channel(comm.DummyComm):
     """What the kernel says is kept."""
 
     def publish_msg(self, msg_type: str, data: Any = None, *rest: Any, **more: Any) -> None:
-        said.append((msg_type, data))
+        published.append((msg_type, data))
 
 
-said: list[tuple[str, Any]] = []
+published: list[tuple[str, Any]] = []
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> gpt2viz.AttentionView:
     monkeypatch.setattr(comm, "create_comm", Channel)
-    said.clear()
+    published.clear()
     return gpt2viz.show(np.full((2, 3, 4, 4), 0.25), list("abcd"))
 
 
@@ -46,7 +46,7 @@ def displayed(shown: gpt2viz.AttentionView, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_click_is_read_where_the_page_sends_it(shown: gpt2viz.AttentionView) -> None:
     assert shown.selected is None
     state = next(
-        data["state"] for what, data in said if what == "comm_open" and "_esm" in data["state"]
+        data["state"] for what, data in published if what == "comm_open" and "_esm" in data["state"]
     )
     assert state["clicked"] is None
     assert state["frame"] == shown.clicks.frame

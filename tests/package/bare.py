@@ -29,7 +29,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.package.licences import brought, closure, extras
+from tests.package.licences import closure, dependencies, extras
 
 #: Command lines of ``gpt2viz``, by the extra that each needs; "" needs none.
 COMMANDS = {
@@ -212,7 +212,7 @@ _owners = cache(packages_distributions)
 
 def hide_all_but(*expected: str, also: Iterable[str] = ()) -> None:
     """Leave gpt2viz in this process what these extras bring, and what other packages do."""
-    allowed = {"gpt2viz", *closure(*expected), *brought(map(Requirement, also))}
+    allowed = {"gpt2viz", *closure(*expected), *dependencies(map(Requirement, also))}
     owners = _owners()
     hidden = {n for n, by in owners.items() if not allowed & set(map(canonicalize_name, by))}
     loaded = hidden & sys.modules.keys() - {"colorama"}  # tqdm's, where it is there
@@ -307,5 +307,5 @@ if __name__ == "__main__":
     _owners()
     every = ("", *extras())
     with get_context("fork").Pool(2, maxtasksperchild=1) as pool:
-        found = pool.starmap(outcomes, [(one, Path(sys.argv[1])) for one in every], chunksize=1)
-    print(json.dumps(dict(zip(every, found, strict=True))))
+        answers = pool.starmap(outcomes, [(one, Path(sys.argv[1])) for one in every], chunksize=1)
+    print(json.dumps(dict(zip(every, answers, strict=True))))

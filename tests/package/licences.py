@@ -53,7 +53,7 @@ def extras() -> dict[str, list[str]]:
     return results
 
 
-def asked(*names: str) -> set[Requirement]:
+def required(*names: str) -> set[Requirement]:
     """What pyproject.toml lists for the library, and for these extras on top."""
     results: set[Requirement] = set()
     waiting = [*pyproject()["project"]["dependencies"], f"gpt2viz[{','.join(names)}]"]
@@ -67,11 +67,11 @@ def asked(*names: str) -> set[Requirement]:
 
 
 def closure(*names: str) -> set[str]:
-    """All that ``asked`` brings on this system, as canonical names."""
-    return brought(asked(*names))
+    """All of ``required`` and what that depends on here, by canonical names."""
+    return dependencies(required(*names))
 
 
-def brought(requirements: Iterable[Requirement]) -> set[str]:
+def dependencies(requirements: Iterable[Requirement]) -> set[str]:
     """All that these bring on this system, themselves included, as canonical names."""
     results: set[str] = set()
     waiting = list(requirements)
@@ -89,16 +89,16 @@ def families(name: str) -> str:
 
     Raises ``LookupError`` for a package whose licence is none of these.
     """
-    text = _said(distribution(name).metadata)
+    text = _licence(distribution(name).metadata)
     result = {family for pattern, family in FAMILIES.items() if re.search(pattern, text)}
     if not result or "GPL" in text:
         raise LookupError(f"{name}: {text!r} is no licence that gpt2viz may build on unseen")
     return ", ".join(sorted(result))
 
 
-def _said(told: PackageMetadata) -> str:
+def _licence(metadata: PackageMetadata) -> str:
     """The expression; else the classifiers; else the first line of the text."""
-    fields: Any = told  # an email's message, whose ``get`` its declared type lacks
+    fields: Any = metadata  # an email's message, whose ``get`` its declared type lacks
     classifiers = fields.get_all("Classifier") or []
     named = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License ::")]
     text = (fields.get("License") or "").strip().partition("\n")[0]

@@ -18,7 +18,7 @@ from tests import layouts
 from tests.checkpoints import write_checkpoint
 from tests.gguf_files import TINY, write_gguf
 from tests.package import bare
-from tests.package.licences import ROOT, asked, extras
+from tests.package.licences import ROOT, extras, required
 
 #: Line -> the extra that it needs, "" for none.
 NEEDS = {
@@ -57,7 +57,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
 @cache
 def brings(extra: str) -> set[str]:
     """What an extra brings beyond a plain install, by name; nothing for ""."""
-    return {one.name for one in asked(*filter(None, [extra])) - asked()}
+    return {one.name for one in required(*filter(None, [extra])) - required()}
 
 
 def test_each_does_what_it_is_for_and_names_what_the_rest_needs(

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from tests.package.licences import ROOT, asked, closure, lines
+from tests.package.licences import ROOT, closure, lines, required
 
 LOCK = ROOT / "requirements.lock"
 TOOLS, TOOLS_LOCK = ROOT / "requirements-dev.txt", ROOT / "requirements-dev.lock"
@@ -23,18 +23,18 @@ TOOLS, TOOLS_LOCK = ROOT / "requirements-dev.txt", ROOT / "requirements-dev.lock
 class Pinned(NamedTuple):
     """An entry of the lock: name, one version, for which systems, and the files' hashes."""
 
-    asked: Requirement
+    requirement: Requirement
     hashes: list[str]
 
     @property
     def version(self) -> Version:
-        (only,) = self.asked.specifier
+        (only,) = self.requirement.specifier
         assert only.operator == "=="
         return Version(only.version)
 
     @property
     def here(self) -> bool:
-        return self.asked.marker is None or self.asked.marker.evaluate()
+        return self.requirement.marker is None or self.requirement.marker.evaluate()
 
 
 def entries(lock: Path = LOCK) -> list[Pinned]:
@@ -50,28 +50,28 @@ def test_every_file_has_a_hash() -> None:
     assert len(entries()) > 50
     for entry in entries():
         assert entry.version
-        assert entry.hashes, entry.asked
+        assert entry.hashes, entry.requirement
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in entry.hashes)
 
 
 def test_the_lock_holds_what_is_asked_for() -> None:
     by_name: dict[str, list[Version]] = {}
     for entry in entries():
-        by_name.setdefault(canonicalize_name(entry.asked.name), []).append(entry.version)
-    for one in asked("app"):
+        by_name.setdefault(canonicalize_name(entry.requirement.name), []).append(entry.version)
+    for one in required("app"):
         assert by_name[canonicalize_name(one.name)], one
         assert all(v in one.specifier for v in by_name[canonicalize_name(one.name)]), one
 
 
 def test_the_tools_are_locked_to_what_is_asked_for_and_to_what_the_app_has() -> None:
     """A new version of the oracle that wants other names must not turn the tests red by itself."""
-    locked = {(canonicalize_name(e.asked.name), e.version) for e in entries(TOOLS_LOCK)}
+    locked = {(canonicalize_name(e.requirement.name), e.version) for e in entries(TOOLS_LOCK)}
     assert len(lines(TOOLS)) > 20
     for one in lines(TOOLS):
         results = [v for name, v in locked if name == canonicalize_name(one.name)]
         assert results, one
         assert all(v in one.specifier for v in results), (one, results)
-    assert {(canonicalize_name(e.asked.name), e.version) for e in entries()} <= locked
+    assert {(canonicalize_name(e.requirement.name), e.version) for e in entries()} <= locked
 
 
 def test_the_tests_run_with_what_is_locked() -> None:
@@ -80,7 +80,7 @@ def test_the_tests_run_with_what_is_locked() -> None:
         (LOCK, "app", set()),
         (TOOLS_LOCK, "all", {"transformers", "pytest"}),
     ):
-        here = {canonicalize_name(e.asked.name): e.version for e in entries(lock) if e.here}
+        here = {canonicalize_name(e.requirement.name): e.version for e in entries(lock) if e.here}
         needed = closure(extra) | more
         assert needed <= here.keys()
         message = {name: Version(version(name)) for name in map(canonicalize_name, needed)}
@@ -114,4 +114,4 @@ def test_make_installs_the_locked_versions() -> None:
         ["sed", "-E", taken, str(LOCK)], capture_output=True, text=True, check=True
     ).stdout
     plain = [line for line in versions.splitlines() if not line.startswith("#")]
-    assert [Requirement(line) for line in plain] == [entry.asked for entry in entries()]
+    assert [Requirement(line) for line in plain] == [entry.requirement for entry in entries()]

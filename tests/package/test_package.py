@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import gpt2viz
-from tests.package.licences import ROOT, asked, closure, extras, lines, pyproject
+from tests.package.licences import ROOT, closure, extras, lines, pyproject, required
 from tests.servers import answers, free_ports
 
 MODEL = "assets/models/stories"
@@ -141,17 +141,17 @@ def test_the_wheel_asks_for_what_the_project_lists(metadata: Message) -> None:
     assert (metadata["Version"], metadata["License-Expression"]) == (gpt2viz.__version__, "MIT")
     named = {Requirement(line) for line in metadata.get_all("Requires-Dist", [])}
     plain = {(canonicalize_name(r.name), r.specifier) for r in named if not r.marker}
-    assert plain == {(canonicalize_name(r.name), r.specifier) for r in asked()}
+    assert plain == {(canonicalize_name(r.name), r.specifier) for r in required()}
     assert set(metadata.get_all("Provides-Extra", [])) == extras().keys()
     for extra in extras():
         more = {
             (r.name, r.specifier) for r in named if f"'{extra}'" in str(r.marker).replace('"', "'")
         }
-        assert more == {(r.name, r.specifier) for r in asked(extra) - asked()}
+        assert more == {(r.name, r.specifier) for r in required(extra) - required()}
 
 
 def test_every_import_is_in_the_requirements() -> None:
-    listed = {canonicalize_name(r.name) for r in asked(*extras())}
+    listed = {canonicalize_name(r.name) for r in required(*extras())}
     owners = packages_distributions()
     missing = set()
     sources = [ROOT / name for name in ("app.py", *tracked("pages"), *tracked("gpt2viz"))]
@@ -176,10 +176,10 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def test_every_requirement_is_a_range_and_every_extra_gets_on_with_the_others() -> None:
     """One that needs a newer version than the others allows what they allow above that."""
-    light = {canonicalize_name(one.name) for one in asked()}
+    light = {canonicalize_name(one.name) for one in required()}
     assert not light & {"streamlit", "plotly", "pandas", "pyarrow", "scipy", "pillow", "kaleido"}
     ends: dict[str, set[str]] = {}
-    for one in asked(*extras()):
+    for one in required(*extras()):
         bounds = {bound.operator for bound in one.specifier}
         assert bounds == {">=", "<"}, one
         (end,) = (bound.version for bound in one.specifier if bound.operator == "<")

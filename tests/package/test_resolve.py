@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.package.licences import asked, lines, pyproject
+from tests.package.licences import lines, pyproject, required
 
 #: What Colab had, and from where that is known.
 COLAB = Path(__file__).with_name("colab.txt")
@@ -47,17 +47,17 @@ def test_a_notebook_keeps_all_that_it_has() -> None:
     here = {canonicalize_name(one.name): str(one.specifier)[2:] for one in lines(COLAB)}
     outside = [
         str(one)
-        for one in asked()
+        for one in required()
         if not one.specifier.contains(here[canonicalize_name(one.name)], prereleases=True)
     ]
     assert outside == []
-    result = resolved([*asked(), *lines(COLAB)], "3.12")
+    result = resolved([*required(), *lines(COLAB)], "3.12")
     cuda = {name for name in result if name.startswith(("nvidia-", "cuda-"))}  # torch's own
     assert {name: result[name] for name in result.keys() - cuda} == here
 
 
 def test_every_other_python_that_is_named_has_wheels_of_all() -> None:
-    every = list(asked("all"))
+    every = list(required("all"))
     with ThreadPoolExecutor(len(OTHERS)) as pool:
         for result in pool.map(lambda python: resolved(every, python), OTHERS):
             assert {canonicalize_name(one.name) for one in every} <= result.keys()

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from tests.package.licences import ROOT
 from tests.package.test_lock import entries
 
-TORCH = next(one for one in entries() if one.asked.name == "torch")
+TORCH = next(one for one in entries() if one.requirement.name == "torch")
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -114,13 +114,15 @@ def test_the_container_drops_of_the_lock_what_is_cudas(
     subprocess.run(["sh", "-c", script], cwd=tmp_path, env=variables, check=True)
     requested = (tmp_path / "asked").read_text().splitlines()
     assert requested[-1].endswith("--require-hashes -r requirements.lock")
-    assert [line.endswith(f" {TORCH.asked}") for line in requested[:-1]] == [True] * (not cuda)
+    assert [line.endswith(f" {TORCH.requirement}") for line in requested[:-1]] == [True] * (
+        not cuda
+    )
     left = entries(tmp_path / "requirements.lock")
-    gone = {one.asked.name for one in entries()} - {one.asked.name for one in left}
+    gone = {one.requirement.name for one in entries()} - {one.requirement.name for one in left}
     if cuda or not reached:
         assert not gone
         return
     assert all(one.hashes for one in left)
     assert "torch" in gone
     assert {one for one in gone if not one.startswith(("nvidia-", "cuda-"))} == {"torch", "triton"}
-    assert not [one for one in left if Requirement(str(one.asked)).name.startswith("nvidia")]
+    assert not [one for one in left if Requirement(str(one.requirement)).name.startswith("nvidia")]

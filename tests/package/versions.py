@@ -19,7 +19,7 @@ from typing import NamedTuple
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from tests.package.licences import ROOT, asked
+from tests.package.licences import ROOT, required
 
 CPU_TORCH = "https://download.pytorch.org/whl/cpu"
 TOOLS = (
@@ -61,7 +61,7 @@ SETS = {
 
 def requirements(which: Set) -> list[str]:
     """Each range as pip is to read it: its oldest version, or as it is."""
-    ranges = {one.name: one for one in sorted(asked(*which.extras), key=least)}
+    ranges = {one.name: one for one in sorted(required(*which.extras), key=least)}
     oldest = ranges if which.oldest is True else {which.oldest}
     return [f"{name}=={least(one)}" if name in oldest else str(one) for name, one in ranges.items()]
 

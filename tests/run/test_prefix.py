@@ -174,7 +174,7 @@ def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "earlier", "message"),
+    ("later", "earlier", "message"),
     [
         ({"causal": False}, {}, "Only with the causal mask on, in both runs"),
         ({}, {"causal": False}, "Only with the causal mask on, in both runs"),
@@ -184,11 +184,11 @@ def test_the_end_of_text_in_front_moves_every_position(tiny: gpt2viz.Model) -> N
     ],
 )
 def test_where_it_cannot_hold_it_is_refused(
-    tiny: gpt2viz.Model, asked: dict[str, Any], earlier: dict[str, Any], message: str
+    tiny: gpt2viz.Model, later: dict[str, Any], earlier: dict[str, Any], message: str
 ) -> None:
     made = [
         options | {"edits": gpt2viz.parse_edits(options.get("edits", ""))}
-        for options in (asked, earlier)
+        for options in (later, earlier)
     ]
     with pytest.raises(ValueError, match=message):
         gpt2viz.trace(tiny, IDS, **made[0], reuse=gpt2viz.trace(tiny, IDS, **made[1]))

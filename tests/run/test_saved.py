@@ -119,7 +119,7 @@ def changed(name: str, make: Callable[[Any], Any]) -> Callable[[Path], None]:
     return change
 
 
-def told(**values: str) -> Callable[[Path], None]:
+def with_about(**values: str) -> Callable[[Path], None]:
     return changed("about", lambda about: np.array(json.dumps(json.loads(str(about)) | values)))
 
 
@@ -139,9 +139,9 @@ def stray(path: Path) -> None:
         (changed("q.1", lambda q: q[:, :2]), r"q\.1 is \(1, 2, 2, 6\) of float32, not \(1, 4, 2"),
         (changed("q.1", lambda q: q.astype(np.float64)), r"q\.1 is .* of float64"),
         (changed("next_token_probabilities", lambda p: p[:, :3]), r"_probabilities is \(1, 3\)"),
-        (told(causal="maybe"), "no file of a trace"),
-        (told(model="no-such-model"), "no-such-model"),
-        (told(edits="off:9.9"), "layer 9"),
+        (with_about(causal="maybe"), "no file of a trace"),
+        (with_about(model="no-such-model"), "no-such-model"),
+        (with_about(edits="off:9.9"), "layer 9"),
         (changed("token_ids", lambda ids: ids + 400), "other weights"),
         (changed("token_ids", lambda ids: ids + 419), "Token id 420 is outside"),
     ],

@@ -574,11 +574,11 @@ def test_without_ray_it_is_said_what_brings_it(monkeypatch: pytest.MonkeyPatch) 
         on_ray(1, None)
 
 
-def heads(arguments: str, said: Path) -> None:
+def heads(arguments: str, log: Path) -> None:
     """The command as the first of a group of processes, with what it says in a file."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
-    with said.open("w") as sys.stderr:
+    with log.open("w") as sys.stderr:
         main(["heads", *arguments.split()])
 
 
