@@ -34,12 +34,7 @@ VIEWS += [("attention", {"picture": "lines"}), ("attention", {"layer": "1", "hea
 
 def open_save(page: str, **view: str) -> AppTest:
     """What Save opens into once the page's script has run to the end."""
-    at = open_page(page, text="the cat saw the cat", **view)
-    opened = AppTest.from_function(_save, default_timeout=60)
-    for name in ("_shown", "_address", "text", "model"):
-        if name in at.session_state:
-            opened.session_state[name] = at.session_state[name]
-    return opened.run()
+    return beside(open_page(page, text="the cat saw the cat", **view), _save, "_shown")
 
 
 def _save() -> None:
@@ -78,11 +73,7 @@ def share(page: str, dark: bool = False, **view: str) -> AppTest:
     """
     at = open_page(page, **{name: value for name, value in view.items() if value})
     at.session_state["_shown"].colors = palette(dark)
-    opened = AppTest.from_function(_share, default_timeout=60)
-    for name in ("_shown", "_address", "text", "model"):
-        if name in at.session_state:
-            opened.session_state[name] = at.session_state[name]
-    return opened.run()
+    return beside(at, _share, "_shown")
 
 
 def _share() -> None:
