@@ -432,6 +432,16 @@ def seen_by_axe(page: Page, *rules: str, contrast: bool = True, frame: bool = Tr
     ]
 
 
+def kinds(page: Page) -> set[str]:
+    """The kinds of parts that a page is made of: Streamlit's by name, components by script."""
+    return set(page.evaluate(_KINDS))
+
+
+_KINDS = """
+() => [...document.querySelectorAll(".stMain [data-testid^=st]")].map(part => part.dataset.testid
+  + (part.shadowRoot?.querySelector("[data-script]")?.dataset.script ?? ""))
+"""
+
 #: Menu, sentence and strip of tokens.
 FRAME = [".st-key-menu", ".st-key-sentence", ".st-key-token_chips"]
 

@@ -687,10 +687,9 @@ def test_a_page_computes_what_numpy_does_with_its_weights(
         live = LivePage(offline, BUNDLED, tmp_path)
         sentences = [text for text in SENTENCES[::18] if len(ids_of(text)) < SHORT]
         assert live.check(SENTENCES[-1], causal=True, tokens=0) < 0.01
-    for n, text in enumerate(sentences):
-        for causal in (True, False):
-            moved = live.check(text, causal=causal, tokens=10 if n < CONTINUED else 0)
-            assert moved < 0.01
+    for n, text in enumerate(sentences):  # every other one without the mask
+        moved = live.check(text, causal=n % 2 == 0, tokens=10 if n < CONTINUED else 0)
+        assert moved < 0.01
 
 
 def open_live(page: Page, file: Path, width: int = 1440, dark: bool = False) -> Page:

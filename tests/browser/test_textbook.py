@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from gpt2viz.app.course.contents import CHAPTERS
 from tests.browser.conftest import (
     found_at_rest,
+    kinds,
     reach,
     seen_by_axe,
     settle,
@@ -191,13 +192,6 @@ _UNSHADED = """
 """
 
 
-# The kinds of parts that a page is made of: components by their scripts.
-_KINDS = """
-() => [...document.querySelectorAll(".stMain [data-testid]")].map(part => part.dataset.testid
-  + (part.shadowRoot?.querySelector("[data-script]")?.dataset.script ?? ""))
-"""
-
-
 def wrong_on_a_phone(page: Page, seen: set[str]) -> list[str]:
     """What is wider than a page of 400 pixels, or scrolls unseen; and what axe-core finds there.
 
@@ -207,9 +201,9 @@ def wrong_on_a_phone(page: Page, seen: set[str]) -> list[str]:
     page.set_viewport_size({"width": 400, "height": 900})
     page.wait_for_function("innerWidth === 400")
     settle(page)
-    kinds = set(page.evaluate(_KINDS))
-    wrong = found_at_rest(page, contrast=False) if kinds - seen else []
-    seen |= kinds
+    new = kinds(page) - seen
+    wrong = found_at_rest(page, contrast=False) if new else []
+    seen |= new
     wrong += [f"too wide: {part[:160]}" for part in page.evaluate(_TOO_WIDE)[:9]]
     return wrong + [f"no hint that it scrolls: {part}" for part in page.evaluate(_UNSHADED)]
 
