@@ -19,6 +19,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
+    FloatRect,
     Locator,
     Page,
     Request,
@@ -391,6 +392,13 @@ def show_what_is_to_be_guessed(page: Page) -> None:
     if ask.count():
         ask.click()
         settle(page)
+
+
+def box_of(part: Locator) -> FloatRect:
+    """Where a part of the page that is shown stands in the window, and its size, in pixels."""
+    box = part.bounding_box()
+    assert box
+    return box
 
 
 def reach(page: Page, part: Locator) -> None:

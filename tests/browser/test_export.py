@@ -265,7 +265,6 @@ _NUMBERS = """
 """
 
 
-@of_both_families
 def test_a_page_opens_from_a_file(
     offline: Page, trace: gpt2viz.Trace, about: export.About, tmp_path: Path
 ) -> None:
@@ -708,6 +707,7 @@ def type_sentence(page: Page, text: str) -> None:
 
 def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Path) -> None:
     page = open_live(offline, live_page)
+    bars_nobody(page, 1440)
     coming, tiles = page.locator("[data-part=next] li"), page.locator("[data-row=weights] .tiles")
     likely, percent, _ = coming.first.inner_text().split()
     (best,) = gpt2viz.trace(bundled_model(), CATS).next_tokens(1)
@@ -732,8 +732,18 @@ def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Pa
     expect(page.locator(".map .looks")).to_contain_text("ate")  # what was drawn stays
 
 
-def test_a_page_that_runs_the_model_writes_on(offline: Page, live_page: Path) -> None:
-    page = open_live(offline, live_page)
+def bars_nobody(page: Page, width: int) -> None:
+    assert seen_by_axe(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.get_by_text("What the full app has more").click()
+    expect(page.get_by_text("make run")).to_be_visible()
+
+
+def test_a_page_that_runs_the_model_writes_on_in_a_narrow_dark_window(
+    offline: Page, live_page: Path
+) -> None:
+    page = open_live(offline, live_page, 400, dark=True)
+    bars_nobody(page, 400)
     more = page.get_by_role("button", name="Write ten tokens")
     more.click()
     expect(page.get_by_label("Sentence")).to_have_value(re.compile(f"^{CATS} on .+"))
@@ -748,14 +758,3 @@ def test_a_page_that_runs_the_model_writes_on(offline: Page, live_page: Path) ->
         page.keyboard.press(key)
     expect(page.locator("h3[data-part=cell]")).to_contain_text("query 0 The, key 1 ·cat")
     expect(page.locator(".sum")).to_contain_text("masked, as this key comes after the query")
-
-
-@pytest.mark.parametrize(("width", "dark"), [(1440, False), (400, True)])
-def test_a_page_that_runs_the_model_is_accessible(
-    offline: Page, live_page: Path, width: int, dark: bool
-) -> None:
-    page = open_live(offline, live_page, width, dark)
-    assert seen_by_axe(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.get_by_text("What the full app has more").click()
-    expect(page.get_by_text("make run")).to_be_visible()

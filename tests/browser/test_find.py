@@ -8,7 +8,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import act, open_from_menu, settle
+from tests.browser.conftest import act, box_of, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell, drawn, weights
 from tests.bundled import bundled_model, ids_of
 
@@ -23,8 +23,7 @@ def shows_the_head_of_a_map(page: Page, text: str, area: str) -> None:
     assert "layer=2" in page.url
     (large,) = drawn(page, "best")
     assert_allclose(large["z"], weights(text, 2)[3], atol=1e-6)
-    box = page.locator(".st-key-best_heads canvas").bounding_box()
-    assert box
+    box = box_of(page.locator(".st-key-best_heads canvas"))
     assert box["y"] + box["height"] <= 900
 
 
@@ -84,8 +83,7 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
 def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     page = walk("find", text=TEXT, find="wiring", into="v")
     # The first is chosen as the page opens.
-    letter = page.locator(".st-key-wiring .chart > svg text", has_text="V").nth(3).bounding_box()
-    assert letter
+    letter = box_of(page.locator(".st-key-wiring .chart > svg text", has_text="V").nth(3))
     x, y = letter["x"] + letter["width"] / 2, letter["y"] + letter["height"] / 2
     page.mouse.move(x, y)
     expect(page.locator(".st-key-wiring .chart .tip")).to_be_visible()
@@ -100,8 +98,7 @@ def test_an_edge_is_chosen_by_its_letter_or_its_row(walk: Visit) -> None:
     page.wait_for_url(lambda url: url != clicked)
     settle(page)
     page.get_by_text("Both as one virtual head").click()
-    box = page.locator(".st-key-joint canvas").bounding_box()
-    assert box
+    box = box_of(page.locator(".st-key-joint canvas"))
     assert box["y"] + box["height"] <= 900
 
 

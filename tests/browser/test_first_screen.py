@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import FloatRect, Page
 
-from tests.browser.conftest import act, settle
+from tests.browser.conftest import act, box_of, settle
 from tests.browser.test_browser import Visit, click_cell
 
 #: Pixels of a laptop's window, and how far down the first picture may begin at most.
@@ -126,10 +125,8 @@ CHANGES: dict[str, list[tuple[Callable[[Page], None], tuple[str, ...], tuple[str
 }
 
 
-def area(page: Page, key: str) -> Any:
-    box = page.locator(f".st-key-{key}").first.bounding_box()
-    assert box, key
-    return box
+def area(page: Page, key: str) -> FloatRect:
+    return box_of(page.locator(f".st-key-{key}").first)
 
 
 def is_a_row(page: Page, *keys: str) -> None:

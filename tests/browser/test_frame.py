@@ -9,15 +9,14 @@ from playwright.sync_api import Page, expect
 
 from gpt2viz.app.pages import MENU
 from gpt2viz.app.terms import TERM
-from tests.browser.conftest import act, open_from_menu, reach, settle, wait_until
+from tests.browser.conftest import act, box_of, open_from_menu, reach, settle, wait_until
 from tests.browser.test_browser import Visit
 
 LONG = "When Mary and John went to the garden, John gave the flower to Mary"
 
 
 def bottom(page: Page, part: str) -> float:
-    box = page.locator(part).first.bounding_box()
-    assert box
+    box = box_of(page.locator(part).first)
     return box["y"] + box["height"]
 
 
@@ -51,21 +50,15 @@ def test_the_token_that_a_first_visit_chooses_can_be_left(walk: Visit) -> None:
     expect(chips.last).not_to_be_checked()
 
     message = chips.nth(2).get_by_text(re.compile(r"position 2, id \d+"))
-
-    def height() -> float:
-        box = message.bounding_box()
-        assert box
-        return box["height"]
-
-    assert height() < 5
+    assert box_of(message)["height"] < 5
     chips.nth(2).hover()
-    wait_until(page, lambda: height() > 10)
+    wait_until(page, lambda: box_of(message)["height"] > 10)
     page.mouse.move(700, 700)
-    wait_until(page, lambda: height() < 5)
+    wait_until(page, lambda: box_of(message)["height"] < 5)
     chips.nth(2).focus()
     page.keyboard.press("ArrowLeft")  # a pointer's focus shows nothing, the keyboard's does
     page.keyboard.press("ArrowRight")
-    wait_until(page, lambda: height() > 10)
+    wait_until(page, lambda: box_of(message)["height"] > 10)
 
 
 def test_what_is_chosen_moves_nothing_and_what_opens_is_seen(walk: Visit) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import act, open_from_menu, settle
+from tests.browser.conftest import act, box_of, open_from_menu, settle
 from tests.browser.test_browser import Visit, click_cell
 from tests.bundled import N_HEAD, ids_of
 from tests.numpy_gpt2 import reference
@@ -19,12 +18,6 @@ from tests.numpy_gpt2 import reference
 LONG = "The little dog ran to the big red house because it was so very cold"
 #: The places among the page's pictures of some that have a number for every query and key.
 PAIRS = {"scores": 3, "masked_scores": 5, "weights": 6}
-
-
-def box(part: Locator) -> Any:
-    result = part.bounding_box()
-    assert result
-    return result
 
 
 def sum_of(page: Page) -> Locator:
@@ -43,7 +36,7 @@ def test_all_of_a_head_is_on_the_first_screen(walk: Visit, subtests: pytest.Subt
             page = walk("head", text=text)
             pictures = page.locator(".st-key-stages .tiles").all()
             assert len(pictures) == 8
-            boxes = [box(one) for one in [*pictures, sum_of(page)]]
+            boxes = [box_of(one) for one in [*pictures, sum_of(page)]]
             assert min(one["y"] for one in boxes) < 210
             assert max(one["y"] + one["height"] for one in boxes) <= 900
             assert max(one["x"] + one["width"] for one in boxes) <= 1440
@@ -56,9 +49,9 @@ def stands_beside_the_pictures(page: Page) -> None:
     for width, beside in ((1000, True), (400, False)):
         page.set_viewport_size({"width": width, "height": 900})
         settle(page)
-        result = box(sum_of(page))
+        result = box_of(sum_of(page))
         for one in page.locator(".st-key-stages .tiles").all():
-            drawn = box(one)
+            drawn = box_of(one)
             assert (drawn["x"] + drawn["width"] <= result["x"]) == beside
             assert drawn["x"] + drawn["width"] <= width
             assert drawn["width"] >= 100
@@ -86,10 +79,8 @@ def test_what_a_click_changes_lies_in_sight(walk: Visit, subtests: pytest.Subtes
             assert_allclose(results(page), expected, rtol=2e-4, atol=2e-4)
             assert not np.allclose(results(page), before)
             assert page.evaluate("document.querySelector('.stMain').scrollTop") == 0
-            result, clicked = (
-                box(sum_of(page)),
-                box(page.locator(".st-key-stages .tiles").nth(chart)),
-            )
+            result = box_of(sum_of(page))
+            clicked = box_of(page.locator(".st-key-stages .tiles").nth(chart))
             assert result["y"] + result["height"] <= 900
             assert result["x"] >= clicked["x"] + clicked["width"]
     click_cell(page, "stages", row=1, column=2, chart=PAIRS["masked_scores"])
@@ -130,7 +121,7 @@ def test_a_click_on_a_part_opens_its_head_in_sight(walk: Visit) -> None:
         expect(path.locator("strong")).to_contain_text(name)
         assert len(re.findall(r"\d\.\d%3A", page.url)) == opened
         for changed in ("why_path", "why_answer", "why_weights", "why_strands"):
-            seen = box(page.locator(f".st-key-{changed}"))
+            seen = box_of(page.locator(f".st-key-{changed}"))
             assert 0 <= seen["y"] < seen["y"] + seen["height"] <= 900, changed
         if opened == 1:  # by keys
             strands.get_by_role("button", name=re.compile(r"query +head 0\.")).first.press("Enter")

@@ -19,7 +19,16 @@ from pypdf import PdfReader
 import gpt2viz
 from gpt2viz.app.views.models import SECTIONS
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import Visitor, act, go, look_alike, running_app, seen_by_axe, settle
+from tests.browser.conftest import (
+    Visitor,
+    act,
+    box_of,
+    go,
+    look_alike,
+    running_app,
+    seen_by_axe,
+    settle,
+)
 from tests.browser.test_browser import click_cell, drawn, picture
 from tests.browser.test_guard import answer
 from tests.browser.test_save import open_save
@@ -108,12 +117,6 @@ def test_a_proxys_name_is_answered_where_the_owner_says_so(app: App) -> None:
     assert b"none is permitted yet" in text
 
 
-def box(page: Page, part: str) -> dict[str, float]:
-    result = page.locator(part).first.bounding_box()
-    assert result
-    return dict(result)  # type: ignore[arg-type]
-
-
 MODELS = BUNDLED.name, "twelve"
 TEXTS = "A crane ate fish", "The animal didn't cross the street because it was too tired"
 
@@ -122,9 +125,10 @@ def test_the_first_screen_of_any_model_fits_and_its_large_head_is_large(visitor:
     """Nothing lies below the fold; a narrow window has both, and a telephone stacks them."""
     for model, text in product(MODELS, TEXTS):
         page = opened(visitor, model=model, text=text)
-        the_map = box(page, ".st-key-heads .map")
+        the_map = box_of(page.locator(".st-key-heads .map").first)
         assert the_map["y"] + the_map["height"] <= 900, (model, text)
-        large, words = box(page, ".st-key-head_large .tiles"), box(page, ".st-key-as_words")
+        large = box_of(page.locator(".st-key-head_large .tiles").first)
+        words = box_of(page.locator(".st-key-as_words").first)
         rest = 900 - 120  # where the words begin without this owner's notice
         assert large["y"] + large["height"] - words["y"] <= rest, (model, text)
         if text != TEXTS[0]:
@@ -136,7 +140,8 @@ def test_the_first_screen_of_any_model_fits_and_its_large_head_is_large(visitor:
         page.set_viewport_size({"width": 400, "height": 900})
         page.wait_for_function("document.querySelector('.stMain').scrollWidth <= 400")
         settle(page)
-        upper, lower = box(page, ".st-key-heads .map"), box(page, ".st-key-head_large .tiles")
+        upper = box_of(page.locator(".st-key-heads .map").first)
+        lower = box_of(page.locator(".st-key-head_large .tiles").first)
         assert upper["y"] + upper["height"] <= lower["y"]
         assert upper["x"] + upper["width"] <= 400
         last = picture(page, "heads").evaluate("view => view.look.boxes.at(-1).x + view.look.side")

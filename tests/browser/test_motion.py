@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import found_at_rest, reach, settle, show_what_is_to_be_guessed
+from tests.browser.conftest import box_of, found_at_rest, reach, settle, show_what_is_to_be_guessed
 
 Visit = Callable[..., Page]
 
 
 def middle(part: Locator) -> tuple[float, float]:
-    box = part.bounding_box()
-    assert box
+    box = box_of(part)
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 

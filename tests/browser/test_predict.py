@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from playwright.sync_api import Locator, Page, expect
 
 from gpt2viz.model.checkpoint import BUNDLED
-from tests.browser.conftest import settle
+from tests.browser.conftest import box_of, settle
 from tests.browser.test_browser import Visit
 from tests.bundled import ids_of
 from tests.numpy_gpt2 import reference, softmax
@@ -16,8 +16,7 @@ from tests.numpy_gpt2 import reference, softmax
 def ends(part: Locator) -> tuple[float, float]:
     """Where a part of the page begins and ends, down from the window's upper edge."""
     part.wait_for()
-    box = part.bounding_box()
-    assert box
+    box = box_of(part)
     return box["y"], box["y"] + box["height"]
 
 

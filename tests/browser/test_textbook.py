@@ -8,10 +8,11 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from gpt2viz.app.course.contents import CHAPTERS
 from tests.browser.conftest import (
+    box_of,
     found_at_rest,
     kinds,
     reach,
@@ -106,9 +107,7 @@ def walk_the_lines(page: Page) -> None:
 
 def top_of(page: Page, chapter: str) -> float:
     """Where a chapter's title begins, in pixels below the upper edge of the screen."""
-    box = page.locator(f"#{chapter}").bounding_box()
-    assert box is not None
-    return box["y"]
+    return box_of(page.locator(f"#{chapter}"))["y"]
 
 
 _AT_REST = """
@@ -303,10 +302,10 @@ def test_a_row_is_predicted_by_keyboard_and_progress_stays_until_one_starts_agai
     expect(text).to_be_visible()
     settle(page)
     mine, real = (
-        page.locator(f".st-key-guessed_mask .{kind}").all()[2] for kind in ("guessed", "real")
+        box_of(page.locator(f".st-key-guessed_mask .{kind}").nth(2))["width"]
+        for kind in ("guessed", "real")
     )
-    ratio = wide(mine) / wide(real)  # both columns have one scale
-    assert ratio == pytest.approx(0.6 / 0.3213, rel=0.05)
+    assert mine / real == pytest.approx(0.6 / 0.3213, rel=0.05)  # both columns have one scale
     narrow_and_barring_nobody(page)
     walk_on_by_keyboard(page)
     page.reload()
@@ -376,12 +375,6 @@ def walk_on_by_keyboard(page: Page) -> None:
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Compare for yourself.")).to_be_visible()
     settle(page)
-
-
-def wide(part: Locator) -> float:
-    box = part.bounding_box()
-    assert box is not None
-    return box["width"]
 
 
 def narrow_and_barring_nobody(page: Page, *, contrast: bool = True) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import act, reach, settle, wait_until
+from tests.browser.conftest import act, box_of, reach, settle, wait_until
 from tests.browser.test_browser import Visit
 from tests.browser.test_frame import LONG
 
@@ -26,9 +26,7 @@ def is_pressed(chip: Locator) -> bool:
 
 def in_line(page: Page, chip: Locator) -> bool:
     """Whether all of a chip lies inside the strip, clear of its shaded ends."""
-    strip, box = chips(page).locator("..").first.bounding_box(), chip.bounding_box()
-    assert strip
-    assert box
+    strip, box = box_of(chips(page).locator("..").first), box_of(chip)
     return (
         strip["x"] + 15 <= box["x"] and box["x"] + box["width"] <= strip["x"] + strip["width"] - 15
     )
@@ -95,10 +93,8 @@ def hold_tip(page: Page, n: int) -> None:
     chip = chips(page).nth(n)
     chip.hover()
     tip = chip.get_by_text(f"position {n}")
-    wait_until(page, lambda: bool((box := tip.bounding_box()) and box["height"] > 10))
-    box, message = chip.bounding_box(), tip.bounding_box()
-    assert box
-    assert message
+    wait_until(page, lambda: box_of(tip)["height"] > 10)
+    box, message = box_of(chip), box_of(tip)
     assert box["x"] - 60 <= message["x"] <= box["x"] + box["width"]
     assert 0 <= message["y"] - box["y"] - box["height"] <= 10
     on_top = "({ x, y }) => document.elementFromPoint(x, y).closest('.st-key-token_chips') !== null"

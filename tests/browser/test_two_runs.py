@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 import gpt2viz
 from gpt2viz.analysis.text_pairs import telling_answers
-from tests.browser.conftest import act, settle
+from tests.browser.conftest import act, box_of, settle
 from tests.browser.test_browser import PLACE, Visit, click_cell, drawn, weights
 from tests.bundled import bundled_model
 
@@ -77,9 +77,7 @@ def hold_lens(page: Page, key: str) -> None:
         for row in range(len(places))
     ]
     assert_allclose(places, rows, atol=1)
-    legend, numbers = (curves.locator(part).last.bounding_box() for part in (".legend", ".tick"))
-    assert legend
-    assert numbers
+    legend, numbers = (box_of(curves.locator(part).last) for part in (".legend", ".tick"))
     assert legend["y"] > numbers["y"] + numbers["height"]
 
 
@@ -128,8 +126,7 @@ def patch_of_a_sweep(page: Page) -> None:
     assert "patch=patch%3Aresidual_in%3A2%3A2" in page.url
     answer = telling_answers(*(gpt2viz.trace(model, one) for one in (text, other)))
     share = gpt2viz.patch_sweep(model, text, other, answer=answer).restored[2, 2]
-    message = page.get_by_text(f"recovers {100 * share:.0f} % of the answer").bounding_box()
-    assert message
+    message = box_of(page.get_by_text(f"recovers {100 * share:.0f} % of the answer"))
     assert message["y"] + message["height"] <= 900
     page.get_by_role("button", name="This patch as an edit").click()
     page.wait_for_url("**edits=patch*")
