@@ -266,7 +266,7 @@ class HeadCircuit:
         if self.ends.positions is None:
             return ByDistance(_centred(self._kernel), self._kernel_spread())
         sums, squares = np.zeros(n), np.zeros(n)
-        for queries, scores in self._of_places(self.ends.positions):
+        for queries, scores in self._position_scores(self.ends.positions):
             for query, row in zip(queries, scores, strict=True):
                 back = row[query::-1]  # the query itself first
                 sums[: len(back)] += back
@@ -284,7 +284,7 @@ class HeadCircuit:
         if self.ends.positions is None:
             return self._weights_by_distance()
         by_distance, first = np.zeros(n), 0.0
-        for queries, scores in self._of_places(self.ends.positions):
+        for queries, scores in self._position_scores(self.ends.positions):
             hidden = hidden_pairs(np.arange(n), True, queries=slice(queries.start, queries.stop))
             scores[hidden] = -np.inf
             weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -300,7 +300,7 @@ class HeadCircuit:
         """The distance that gets most weight by positions alone: 1 is the token before."""
         return int(self.place_weights.by_distance.argmax())
 
-    def _of_places(self, x: Numbers) -> Iterator[tuple[range, Numbers]]:
+    def _position_scores(self, x: Numbers) -> Iterator[tuple[range, Numbers]]:
         """Yield scores of some queries with every position as a key, less the mean over these.
 
         ``x`` (n_positions, C) are the position embeddings after the norm.

@@ -358,9 +358,9 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
         raise ArgumentError("this run was edited: an edge is measured in an unedited run")
     layer, head = edge.receiver
     weights = trace.stage("weights", layer, head)  # (T, T)
-    keys, looks = hardest_looks(weights[None])
+    keys, peaks = hardest_looks(weights[None])
     if query is None:
-        query = int(looks[0].argmax()) if looks.any() else len(weights) - 1
+        query = int(peaks[0].argmax()) if peaks.any() else len(weights) - 1
     row = explain_row(model, trace, layer, head, query)
     key = int(keys[0, query])
     key = int(weights[query].argmax()) if key < 0 else key

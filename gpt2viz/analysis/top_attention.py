@@ -46,13 +46,13 @@ class Looks:
 
         Equal ones are in the order of layers and heads; heads without a look are left out.
         """
-        return self._of_each(slice(query, query + 1), most)[0]
+        return self._strongest(slice(query, query + 1), most)[0]
 
     def hardest_of_each(self) -> list[list[Look]]:
         """The five strongest heads from every token, in the order of the tokens."""
-        return self._of_each(slice(None), 5)
+        return self._strongest(slice(None), 5)
 
-    def _of_each(self, queries: slice, most: int) -> list[list[Look]]:
+    def _strongest(self, queries: slice, most: int) -> list[list[Look]]:
         n_head = self.weights.shape[1]
         keys, weights = (
             of.reshape(-1, of.shape[-1])[:, queries].T for of in (self.keys, self.weights)

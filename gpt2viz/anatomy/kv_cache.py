@@ -42,10 +42,10 @@ def last_token_alone(model: Model, trace: Trace) -> tuple[TensorRecord, ...]:
     past = None if start is None else start.past(model.network.device, explicit=False)
     _, seen = run_texts(model.network, [ids[-1:]], True, True, None, (), past)
     table = shape_table(seen.made, masking(causal=True, edited=False))
-    return tuple(replace(row, axes=_of_step(row, len(ids))) for row in table)
+    return tuple(replace(row, axes=_step_axes(row, len(ids))) for row in table)
 
 
-def _of_step(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
+def _step_axes(record: TensorRecord, n_tokens: int) -> tuple[str, ...]:
     sizes = zip(record.axes, record.shape, strict=True)
     return tuple("1" if axis == "T" and size != n_tokens else axis for axis, size in sizes)
 

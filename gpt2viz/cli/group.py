@@ -62,18 +62,18 @@ class Group(click.Group):
             code = super().main(args, *rest, **named)
         except click.UsageError as error:
             where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            code = _say(f"{_in_one_line(error)}{where}", USAGE)
+            code = _print_error(f"{_in_one_line(error)}{where}", USAGE)
         except click.ClickException as error:
-            code = _say(_in_one_line(error), FAILED)
+            code = _print_error(_in_one_line(error), FAILED)
         except GPT2VizError as error:
-            code = _say(str(error), FAILED)
+            code = _print_error(str(error), FAILED)
         except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = FAILED
         except OSError as error:
-            code = _say(_plain(error), FAILED)
+            code = _print_error(_plain(error), FAILED)
         except (click.Abort, KeyboardInterrupt):
-            code = _say("stopped", INTERRUPTED)
+            code = _print_error("stopped", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -82,7 +82,7 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _say(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     """Write a message to stderr on one line; code to paste keeps its lines."""
     click.echo(escape_controls(f"gpt2viz: {message}"), err=True)
     return code

@@ -33,13 +33,13 @@ def load(folders: Mapping[str, Path], budget: int) -> None:
     torch.set_num_threads(1)
     for name, folder in folders.items():
         with suppress(CheckpointError):
-            if weight_bytes(folder) <= budget - _held():
+            if weight_bytes(folder) <= budget - _loaded_bytes():
                 _loaded[name, folder, None] = load_model(folder, name)
     for name, folder in folders.items():
         if model := find(name, folder):
             with suppress(CheckpointError):
                 steps = load_steps(folder, name)
-                if len(steps) * model.nbytes <= min(STEPS, budget - _held()):
+                if len(steps) * model.nbytes <= min(STEPS, budget - _loaded_bytes()):
                     _loaded.update({(name, folder, step): steps[step] for step in steps})
 
 
@@ -48,6 +48,6 @@ def find(name: str, folder: Path, step: int | None = None) -> Model | None:
     return _loaded.get((name, folder, step))
 
 
-def _held() -> int:
+def _loaded_bytes() -> int:
     """Bytes of all that is loaded."""
     return sum(model.nbytes for model in _loaded.values())

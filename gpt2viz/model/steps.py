@@ -68,7 +68,7 @@ class Steps(Mapping[int, Model]):
         path, name = self._paths[step], f"{self.name}, step {step:,}"
         if path.suffix == ".safetensors":
             return self._packed(path, name)
-        if _of_a_run(read_config(path)) != _of_a_run(self.config):
+        if _run_config(read_config(path)) != _run_config(self.config):
             raise CheckpointError(
                 f"{path}: another config.json than that of {self.name}; the checkpoints of a "
                 "training have the same sizes"
@@ -128,7 +128,7 @@ class Steps(Mapping[int, Model]):
         return assemble(name, config, weights, self.tokenizer, files, self._device)
 
 
-def _of_a_run(config: ModelConfig) -> ModelConfig:
+def _run_config(config: ModelConfig) -> ModelConfig:
     """The config that determines a run; dropout in training may differ."""
     if isinstance(config, GPT2Config):
         return replace(config, embd_pdrop=0.0, attn_pdrop=0.0, resid_pdrop=0.0)

@@ -146,7 +146,7 @@ class AttentionView:
         frame = marimo.Html(self._bundle(clicks.frame)["text/html"])
         return marimo.vstack([frame, marimo.ui.anywidget(clicks)])
 
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_formats: Any) -> dict[str, str]:
         """The page in a notebook's frame that may run its scripts and nothing else."""
         return self._bundle()
 

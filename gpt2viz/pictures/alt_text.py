@@ -26,7 +26,7 @@ def alt_text(picture: Picture) -> str:
         bars = [("", [n for _, x, _ in bars for n in x], [n for _, _, y in bars for n in y])]
     points = [point for point in picture.series if point.kind == "point"]
     curves = [curve for curve in picture.series if curve.kind == "curve"]
-    sentences = [_stand_out(picture.matrices), *(_sentence(_bars(*bar)) for bar in bars)]
+    sentences = [_matrices(picture.matrices), *(_sentence(_bars(*bar)) for bar in bars)]
     edges = [edge for edge in picture.series if edge.kind == "edge"]
     sentences += [_sentence(_bars(edge.name, edge.x, edge.y, "edges")) for edge in edges]
     sentences += [_scattered(points)] if points else []
@@ -36,7 +36,7 @@ def alt_text(picture: Picture) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _stand_out(panels: Sequence[Panel]) -> str:
+def _matrices(panels: Sequence[Panel]) -> str:
     """Describe the extremes of matrices."""
     if len(panels) > FEW:
         peaks = [np.nanmax(_free(panel.values), initial=-np.inf) for panel in panels]

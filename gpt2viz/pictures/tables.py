@@ -150,7 +150,7 @@ def largest_changes(
     order = np.argsort(-change, kind="stable")
     rises, falls = order[:top], order[max(top, len(order) - top) :]
     chosen = np.concatenate([rises[change[rises] > 0], falls[change[falls] < 0]])
-    return _of_two(chosen, before, after, labels, names)
+    return _both_runs(chosen, before, after, labels, names)
 
 
 def most_probable_of_two(
@@ -165,10 +165,10 @@ def most_probable_of_two(
     ``before`` and ``after`` are (n_vocab,) probabilities. ``names`` name both.
     """
     best = largest(np.maximum(before, after), top)
-    return _of_two(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
+    return _both_runs(best[np.argsort(-before[best], kind="stable")], before, after, labels, names)
 
 
-def _of_two(
+def _both_runs(
     chosen: NDArray[np.intp],
     before: NDArray[np.float64],
     after: NDArray[np.float64],

@@ -86,7 +86,7 @@ def scores_at_steps(
     """Every habit's score of a ``head`` (layer, head) by training step, and the ``habit`` of its
     partner ``beside`` it; scores (n_layer, nh) by step and habit.
     """
-    looks: dict[str, tuple[Role, str]] = {
+    styles: dict[str, tuple[Role, str]] = {
         "previous token": (1, "solid"),
         "same token": ("ink", "dot"),
         "first token": (2, "dashdot"),
@@ -95,7 +95,7 @@ def scores_at_steps(
     }
     curves = [
         _at_steps(name, *look, {step: float(score[name][head]) for step, score in scores.items()})
-        for name, look in looks.items()
+        for name, look in styles.items()
     ]
     named = f"{beside[0]}.{beside[1]} {habit}"
     others = {step: float(score[habit][beside]) for step, score in scores.items()}

@@ -62,7 +62,7 @@ class Health:
 
     def answering(self) -> list[bool]:
         """True for each worker that reports to be well; that resets its silence."""
-        answering = [answer is not None for answer in self._ask("/_stcore/health")]
+        answering = [answer is not None for answer in self._fetch_all("/_stcore/health")]
         for n in range(len(answering)):
             if answering[n]:
                 self.silence[n] = 0.0
@@ -75,7 +75,7 @@ class Health:
 
     def metrics(self) -> str:
         """All workers' numbers, in the format of ``/metrics``."""
-        answers = self._ask("/metrics.json")
+        answers = self._fetch_all("/metrics.json")
         seen = zip(answers, self.starts, strict=True)
         return exposition(
             {
@@ -85,7 +85,7 @@ class Health:
             }
         )
 
-    def _ask(self, path: str) -> list[str | None]:
+    def _fetch_all(self, path: str) -> list[str | None]:
         return list(
             self._pool.map(lambda port: _fetch(f"http://127.0.0.1:{port}{path}"), self.ports)
         )

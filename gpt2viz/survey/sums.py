@@ -101,12 +101,12 @@ class Sums:
 
     def closed(self, but: Collection[int] = ()) -> Sums:
         """Close every open document, except those with the numbers ``but``."""
-        done = [_whole(*self.open[number]) for number in sorted(self.open.keys() - but)]
+        done = [_document_sums(*self.open[number]) for number in sorted(self.open.keys() - but)]
         still_open = {number: both for number, both in self.open.items() if number in but}
         return replace(self, documents=reduce(_added, done, self.documents), open=still_open)
 
 
-def _whole(count: Counts, total: Numbers) -> Documents:
+def _document_sums(count: Counts, total: Numbers) -> Documents:
     n: Numbers = count.astype(np.float64)
     return Documents(np.sign(n), n**2, n**3, n * total, total**2)
 

@@ -80,7 +80,7 @@ class Expression:
         if len(self.text) > LONGEST:
             raise ExpressionError(f"This is too long: write at most {LONGEST} characters.")
         if not (allowed := _ALLOWED.fullmatch(self.text)) or not self.text:
-            raise ExpressionError(self._odd() if not allowed else "There is nothing here yet.")
+            raise ExpressionError(self._bad_sign() if not allowed else "There is nothing here yet.")
         try:
             with _PARSER:
                 self._root = ast.parse(self.text, mode="eval").body
@@ -126,7 +126,7 @@ class Expression:
             raise ExpressionError(f"`{self.text}`: {error}") from None
         return value.to(torch.float32)
 
-    def _odd(self) -> str:
+    def _bad_sign(self) -> str:
         at = next(n for n, sign in enumerate(self.text) if not _ALLOWED.fullmatch(sign))
         return f"Character {at + 1} has no meaning here."
 

@@ -151,11 +151,11 @@ class Reader(nn.Module):
 
     def __init__(self, V: int, T: int, C: int, parts: nn.Module) -> None:
         super().__init__()
-        self.letters, self.places = nn.Embedding(V, C), nn.Embedding(T, C)
+        self.letters, self.positions = nn.Embedding(V, C), nn.Embedding(T, C)
         self.parts, self.out = parts, nn.Linear(C, V)
 
     def forward(self, ids: Tensor) -> Tensor:
-        x = self.letters(ids) + self.places(torch.arange(ids.shape[1]))  # (B, T, C)
+        x = self.letters(ids) + self.positions(torch.arange(ids.shape[1]))  # (B, T, C)
         return self.out(self.parts(x))  # type: ignore[no-any-return]
 
 
