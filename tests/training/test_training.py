@@ -387,15 +387,6 @@ def test_the_export_is_a_checkpoint_for_transformers_and_for_us(tmp_path: Path) 
     assert 2 * n_weights < (tmp_path / "model.safetensors").stat().st_size < 2 * n_weights + 10_000
 
 
-def one_hot(look: np.ndarray) -> np.ndarray:
-    """Weights (1, 2, T, T): head 0 looks at ``look`` (T,), head 1 always elsewhere."""
-    T = len(look)
-    weights = np.zeros((1, 2, T, T), np.float32)
-    weights[0, 0, np.arange(T), look] = 1
-    weights[0, 1, np.arange(T), np.where(look == 2, 3, 2)] = 1
-    return weights
-
-
 def scored(name: str, weights: np.ndarray, ids: Sequence[int]) -> Scores:
     """A score (nh,) of a batch whose rows all say the same."""
     return batch_score(SCORES[name], weights, [ids] * len(weights))
@@ -413,6 +404,8 @@ def test_a_batch_has_the_mean_of_the_texts_that_have_the_score(tiny: gpt2viz.Mod
 
 def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
     """Token 5 was drawn twice: that the third query repeats the first is chance."""
+    rows = repeated_rows(600, 3, 4, seed=0)
+    assert_array_equal(rows[:, :4], rows[:, 4:])
     row = [5, 9, 5, 7] * 2
     scores = [SCORES["duplicate token"], SCORES["induction"]]
     result = batch_scores(tiny.network, {"probe": torch.tensor([row])}, scores)
@@ -422,31 +415,25 @@ def test_in_the_probe_only_the_second_half_repeats(tiny: gpt2viz.Model) -> None:
     assert_allclose(result["induction"][2], next_ones.mean(axis=1), rtol=1e-5)
 
 
-def test_scores_of_heads_built_by_hand() -> None:
-    T = np.arange(8)
-    before, first = one_hot(np.maximum(T - 1, 0)), one_hot(np.zeros(8, int))
-    assert_array_equal(scored("previous token", before, range(8))[0], 1)
-    assert_array_equal(scored("first token", first, range(8)), [1, 0])
-    # Four tokens said twice: query 4 repeats token 0, whose next is 1.
-    twice = [0, 1, 2, 3] * 2
-    assert_array_equal(scored("induction", one_hot(np.maximum(T - 3, 0)), twice)[0], 1)
-    assert_array_equal(scored("previous token", first, range(8))[0], 1 / 7)
-    assert_array_equal(scored("induction", one_hot(T), twice)[0], 0)
-    rows = repeated_rows(600, 3, 4, seed=0)
-    assert_array_equal(rows[:, :4], rows[:, 4:])
+def run_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, recipe: Recipe, every: str, **paths: str
+) -> None:
+    """Train by a recipe, from a corpus in the folder into its ``out``."""
+    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
+    (folder / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
+    monkeypatch.setattr(command, "Recipe", lambda: recipe)
+    arguments = ["--threads", "1", "--every", every]
+    for name, path in {"corpus": "books.txt", "out": "out", "work": "work", **paths}.items():
+        arguments += [f"--{name}", str(folder / path)]
+    monkeypatch.setattr(sys, "argv", ["training", *arguments])
+    command.main()
 
 
 @pytest.mark.slow
 def test_the_command_from_corpus_to_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
-    (tmp_path / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
-    monkeypatch.setattr(command, "Recipe", lambda: RECIPE)
-    names = ["--corpus", "books.txt", "--out", "out", "--work", "work", "--every", "4"]
-    paths = [str(tmp_path / n) if not n.startswith("-") and n != "4" else n for n in names]
-    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1"])
-    command.main()
+    run_command(tmp_path, monkeypatch, RECIPE, "4")
     printed = capsys.readouterr().out
     assert "step 8/8" in printed
     assert "min left" in printed
@@ -469,14 +456,7 @@ def test_the_command_goes_on_from_another_machines_milestone(
 ) -> None:
     recipe = replace(RECIPE, milestone=3, rewarm=2)
     trained(tmp_path / "there", 5, recipe=recipe)
-    book = "\n".join(f"The crane number {n} ate {n * 7} fish by the river." for n in range(900))
-    (tmp_path / "books.txt").write_text(f"{book}\n{SEPARATOR}\n{book}", encoding="utf-8")
-    monkeypatch.setattr(command, "Recipe", lambda: recipe)
-    paths = ["--corpus", "books.txt", "--out", "out", "--work", "work"]
-    paths += ["--milestone", f"there/{MILESTONE}"]
-    paths = [part if part.startswith("-") else str(tmp_path / part) for part in paths]
-    monkeypatch.setattr(sys, "argv", ["training", *paths, "--threads", "1", "--every", "1"])
-    command.main()
+    run_command(tmp_path, monkeypatch, recipe, "1", milestone=f"there/{MILESTONE}")
     message = re.findall(r"step (\d)/8", capsys.readouterr().out)
     assert message == ["4", "5", "6", "7", "8"]
 
