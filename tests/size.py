@@ -29,9 +29,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_657, 44_000),
-    "of them app/": (25_031, 17_500),
-    "lines of tests and benchmarks": (51_921, 37_000),
+    "product lines": (61_640, 44_000),
+    "of them app/": (25_024, 17_500),
+    "lines of tests and benchmarks": (51_918, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),

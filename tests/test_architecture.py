@@ -192,10 +192,7 @@ def test_only_the_tracer_registers_hooks_in_the_app() -> None:
     assert hooking == HOOKING
 
 
-HOOKING = {
-    "gpt2viz/analysis/batch_scores.py",  # measures a network that nobody else runs
-    *(f"gpt2viz/run/{name}.py" for name in ("forward", "compat", "derived")),
-}
+HOOKING = {f"gpt2viz/run/{name}.py" for name in ("forward", "compat", "derived")}
 
 
 def test_the_causal_mask_is_made_in_one_place() -> None:

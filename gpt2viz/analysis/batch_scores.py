@@ -9,7 +9,6 @@ and the loss on what repeats falls as it comes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from gpt2viz.analysis.scores import DECLARED, SCORES, Read, Score, Scores, Token
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.transformer import Transformer
-from gpt2viz.run.forward import TURN
+from gpt2viz.run.forward import TURN, listening
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import module_of
 
@@ -67,17 +66,11 @@ def _token_ids(read: Read, rows: Tensor) -> list[list[int]]:
 
 def attention_weights(network: Transformer, ids: Tensor) -> list[Array]:
     """The weights of every layer on token ids (B, T): n_layer arrays (B, nh, T, T)."""
-    weights: list[Array] = []
     graph = network_graph(network)
     names = [module_of(graph, "weights", layer) for layer in range(len(network.blocks))]
-    with TURN, torch.inference_mode(), ExitStack() as hooks:
-        for name in names:
-            handle = network.get_submodule(name).register_forward_hook(
-                lambda _module, _args, out: weights.append(out.float().cpu().numpy())
-            )
-            hooks.callback(handle.remove)
+    with TURN, torch.inference_mode(), listening(network, names) as made:
         network(ids, explicit=True, last_only=True)
-    return weights
+    return [made[name].float().cpu().numpy() for name in names]
 
 
 def token_losses(network: Transformer, ids: Tensor) -> NDArray[np.float32]:

@@ -10,6 +10,7 @@ import torch
 
 from gpt2viz.analysis.sampling import divergence, sampling_distribution, surprise
 from gpt2viz.analysis.words import word_starts
+from gpt2viz.arrays import largest
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.tokenizer import Tokenizer
 from gpt2viz.run.forward import TURN, run_from
@@ -51,7 +52,7 @@ def _changed(model: Model, run: Trace, t: int) -> list[int] | None:
     """The ids with another token at ``t``: the most probable whose text is read so again."""
     ids = list(run.token_ids)
     own = model.tokenizer.own(ids)
-    for new in np.argsort(-run.logits_at(max(t - 1, 0)), kind="stable")[:_GUESSES].tolist():
+    for new in largest(run.logits_at(max(t - 1, 0)), _GUESSES).tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
         again = model.tokenizer.encode_part(model.tokenizer.text_of(text))
         if new != ids[t] and again == text[own]:
@@ -130,7 +131,7 @@ def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Chan
     likeliest = np.arange(len(rows))
     if position:
         logits = trace.logits_at(position - 1)
-        likeliest = np.argsort(-logits, kind="stable")[:LIKELIEST]
+        likeliest = largest(logits, LIKELIEST)
     lengths = np.linalg.norm(rows[likeliest], axis=1)
     near = rows[likeliest] @ rows[old] / np.where(lengths > 0, lengths, np.inf)
     if not np.isfinite(near).all() or (position and not np.isfinite(logits).all()):

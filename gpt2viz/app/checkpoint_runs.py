@@ -52,13 +52,9 @@ class CheckpointRun:
         return int(self.tiles.nbytes)
 
 
+@st.cache_resource(max_entries=8, ttl=60, show_spinner=False)
 def steps(model_name: str) -> gpt2viz.Steps:
     """Return the checkpoints beside a model's weights. Raises ``CheckpointError``."""
-    return _steps(model_name)
-
-
-@st.cache_resource(max_entries=8, ttl=60, show_spinner=False)
-def _steps(model_name: str) -> gpt2viz.Steps:
     folder = run_cache.model_folders()[model_name]
     return gpt2viz.load_steps(folder, model_name, server_config.device())
 

@@ -215,7 +215,7 @@ def quantize(tiles: Array, hidden: Mask) -> NDArray[np.uint8]:
 def quantized_colors(scale: ColorScale, colors: Palette) -> dict[str, Any]:
     """The colours of ``quantize``'s numbers on a scale, and of the lines between cells."""
     return {
-        "shades": shades(scale, _SHADES),
+        "shades": shades(scale, np.linspace(0, 1, _SHADES)),
         "special": [
             (colors.masked, colors.masked_other),
             (colors.nan, colors.nan),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.labels import shorten
 from gpt2viz.pictures.every_head import Arrow, Thumbnails
 from gpt2viz.pictures.lines import Lines, lines
@@ -133,9 +133,9 @@ def _gathered(
     """The rows with the largest numbers, and the sum of the others: up to (MOST + 1, …)."""
     if len(names) <= MOST:
         return table, list(names)
-    largest = np.sort(np.argsort(-np.abs(table).max(axis=1), kind="stable")[:MOST])
-    others = np.delete(table, largest, axis=0).sum(axis=0)
-    return np.vstack([table[largest], others]), [*(names[n] for n in largest), OTHERS]
+    listed = np.sort(largest(np.abs(table).max(axis=1), MOST))
+    others = np.delete(table, listed, axis=0).sum(axis=0)
+    return np.vstack([table[listed], others]), [*(names[n] for n in listed), OTHERS]
 
 
 def path_map(

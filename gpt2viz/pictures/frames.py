@@ -64,7 +64,7 @@ class Mark:
 
 @lru_cache(maxsize=8)
 def _steps(scale: tuple[tuple[float, str], ...]) -> list[str]:
-    return shades(list(scale), _SHADES)
+    return shades(list(scale), np.linspace(0, 1, _SHADES))
 
 
 @dataclass(frozen=True, eq=False)

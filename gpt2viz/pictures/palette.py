@@ -151,18 +151,28 @@ def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
     return np.where(cells, (row + column) % 2, np.nan).astype(np.float32)
 
 
-def shades(scale: ColorScale, count: int) -> list[str]:
-    """``count`` colours at equal steps from one end of a scale to the other, as "#rrggbb"."""
+def mixed(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+    """The colours of a scale at ``shares`` (…) of the way from one end to the other: (…, 3)."""
     stops, colors = zip(*scale, strict=True)
-    channels = [[int(color[n : n + 2], 16) for color in colors] for n in (1, 3, 5)]
-    at = np.linspace(0, 1, count)
-    rgb = np.stack([np.interp(at, stops, channel) for channel in channels], axis=-1).round()
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in rgb.astype(int)]
+    channels = zip(*map(rgb, colors), strict=True)
+    colored = np.stack([np.interp(shares, stops, channel) for channel in channels], axis=-1)
+    return colored.round().astype(np.uint8)
+
+
+def shades(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> list[str]:
+    """The same at ``shares`` (n,), as "#rrggbb" each."""
+    return [f"#{color.tobytes().hex()}" for color in mixed(scale, shares)]
+
+
+def rgb(color: str) -> tuple[int, int, int]:
+    """Red, green and blue of "#rrggbb", from 0 to 255 each."""
+    red, green, blue = bytes.fromhex(color[1:])
+    return red, green, blue
 
 
 def luminance(color: str) -> float:
     """The relative luminance of "#rrggbb", from 0 to 1 (WCAG 2.2)."""
-    shares = [int(color[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    shares = [channel / 255 for channel in rgb(color)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

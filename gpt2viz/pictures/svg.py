@@ -31,7 +31,7 @@ from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
 from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
-from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink
+from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink, mixed, rgb
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 
@@ -241,18 +241,11 @@ def painted(
 ) -> NDArray[np.uint8]:
     """Colour a matrix's cells, (rows, columns, 3), on a scale between two ends."""
     low, high = ends
-    stops = [stop for stop, _ in scale]
-    shares = (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low)
-    by_stop = np.array([_rgb(color) for _, color in scale])
-    cells = np.stack([np.interp(shares, stops, by_stop[:, n]) for n in range(3)], axis=-1).round()
+    cells = mixed(scale, (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low))
     for kind in specials(panel, colors):
         board = chessboard(kind.cells)
-        cells[board == 0], cells[board == 1] = _rgb(kind.color), _rgb(kind.other)
-    return cells.astype(np.uint8)
-
-
-def _rgb(color: str) -> list[int]:
-    return [int(color[n : n + 2], 16) for n in (1, 3, 5)]
+        cells[board == 0], cells[board == 1] = rgb(kind.color), rgb(kind.other)
+    return cells
 
 
 class _Side(NamedTuple):
@@ -506,11 +499,7 @@ def _bar(
 ) -> None:
     """Draw the colour bar from the largest number down to the smallest, with three numbers."""
     scale = sheet.colors.signed if picture.scale == "signed" else sheet.colors.unit
-    stops = np.array([stop for stop, _ in scale])
-    by_stop = np.array([_rgb(color) for _, color in scale])
-    shares = np.linspace(1, 0, 128)
-    column = np.stack([np.interp(shares, stops, by_stop[:, n]) for n in range(3)], axis=-1)
-    sheet.image(x, y, _BAR, tall, column.round().astype(np.uint8)[:, None])
+    sheet.image(x, y, _BAR, tall, mixed(scale, np.linspace(1, 0, 128))[:, None])
     sheet.rect(x, y, _BAR, tall, line=sheet.colors.grid)
     size, longest = sheet.size(NAMES), 0.0
     for share in (0, 0.5, 1):

@@ -171,7 +171,9 @@ def gradients(
 
 
 @contextmanager
-def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> Iterator[None]:
+def _changing(
+    network: Transformer, changes: Iterable[tuple[str, Callable[[Tensor], Tensor | None]]]
+) -> Iterator[None]:
     """Apply every change to its module's output for the duration of one run."""
     with ExitStack() as hooks:
         for name, change in changes:
@@ -186,10 +188,5 @@ def _changing(network: Transformer, changes: Iterable[tuple[str, Change]]) -> It
 def listening(network: Transformer, module_names: Iterable[str]) -> Iterator[dict[str, Tensor]]:
     """Collect the last outputs of some modules, by name; the caller holds ``TURN``."""
     made: dict[str, Tensor] = {}
-    with ExitStack() as hooks:
-        for name in module_names:
-            handle = network.get_submodule(name).register_forward_hook(
-                lambda _module, _inputs, output, name=name: made.__setitem__(name, output)
-            )
-            hooks.callback(handle.remove)
+    with _changing(network, [(name, partial(made.__setitem__, name)) for name in module_names]):
         yield made

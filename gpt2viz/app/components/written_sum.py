@@ -13,7 +13,7 @@ import numpy as np
 from gpt2viz.analysis.cell import Doubles
 from gpt2viz.app.components import mount
 from gpt2viz.labels import signed
-from gpt2viz.pictures.palette import Palette
+from gpt2viz.pictures.palette import Palette, shades
 
 #: One step of the computation, made by a function of this module.
 Part = dict[str, Any]
@@ -74,10 +74,6 @@ def peak(*values: Doubles) -> float:
 
 
 def _shades(values: Doubles, peak: float, colors: Palette) -> list[str]:
-    stops, names = zip(*colors.signed, strict=True)
-    ends = np.array([[int(name[n : n + 2], 16) for n in (1, 3, 5)] for name in names])
-    share = np.nan_to_num(values, posinf=peak, neginf=-peak) / (2 * peak) + 0.5
-    mixed = np.stack([np.interp(share, stops, ends[:, n]) for n in range(3)], axis=-1).round()
-    shades = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in mixed.astype(int)]
+    shares = np.nan_to_num(values, posinf=peak, neginf=-peak) / (2 * peak) + 0.5
     unusual = np.where(np.isnan(values), colors.nan, colors.infinite)
-    return list(map(str, np.where(np.isfinite(values), shades, unusual)))
+    return list(map(str, np.where(np.isfinite(values), shades(colors.signed, shares), unusual)))

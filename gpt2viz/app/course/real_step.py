@@ -19,7 +19,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views.head import strongest_key
 from gpt2viz.app.views.measures import draw_weights
-from gpt2viz.arrays import Array
+from gpt2viz.arrays import Array, largest
 from gpt2viz.labels import pluralize, signed
 from gpt2viz.model.transformer import Norm
 from gpt2viz.pictures.panel import Axis, Panel
@@ -270,7 +270,7 @@ def next_word(book: Book, text: str) -> dict[str, int]:
     """Draw the highest logits after the token."""
     view, n = book.view, _followed(book.view)
     logits, names = view.trace.logits_at(n), run_cache.vocabulary(view.model.name)
-    best = np.argsort(-np.nan_to_num(logits), kind="stable")[:_TOP]
+    best = largest(np.nan_to_num(logits), _TOP)
     book.write(
         text,
         followed=_quoted(view, n),
@@ -303,7 +303,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     """Draw the channels of a gated MLP with the largest outputs."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
     inside = gated_at(view.model, layer, _row(view, "residual_mid", layer))
-    best = np.argsort(-abs(inside.passed.numpy()), kind="stable")[:_SHOWN]
+    best = largest(abs(inside.passed.numpy()), _SHOWN)
     book.write(text, followed=_quoted(view, _followed(view)), layer=layer, shown=len(best))
     curve = type(view.model.network.layers[layer].mlp.act_fn).__name__
     rows = ("gate", f"{curve}(gate)", "up", "passes")

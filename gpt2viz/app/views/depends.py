@@ -468,7 +468,7 @@ def _next_tokens(runs: Runs, patched: Trace) -> None:
 
 def _drawn_tokens(cases: Sequence[NDArray[np.float64]], answer: tuple[int, int]) -> list[int]:
     """Return the tokens to draw: right and wrong answer, then the most probable in any case."""
-    best = np.argsort(-np.max(cases, axis=0), kind="stable")[:_BEST].tolist()
+    best = largest(np.max(cases, axis=0), _BEST).tolist()
     return list(dict.fromkeys((*answer, *best)))[:_BEST]
 
 

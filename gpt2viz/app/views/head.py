@@ -37,6 +37,7 @@ from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
+from gpt2viz.arrays import largest
 from gpt2viz.labels import difference, pluralize, shorten, signed
 from gpt2viz.model.config import sharing
 from gpt2viz.pictures import tables
@@ -398,7 +399,7 @@ def _scale_and_mask(view: View, cell: CellArithmetic) -> list[Part]:
 
 
 def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
-    best = np.argsort(-np.nan_to_num(cell.weights), kind="stable")[:_KEYS]
+    best = largest(np.nan_to_num(cell.weights), _KEYS)
     listed = sorted({key, *map(int, best)})
     rows = [
         (
