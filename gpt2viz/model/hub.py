@@ -1,4 +1,4 @@
-"""GPT-2s by name from the Hugging Face hub: their sizes, and their files in the hub's cache.
+"""Models by name from the Hugging Face hub: their sizes, and their files in the hub's cache.
 
 ``huggingface_hub`` sets the paths: its cache, its token, its endpoint and its offline variable
 all apply. Its version 2 deletes partial files, and doesn't check what arrived, so files are
@@ -32,7 +32,7 @@ from huggingface_hub.utils import WeakFileLock, build_hf_headers, disable_progre
 from gpt2viz.errors import CheckpointError, HubError
 from gpt2viz.files import read_json
 from gpt2viz.model import compat
-from gpt2viz.model.config import GPT2Config
+from gpt2viz.model.config import config_from
 from gpt2viz.model.memory import spell
 from gpt2viz.model.other_formats import other_weights
 from gpt2viz.model.tokenizer_files import FILES, VOCABULARY
@@ -86,7 +86,7 @@ class StoppedError(HubError):
 def look_up(name: str, revision: str | None = None) -> Offer:
     """Ask the hub for a model's files and sizes, the newest or a ``revision``.
 
-    Raises ``HubError`` or, if it is no GPT-2, ``CheckpointError``.
+    Raises ``HubError`` or, for a model of another family, ``CheckpointError``.
     """
     with _plain_words(name):
         api = HfApi(endpoint=constants.ENDPOINT)
@@ -98,7 +98,7 @@ def look_up(name: str, revision: str | None = None) -> Offer:
                 files[sibling.rfilename] = File(sibling.rfilename, sibling.size or 0, digest)
         offer = Offer(name, tuple(files[n] for n in _needed(name, files)), revision)
         config = hf_hub_download(name, "config.json", revision=revision)
-        GPT2Config.from_dict(read_json(Path(config)))
+        config_from(read_json(Path(config)))
     return offer
 
 
@@ -133,13 +133,13 @@ def fetch(
 
 
 def cached() -> dict[str, Path]:
-    """The GPT-2s that are complete in the hub's cache: name -> folder."""
+    """The models that are complete in the hub's cache: name -> folder."""
     folders = {}
     for repository in sorted(Path(constants.HF_HUB_CACHE).glob(f"{_MODELS}*")):
         name = repository.name.removeprefix(_MODELS).replace("--", "/")
         try:
             config = try_to_load_from_cache(name, "config.json")
-            if isinstance(config, str) and _is_gpt2(Path(config).parent):
+            if isinstance(config, str) and _is_complete(Path(config).parent):
                 folders[name] = Path(config).parent
         except (OSError, ValueError):  # what is no repository, or can't be read
             continue
@@ -232,9 +232,9 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _is_gpt2(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
-        GPT2Config.from_dict(read_json(folder / "config.json"))
+        config_from(read_json(folder / "config.json"))
         index = folder / "model.safetensors.index.json"
         shards = read_json(index)["weight_map"].values() if index.exists() else ()
     except (CheckpointError, KeyError, AttributeError):

@@ -23,6 +23,7 @@ from gpt2viz.model.memory import spell
 from tests.checkpoints import edit_json, transformers_model, write_checkpoint
 from tests.cli.conftest import Run, run
 from tests.hub_server import Hub, point_the_client_at, serving
+from tests.llama_checkpoints import write_llama
 
 __all__ = ["run"]
 
@@ -67,6 +68,15 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     theirs = gpt2viz.load_model(tmp_path / "tiny")
     assert_array_equal(gpt2viz.trace(ours, "A").logits, gpt2viz.trace(theirs, "A").logits)
     assert hub.cached() == {"someone/tiny": folder}
+
+
+def test_a_model_of_llamas_family_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
+    server.folders["someone/llama"] = write_llama(tmp_path / "llama")
+    folder = get("someone/llama")
+    assert hub.cached() == {"someone/llama": folder}
+    fetched, written = map(gpt2viz.load_model, (folder, tmp_path / "llama"))
+    assert fetched.config.n_kv_head == 2
+    assert_array_equal(gpt2viz.trace(fetched, "A").logits, gpt2viz.trace(written, "A").logits)
 
 
 def test_the_card_comes_along(server: Hub, tmp_path: Path) -> None:
@@ -181,8 +191,8 @@ def test_a_text_that_is_no_name_reaches_neither_disk_nor_network(server: Hub, na
 def test_what_cannot_be_read_is_refused_before_its_weights_are_fetched(
     server: Hub, tmp_path: Path
 ) -> None:
-    edit_json(tmp_path / "tiny" / "config.json", model_type="llama")
-    with pytest.raises(gpt2viz.CheckpointError, match="model_type is 'llama'"):
+    edit_json(tmp_path / "tiny" / "config.json", model_type="bert")
+    with pytest.raises(gpt2viz.CheckpointError, match="model_type is 'bert'"):
         get()
     (tmp_path / "tiny" / "model.safetensors").unlink()
     refused(r"has no model\.safetensors; only models in Hugging Face's layout")
