@@ -76,7 +76,7 @@ def weights(model: gpt2viz.Model, token: int, steps: Steps) -> None:
     with steps.timed("one head: what it writes and likes, and its places"):
         circuit = gpt2viz.head_circuit(model, model.config.n_layer - 1, 0)
         circuit.writes(token)
-        circuit.likes(token)
+        circuit.top_keys(token)
         circuit.by_distance  # noqa: B018
     with steps.timed("its copying score"):
         circuit.copying_score  # noqa: B018

@@ -21,7 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 from safetensors.numpy import save_file
 
 import gpt2viz
-from gpt2viz.analysis.top_attention import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.model.packed import pack
@@ -48,7 +48,7 @@ SENTENCES = [
 
 # Instead of drawing, the page's start hands out what it has made, with the functions that it calls.
 _DRAWS = "  listen(view)\n  await read(view)\n"
-_GIVES = "  return { ...view, forward, predict, continuation, likeliest, hardestLooks }\n"
+_GIVES = "  return { ...view, forward, predict, continuation, likeliest, strongestLinks }\n"
 _RUN = """
 async ({ text, causal, tokens }) => {
   const { own } = window, ids = own.encode(text), after = []
@@ -62,7 +62,7 @@ async ({ text, causal, tokens }) => {
     reader.onload = done
     reader.readAsDataURL(new Blob(numbers))
   })
-  return { ids, after, text: own.decode(ids), looks: own.hardestLooks(run.layers, ids.length),
+  return { ids, after, text: own.decode(ids), links: own.strongestLinks(run.layers, ids.length),
     likeliest: own.likeliest(probabilities, 5).map(({ id }) => id),
     probabilities: [...probabilities], numbers: reader.result.split(",")[1] }
 }
@@ -146,9 +146,9 @@ class LivePage:
 
     def _compare_looks(self, answer: dict[str, Any], weights: list[np.ndarray]) -> None:
         """The heads that look hardest from each token; of almost equal ones either."""
-        keys, most = zip(*map(hardest_looks, weights), strict=True)
-        looks, n_head = Looks(np.stack(keys), np.stack(most)), self.model.config.n_head
-        both = zip(answer["looks"], looks.hardest_of_each(), strict=True)
+        keys, most = zip(*map(strongest_links, weights), strict=True)
+        links, n_head = TopAttention(np.stack(keys), np.stack(most)), self.model.config.n_head
+        both = zip(answer["links"], links.strongest_of_each(), strict=True)
         for query, (made, exact) in enumerate(both):
             for (head, key, weight), look in zip(made, exact, strict=True):
                 own = weights[head // n_head][head % n_head, query, key]

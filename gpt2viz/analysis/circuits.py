@@ -158,7 +158,7 @@ class PlaceWeights(NamedTuple):
     first: float
 
 
-class Foretold(NamedTuple):
+class PredictedScores(NamedTuple):
     """Scaled scores, (T, T) each, from the weights alone and from a run: each row less its mean
     over the keys that its query sees, NaN at the others.
 
@@ -221,7 +221,7 @@ class HeadCircuit:
         wrote = self.ends.normed([token])[0] @ self.W_V @ self.W_O  # (C,)
         return _ranked(self.ends.logits(wrote), k)
 
-    def likes(self, token: int, k: int = 10, back: int = 0) -> Ranked:
+    def top_keys(self, token: int, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
 
         In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
@@ -242,8 +242,8 @@ class HeadCircuit:
         scores: Numbers = q @ k.T
         return scores
 
-    def foretells(self, trace: Trace) -> Foretold:
-        """Compare a run's scores with those from tokens and positions alone: see ``Foretold``.
+    def predict_scores(self, trace: Trace) -> PredictedScores:
+        """Compare a run's scores with those from tokens and positions alone.
 
         They differ by what the head reads of earlier layers, and by σ.
         """
@@ -256,8 +256,8 @@ class HeadCircuit:
         predicted, actual = (scores[1:][~hidden[1:]] for scores in (mine, run))
         comparable = len(trace.token_ids) > 2 and np.isfinite(actual).all()
         if not comparable or predicted.std() == 0 or actual.std() == 0:
-            return Foretold(mine, run, float("nan"))
-        return Foretold(mine, run, float(np.corrcoef(predicted, actual)[0, 1]))
+            return PredictedScores(mine, run, float("nan"))
+        return PredictedScores(mine, run, float(np.corrcoef(predicted, actual)[0, 1]))
 
     @cached_property
     def by_distance(self) -> ByDistance:

@@ -41,7 +41,7 @@ from gpt2viz.analysis.circuits import (
 from gpt2viz.analysis.explanation import Part, explain_row
 from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.analysis.top_attention import hardest_looks
+from gpt2viz.analysis.top_attention import strongest_links
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
@@ -358,7 +358,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
         raise ArgumentError("this run was edited: an edge is measured in an unedited run")
     layer, head = edge.receiver
     weights = trace.stage("weights", layer, head)  # (T, T)
-    keys, peaks = hardest_looks(weights[None])
+    keys, peaks = strongest_links(weights[None])
     if query is None:
         query = int(peaks[0].argmax()) if peaks.any() else len(weights) - 1
     row = explain_row(model, trace, layer, head, query)

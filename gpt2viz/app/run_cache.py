@@ -22,7 +22,7 @@ from gpt2viz import plugins, settings
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.generation import Choice, appraise
 from gpt2viz.analysis.lens import routes as routes_to
-from gpt2viz.analysis.top_attention import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.analysis.words import group_words, word_starts
 from gpt2viz.anatomy.card import Card, read_card
 from gpt2viz.anatomy.training_record import TrainingRecord, read_record
@@ -305,7 +305,7 @@ class EveryHead(NamedTuple):
     """
 
     tiles: Array
-    looks: Looks
+    links: TopAttention
     first: Array
 
 
@@ -319,8 +319,8 @@ def every_head(key: RunKey, whole_words: bool) -> EveryHead:
     starts = word_starts(trace.token_bytes, trace.apart) if whole_words else None
     with ThreadPoolExecutor(_LAYERS_AT_A_TIME) as pool:  # NumPy releases the GIL
         layers = pool.map(lambda n: _layer(trace, n, starts), range(trace.config.n_layer))
-        tiles, keys, strongest, first = zip(*layers, strict=True)
-    return EveryHead(np.stack(tiles), Looks(np.stack(keys), np.stack(strongest)), np.stack(first))
+        tiles, keys, strongest, first = map(np.stack, zip(*layers, strict=True))
+    return EveryHead(tiles, TopAttention(keys, strongest), first)
 
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Following the next tokens back …")
@@ -368,13 +368,13 @@ def _layer(
 ) -> tuple[Array, NDArray[np.int64], Array, Array]:
     """Return a layer's thumbnails, each head's strongest links and its weight on the first key;
     between words that begin at ``starts``, if given."""
-    tiles, looks, first = [], [], []
+    tiles, links, first = [], [], []
     for head in trace.weights_of_heads(layer):
         weights = head[None] if starts is None else group_words(head[None], starts)
         tiles.append(thumbnails([weights])[0, 0])
-        looks.append(hardest_looks(weights))
+        links.append(strongest_links(weights))
         first.append(weights[0, 1:, 0].sum() / max(len(weights[0]) - 1, 1))
-    keys, strongest = zip(*looks, strict=True)
+    keys, strongest = zip(*links, strict=True)
     return np.stack(tiles), np.concatenate(keys), np.concatenate(strongest), np.stack(first)
 
 

@@ -11,7 +11,7 @@ import { tokenizer } from "./tokenizer.js"
 // Cells along a side of a small picture, and the codes of what has no colour from 0 to 1.
 const SMALL = 40, SHADES = 253, MASKED = 253, NAN = 254
 // What a sentence is given before anybody writes on, and how many tokens at once.
-const LOOKS = 5, NEXT = 5, MORE = 10
+const LISTED = 5, NEXT = 5, MORE = 10
 // Milliseconds after the last letter that is typed.
 const PAUSE = 250
 
@@ -23,16 +23,16 @@ export const hiddenIn = (T, causal) => (n) => causal && n % T > Math.floor(n / T
 
 /** From each token the heads that look hardest at another one that isn't the first, as
  * analysis/top_attention.py has them: head, key and weight. */
-export function hardestLooks(layers, T) {
+export function strongestLinks(layers, T) {
   const heads = layers.flatMap(({ heads: all }) => all)
   return Array.from({ length: T }, (_, query) => {
-    const looks = heads.map(({ weights }, head) => {
+    const links = heads.map(({ weights }, head) => {
       const row = weights.subarray(query * T, (query + 1) * T)
       const best = row.reduce((most, weight, key) =>
         key && key !== query && weight > (most < 0 ? 0 : row[most]) ? key : most, -1)
       return [head, best, best < 0 ? 0 : row[best]]
     })
-    return looks.filter(([, key]) => key >= 0).sort((a, b) => b[2] - a[2]).slice(0, LOOKS)
+    return links.filter(([, key]) => key >= 0).sort((a, b) => b[2] - a[2]).slice(0, LISTED)
       .map(([head, key, weight]) => [head, key, weight.toFixed(2)])
   })
 }
@@ -46,7 +46,7 @@ function attentionOf({ about, run: { layers }, names, causal, chosen, token }) {
     masked[n] ? MASKED : Number.isNaN(weight) ? NAN : Math.round((SHADES - 1) * weight)))
   const starts = cut.slice(0, -1), ends = starts.map((start) => names[start])
   const map = { ...attention.map, rows: ends, columns: ends, tokens: names, keys: names, starts,
-    looks: hardestLooks(layers, T) }
+    links: strongestLinks(layers, T) }
   const masked = bits(Array.from({ length: T * T }, (_, n) => hidden(n)))
   return { ...attention, map, chosen, token, queries: names, keys: names,
     cells: Uint8Array.from(cells), hidden: causal && { whole: masked, blocks: masked },

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.top_attention import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import pluralize, sentence
@@ -50,7 +50,7 @@ _KEYS = (
 )
 _CELL_KEYS = "Arrow keys go from cell to cell, Enter lights its row in every head."
 _HINT = "Point at a row: its token lights up in every head{}. A click enlarges a head."
-_LOOKS = ", and the heads that look hardest from it stand here"
+_LISTED = ", and the heads that look hardest from it stand here"
 
 
 class _Facts(NamedTuple):
@@ -176,7 +176,7 @@ def _chosen(
     strong attention, in the first of the ``exact`` layers, and no token, -1.
     """
     n_head = read.tiles.shape[1]
-    layer, head = read.looks.opening(exact[0] if exact else None) if read.looks else (0, 0)
+    layer, head = read.links.opening(exact[0] if exact else None) if read.links else (0, 0)
     token = -1
     if opened:
         token = _number(opened, "query", len(data.queries))
@@ -261,7 +261,7 @@ class _Layers(NamedTuple):
     """The layers as a page stores them.
 
     ``whole`` are those stored with all numbers, ``side`` is the number of blocks along a side of
-    the others. ``tiles`` (L, H, rows, columns) is each head small; ``looks`` is None
+    the others. ``tiles`` (L, H, rows, columns) is each head small; ``links`` is None
     if numbers are no weights. ``parts`` are the page's texts of the map and of hidden cells.
     """
 
@@ -269,7 +269,7 @@ class _Layers(NamedTuple):
     whole: list[int]
     side: int
     tiles: Array
-    looks: Looks | None
+    links: TopAttention | None
     parts: dict[str, str]
 
 
@@ -284,11 +284,11 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
     others = data.n_layer - len(whole)
     n_kept = n_head * (len(whole) * T * S + others * min(T, side) * min(S, side))
     ends = None if n_kept <= EXACT else facts.ends
-    layers, tiles, looks = [], [], []
+    layers, tiles, links = [], [], []
     for n in range(data.n_layer):
         heads = data.layer(n)
         tiles.append(pooled(heads, facts.hidden, THUMBNAIL))
-        looks.append(_looks(heads))
+        links.append(_links(heads))
         numbers = heads if n in whole else pooled(heads, facts.hidden, side)
         layers.append(stored(numbers, ends, facts.n_steps))
     small = np.stack(tiles)
@@ -297,19 +297,19 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
     if facts.hidden.any():
         parts["whole"] = _bits(facts.hidden)
         parts["blocks"] = _bits(pooled_mask(facts.hidden, side))
-    keys, weights = map(np.stack, zip(*looks, strict=True))
-    hardest = Looks(keys, weights) if facts.weights else None
-    return _Layers(layers, whole, side, small, hardest, parts)
+    keys, weights = map(np.stack, zip(*links, strict=True))
+    strongest = TopAttention(keys, weights) if facts.weights else None
+    return _Layers(layers, whole, side, small, strongest, parts)
 
 
-def _looks(heads: Array) -> tuple[NDArray[np.int64], Array]:
+def _links(heads: Array) -> tuple[NDArray[np.int64], Array]:
     """Each head's strongest attention from every query, (H, T) keys and weights.
 
     If queries and keys are the same tokens, to another token that isn't the first; else to any.
     """
     _, T, S = heads.shape
     if T == S:
-        return hardest_looks(heads)
+        return strongest_links(heads)
     keys = heads.argmax(axis=-1)
     weights = np.take_along_axis(heads, keys[..., None], axis=-1)[..., 0]
     none = ~(weights > 0)
@@ -328,9 +328,9 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
     same = len(data.queries) == len(data.keys)
     digits = decimals(facts.peak)
     only = " (at another token that isn't the first)" if same else ""
-    looks = read.looks and [
+    links = read.links and [
         [(at.layer * n_head + at.head, at.key, f"{at.weight:.{digits}f}") for at in of_token]
-        for of_token in read.looks.hardest_of_each()
+        for of_token in read.links.strongest_of_each()
     ]
     return {
         "rows": query.part(starts, None).plain_names(),
@@ -340,11 +340,11 @@ def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
         "tokens": query.plain_names(),
         "keys": key.plain_names(),
         "starts": starts,
-        "looks": looks,
+        "links": links,
         "none": ": none, only at itself and at the first token" if same else ": none",
         "arrows": [],
         "next": "",
-        "hint": _HINT.format(_LOOKS + only if looks else ""),
+        "hint": _HINT.format(_LISTED + only if links else ""),
         "alt": f"Every head: {n_layer} layers down, {n_head} heads across. {_KEYS}",
     }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from gpt2viz.analysis.circuits import ByDistance, Foretold, Numbers, Ranked
+from gpt2viz.analysis.circuits import ByDistance, Numbers, PredictedScores, Ranked
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.labels import signed
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 FARTHEST = 64
 
 
-def foretold_panels(foretold: Foretold, labels: Sequence[str]) -> list[Panel]:
+def predicted_panels(predicted: PredictedScores, labels: Sequence[str]) -> list[Panel]:
     """The scores from the weights alone, and those of the run."""
-    masked = np.isnan(foretold.by_weights)
+    masked = np.isnan(predicted.by_weights)
     with np.errstate(over="ignore"):  # what float32 can't hold is drawn as infinite
         by_weights, in_run = (
             np.where(masked, 0, scores).astype(np.float32)
-            for scores in (foretold.by_weights, foretold.in_run)
+            for scores in (predicted.by_weights, predicted.in_run)
         )
     titles = {"weights": "by its weights alone", "run": "in this run"}
     return [
@@ -84,13 +84,13 @@ def distance_curve(what: str, distances: Sequence[int], scores: Numbers, here: i
     )
 
 
-def token_table(writes: Ranked, likes: Ranked, names: Sequence[str]) -> pd.DataFrame:
+def token_table(writes: Ranked, keys: Ranked, names: Sequence[str]) -> pd.DataFrame:
     """The tokens that a head raises and looks for, most and least, each with its number."""
     ends = {
         "raises most": writes.most,
         "lowers most": writes.least,
-        "looks for": likes.most,
-        "looks away from": likes.least,
+        "looks for": keys.most,
+        "looks away from": keys.least,
     }
     return pd.DataFrame(
         {

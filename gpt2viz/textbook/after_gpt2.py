@@ -53,7 +53,7 @@ class WrittenTokens(NamedTuple):
     values: Tensor
 
 
-def write_again(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
+def write_uncached(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> WrittenTokens:
     """Without a cache: each step reads all tokens of x (T, C) so far, and keeps the last output.
 
     The three tables are (hs, C).
@@ -90,7 +90,7 @@ def cache_costs(T: int, C: int, hs: int) -> tuple[list[int], list[int]]:
     Both are run on zeros: the count doesn't depend on the numbers that are multiplied.
     """
     x, table = torch.zeros(T, C), torch.zeros(hs, C)
-    again, cached = (write(x, table, table, table) for write in (write_again, write_cached))
+    again, cached = (write(x, table, table, table) for write in (write_uncached, write_cached))
     return again.cost, cached.cost
 
 
@@ -254,7 +254,7 @@ SINK_SCORES = (4.0, 3.0, 2.0, 3.0)
 SINK_VALUES = ((0.1, 0.0), (1.0, 0.2), (0.1, 0.9), (0.8, -0.6))
 
 
-class LookBack(NamedTuple):
+class OneQuery(NamedTuple):
     """One query's weights (T,), the weighted sum of the values (d,), and that vector's length."""
 
     weights: Tensor
@@ -262,7 +262,7 @@ class LookBack(NamedTuple):
     length: float
 
 
-def look_back(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) -> LookBack:
+def attend_once(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) -> OneQuery:
     """Scores (T,) to weights, and the weighted sum of values (T, d).
 
     ``forget_first`` hides token 0, as a cache does that drops the oldest.
@@ -272,4 +272,4 @@ def look_back(scores: ArrayLike, values: ArrayLike, forget_first: bool = False) 
         seen[0] = -math.inf
     weights = torch.softmax(seen, dim=-1)  # sums to 1, whatever the scores are
     output = weights @ rows(values)
-    return LookBack(weights, output, float(output.norm()))
+    return OneQuery(weights, output, float(output.norm()))

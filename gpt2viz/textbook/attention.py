@@ -334,18 +334,18 @@ def tip_to_tail(weights: ArrayLike, v: ArrayLike) -> Tensor:
 
 VALUE_WORDS = ("crane", "ate", "fish")
 #: The channels of x: two for the kind of word, three for its meaning.
-VALUE_KINDS, VALUE_TOLD = ("thing", "action"), ("flies", "eats", "swims")
+VALUE_KINDS, VALUE_WRITTEN = ("thing", "action"), ("flies", "eats", "swims")
 VALUE_X = (
     (1.0, 0.0, 1.0, 0.0, 0.0),
     (0.0, 1.0, 0.0, 1.0, 0.0),
     (1.0, 0.0, 0.0, 0.0, 1.0),
 )
 #: W_Q: the query of a thing is for actions, that of an action for things: (2, 5).
-LOOKS_FOR = ((0.0, 3.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, 0.0, 0.0))
+VALUE_WQ = ((0.0, 3.0, 0.0, 0.0, 0.0), (3.0, 0.0, 0.0, 0.0, 0.0))
 #: W_K: a word's key is its kind: (2, 5).
-FOUND_BY = ((1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0))
+VALUE_WK = ((1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0, 0.0))
 #: W_V: a word's value is its meaning: (3, 5).
-HANDS_OVER = ((0.0, 0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.0))
+VALUE_WV = ((0.0, 0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 0.0, 0.0, 1.0))
 
 
 class BothValues(NamedTuple):
@@ -355,7 +355,7 @@ class BothValues(NamedTuple):
     chosen: Steps
 
 
-def hand_over(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> BothValues:
+def compare_values(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> BothValues:
     """Words x (T, C) through one head, with x itself as the values, and with x W_Vᵀ.
 
     W_Q and W_K are (d_k, C): queries and keys are compared, so both have d_k numbers. W_V is

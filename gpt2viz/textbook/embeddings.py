@@ -163,7 +163,7 @@ def _two(rows: Tensor) -> Tensor:
     return torch.cat([first, first.new_zeros(2 - len(first), *first.shape[1:])])
 
 
-def seen_in(seen_from: Plane, vectors: Tensor) -> Tensor:
+def onto_plane(seen_from: Plane, vectors: Tensor) -> Tensor:
     """Vectors (n, C) projected into a plane (n, 2)."""
     return (vectors - seen_from.mean) @ seen_from.directions.T
 

@@ -157,7 +157,7 @@ class Recipe:
             before, done = phase.last_rate, done - phase.steps
         return before
 
-    def goes_on_from(self, stored: dict[str, Any], step: int) -> bool:
+    def resumes(self, stored: dict[str, Any], step: int) -> bool:
         """True where a run of the recipe ``stored`` (as ``asdict`` gives it) was the same up to
         ``step``: then this recipe can resume it, whatever comes later.
         """

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import gpt2viz
-from gpt2viz.analysis.top_attention import Looks, hardest_looks
+from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array
 from gpt2viz.model.mask import hidden_pairs
 
@@ -51,14 +51,14 @@ def saturated_share(weights: Array) -> float:
 
 def first_view(model: gpt2viz.Model) -> dict[str, float]:
     """For the text that the app opens with: its number of tokens, and the mean largest weight of
-    the head that the app shows first (see ``Looks.opening``)."""
+    the head that the app shows first (see ``TopAttention.opening``)."""
     run = gpt2viz.trace(model, FIRST_TEXT)
     weights = [run.stage("weights", n)[0] for n in range(model.config.n_layer)]  # (nh, T, T) each
-    by_layer = [hardest_looks(layer) for layer in weights]
-    looks = Looks(
+    by_layer = [strongest_links(layer) for layer in weights]
+    links = TopAttention(
         np.stack([keys for keys, _ in by_layer]), np.stack([most for _, most in by_layer])
     )
-    layer, head = looks.opening()
+    layer, head = links.opening()
     return {"tokens": len(run.token_ids), "largest": mean_largest(weights[layer][head])}
 
 

@@ -226,7 +226,7 @@ class Trainer:
         }
 
     def _resume(self, run: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-        if not self.recipe.goes_on_from(run["recipe"], run["step"]):
+        if not self.recipe.resumes(run["recipe"], run["step"]):
             raise GPT2VizError(
                 f"{self.folder} holds a run of another recipe; give another folder, or delete it"
             )

@@ -43,13 +43,13 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class Whole:
     """A head's circuits by the papers, from the files, nothing folded and everything whole.
 
-    ``likes`` has a matrix for each distance that was asked for.
+    ``top_keys`` has a matrix for each distance that was asked for.
     """
 
     ov: np.ndarray
     qk: np.ndarray
     writes: np.ndarray
-    likes: list[np.ndarray]
+    top_keys: list[np.ndarray]
 
 
 def centred(x: np.ndarray, axis: int) -> np.ndarray:
@@ -73,7 +73,7 @@ def whole(of: Oracle, layer: int, head: int, back: Sequence[int] = (0,)) -> Whol
         ov=centred(linear(read("v", raw) @ W_O, None) @ of.unembedding.T, 1),
         qk=centred(read("q", raw) @ read("k", raw).T, 1),
         writes=centred(linear(read("v", of.held(E, E, layer)) @ W_O, None) @ of.unembedding.T, 1),
-        likes=[centred(scores, 1) for scores in scores_of(of, layer, head, E, back)],
+        top_keys=[centred(scores, 1) for scores in scores_of(of, layer, head, E, back)],
     )
 
 
@@ -112,8 +112,8 @@ def test_everything_is_that_of_the_whole_circuits(
         for ranked, row in (
             (circuit.writes(token, 400), expected.writes[token]),
             *(
-                (circuit.likes(token, 400, back), likes[token])
-                for back, likes in zip(backs, expected.likes, strict=True)
+                (circuit.top_keys(token, 400, back), scores[token])
+                for back, scores in zip(backs, expected.top_keys, strict=True)
             ),
         ):
             order = np.argsort(row)
@@ -184,10 +184,10 @@ def test_scores_are_those_of_a_run_in_the_first_layer(folder: Path, text: list[i
 
 
 @pytest.mark.parametrize("causal", [True, False], ids=["mask on", "mask off"])
-def test_how_far_the_weights_foretell_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
+def test_how_far_the_weights_predict_a_run(tiny: gpt2viz.Model, causal: bool) -> None:
     trace = gpt2viz.trace(tiny, [5, 300, 17, 17, 219, 88], causal)
     circuit = head_circuit(tiny, 1, 2)
-    forecast = circuit.foretells(trace)
+    forecast = circuit.predict_scores(trace)
     hidden = np.array([[causal and key > query for key in range(6)] for query in range(6)])
     run, expected = trace.stage("scaled_scores", 1, 2), circuit.scores(trace.token_ids) / 6**0.5
     pairs: list[tuple[float, float]] = []
@@ -205,9 +205,9 @@ def test_how_far_the_weights_foretell_a_run(tiny: gpt2viz.Model, causal: bool) -
             pairs += [(mine, his)] * (query > 0)
     r = np.corrcoef(np.transpose(pairs))[0, 1]
     assert forecast.correlation == pytest.approx(r, abs=1e-5)
-    first = head_circuit(tiny, 0, 2).foretells(trace)
+    first = head_circuit(tiny, 0, 2).predict_scores(trace)
     assert first.correlation == pytest.approx(1)
-    assert np.isnan(circuit.foretells(gpt2viz.trace(tiny, [5, 300], causal)).correlation)
+    assert np.isnan(circuit.predict_scores(gpt2viz.trace(tiny, [5, 300], causal)).correlation)
 
 
 def test_a_copying_head_built_by_hand() -> None:
@@ -274,7 +274,7 @@ def test_heads_that_change_places_change_circuits(tmp_path: Path) -> None:
         ours, theirs = head_circuit(model, 1, there), head_circuit(other, 1, here)
         assert theirs.copying_score == pytest.approx(ours.copying_score)
         assert theirs.writes(5) == ours.writes(5)
-        assert theirs.likes(5) == ours.likes(5)
+        assert theirs.top_keys(5) == ours.top_keys(5)
 
 
 def test_a_single_place(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_cannot_be_asked(tiny: gpt2viz.Model) -> None:
             head_circuit(tiny, layer, head)
     circuit = head_circuit(tiny, 1, 2)
     for token in (-1, 420):
-        for requested in (circuit.writes, circuit.likes):
+        for requested in (circuit.writes, circuit.top_keys):
             with pytest.raises(IndexError, match="the vocabulary has 0 to 419"):
                 requested(token)
     with pytest.raises(gpt2viz.ContextError):

@@ -106,7 +106,7 @@ def test_any_text_opens_somewhere(state: dict[str, str]) -> None:
 
 
 @each("query", [None, "3", "7"])
-def test_the_map_lists_the_hardest_looks(query: str | None) -> None:
+def test_the_map_lists_the_strongest_links(query: str | None) -> None:
     text = "When Mary and John went to the garden, John gave the flower to Mary"
     result = weights(text)
     at = open_page("attention", text=text, **({} if query is None else {"query": query}))
@@ -115,15 +115,15 @@ def test_the_map_lists_the_hardest_looks(query: str | None) -> None:
     assert header["token"] == (-1 if query is None else int(query))
     assert header["chosen"] == chosen(at)[0] * N_HEAD + chosen(at)[1]
     largest = hardest(result).reshape(HEADS, -1)
-    assert len(header["looks"]) == len(header["tokens"]) == result.shape[-1]
-    for token, listed in enumerate(header["looks"]):
+    assert len(header["links"]) == len(header["tokens"]) == result.shape[-1]
+    for token, listed in enumerate(header["links"]):
         expected = sorted(largest[:, token], reverse=True)[: len(listed)]
         assert [float(weight) for *_, weight in listed] == pytest.approx(expected, abs=0.0051)
         for head, key, weight in listed:
             row = result.reshape(HEADS, *result.shape[2:])[head, token]
             assert row[key] == pytest.approx(float(weight), abs=0.0051)
             assert key not in (0, token)
-    assert [len(listed) for listed in header["looks"][:3]] == [0, 0, 5]
+    assert [len(listed) for listed in header["links"][:3]] == [0, 0, 5]
 
 
 def looks(rows: np.ndarray, query: int) -> str:

@@ -44,7 +44,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     model = bundled_model()
     run = gpt2viz.trace(model, CATS)
     circuit = head_circuit(model, layer, head)
-    shown = heatmaps(figure(at, "foretold"))
+    shown = heatmaps(figure(at, "predicted"))
     pairs = []
     for name, scores in (
         ("weights", circuit.scores(run.token_ids)),
@@ -69,8 +69,8 @@ def test_the_copier_of_the_bundled_model() -> None:
         (
             circuit.writes(token, 1).most[0],
             circuit.writes(token, 1).least[0],
-            circuit.likes(token, 1).most[0],
-            circuit.likes(token, 1).least[0],
+            circuit.top_keys(token, 1).most[0],
+            circuit.top_keys(token, 1).least[0],
         ),
         strict=True,
     ):
@@ -85,7 +85,7 @@ def test_the_copier_of_the_bundled_model() -> None:
 
 def test_the_first_layer_has_nothing_else_to_read() -> None:
     at = open_page("head?see=weights", text=CATS, layer="0", head="0")
-    shown = heatmaps(figure(at, "foretold"))
+    shown = heatmaps(figure(at, "predicted"))
     assert_allclose(shown["weights"], shown["run"], atol=1e-4)
     assert "alone predict this head's scores in this sentence (r = 1.00).**" in page_text(at)
     assert "layer 0 reads nothing else" in page_text(at)

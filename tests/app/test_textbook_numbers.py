@@ -175,10 +175,10 @@ def test_the_mask_leaves_the_crane_alone() -> None:
 
 
 def test_edited_values_are_handed_over() -> None:
-    x, w_v = np.array(attention.VALUE_X), np.array(attention.HANDS_OVER)
+    x, w_v = np.array(attention.VALUE_X), np.array(attention.VALUE_WV)
     x[1, 3], w_v[2] = -2, [0.5, 0, 0, -1, 0]
     at = visit("by-hand", values_x=spelled(x), values_wv=spelled(w_v))
-    scores = (x @ np.array(attention.LOOKS_FOR).T) @ (x @ np.array(attention.FOUND_BY).T).T
+    scores = (x @ np.array(attention.VALUE_WQ).T) @ (x @ np.array(attention.VALUE_WK).T).T
     weights = softmax(scores / np.sqrt(2))
     for key, expected in {
         "values_weights": weights,

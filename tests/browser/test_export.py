@@ -400,7 +400,7 @@ def test_attention_in_a_file_answers_to_keys_and_shows_a_part(
     assert offline.locator(".map").evaluate("view => view.p.token") == 1
     offline.locator(".map").focus()
     offline.keyboard.press("PageDown")
-    assert "Strongest from 2 <script>" in offline.locator(".looks").inner_text()
+    assert "Strongest from 2 <script>" in offline.locator(".links").inner_text()
     offline.keyboard.press("ArrowDown")
     offline.keyboard.press("Enter")
     offline.wait_for_function(_LARGE, arg=_head(4))
@@ -725,11 +725,11 @@ def test_a_page_runs_the_model_on_whatever_is_typed(offline: Page, live_page: Pa
             assert_allclose(np.reshape(drawn, weights.shape), weights, atol=0.02)
             (best,) = run.next_tokens(1)
             expect(coming.first).to_contain_text(label(run.spell(best.id)))
-            expect(page.locator(".map .looks")).to_contain_text(run.labels[-1])
+            expect(page.locator(".map .links")).to_contain_text(run.labels[-1])
     assert page.locator("img").count() == 0
     page.get_by_label("Sentence").fill("a " * 300)
     expect(page.get_by_role("alert")).to_contain_text("this model reads 256 at most")
-    expect(page.locator(".map .looks")).to_contain_text("ate")  # what was drawn stays
+    expect(page.locator(".map .links")).to_contain_text("ate")  # what was drawn stays
 
 
 def bars_nobody(page: Page, width: int) -> None:

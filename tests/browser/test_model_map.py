@@ -52,7 +52,7 @@ def lit(page: Page) -> list[list[int]]:
 
 
 def looks(page: Page) -> str:
-    return picture(page, "heads").locator(".looks").inner_text()
+    return picture(page, "heads").locator(".links").inner_text()
 
 
 #: Clicks a head, and says which is marked and whether it is drawn before the server has answered.
@@ -124,7 +124,7 @@ def test_a_chosen_token_stays_lit_and_a_look_of_the_list_is_chosen(walk: Visit) 
     wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
     assert looks(page).startswith("Strongest from 2 ·ate")
-    first = picture(page, "heads").locator(".looks button").first
+    first = picture(page, "heads").locator(".links button").first
     layer, head = first.locator("b").inner_text().split(".")
     act(page, first.click)
     assert f"layer={layer}" in page.url

@@ -53,11 +53,11 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Vis
     for query in range(QUERY):
         words(page).locator(".chips button").nth(query).hover()
         assert arcs(page) == expected(LAYER, HEAD, query)
-        expect(page.locator(".looks")).to_contain_text(f"from {query} ")  # every small head follows
+        expect(page.locator(".links")).to_contain_text(f"from {query} ")  # every small head follows
     page.mouse.move(5, 5)
     assert arcs(page) == expected(LAYER, HEAD, QUERY)
-    act(page, page.locator(".looks button").first.click)
-    layer, head = (int(n) for n in page.locator(".looks button b").first.inner_text().split("."))
+    act(page, page.locator(".links button").first.click)
+    layer, head = (int(n) for n in page.locator(".links button b").first.inner_text().split("."))
     assert arcs(page) == expected(layer, head, QUERY), "another head is chosen"
     act(page, words(page).locator(".chips button").nth(QUERY).click)
     page.mouse.move(5, 5)

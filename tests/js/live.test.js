@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-import { hardestLooks, hiddenIn, writtenSum } from "../../gpt2viz/notebook/live.js"
+import { strongestLinks, hiddenIn, writtenSum } from "../../gpt2viz/notebook/live.js"
 import { attend } from "../../gpt2viz/notebook/network.js"
 
 test("the mask hides the keys after a query", () => {
@@ -14,7 +14,7 @@ test("a look is at another token that isn't the first, the hardest first", () =>
   const weights = (...rows) => ({ weights: Float32Array.from(rows.flat()) })
   const heads = [weights([1, 0, 0], [.5, .5, 0], [.2, .3, .5]),
     weights([1, 0, 0], [1, 0, 0], [.1, .75, .15])]
-  assert.deepEqual(hardestLooks([{ heads }], 3), [[], [], [[1, 1, "0.75"], [0, 1, "0.30"]]])
+  assert.deepEqual(strongestLinks([{ heads }], 3), [[], [], [[1, 1, "0.75"], [0, 1, "0.30"]]])
 })
 
 test("a cell is worked out from its query and its key, beside the model's own numbers", () => {

@@ -136,12 +136,12 @@ def test_the_largest_error_of_all_layers_is_said() -> None:
     assert "in steps of 0.001, at most 0.0002 off" in " ".join(gpt2viz.show(given, vmax=1).notes)
 
 
-def test_the_hardest_looks_across_two_texts() -> None:
+def test_the_strongest_links_across_two_texts() -> None:
     given = np.full((1, 2, 2, 3), 0.2, np.float32)
     given[0, 0, 1, 2] = given[0, 1, 0, 1] = 0.6
-    looks = about(gpt2viz.show(given).html())["map"]["looks"]
-    assert looks[0][0] == [1, 1, "0.60"]  # head, key, weight
-    assert looks[1][0] == [0, 2, "0.60"]
+    links = about(gpt2viz.show(given).html())["map"]["links"]
+    assert links[0][0] == [1, 1, "0.60"]  # head, key, weight
+    assert links[1][0] == [0, 2, "0.60"]
 
 
 def test_one_of_several_texts() -> None:
@@ -355,7 +355,7 @@ def test_scores_are_no_weights() -> None:
     assert "Values" in view.title
     assert "not attention weights" in " ".join(view.notes)
     assert "Grey: −∞ in every head of every layer." in view.notes
-    assert about(view.html())["map"]["looks"] is None
+    assert about(view.html())["map"]["links"] is None
     np.testing.assert_array_equal(decoded(view.html()), given)
 
 

@@ -25,7 +25,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, 
 def test_a_cache_changes_the_work_and_not_the_output(T: int, C: int, hs: int) -> None:
     x, tables = made(T, C), made(3, hs, C)
     q, k, v = (x @ w.T for w in tables)
-    again, cached = after_gpt2.write_again(x, *tables), after_gpt2.write_cached(x, *tables)
+    again, cached = after_gpt2.write_uncached(x, *tables), after_gpt2.write_cached(x, *tables)
     for result in (again, cached):
         assert_allclose(result.output, attention(q, k, v)[1], atol=1e-5)
         assert_allclose(result.keys, k, atol=1e-5)
@@ -162,10 +162,10 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     big = np.array([[100.0, -100], [-100, 100], [100, 100], [-100, -100]])
     square = big[:2]
     writing = after_gpt2.write_cached(big, square, square, square)
-    assert_allclose(writing.output, after_gpt2.write_again(big, square, square, square).output)
+    assert_allclose(writing.output, after_gpt2.write_uncached(big, square, square, square).output)
     gate = mlp.gated(big[0], big[:3], big[:3], big[:3].T)
     heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
-    look = after_gpt2.look_back([100, -100, 100, 0], big)
+    look = after_gpt2.attend_once([100, -100, 100, 0], big)
     mixed = [head.output for head in heads]
     for result in (writing.output, *gate, *mixed, *look[:2], *residual.rms_norm(big[0], big[1])):
         assert torch.isfinite(result).all()

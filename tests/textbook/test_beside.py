@@ -25,7 +25,7 @@ def made(*size: int, scale: float = 1.0) -> np.ndarray:
 @pytest.mark.parametrize(("T", "C", "d_k", "d_v"), [(3, 5, 2, 3), (1, 2, 1, 4), (6, 3, 3, 1)])
 def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: int) -> None:
     x, w_q, w_k, w_v = made(T, C), made(d_k, C), made(d_k, C, scale=2), made(d_v, C)
-    itself, chosen = attention.hand_over(x, w_q, w_k, w_v)
+    itself, chosen = attention.compare_values(x, w_q, w_k, w_v)
     weights = softmax(x @ w_q.T @ w_k @ x.T / np.sqrt(d_k))
     for result, v in ((itself, x), (chosen, x @ w_v.T)):
         assert_allclose(result.weights, weights, atol=1e-5)
@@ -36,8 +36,8 @@ def test_values_may_have_another_size_than_keys(T: int, C: int, d_k: int, d_v: i
 
 
 def test_things_look_for_actions_and_are_told_what_these_do() -> None:
-    _, chosen = attention.hand_over(
-        attention.VALUE_X, attention.LOOKS_FOR, attention.FOUND_BY, attention.HANDS_OVER
+    _, chosen = attention.compare_values(
+        attention.VALUE_X, attention.VALUE_WQ, attention.VALUE_WK, attention.VALUE_WV
     )
     assert_allclose(chosen.v, np.array(attention.VALUE_X)[:, 2:])
     assert chosen.weights.argmax(dim=1).tolist()[::2] == [1, 1]

@@ -24,7 +24,7 @@ def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
     result = embeddings.plane(tensor)
     centred = x - x.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    points = embeddings.seen_in(result, tensor).numpy()
+    points = embeddings.onto_plane(result, tensor).numpy()
     k = min(2, n - 1, C)
     for m in range(k):
         direction = vectors[:, -1 - m]
@@ -38,7 +38,7 @@ def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
 
 def test_equal_words_are_one_point() -> None:
     result = embeddings.plane(torch.ones(3, 4))
-    assert_allclose(embeddings.seen_in(result, torch.ones(3, 4)), 0)
+    assert_allclose(embeddings.onto_plane(result, torch.ones(3, 4)), 0)
     assert_allclose(result.share, 0)
 
 

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import streamlit as st
 
-from gpt2viz.analysis.top_attention import Look, Looks
+from gpt2viz.analysis.top_attention import Link, TopAttention
 from gpt2viz.app import address, describe, output, parameters
 from gpt2viz.app.clicks import Dragged
 from gpt2viz.app.components import lines, mount, tiles
@@ -45,7 +45,7 @@ _PATH_HINT = (
 
 def draw_map(
     picture: Thumbnails,
-    looks: Looks,
+    links: TopAttention,
     *,
     key: str,
     choose: Callable[[int, int, int | None], None],
@@ -54,7 +54,7 @@ def draw_map(
 ) -> tuple[int, int] | None:
     """Draw the map; return the layer and head to open on *Head*, if the user opened one.
 
-    ``choose`` is called with the layer and head that were clicked, and with the row in ``looks`` of
+    ``choose`` is called with the layer and head that were clicked, and with the row in ``links`` of
     a token that was reached by keys. If the browser draws all that they change, they are chosen
     there. The heads that are ``off``, "layer.head", are grey. With ``switch``, each square has a
     button that calls it with the layer and the head.
@@ -69,7 +69,7 @@ def draw_map(
             token = int(sent["token"])
             choose(int(sent["layer"]), int(sent["head"]), None if token < 0 else token)
 
-    header = _header(picture, looks)
+    header = _header(picture, links)
     n_head = picture.tiles.shape[1]
     header["alt"] = f"{output.remember(picture)} {_KEYS}"
     header["off"] = [int(layer) * n_head + int(head) for layer, head in (n.split(".") for n in off)]
@@ -89,11 +89,11 @@ def draw_map(
     return int(layer), int(head)
 
 
-def _header(picture: Thumbnails, looks: Looks) -> dict[str, Any]:
+def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
     return map_header(picture) | {
         "script": "model_map",
-        "looks": [_listed(token_looks, n_head) for token_looks in looks.hardest_of_each()],
+        "links": [_listed(token_links, n_head) for token_links in links.strongest_of_each()],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "none": ": none, only at itself and at the first token",
@@ -128,9 +128,9 @@ def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
     return start, end, arrow.written
 
 
-def _listed(looks: Sequence[Look], n_head: int) -> list[tuple[int, int, str]]:
+def _listed(links: Sequence[Link], n_head: int) -> list[tuple[int, int, str]]:
     """Return a token's strongest links: the head's number in the map, key, weight as text."""
-    return [(look.layer * n_head + look.head, look.key, f"{look.weight:.2f}") for look in looks]
+    return [(link.layer * n_head + link.head, link.key, f"{link.weight:.2f}") for link in links]
 
 
 def send_weights(weights: Array) -> str:

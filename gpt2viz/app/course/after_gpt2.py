@@ -41,7 +41,7 @@ def write(book: Book) -> dict[str, Any]:
     left, right = st.columns([2, 5], gap="large")
     with left:
         x = table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE)
-    again, cached = after_gpt2.write_again(x, *tables), after_gpt2.write_cached(x, *tables)
+    again, cached = after_gpt2.write_uncached(x, *tables), after_gpt2.write_cached(x, *tables)
     with right:
         made = {"keys kept": cached.keys, "values kept": cached.values}
         made |= {"output, read again": again.output, "output, cached": cached.output}
@@ -288,7 +288,7 @@ def sink(book: Book) -> dict[str, Any]:
         )[0]
         values = table(parameters.SINK_VALUES, "Values", after_gpt2.SINK_VALUES, _WORDS, PLANE)
         forget = st.toggle("Drop the first token", **address.switch(parameters.SINK_DROP))
-    last = after_gpt2.look_back(scores, values, forget)
+    last = after_gpt2.attend_once(scores, values, forget)
     with right:
         panel = vectors("weights of fish", last.weights, ("fish",), _WORDS, ("query", "key"))
         picture(book, "sink_weights", [panel], "unit", height=170)

@@ -33,8 +33,8 @@ from gpt2viz.textbook.attention import (
     SENTENCE,
     SENTENCE_X,
     VALUE_KINDS,
-    VALUE_TOLD,
     VALUE_WORDS,
+    VALUE_WRITTEN,
 )
 
 _AXES = ("x₁", "x₂", "x₃")
@@ -137,13 +137,13 @@ def stacked(book: Book, text: str) -> None:
 
 def values(book: Book, text: str) -> dict[str, Any]:
     """Draw three words with five numbers: two to be matched by, three to pass on as values."""
-    numbers = (*VALUE_KINDS, *VALUE_TOLD)
+    numbers = (*VALUE_KINDS, *VALUE_WRITTEN)
     left, right = st.columns(2, gap="large")
     with left:
         x = table(parameters.VALUES_X, "x: three words", attention.VALUE_X, VALUE_WORDS, numbers)
     with right:
-        w_v = table(parameters.VALUES_WV, "W_V", attention.HANDS_OVER, VALUE_TOLD, numbers)
-    itself, chosen = attention.hand_over(x, attention.LOOKS_FOR, attention.FOUND_BY, w_v)
+        w_v = table(parameters.VALUES_WV, "W_V", attention.VALUE_WV, VALUE_WRITTEN, numbers)
+    itself, chosen = attention.compare_values(x, attention.VALUE_WQ, attention.VALUE_WK, w_v)
     columns = st.columns([4, 5, 4], gap="medium")
     with columns[0]:
         panel = pairs("weights", chosen.weights, VALUE_WORDS, "attention weight")
@@ -153,7 +153,7 @@ def values(book: Book, text: str) -> dict[str, Any]:
         picture(book, "values_itself", [panel], height=240)
     with columns[2]:
         panel = vectors(
-            "V by its own table: output", chosen.output, VALUE_WORDS, VALUE_TOLD, TOKENS
+            "V by its own table: output", chosen.output, VALUE_WORDS, VALUE_WRITTEN, TOKENS
         )
         picture(book, "values_chosen", [panel], height=240)
     book.write(text, difference=difference(largest_gap(itself.weights, chosen.weights)))

@@ -155,11 +155,11 @@ def plane(book: Book) -> dict[str, str]:
     table = embeddings.table_of(book.view.model)
     ids = list(words.values())
     seen_from = embeddings.plane(table[ids])
-    points = np.asarray(embeddings.seen_in(seen_from, table[ids]))
+    points = np.asarray(embeddings.onto_plane(seen_from, table[ids]))
     names = [shorten(word) for word in words]
     if terms:
         total = embeddings.sum_of(table, list(terms.values())[:3])[None]
-        points = np.vstack([points, np.asarray(embeddings.seen_in(seen_from, total))])
+        points = np.vstack([points, np.asarray(embeddings.onto_plane(seen_from, total))])
         names.append(_sum_text(terms))
     across, up = points.T.tolist()
     drawn = Points(

@@ -122,8 +122,8 @@ def at_first(view: View) -> Opening:
         copies = examples.at_first(view.trace)
         if copies and layer in (None, copies.layer) and head in (None, copies.head):
             return copies.layer, copies.head
-        looks = run_cache.every_head(replace(view.trace.key, causal=True), False).looks
-        return looks.opening(layer, head)
+        links = run_cache.every_head(replace(view.trace.key, causal=True), False).links
+        return links.opening(layer, head)
 
     return opening
 

@@ -83,10 +83,10 @@ export function strongestQuery(size, links) {
 export function does({ names, n_head: n, sentences }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
-  const looks = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
+  const strongest = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
     .filter((key, rank) => !rank || row(at)[key] >= LEAST)
     .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
-  const from = (at) => filled(sentences.attends, { query: names[at], keys: looks(at) })
+  const from = (at) => filled(sentences.attends, { query: names[at], keys: strongest(at) })
   if (query !== null) return from(query)
   const at = strongestQuery(size, (of) => row(of).entries())
   if (at !== null) return from(at)

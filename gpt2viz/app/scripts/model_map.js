@@ -13,7 +13,7 @@ export const html = `
   <svg class="lens" aria-hidden="true"></svg>
   <canvas data-part="canvas"></canvas>
   <div class="tip" data-part="tip" aria-live="polite"></div>
-  <div class="looks" data-part="looks" aria-live="polite"></div>
+  <div class="links" data-part="links" aria-live="polite"></div>
 </div>
 `
 
@@ -249,10 +249,10 @@ const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 
 // List the heads with the token's strongest links, in text nodes only: tokens are untrusted text.
 function list(view) {
-  const { p, looks } = view, token = lit(view)
-  looks.hidden = !p.looks && !p.hint
-  if (token < 0 || !p.looks) return looks.replaceChildren(p.hint)
-  const buttons = p.looks[token].map(([head, key, weight]) => {
+  const { p, links } = view, token = lit(view)
+  links.hidden = !p.links && !p.hint
+  if (token < 0 || !p.links) return links.replaceChildren(p.hint)
+  const buttons = p.links[token].map(([head, key, weight]) => {
     const button = make("button")
     make("b", button, named(p, head))
     button.append(` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
@@ -261,7 +261,7 @@ function list(view) {
     button.onpointerenter = () => pointAt(view, head, token)
     return button
   })
-  looks.replaceChildren("Strongest from ", make("b", null, p.tokens[token]),
+  links.replaceChildren("Strongest from ", make("b", null, p.tokens[token]),
     buttons.length ? ": " : p.none, ...buttons)
 }
 
@@ -356,7 +356,7 @@ function sized(view) {
   view.wide = view.clientWidth
   if (!view.wide) return
   const top = (view.getBoundingClientRect().top + (page?.scrollTop ?? scrollY)) / zoomOf(view)
-  const tall = Math.max(LOWEST, innerHeight / zoomOf(view) - top - view.looks.offsetHeight - MARGIN)
+  const tall = Math.max(LOWEST, innerHeight / zoomOf(view) - top - view.links.offsetHeight - MARGIN)
   view.look = plan(p, view.wide, p.tallest ?? tall)
   view.look.cell = view.look.side / p.rows.length
   const wide = view.look.side / p.columns.length
@@ -373,7 +373,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     view.images = headsOf(p).map((bytes) => imageOf(bytes, p.columns.length))
   view.setAttribute("aria-label", p.alt)
   if (!known) {
-    for (const name of ["canvas", "tip", "looks"])
+    for (const name of ["canvas", "tip", "links"])
       view[name] = view.querySelector(`[data-part=${name}]`)
     Object.assign(view, { head: -1, token: -1 })
     view.dataset.here = ""

@@ -171,7 +171,7 @@ def _map(view: View, chosen: _Chosen, numbers: Measure, every_head: EveryHead) -
     )
     opened = components.draw_map(
         drawn,
-        every_head.looks,
+        every_head.links,
         key="all_heads",
         choose=_choose(weights.positions),
         off=[f"{edit.layer}.{edit.head}" for edit in view.trace.edits],
@@ -260,7 +260,7 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
 def _opened(view: View, chosen: _Chosen) -> str:
     """Say why this head opened; "" if it was chosen."""
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
-    if not opened or not run_cache.every_head(_with_mask(view), False).looks.weights.any():
+    if not opened or not run_cache.every_head(_with_mask(view), False).links.weights.any():
         return ""
     copies, head = examples.at_first(view.trace), f"{chosen.layer}.{chosen.head}"
     if not copies or copies[:2] != (chosen.layer, chosen.head):

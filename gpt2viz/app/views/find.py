@@ -16,7 +16,7 @@ from gpt2viz.analysis.attribution import taken
 from gpt2viz.analysis.patterns import Cell as PatternCell
 from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarities, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
-from gpt2viz.analysis.top_attention import Look
+from gpt2viz.analysis.top_attention import Link
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.app import address, jobs, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import (
@@ -382,21 +382,21 @@ def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
     return clicked
 
 
-def _query_and_opening(view: View) -> tuple[int, Look | None]:
+def _query_and_opening(view: View) -> tuple[int, Link | None]:
     """Return the query, and the link from it that the mode opens with, if any.
 
     It is the chosen head's strongest link from the query; if no token is chosen, from any query.
     """
-    looks = run_cache.every_head(view.trace.key, False).looks
+    links = run_cache.every_head(view.trace.key, False).links
     layer, head = controls.layer_and_head(view)
     query = view.query
     if query is None:
         keys_alone = address.raw(parameters.KEYS) is not None
-        query = view.n_tokens - 1 if keys_alone else int(looks.weights[layer, head].argmax())
-    return query, looks.at(layer, head, query) or next(iter(looks.hardest(query, 1)), None)
+        query = view.n_tokens - 1 if keys_alone else int(links.weights[layer, head].argmax())
+    return query, links.at(layer, head, query) or next(iter(links.strongest(query, 1)), None)
 
 
-def _pick_keys(view: View, query: int, opening: Look | None) -> list[int]:
+def _pick_keys(view: View, query: int, opening: Link | None) -> list[int]:
     """Pick the keys: by default that of the ``opening`` link, or else the query itself."""
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small = ":small[:gray[{}]]".format

@@ -446,9 +446,9 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     if (repetition := said_twice(view)) is None:
         return
     text, run = repetition
-    looks = run.stage("weights", layer)[0, head] * induction(run.token_ids)
-    query, key = divmod(int(looks.argmax()), len(run.token_ids))
-    if not looks[query, key] >= _COPIES:  # or if it is NaN
+    copied = run.stage("weights", layer)[0, head] * induction(run.token_ids)
+    query, key = divmod(int(copied.argmax()), len(run.token_ids))
+    if not copied[query, key] >= _COPIES:  # or if it is NaN
         return
     with st.container(key="copying", horizontal=True, vertical_alignment="center"):
         st.caption(
@@ -457,7 +457,7 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
                 head=f"{layer}.{head}",
                 query=literal(run.labels[query]),
                 key=literal(run.labels[key]),
-                weight=looks[query, key],
+                weight=copied[query, key],
             ),
             width="content",
         )

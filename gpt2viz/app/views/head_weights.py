@@ -9,8 +9,8 @@ import streamlit as st
 
 from gpt2viz.analysis.circuits import (
     ByDistance,
-    Foretold,
     PlaceWeights,
+    PredictedScores,
     Ranked,
     head_circuit,
 )
@@ -25,8 +25,8 @@ from gpt2viz.app.views import find, predict
 from gpt2viz.labels import pluralize, sentence, signed
 from gpt2viz.pictures.circuits import (
     edge_table,
-    foretold_panels,
     place_curve,
+    predicted_panels,
     survey_rows,
     token_table,
 )
@@ -40,11 +40,11 @@ LISTED = 5
 
 def draw(view: View, part: Window, layer: int, head: int) -> None:
     """Draw its scores by weights and in the run, its tokens, positions and partners."""
-    foretold = head_circuit(view.model, layer, head).foretells(view.trace)
-    prose.markdown(f"**{_agreement(foretold.correlation)}**")
+    predicted = head_circuit(view.model, layer, head).predict_scores(view.trace)
+    prose.markdown(f"**{_agreement(predicted.correlation)}**")
     left, right = st.columns([6, 5], gap="medium")
     with left:
-        _beside(view, part, layer, head, foretold)
+        _beside(view, part, layer, head, predicted)
     reading = jobs.read_weights(view.model)
     with right:
         _among_all(view, reading, layer, head)
@@ -78,9 +78,9 @@ def _agreement(correlation: float) -> str:
     return sentence("weights.partly" if correlation >= _PARTLY else "weights.hardly", r=r)
 
 
-def _beside(view: View, part: Window, layer: int, head: int, foretold: Foretold) -> None:
+def _beside(view: View, part: Window, layer: int, head: int, predicted: PredictedScores) -> None:
     """Draw the scores by the weights alone beside the run's."""
-    panels = [part.fit(panel) for panel in foretold_panels(foretold, view.labels)]
+    panels = [part.fit(panel) for panel in predicted_panels(predicted, view.labels)]
     output.picture(
         Heatmaps(
             panels[0].named(
@@ -95,7 +95,7 @@ def _beside(view: View, part: Window, layer: int, head: int, foretold: Foretold)
             legend=False,
             bar="score",
         ),
-        key="foretold",
+        key="predicted",
         made_by=(head_circuit,),
         choose=choose_query(panels[0].rows),
         drag=part.drag(panels[0]),
@@ -238,4 +238,4 @@ def _position_scores(name: str, layer: int, head: int) -> tuple[ByDistance, Plac
 @st.cache_data(max_entries=400, show_spinner=False)
 def _tokens(name: str, layer: int, head: int, token: int) -> tuple[Ranked, Ranked]:
     circuit = head_circuit(run_cache.load(name), layer, head)
-    return circuit.writes(token, LISTED), circuit.likes(token, LISTED)
+    return circuit.writes(token, LISTED), circuit.top_keys(token, LISTED)

@@ -259,7 +259,7 @@ def _strongest(view: View, steps: Sequence[Step]) -> None:
     every = run_cache.every_head(view.trace.key, False)
     groups = view.model.config.n_kv_head
     drawn = path_map(hops, every.tiles, view.trace.hidden_pairs(), view.labels, groups)
-    opened = attention.draw_map(drawn, every.looks, key="why_map", choose=_follow(openings))
+    opened = attention.draw_map(drawn, every.links, key="why_map", choose=_follow(openings))
     if opened:
         open_head(*opened)
     output.code(strongest_path, thumbnails, of=[drawn.what])

@@ -1,4 +1,4 @@
-"""The hardest looks of every head, against loops over plain lists."""
+"""The strongest links of every head, against loops over plain lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpt2viz
-from gpt2viz.analysis.top_attention import Look, Looks, hardest_looks
+from gpt2viz.analysis.top_attention import Link, TopAttention, strongest_links
 
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 
@@ -22,13 +22,13 @@ def by_loops(head: list[list[float]], query: int) -> tuple[int, float]:
     return best
 
 
-def every_look(layers: list[np.ndarray]) -> Looks:
-    keys, weights = zip(*map(hardest_looks, layers), strict=True)
-    return Looks(np.stack(keys), np.stack(weights))
+def every_link(layers: list[np.ndarray]) -> TopAttention:
+    keys, weights = zip(*map(strongest_links, layers), strict=True)
+    return TopAttention(np.stack(keys), np.stack(weights))
 
 
-def looks_of(trace: gpt2viz.Trace) -> Looks:
-    return every_look([trace.stage("weights", n)[0] for n in range(trace.config.n_layer)])
+def links_of(trace: gpt2viz.Trace) -> TopAttention:
+    return every_link([trace.stage("weights", n)[0] for n in range(trace.config.n_layer)])
 
 
 def weights_of(trace: gpt2viz.Trace) -> list[list[list[list[float]]]]:
@@ -43,7 +43,7 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
     if n_tokens < 5 and edits:
         edits = "window:3"
     trace = gpt2viz.trace(tiny, IDS[:n_tokens], causal=causal, edits=gpt2viz.parse_edits(edits))
-    result, weights = looks_of(trace), weights_of(trace)
+    result, weights = links_of(trace), weights_of(trace)
     apart: dict[tuple[int, int], float] = {}
     for query in range(n_tokens):
         expected = []
@@ -55,13 +55,13 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
                     np.float32(weight),
                 )
                 if weight:
-                    expected.append(Look(layer, head, key, weight))
+                    expected.append(Link(layer, head, key, weight))
                 place = layer, head
                 apart[place] = apart.get(place, 0) + abs(weight - 0.5) / n_tokens
         expected.sort(key=lambda look: (-look.weight, look.layer, look.head))
-        assert result.hardest(query) == expected[:5]
-        assert result.hardest(query, most=99) == expected
-        assert result.hardest_of_each()[query] == expected[:5]
+        assert result.strongest(query) == expected[:5]
+        assert result.strongest(query, most=99) == expected
+        assert result.strongest_of_each()[query] == expected[:5]
         if causal and query < 2:
             assert expected == [], "these can see only themselves and the first"
 
@@ -77,11 +77,11 @@ def test_every_head_and_token(tiny: gpt2viz.Model, n_tokens: int, causal: bool, 
 
 def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
     row = [0.4, 0.2, 0.2, 0.2, 0.0]
-    keys, weights = hardest_looks(np.array([[row] * 5] * 2, np.float32))
+    keys, weights = strongest_links(np.array([[row] * 5] * 2, np.float32))
     assert keys.tolist() == [[1, 2, 1, 1, 1]] * 2
     assert np.allclose(weights, 0.2)
-    looks = every_look([np.array([[row] * 5] * 2, np.float32)] * 2)
-    assert [look[:3] for look in looks.hardest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
+    looks = every_link([np.array([[row] * 5] * 2, np.float32)] * 2)
+    assert [look[:3] for look in looks.strongest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
     assert looks.opening() == (0, 0)
     assert (looks.opening(1), looks.opening(head=1)) == ((1, 0), (0, 1))
 
@@ -90,13 +90,13 @@ def test_rows_that_are_not_numbers_have_no_look() -> None:
     weights: Any = np.full((2, 4, 4), 0.25, np.float32)
     weights[0, 2] = np.nan
     weights[1, 3] = [0.25, 0.5, np.nan, 0.25]
-    keys, result = hardest_looks(weights)
+    keys, result = strongest_links(weights)
     assert keys.tolist() == [[1, 2, -1, 1], [1, 2, 1, -1]]
     assert result[0, 2] == result[1, 3] == 0
-    looks = Looks(keys[None], result[None])
+    looks = TopAttention(keys[None], result[None])
     assert looks.at(0, 0, 2) is None
-    assert looks.at(0, 1, 2) == Look(0, 1, 1, 0.25)
-    assert [look.head for look in looks.hardest(2)] == [1]
+    assert looks.at(0, 1, 2) == Link(0, 1, 1, 0.25)
+    assert [look.head for look in looks.strongest(2)] == [1]
     assert weights[0, 0, 0] == 0.25, "what was given stays as it was"
 
 
@@ -106,4 +106,4 @@ def test_the_head_that_opens_divides_its_rows() -> None:
     rests[:, 0] = 1
     looks[range(4), [1, 2, 3, 1]] = 1
     divides[:] = 0.5 * rests + 0.5 * looks
-    assert every_look([np.stack([rests, looks]), np.stack([rests, divides])]).opening() == (1, 1)
+    assert every_link([np.stack([rests, looks]), np.stack([rests, divides])]).opening() == (1, 1)
