@@ -115,7 +115,7 @@ def check_stage() -> None:
     import gpt2viz
     from gpt2viz.cli import main
     from gpt2viz.textbook.diagram import edges
-    from tests.app.pages import figure, heatmaps, open_page
+    from tests.app.pages import heatmaps, open_page
     from tests.app.test_frame import choices, open_save
     from tests.docs.tables import stages
 
@@ -138,7 +138,7 @@ def check_stage() -> None:
     names = [name.partition(" of layer")[0] for name in pictures]
     assert [names[0], *names[5:8]] == ["Attention weights", *labels]
     printed = CliRunner().invoke(main, ["trace", text, "-s", key, "-H", "4", "--json"]).stdout
-    shown = heatmaps(figure(at, f"stage_{key}"))[key]
+    shown = heatmaps(at, f"stage_{key}")[key]
     expected = 2 * np.tanh(run.stage("scaled_scores", 0, 4) / 2)
     for numbers in (shown, json.loads(printed)["values"], long.stage(key, 0, 4)):
         np.testing.assert_allclose(numbers, expected, atol=1e-5)

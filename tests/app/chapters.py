@@ -14,7 +14,7 @@ from streamlit.testing.v1.element_tree import Block
 
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook.guesses import ROWS
-from tests.app.pages import _about_to_open, _opened, figure, heatmaps, plain
+from tests.app.pages import _about_to_open, _opened, heatmaps, plain
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?|-?\\infty")
 
@@ -88,7 +88,7 @@ def captions(at: AppTest) -> list[str]:
 
 def drawn(at: AppTest, key: str) -> dict[str, np.ndarray]:
     """The matrices of a picture, by their names."""
-    return heatmaps(figure(at, key))
+    return heatmaps(at, key)
 
 
 def matrix(at: AppTest, key: str) -> np.ndarray:

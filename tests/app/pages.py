@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -98,6 +98,12 @@ def button(at: AppTest, label: str) -> Any:
     return result
 
 
+def press(at: AppTest, label: str) -> AppTest:
+    """The page once the only button that says this was pressed."""
+    pressed: AppTest = button(at, label).click().run()
+    return pressed
+
+
 def finish(at: AppTest, offer: str) -> None:
     """Press the button with an offer, and wait for the end of the work that it begins."""
     button(at, offer).click().run()
@@ -112,9 +118,7 @@ def finish(at: AppTest, offer: str) -> None:
 def chips(at: AppTest) -> dict[str, Any]:
     """What the strip of tokens is drawn from. The chosen one is set in the address: AppTest can't
     press a component."""
-    (result,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-token_chips"))
-    drawn: dict[str, Any] = json.loads(result.json)
-    return drawn
+    return sent(at, "token_chips")
 
 
 def plain(markdown: str) -> str:
@@ -134,11 +138,13 @@ def notices(at: AppTest) -> str:
     return " ".join(block.value for block in [*at.warning, *at.info, *at.error])
 
 
-def figure(at: AppTest, key: str) -> Any:
-    """The figure of a chart, as the browser gets it; matrices on a canvas in that form."""
-    figures = [sent["figure"] for name, sent in charts(at).items() if name.endswith(f"-{key}")]
-    assert len(figures) < 2, f"{key}: {len(figures)} charts"
-    return figures[0] if figures else as_figure(canvas(at, key))
+def chart(at: AppTest, key: str) -> Any:
+    """The JSON of a chart of bars, curves or points; numbers are arrays, NaN for none."""
+    figure = sent(at, key)["figure"]
+    for trace in figure["data"]:
+        numbers = {side: trace[side] for side in "xy" if str not in map(type, trace[side])}
+        trace |= {side: np.array(values, float) for side, values in numbers.items()}
+    return figure
 
 
 def charts(at: AppTest) -> dict[str, Any]:
@@ -147,12 +153,17 @@ def charts(at: AppTest) -> dict[str, Any]:
     return {part.id: json.loads(part.json) for part in parts if script_of(part) == "chart"}
 
 
+def component(at: AppTest, key: str) -> Any:
+    """The only component with a key, as the browser gets it."""
+    drawn = [part.proto for part in at.get("bidi_component") if part.proto.id.endswith(f"-{key}")]
+    assert len(drawn) == 1, f"{key}: {len(drawn)} components"
+    return drawn[0]
+
+
 def canvas(at: AppTest, key: str) -> bytes:
-    """What a canvas draws matrices from, as the browser gets it."""
-    parts = [c.proto for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
-    assert len(parts) == 1, f"{key}: {len(parts)} pictures"
-    sent: bytes = parts[0].bytes
-    return sent
+    """What a canvas draws matrices from."""
+    message: bytes = component(at, key).bytes
+    return message
 
 
 def pictures(at: AppTest) -> dict[str, str]:
@@ -181,9 +192,7 @@ def _alts(header: Mapping[str, Any]) -> list[str]:
 
 def sent(at: AppTest, key: str) -> dict[str, Any]:
     """What a component is sent that needs no numbers beside it."""
-    results = [c for c in at.get("bidi_component") if c.proto.id.endswith(f"-{key}")]
-    assert len(results) == 1, f"{key}: {len(results)} pictures"
-    data: dict[str, Any] = json.loads(results[0].proto.json)
+    data: dict[str, Any] = json.loads(component(at, key).json)
     return data
 
 
@@ -251,47 +260,63 @@ def _of_map(
     return header, first, second
 
 
-def as_figure(message: bytes) -> dict[str, Any]:
-    """The matrices of a canvas as Plotly would be given them."""
-    header, values, masked = unpacked(message)
-    data: list[dict[str, Any]] = []
-    shapes: list[dict[str, float]] = []
-    for n, panel in enumerate(header["panels"]):
-        grid = header["grids"][panel["grid"]]
-        text, of_layers, _ = grid["down"].partition(" · layer")  # a map of one of several texts
-        name = f"{panel['title'].splitlines()[0]}, {text}" if of_layers else panel["name"]
-        one = {"type": "heatmap", "meta": panel["name"], "name": name}
-        one |= {"x": grid["columns"], "y": grid["rows"]}
-        one |= {"zmin": panel["low"], "zmax": panel["high"]}
-        cells = np.where(masked[n], np.float32(1), np.float32("nan"))
-        words = f"{panel['quantity']} %{{z:.6g}}"
-        for name, texts in (("text", panel["words"]), ("customdata", panel["said"])):
-            if texts:
-                one[name] = np.reshape(texts, values[n].shape).tolist()
-        data.append(one | {"z": values[n], "coloraxis": "coloraxis", "hovertemplate": words})
-        if masked[n].any():
-            data.append(one | {"z": cells, "hovertemplate": panel["hidden"]})
-        framed = [] if grid["frame"] is None else [grid["frame"]]
-        for top, bottom, first, last in [*framed, *header["frames"]]:
-            ends = {"x0": first - 0.5, "x1": last + 0.5, "y0": top - 0.5, "y1": bottom + 0.5}
-            shapes.append(ends)
-    grid = header["grids"][0]
-    titles = [
-        {"text": text} for panel in header["panels"] for text in (panel["title"], panel["empty"])
-    ]
-    layout = {
-        "shapes": shapes,
-        "annotations": [title for title in titles if title["text"]],
-        "xaxis": {"title": {"text": grid["wide"]}, "ticktext": grid["columnEnds"]},
-        "yaxis": {"title": {"text": grid["down"]}, "ticktext": grid["rowEnds"]},
-        "coloraxis": {
-            "cmin": header["panels"][0]["low"],
-            "cmax": header["panels"][0]["high"],
-            "colorscale": header["scale"],
-            "colorbar": {"title": {"text": header["bar"]}},
-        },
-    }
-    return {"data": data, "layout": layout}
+class Matrix(NamedTuple):
+    """A matrix of a canvas: what its panel and its grid say, its numbers, and which are masked.
+
+    ``frames`` in it are the first and last row, the first and last column of each.
+    """
+
+    panel: dict[str, Any]
+    grid: dict[str, Any]
+    frames: list[list[int]]
+    values: np.ndarray
+    masked: np.ndarray
+
+    @property
+    def name(self) -> str:
+        """Its panel's name; in a map of one of several texts its title and the text."""
+        text, of_layers, _ = self.grid["down"].partition(" · layer")
+        title = self.panel["title"].splitlines()[0] if of_layers else ""
+        return f"{title}, {text}" if of_layers else str(self.panel["name"])
+
+    def texts(self, kind: str) -> np.ndarray:
+        """What is written in its cells ("words"), or what the pointer is shown of them ("said")."""
+        return np.reshape(self.panel[kind], self.values.shape)
+
+
+def matrices(at: AppTest, key: str) -> list[Matrix]:
+    """The matrices of a canvas, in their order."""
+    header, values, masked = unpacked(canvas(at, key))
+    grids = [header["grids"][panel["grid"]] for panel in header["panels"]]
+    frames = [([grid["frame"]] if grid["frame"] else []) + header["frames"] for grid in grids]
+    hidden = [cells.astype(bool) for cells in masked]
+    return list(map(Matrix, header["panels"], grids, frames, values, hidden))
+
+
+def heatmaps(at: AppTest, key: str) -> dict[str, np.ndarray]:
+    """Panel name -> numbers of its matrix."""
+    return {matrix.panel["name"]: matrix.values for matrix in matrices(at, key)}
+
+
+def panels(at: AppTest, key: str) -> list[np.ndarray]:
+    """The numbers of a picture's matrices, in their order."""
+    return [matrix.values for matrix in matrices(at, key)]
+
+
+def masks(at: AppTest, key: str) -> list[np.ndarray]:
+    """The cells that are painted as masked, one boolean matrix a panel that has any."""
+    return [matrix.masked for matrix in matrices(at, key) if matrix.masked.any()]
+
+
+def titles(at: AppTest, key: str) -> list[str]:
+    """What is written over a picture's matrices, and in place of those that have no number."""
+    texts = [(m.panel["title"], m.panel["empty"]) for m in matrices(at, key)]
+    return [text for pair in texts for text in pair if text]
+
+
+def frames(at: AppTest, key: str) -> list[list[int]]:
+    """The frames in a picture's matrices."""
+    return [frame for matrix in matrices(at, key) for frame in matrix.frames]
 
 
 def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
@@ -308,32 +333,3 @@ def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
     assert drawn["quantity"] == picture.quantity
     for side, axis in (("queries", picture.rows), ("keys", picture.columns)):
         assert drawn[side] == [[axis.position(n), text] for n, text in enumerate(axis.short())]
-
-
-def array(sent: Any) -> np.ndarray:
-    """The numbers of a matrix or an axis, NaN where there is none."""
-    numbers = np.asarray(sent)
-    return numbers.astype(float) if numbers.dtype == object else numbers
-
-
-def heatmaps(spec: Any) -> dict[str, np.ndarray]:
-    """Panel name -> matrix, for the traces that carry numbers (not the masks over them)."""
-    return {
-        trace["meta"]: array(trace["z"])
-        for trace in spec["data"]
-        if trace["type"] == "heatmap" and trace.get("coloraxis")
-    }
-
-
-def panels(at: AppTest, key: str) -> list[np.ndarray]:
-    """The matrices of a picture in their order, whatever they are called."""
-    return [array(trace["z"]) for trace in figure(at, key)["data"] if trace.get("coloraxis")]
-
-
-def masks(spec: Any) -> list[np.ndarray]:
-    """The cells that are painted as masked, one boolean matrix a panel."""
-    return [
-        ~np.isnan(array(trace["z"]))
-        for trace in spec["data"]
-        if trace["type"] == "heatmap" and "masked" in trace["hovertemplate"]
-    ]

@@ -21,7 +21,7 @@ from gpt2viz.app.course import contents
 from gpt2viz.app.parameters import Parameter
 from tests.app.cases import each
 from tests.app.chapters import asked_in
-from tests.app.pages import ROOT, VIEWS, WITHOUT, array, figure, notices, open_page
+from tests.app.pages import ROOT, VIEWS, WITHOUT, chart, notices, open_page
 
 CANARY = "gpt2viz-canary"
 #: Texts that no widget offers, but that a file, a shell, a number parser or markup would take.
@@ -194,8 +194,8 @@ def test_a_number_may_be_spelled_another_way() -> None:
     assert predict.select_slider(key="temperature").value == 0.0
     assert predict.select_slider(key="top_p").value == 1.0
     assert notices(predict).startswith("top_k: 05 can't be shown here")
-    _, drawn = figure(predict, "next_tokens")["data"]
-    assert array(drawn["x"])[0] == 100, "the most probable alone"
+    _, drawn = chart(predict, "next_tokens")["data"]
+    assert drawn["x"][0] == 100, "the most probable alone"
     assert open_page("find?find=all", alike=".8").session_state["alike"] == 0.8
     for raw in ("0.05", "nan", "1e999", "x"):
         at = open_page("predict", temperature=raw)

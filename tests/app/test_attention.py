@@ -30,7 +30,6 @@ from tests.app.pages import (
     button_groups,
     canvas,
     chips,
-    figure,
     header_of,
     heatmaps,
     hold_lines,
@@ -187,13 +186,15 @@ def test_the_next_tokens_come_from_words_that_sum_to_their_logits(model: gpt2viz
         whole = sum(numbers) + word["others"] + word["mlps"] + word["rest"]
         assert whole == pytest.approx(word["logit"], abs=1e-9)
         heads = gpt2viz.route(model, gpt2viz.trace(model, ids), int(token)).heads
-        assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]])
-        assert abs(numbers[0]) == pytest.approx(abs(heads.sum(axis=(0, 1))).max())
+        near: Any = {"rtol": 0, "atol": 1e-5}  # the page's run may begin with another's
+        assert_allclose(numbers, [heads[:, :, of["key"]].sum() for of in word["words"]], **near)
+        assert_allclose(abs(numbers[0]), abs(heads.sum(axis=(0, 1))).max(), **near)
         for of in word["words"]:
-            assert all(value == heads[n, h, of["key"]] for n, h, value in of["heads"])
-            assert abs(of["heads"][0][2]) == abs(heads[:, :, of["key"]]).max()
+            for layer, head, value in of["heads"]:
+                assert_allclose(value, heads[layer, head, of["key"]], **near)
+            assert_allclose(abs(of["heads"][0][2]), abs(heads[:, :, of["key"]]).max(), **near)
         mlps = gpt2viz.contributions(model, gpt2viz.trace(model, ids), int(token)).mlp
-        assert word["mlps"] == pytest.approx(mlps.sum(), abs=1e-9)
+        assert_allclose(word["mlps"], mlps.sum(), **near)
 
 
 @each("causal", ["true", "false"])
@@ -257,7 +258,7 @@ def test_shrinking_is_said_where_it_is_done() -> None:
     long = "the cat sat on " * 12
     at = open_page("attention", text=long)
     assert "A long text is shrunk to 40 rows and columns" in words(at)
-    assert {len(shown) for shown in heatmaps(figure(at, "all_heads")).values()} == {40}
+    assert {len(shown) for shown in heatmaps(at, "all_heads").values()} == {40}
     assert "shrunk" not in words(open_page("attention"))
 
 

@@ -29,18 +29,20 @@ from tests.app.pages import (
     PAGES,
     ROOT,
     VIEWS,
-    array,
-    button,
     button_groups,
     canvas,
     chips,
-    figure,
+    frames,
     heatmaps,
+    matrices,
     notices,
     of_head,
     open_page,
+    panels,
     pictures,
     plain,
+    press,
+    titles,
 )
 from tests.bundled import N_HEAD, bundled_model, opening
 from tests.checkpoints import with_stages, write_checkpoint
@@ -62,10 +64,6 @@ TEXTS = (
 )
 
 
-def titles(at: AppTest, key: str) -> list[str]:
-    return [note["text"] for note in figure(at, key)["layout"]["annotations"]]
-
-
 @each("page", [*(view for view in VIEWS if view != TELL), "predict?predict=generate&cache=true"])
 def test_any_text_is_a_picture_on_every_page(page: str) -> None:
     for text in TEXTS[page in TELL_ONE :]:
@@ -85,20 +83,18 @@ def test_any_text_is_a_picture_on_every_page(page: str) -> None:
             assert not [m for proto in protos for m in ONE_OF_MANY.findall(proto)]
         if page == "attention":
             n = len(chips(at)["labels"])
-            assert heatmaps(figure(at, "one_head"))["weights"].shape == (n, n)
+            assert heatmaps(at, "one_head")["weights"].shape == (n, n)
 
 
 def test_equal_tokens_are_told_apart() -> None:
     at = open_page("attention", text="of the bank of the river of the bank", query="4")
     assert at.session_state["query"] == 4
-    drawn = figure(at, "one_head")
-    names, written = drawn["data"][0]["x"], drawn["layout"]["xaxis"]["ticktext"]
+    (drawn,) = matrices(at, "one_head")
+    names, written = drawn.grid["columns"], drawn.grid["columnEnds"]
     assert len(set(names)) == len(names), "equal tokens keep rows of their own"
     assert (written[1], written[4]) == ("1 ·the", "4 ·the")
-    assert [drawn["layout"][f"{side}axis"]["title"]["text"] for side in "yx"] == ["query", "key"]
-    (frame,) = drawn["layout"]["shapes"]
-    ends = [frame[end] for end in ("y0", "y1", "x0", "x1")]
-    assert ends == [3.5, 4.5, -0.5, 8.5], "its row, from the first key to the last"
+    assert (drawn.grid["down"], drawn.grid["wide"]) == ("query", "key")
+    assert frames(at, "one_head") == [[4, 4, 0, 8]], "its row, from the first key to the last"
 
 
 def test_the_mask_in_words() -> None:
@@ -130,7 +126,7 @@ def test_a_bad_address_falls_back_with_a_note(parameter: str, value: str, expect
 def test_typing_changes_picture_and_address_and_lets_go_a_token_that_is_gone() -> None:
     at = open_page("attention", query="3")
     at.text_input(key="text").set_value("Man bites dog").run()
-    assert array(figure(at, "one_head")["data"][0]["z"]).shape == (3, 3)
+    assert heatmaps(at, "one_head")["weights"].shape == (3, 3)
     assert at.query_params["text"] == "Man bites dog"
     assert "query" not in at.query_params
     assert not notices(at)
@@ -187,9 +183,9 @@ def test_too_many_tokens_offers_the_first_part() -> None:
     at = open_page("attention", text="the cat " * 200)
     assert "reads at most 256 at once" in notices(at)
     assert not pictures(at)
-    button(at, "Use the first 256 tokens").click().run()
+    press(at, "Use the first 256 tokens")
     assert not notices(at)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+    assert heatmaps(at, "one_head")["weights"].shape == (256, 256)
 
 
 def test_a_megabyte_is_one_message() -> None:
@@ -360,27 +356,23 @@ def test_the_story_goes_on_beyond_what_float32_can_hold(overflowing: Path, chapt
 @each("what", ["text", "head", "mask"])
 def test_two_sides_of_nan(overflowing: Path, what: str) -> None:
     at = open_page("side_by_side", model="large", layer="1", differs=what)
-    assert np.isnan(
-        heatmaps(figure(at, "weights_b" if what == "text" else "both_sides"))["b"]
-    ).any()
+    assert np.isnan(heatmaps(at, "weights_b" if what == "text" else "both_sides")["b"]).any()
     assert (what == "head") != ("Nothing can be predicted from NaN" in notices(at))
 
 
 @each("shown", ["weights", "rest", "norms"])
 def test_nan_is_drawn_as_nan(overflowing: Path, shown: str) -> None:
-    spec = figure(
-        open_page("attention", model="large", layer="1", head="0", show=shown), "one_head"
-    )
+    at = open_page("attention", model="large", layer="1", head="0", show=shown)
     trace = gpt2viz.trace(gpt2viz.load_model(overflowing), "A crane ate fish")
     lost = np.isnan(trace.stage("weights", 1)[0, 0])
-    (numbers,) = heatmaps(spec).values()
+    (numbers,) = panels(at, "one_head")
     later = np.triu(np.ones((4, 4), bool), 1)
     assert_array_equal(np.isnan(numbers) & ~later, lost & ~later)
     assert lost.any()
 
 
 def test_thumbnails_show_nan(overflowing: Path) -> None:
-    tiles = heatmaps(figure(open_page("attention", model="large"), "all_heads"))
+    tiles = heatmaps(open_page("attention", model="large"), "all_heads")
     for name, tile in tiles.items():
         assert np.isnan(tile).any() == (not name.startswith("0."))  # layer 0 is as it should be
 
@@ -486,5 +478,5 @@ def test_a_model_without_room_for_a_text_said_twice(names: None) -> None:
     assert "Only copying predicts such a text" not in words
     assert at.session_state["on"] == "sentence"
     at = open_page("find", model="two", text="A")
-    assert heatmaps(figure(at, "atlas_maps"))
+    assert heatmaps(at, "atlas_maps")
     assert "Only copying predicts such a text" in " ".join(block.value for block in at.caption)

@@ -19,7 +19,17 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import array, button, figure, heatmaps, notices, open_page, page_text, pictures
+from tests.app.pages import (
+    chart,
+    frames,
+    heatmaps,
+    matrices,
+    notices,
+    open_page,
+    page_text,
+    pictures,
+    press,
+)
 from tests.bundled import HEADS, N_HEAD, bundled_model, copier
 from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import Tolerance, softmax
@@ -58,9 +68,9 @@ def sweep(stage: str, **options: Any) -> gpt2viz.PatchSweep:
 def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, piece: str) -> None:
     at = open_depends(direction=direction, metric=metric, piece=piece)
     assert not notices(at)
-    maps = heatmaps(figure(at, "depends_streams"))
+    maps = heatmaps(at, "depends_streams")
     assert list(maps) == list(STREAMS)
-    maps |= heatmaps(figure(at, "depends_heads"))
+    maps |= heatmaps(at, "depends_heads")
     for stage in (*STREAMS, piece):
         expected = sweep(stage, direction=direction, metric=metric)
         into, source = expected.corrupted, expected.clean
@@ -68,16 +78,16 @@ def test_the_maps_are_the_sweeps_of_the_library(direction: Any, metric: Any, pie
             into, source = source, into
         assert_allclose(maps[stage], (expected.values - into) / (source - into), **TOLERANCE)
     both = "depends_streams", "depends_heads"
-    scales = [figure(at, key)["layout"]["coloraxis"] for key in both]
-    assert len({(one["cmin"], one["cmax"]) for one in scales}) == 1
-    assert scales[0]["cmax"] >= 1
+    ends = {(m.panel["low"], m.panel["high"]) for key in both for m in matrices(at, key)}
+    ((_, high),) = ends
+    assert high >= 1
     assert "estimate" not in " ".join(pictures(at).values())
 
 
 def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
     edited, plainly = open_depends(edits="off:0.0"), open_depends()
     assert ["edits don't act here" in page_text(at) for at in (edited, plainly)] == [True, False]
-    maps = [heatmaps(figure(at, "depends_streams")) for at in (edited, plainly)]
+    maps = [heatmaps(at, "depends_streams") for at in (edited, plainly)]
     assert maps[0].keys() == maps[1].keys()
     for name, values in maps[1].items():
         assert_allclose(maps[0][name], values, **TOLERANCE)
@@ -109,7 +119,7 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     assert 0.5 < share < 0.99
 
     at = open_depends(patch="patch:residual_in:2:7")
-    assert_allclose(heatmaps(figure(at, "depends_streams"))["residual_in"][2, 7], share, rtol=1e-3)
+    assert_allclose(heatmaps(at, "depends_streams")["residual_in"][2, 7], share, rtol=1e-3)
     message = page_text(at)
     assert (
         "Copying the stream at “·ate” (7) before layer 2 from the first run into the second "
@@ -117,12 +127,12 @@ def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
     )
     before, now, source = (f"{number:.2f}".replace("-", "−") for number in numbers)
     assert f"goes from {before} to {now}. In the first run it is {source}." in measured(at)
-    bars = figure(at, "patched")["data"]
+    bars = chart(at, "patched")["data"]
     probabilities = [softmax(row) for row in (one, other, patched)]
     best = np.argsort(-np.max(probabilities, axis=0))[:4]
     shown = list(dict.fromkeys([right, wrong, *best]))[:4]
     assert_allclose(
-        [array(case["x"]) for case in bars], [100 * p[shown] for p in probabilities], rtol=1e-2
+        [case["x"] for case in bars], [100 * p[shown] for p in probabilities], rtol=1e-2
     )
     at.button(key="patch_in_full").click().run()
     assert not notices(at)
@@ -168,9 +178,7 @@ def test_a_patch_is_told_with_its_share(patch: str, expected: str) -> None:
     way = "moves the answer" if share < 0 else "removes"
     rounded = f"{way} {abs(share):.0f} %" if abs(share) >= 0.5 else "has no effect on the answer"
     assert f"**{rounded}" in text
-    framed = {
-        key: figure(at, key)["layout"]["shapes"] for key in ("depends_streams", "depends_heads")
-    }
+    framed = {key: frames(at, key) for key in ("depends_streams", "depends_heads")}
     assert sum(map(len, framed.values())) == 1
     assert framed["depends_heads" if stage in OF_HEADS else "depends_streams"]
 
@@ -303,11 +311,11 @@ def test_estimates_say_so_until_the_numbers_are_there(monkeypatch: pytest.Monkey
     jobs.sweep_of.clear()
     at = open_depends()
     estimated = gpt2viz.patch_estimate(bundled_model(), CLEAN, CORRUPTED, "mlp_output")
-    shown = heatmaps(figure(at, "depends_streams"))["mlp_output"]
+    shown = heatmaps(at, "depends_streams")["mlp_output"]
     assert_allclose(shown, estimated.restored, **TOLERANCE)
     assert pictures(at)["depends_streams"].count("first-order estimate") == 3
     assert pictures(at)["depends_heads"].count("first-order estimate") == 1
-    button(at, "Run every patch").click().run()
+    press(at, "Run every patch")
     assert "estimate" not in " ".join(pictures(at).values())
 
 
@@ -320,7 +328,7 @@ def test_the_paths_into_a_head_are_those_of_the_library(direction: Any) -> None:
         bundled_model(), CLEAN, CORRUPTED, into, direction=direction
     ).restored  # (3, 1, nh)
     shares = result if direction == "denoise" else 1 - result
-    maps = heatmaps(figure(at, "head_paths"))
+    maps = heatmaps(at, "head_paths")
     for way, values in zip("qkv", shares, strict=True):
         assert_allclose(maps[way], values, **TOLERANCE)
     place, _, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
@@ -350,8 +358,8 @@ def test_the_fewest_heads_are_asked_for_and_told(monkeypatch: pytest.MonkeyPatch
     at = open_depends(detail="fewest")
     assert "fewest" not in pictures(at)
     at.button(key="fewest_offer").click().run()
-    (curve,) = figure(at, "fewest")["data"]
-    assert_allclose(array(curve["y"]), result.faithfulness, **TOLERANCE)
-    assert array(curve["x"]).tolist() == list(range(HEADS, -1, -1))
+    (curve,) = chart(at, "fewest")["data"]
+    assert_allclose(curve["y"], result.faithfulness, **TOLERANCE)
+    assert curve["x"].tolist() == list(range(HEADS, -1, -1))
     assert result.words() in page_text(at)
     assert f"heads of {HEADS} keep" in result.words()

@@ -21,7 +21,7 @@ from gpt2viz.pictures.from_trace import one_head, stage_panel, weights_measure
 from gpt2viz.run.hooks import network_graph
 from tests.app.cases import each
 from tests.app.chapters import links, matrix
-from tests.app.pages import VIEWS, array, chips, figure, open_page, page_text, sent
+from tests.app.pages import VIEWS, chart, chips, open_page, page_text, sent
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
 
@@ -171,12 +171,12 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     k = run.stage("k_unrotated", layer, head)[key]
     a, b = (x.astype(float)[:2] + 1j * x[2:] for x in (q, k))  # 4 channels
     speeds = np.array([1.0, 0.1])  # 100^(−2i/4)
-    for curve in figure(at, "distances")["data"]:
-        far = array(curve["x"])
+    for curve in chart(at, "distances")["data"]:
+        far = curve["x"]
         expected = (a * np.exp(1j * speeds * far[:, None]) * b.conj()).sum(axis=1).real / 2
-        assert_allclose(array(curve["y"]), expected, atol=1e-5)
+        assert_allclose(curve["y"], expected, atol=1e-5)
     assert curve["name"] == "2 back, as here"
-    assert_allclose(array(curve["y"]), run.stage("scaled_scores", layer, head)[query, key], 1e-4)
+    assert_allclose(curve["y"], run.stage("scaled_scores", layer, head)[query, key], 1e-4)
     parts = sent(at, "written_sum")["parts"]
     (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
     after = run.stage("scores", layer, head)[query, key]

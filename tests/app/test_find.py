@@ -24,7 +24,17 @@ from gpt2viz.survey.engines import local
 from gpt2viz.survey.run import survey
 from tests.analysis.head_scores import expected_scores
 from tests.app.cases import each
-from tests.app.pages import array, button_groups, figure, heatmaps, open_page, pictures, plain
+from tests.app.pages import (
+    button_groups,
+    frames,
+    heatmaps,
+    matrices,
+    open_page,
+    panels,
+    pictures,
+    plain,
+    titles,
+)
 from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, reference
@@ -52,7 +62,7 @@ def test_every_map_of_the_atlas(stages: Any, ids: list[int]) -> None:
         "your sentence": (stages, ids),
         "random tokens, repeated": (reference(BUNDLED, probe, causal=True), probe),
     }
-    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    drawn = {matrix.name: matrix.values for matrix in matrices(at, "atlas_maps")}
     # The bundled model's survey has a row of its own, and so has what its weights say.
     assert len(drawn) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     for text, (run, words) in texts.items():
@@ -73,7 +83,7 @@ def test_the_ranking_is_the_chosen_score_on_the_chosen_text(stages: Any, ids: li
         for name, values in scores.items():
             assert row[SCORES[name].title] == pytest.approx(values[row["head"]], abs=1e-3)
     best = [f"{row['layer']}.{row['head']}" for row in table.head(4).to_dict("records")]
-    pictures = heatmaps(figure(at, "best_heads"))
+    pictures = heatmaps(at, "best_heads")
     assert list(pictures) == best
     layer, head = map(int, best[0].split("."))
     assert_allclose(pictures[best[0]], stages["weights"][layer][head], **TOLERANCE)
@@ -84,13 +94,12 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="weighed", text="A crane ate fish", on="weights")
     expected = weight_scores(gpt2viz.load_model(folder))
-    atlas = figure(at, "atlas_maps")
-    drawn = {trace["name"]: trace for trace in atlas["data"]}
+    drawn = {matrix.name: matrix for matrix in matrices(at, "atlas_maps")}
     for name, scores in expected.items():
         shown = drawn[f"{WEIGHT_SCORES[name].title}, weights alone"]
-        assert_allclose(array(shown["z"]), scores, rtol=1e-6)
-        assert shown["zmin"] == WEIGHT_SCORES[name].lowest
-    assert drawn["offset, weights alone"]["zmax"] == expected["offset"].max()
+        assert_allclose(shown.values, scores, rtol=1e-6)
+        assert shown.panel["low"] == WEIGHT_SCORES[name].lowest
+    assert drawn["offset, weights alone"].panel["high"] == expected["offset"].max()
     table = at.dataframe[0].value
     assert list(table.columns) == [
         "layer",
@@ -111,17 +120,16 @@ def test_the_ranking_by_the_weights_alone(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_chosen_head_is_shown_in_place_of_the_best(stages: Any) -> None:
     find = {"text": TEXT, "habit": "entropy", "on": "sentence", "layer": "3", "head": "1"}
     at = open_page("find", **find, only="0")
-    shown = heatmaps(figure(at, "best_heads"))
+    shown = heatmaps(at, "best_heads")
     assert list(shown) == ["3.1"], "of whichever layers are listed"
     assert_allclose(shown["3.1"], stages["weights"][3][1], **TOLERANCE)
-    framed = [tuple(shape.values()) for shape in figure(at, "atlas_maps")["layout"]["shapes"]]
-    assert set(framed) == {(0.5, 1.5, 2.5, 3.5)}
+    assert set(map(tuple, frames(at, "atlas_maps"))) == {(3, 3, 1, 1)}
     at.button(key="best_instead").click().run()
-    assert {name[0] for name in heatmaps(figure(at, "best_heads"))} == {"0"}
+    assert {name[0] for name in heatmaps(at, "best_heads")} == {"0"}
     assert not {"layer", "head"} & set(at.query_params)
-    assert not figure(at, "atlas_maps")["layout"]["shapes"]
+    assert not frames(at, "atlas_maps")
     other = open_page("find", text=TEXT, find="head", layer="3", head="1")
-    assert len(heatmaps(figure(other, "best_heads"))) == 4, "it stands large beside the map"
+    assert len(heatmaps(other, "best_heads")) == 4, "it stands large beside the map"
 
 
 def test_maps_rows_and_pictures_choose_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +162,7 @@ def test_a_chosen_head_is_ticked_and_a_ticked_one_chosen(monkeypatch: pytest.Mon
 
 def test_one_token_has_no_score() -> None:
     at = open_page("find", text="A", on="sentence", layer="0", head="1")
-    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    notes = titles(at, "atlas_maps")
     assert notes.count("nothing to\nmeasure") == 8
     assert "“copying (induction)” can't be measured" in at.info[0].value
     assert not at.dataframe
@@ -170,11 +178,11 @@ def test_who_looks_from_here_to_there(stages: Any) -> None:
         projection = weights[name].astype(np.float64)
         alpha = stages["weights"][layer][:, 14]
         assert_allclose(
-            heatmaps(figure(at, "map_attention weight"))["attention weight"][layer],
+            heatmaps(at, "map_attention weight")["attention weight"][layer],
             alpha[:, 1] + alpha[:, 3],
             **TOLERANCE,
         )
-        shown = heatmaps(figure(at, f"map_{size}"))[size][layer]
+        shown = heatmaps(at, f"map_{size}")[size][layer]
         for head in range(N_HEAD):
             v, W_O = stages["v"][layer][head], projection[HS * head : HS * (head + 1)]
             vector = alpha[head, 1] * v[1] @ W_O + alpha[head, 3] * v[3] @ W_O
@@ -203,7 +211,7 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
     for chosen, query in (({}, hardest), ({"query": "9"}, 9)):
         at = open_page("find", text=TEXT, find="look", layer="2", head="1", **chosen)
         key = int(looks[query].argmax())
-        shown = heatmaps(figure(at, "map_attention weight"))["attention weight"]
+        shown = heatmaps(at, "map_attention weight")["attention weight"]
         expected = [stages["weights"][layer][:, query, key] for layer in range(N_LAYER)]
         assert_allclose(shown, expected, **TOLERANCE)
         (text,) = [plain(c.value) for c in at.caption if "Example" in c.value]
@@ -211,7 +219,7 @@ def test_a_pair_is_chosen_as_it_opens(stages: Any) -> None:
         assert f"({query}) attends to " in text
         assert f"({key}) ({looks[query, key]:.2f})." in text
     first = open_page("find", text="A crane", find="look", query="0")
-    shown = heatmaps(figure(first, "map_attention weight"))["attention weight"]
+    shown = heatmaps(first, "map_attention weight")["attention weight"]
     itself = np.ones((N_LAYER, N_HEAD))  # the first token sees nothing else
     assert_allclose(shown, itself, **TOLERANCE)
     assert not any("Example" in c.value for c in first.caption)
@@ -243,8 +251,8 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
             keys.remove(6)
         for j in keys:
             expected[t, j] = 1 / len(keys)
-    assert_allclose(heatmaps(figure(at, "drawn"))["pattern"], expected, rtol=1e-6)
-    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    assert_allclose(heatmaps(at, "drawn")["pattern"], expected, rtol=1e-6)
+    shown = heatmaps(at, "map_similarity")["cosine similarity"]
     for layer in range(N_LAYER):
         for head in range(N_HEAD):
             theirs = stages["weights"][layer][head][3:]
@@ -257,15 +265,13 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
     assert at.query_params.get("cells") is None
     assert "The pattern is empty" in at.info[0].value
     at.selectbox(key="pattern").set_value("column").run()
-    assert heatmaps(figure(at, "drawn"))["pattern"][:, 0].all()
+    assert heatmaps(at, "drawn")["pattern"][:, 0].all()
 
 
 def test_heads_most_like_a_chosen_one(stages: Any) -> None:
     at = open_page("find", text=TEXT, find="head", layer="2", head="3")
-    assert_allclose(
-        heatmaps(figure(at, "chosen_head"))["weights"], stages["weights"][2][3], **TOLERANCE
-    )
-    shown = heatmaps(figure(at, "map_similarity"))["cosine similarity"]
+    assert_allclose(heatmaps(at, "chosen_head")["weights"], stages["weights"][2][3], **TOLERANCE)
+    shown = heatmaps(at, "map_similarity")["cosine similarity"]
     assert shown[2, 3] == pytest.approx(1)
     chosen = stages["weights"][2][3][1:]
     for layer in range(N_LAYER):
@@ -279,8 +285,8 @@ def test_heads_most_like_a_chosen_one(stages: Any) -> None:
 
 def test_all_heads_by_likeness(stages: Any) -> None:
     at = open_page("find", text=TEXT, find="all", alike="0.8")
-    (drawn,) = figure(at, "alike_map")["data"]
-    names, shown = drawn["x"], array(drawn["z"])
+    (drawn,) = matrices(at, "alike_map")
+    names, shown = drawn.grid["columns"], drawn.values
     assert sorted(names) == [
         f"{layer}.{head}" for layer in range(N_LAYER) for head in range(N_HEAD)
     ]
@@ -292,7 +298,7 @@ def test_all_heads_by_likeness(stages: Any) -> None:
             assert shown[n, m] == pytest.approx(cosine, abs=1e-3)
     table = at.dataframe[0].value
     assert len(table)
-    assert len(figure(at, "alike_map")["layout"]["shapes"]) == len(table)
+    assert len(frames(at, "alike_map")) == len(table)
     group = table["layer.head"][0].split()
     assert table["least alike"][0] == pytest.approx(
         min(shown[names.index(a), names.index(b)] for a in group for b in group), abs=1e-6
@@ -313,7 +319,7 @@ def test_scores_across_many_texts(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model=folder.name, text="A crane", on="texts", habit="entropy")
     stored = pd.read_csv(folder / "survey" / "heads.csv").set_index("score")
-    drawn = {trace["name"]: array(trace["z"]) for trace in figure(at, "atlas_maps")["data"]}
+    drawn = {matrix.name: matrix.values for matrix in matrices(at, "atlas_maps")}
     for name in stored.index.unique():
         assert_allclose(
             drawn[f"{SCORES[name].title}, many texts"].ravel(),
@@ -357,12 +363,12 @@ def test_a_score_that_a_survey_was_made_without(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="older", text="A crane ate", on="texts", habit="entropy")
     assert not at.warning
-    maps = figure(at, "atlas_maps")["data"]
+    maps = panels(at, "atlas_maps")
     assert len(maps) == 3 * len(SCORES) + len(WEIGHT_SCORES)
     of_texts = maps[2 * len(SCORES) : 3 * len(SCORES)]
     absent = [name == "entropy" for name in SCORES]
-    assert [np.isnan(array(one["z"])).all() for one in of_texts] == absent
-    notes = [note["text"] for note in figure(at, "atlas_maps")["layout"]["annotations"]]
+    assert [np.isnan(one).all() for one in of_texts] == absent
+    notes = titles(at, "atlas_maps")
     assert notes.count("not in this\nsurvey") == 1
     assert ["lacks “entropy”" in info.value for info in at.info] == [True]
     assert not at.dataframe
@@ -399,4 +405,4 @@ def test_a_survey_of_other_weights_is_one_message(
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     at = open_page("find", model="stale", text="A crane")
     assert ["made with other weights" in warning.value for warning in at.warning] == [True]
-    assert len(figure(at, "atlas_maps")["data"]) == 2 * len(SCORES) + len(WEIGHT_SCORES)
+    assert len(panels(at, "atlas_maps")) == 2 * len(SCORES) + len(WEIGHT_SCORES)

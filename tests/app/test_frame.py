@@ -17,7 +17,7 @@ from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.pictures.palette import DARK, LIGHT, Palette, palette
 from gpt2viz.run.session import Session, open_session
 from tests.app.cases import each
-from tests.app.pages import PAGES, WITHOUT, figure, heatmaps, open_page, sent
+from tests.app.pages import PAGES, WITHOUT, heatmaps, open_page, sent
 from tests.bundled import CRANE, bundled_model, ids_of, opening, weights
 from tests.notebook.test_show import decoded
 from tests.pictures.test_svg import SVG, images, shade, texts
@@ -234,7 +234,7 @@ def test_a_part_comes_back_over_another_text() -> None:
     session = saved(open_page("attention", text="The cat sat on the mat", zoom="2,5,1,4"))
     assert session["zoom"] == "2,5,1,4"
     at = opened(open_page("attention", text="Dog bites man", zoom="0,2,0,2"), session)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (3, 3)
+    assert heatmaps(at, "one_head")["weights"].shape == (3, 3)
     assert at.query_params["zoom"] == "2,5,1,4"
     assert not at.warning
 
@@ -280,7 +280,7 @@ def test_a_notebook_shows_what_the_app_saved(tmp_path: Path) -> None:
     view = gpt2viz.show(tmp_path / "session.json")
     n_head = view.about["map"]["heads"]
     assert (view.about["chosen"], view.about["token"]) == (2 * n_head + 3, 1)
-    drawn = heatmaps(figure(at, "one_head"))["weights"]
+    drawn = heatmaps(at, "one_head")["weights"]
     np.testing.assert_array_equal(decoded(view.html())[2][3], drawn)
     assert drawn[0, 1] > 0  # without the mask
 
@@ -296,6 +296,6 @@ def test_the_app_opens_what_a_notebook_saved(tmp_path: Path) -> None:
     assert session.sha256 == model.weights.sha256  # type: ignore[union-attr]
     at = opened(open_page("attention", text="A crane ate fish"), dict(session.parameters))
     np.testing.assert_array_equal(
-        heatmaps(figure(at, "one_head"))["weights"], trace.stage("weights", layer, head)
+        heatmaps(at, "one_head")["weights"], trace.stage("weights", layer, head)
     )
     assert not at.warning

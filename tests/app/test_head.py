@@ -19,7 +19,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.circuits import token_table
 from gpt2viz.survey.stored import read_survey
 from tests.app.cases import each
-from tests.app.pages import array, button, figure, heatmaps, open_page, page_text, plain
+from tests.app.pages import chart, heatmaps, open_page, page_text, plain, press
 from tests.bundled import (
     CATS,
     HEADS,
@@ -44,7 +44,7 @@ def test_the_copier_of_the_bundled_model() -> None:
     model = bundled_model()
     run = gpt2viz.trace(model, CATS)
     circuit = head_circuit(model, layer, head)
-    shown = heatmaps(figure(at, "predicted"))
+    shown = heatmaps(at, "predicted")
     pairs = []
     for name, scores in (
         ("weights", circuit.scores(run.token_ids)),
@@ -79,13 +79,13 @@ def test_the_copier_of_the_bundled_model() -> None:
     assert any("likely when it attends to “·cat”." in text for text in texts)
     assert partners.iloc[0, :3].tolist() == ["{}.{}".format(*back()), f"{layer}.{head}", "K"]
     assert partners["z"][0] > 20
-    curve = array(figure(at, "places")["data"][0]["y"])
+    curve = chart(at, "places")["data"][0]["y"]
     assert_allclose(curve, circuit.by_distance.mean[:65])
 
 
 def test_the_first_layer_has_nothing_else_to_read() -> None:
     at = open_page("head?see=weights", text=CATS, layer="0", head="0")
-    shown = heatmaps(figure(at, "predicted"))
+    shown = heatmaps(at, "predicted")
     assert_allclose(shown["weights"], shown["run"], atol=1e-4)
     assert "alone predict this head's scores in this sentence (r = 1.00).**" in page_text(at)
     assert "layer 0 reads nothing else" in page_text(at)
@@ -155,7 +155,7 @@ def test_the_sentence_said_twice_is_offered_and_copied_there(n: int) -> None:
     layer, head = copies(n)
     at = open_page("head", text="A crane ate fish", layer=str(layer), head=str(head))
     (text,) = [c.value for c in at.caption if "no token repeats" in c.value]
-    button(at, "Repeat the sentence").click().run()
+    press(at, "Repeat the sentence")
     assert at.text_input(key="text").value == TWICE
     tokenizer = bundled_model().tokenizer
     ids = tokenizer.encode(TWICE)

@@ -18,7 +18,7 @@ from gpt2viz.app import output
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
-from tests.app.pages import canvas, figure, header_of, heatmaps, hold_lines, open_page, pictures
+from tests.app.pages import canvas, header_of, heatmaps, hold_lines, open_page, pictures
 from tests.bundled import ids_of
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
@@ -236,19 +236,19 @@ def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -
     place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
     expected = weights(ids_of(TEXT))[1][2]
     at = open_page("textbook", **place)
-    assert_allclose(heatmaps(figure(at, "real_head"))["weights"], expected, **TOLERANCE)
+    assert_allclose(heatmaps(at, "real_head")["weights"], expected, **TOLERANCE)
     agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)
 
 
 def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: Path) -> None:
     """Its 100 tokens are shrunk in small matrices, and all of them are there as lines."""
-    small = heatmaps(figure(open_page("find", text=TEXT), "best_heads")).values()
+    small = heatmaps(open_page("find", text=TEXT), "best_heads").values()
     assert {one.shape for one in small} == {(64, 64)}
     at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
     run, result = weights(probe), drawn(at, tmp_path)["best_heads"]
-    assert len(heatmaps(figure(at, "best_heads"))) == len(result) == 4
+    assert len(heatmaps(at, "best_heads")) == len(result) == 4
     for n, one in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])
         agree(alone(one), run[layer][head])

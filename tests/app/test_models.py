@@ -27,16 +27,7 @@ from gpt2viz.app.jobs import downloads
 from gpt2viz.app.views.model_parts import LONGEST
 from gpt2viz.model import hub, memory
 from gpt2viz.run.key import RunKey
-from tests.app.pages import (
-    PAGES,
-    ROOT,
-    array,
-    figure,
-    heatmaps,
-    open_page,
-    page_text,
-    pictures,
-)
+from tests.app.pages import PAGES, ROOT, chart, heatmaps, open_page, page_text, pictures
 from tests.bundled import bundled_model, ids_of
 from tests.checkpoints import edit_json, load_ahead, outgrow_the_memory, write_checkpoint
 from tests.gguf_files import TINY, write_gguf
@@ -151,12 +142,12 @@ def test_parameters_in_table_and_bars(mine: Path) -> None:
     table = at.dataframe[0].value.set_index("part")["in the model"]
     assert table["all"] == whole == table.drop("all").sum()
     assert table["token embeddings"] == model.network.wte.weight.numel()
-    spec = figure(at, "part_bars")
+    spec = chart(at, "part_bars")
     names = spec["layout"]["yaxis"]["ticktext"]
     bars = {
-        names[n]: value
+        names[int(n)]: value
         for bar in spec["data"]
-        for n, value in zip(bar["y"], array(bar["x"]), strict=True)
+        for n, value in zip(bar["y"], bar["x"], strict=True)
     }
     assert bars == table.drop("all").to_dict()
     assert f"{whole:,} parameters" in page_text(at)
@@ -164,7 +155,7 @@ def test_parameters_in_table_and_bars(mine: Path) -> None:
 
 
 def test_the_positions_drawn_are_the_models(mine: Path) -> None:
-    shown = heatmaps(figure(section("positions", model="mine"), "positions"))["positions"]
+    shown = heatmaps(section("positions", model="mine"), "positions")["positions"]
     vectors = gpt2viz.load_model(mine).network.wpe.weight.numpy().astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
     assert_allclose(shown, vectors @ vectors.T / np.outer(lengths, lengths), atol=1e-6)

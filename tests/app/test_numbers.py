@@ -16,7 +16,18 @@ import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.palette import LIGHT
 from tests.app.cases import each
-from tests.app.pages import SHADE, figure, heatmaps, masks, open_page, panels, plain
+from tests.app.pages import (
+    SHADE,
+    canvas,
+    header_of,
+    heatmaps,
+    masks,
+    matrices,
+    open_page,
+    panels,
+    plain,
+    titles,
+)
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -39,15 +50,14 @@ def test_all_heads_of_the_model(expected: Any) -> None:
     at = open_page("attention", **address(causal, layer="2"))
     (every,) = (one for one in at.session_state["_shown"].pictures.values() if "tiles" in vars(one))
     assert_allclose(every.tiles, stages["weights"], **TOLERANCE)  # what can be read of it
-    spec = figure(at, "all_heads")
-    shown = heatmaps(spec)
+    shown = heatmaps(at, "all_heads")
     assert len(shown) == HEADS
     for layer, heads in enumerate(stages["weights"]):
         assert_allclose([shown[f"{layer}.{n}"] for n in range(N_HEAD)], heads, atol=SHADE)
-    assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
+    assert {(m.panel["low"], m.panel["high"]) for m in matrices(at, "all_heads")} == {(0, 1)}
     later = np.triu(np.ones((12, 12), bool), 1)
-    assert len(masks(spec)) == (HEADS if causal else 0)
-    for mask in masks(spec):
+    assert len(masks(at, "all_heads")) == (HEADS if causal else 0)
+    for mask in masks(at, "all_heads"):
         assert_array_equal(mask, later)
 
 
@@ -82,14 +92,13 @@ def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
     rest = rest / rest.sum(axis=-1, keepdims=True)
     for head in (0, N_HEAD - 1):
         chosen = address(causal, layer="2", head=str(head))
-        spec = figure(open_page("attention", **chosen, show="norms"), "one_head")
-        assert_allclose(heatmaps(spec)["norms"], lengths[head], rtol=2e-3, atol=2e-3)
-        axis = spec["layout"]["coloraxis"]
-        assert (axis["cmin"], axis["cmax"]) == (0, pytest.approx(lengths[head].max(), rel=1e-3))
-        spec = figure(open_page("attention", **chosen, show="rest"), "one_head")
-        assert_allclose(heatmaps(spec)["rest"][1:, 1:], rest[head], rtol=5e-3, atol=2e-3)
-        (mask,) = masks(spec)
-        assert mask[:, 0].all()
+        (drawn,) = matrices(open_page("attention", **chosen, show="norms"), "one_head")
+        assert_allclose(drawn.values, lengths[head], rtol=2e-3, atol=2e-3)
+        assert drawn.panel["low"] == 0
+        assert drawn.panel["high"] == pytest.approx(lengths[head].max(), rel=1e-3)
+        (drawn,) = matrices(open_page("attention", **chosen, show="rest"), "one_head")
+        assert_allclose(drawn.values[1:, 1:], rest[head], rtol=5e-3, atol=2e-3)
+        assert drawn.masked[:, 0].all()
 
 
 def test_every_stage_inside_a_head(expected: Any) -> None:
@@ -102,7 +111,7 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         record = records.record(key, 1)
         assert record is not None
         assert text.endswith(f"`{record.code}`")
-        shown = heatmaps(figure(at, f"stage_{key}"))[key]
+        shown = heatmaps(at, f"stage_{key}")[key]
         assert_allclose(shown, stages[key][1][4], **TOLERANCE, err_msg=key)
         numbers = stages[key][1][4]
         finite = numbers[np.isfinite(numbers)]
@@ -222,13 +231,13 @@ def test_layers_side_by_side_and_their_differences(expected: Any, shown: dict[st
         layers.append({"mean": mean, "rollout": mixed}.get(shown.get("compare", ""), weights[2]))
     drawn = panels(at, "layers_chart")
     assert_allclose(drawn, [layers[0], layers[3], layers[1]], **TOLERANCE)
-    changed, drawn = figure(at, "differences"), panels(at, "differences")
+    drawn = panels(at, "differences")
     assert_allclose(drawn, [layers[3] - layers[0], layers[1] - layers[0]], **TOLERANCE)
-    titles = [note["text"] for note in changed["layout"]["annotations"]]
-    assert titles == ["Layer 3 − layer 0", "Layer 1 − layer 0"]
-    axis = changed["layout"]["coloraxis"]
-    assert axis["cmax"] == -axis["cmin"] == pytest.approx(np.abs(drawn).max())
-    assert ("weight" in axis["colorbar"]["title"]["text"]) == (shown != {"compare": "rollout"})
+    assert titles(at, "differences") == ["Layer 3 − layer 0", "Layer 1 − layer 0"]
+    panel = matrices(at, "differences")[0].panel
+    assert panel["high"] == -panel["low"] == pytest.approx(np.abs(drawn).max())
+    of_weights = "weight" in header_of(canvas(at, "differences"))["bar"]
+    assert of_weights == (shown != {"compare": "rollout"})
 
 
 def test_shape_table_is_the_runs_own(model: gpt2viz.Model) -> None:

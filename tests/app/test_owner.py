@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.app import metrics, server, server_config
 from tests.app.cases import each
-from tests.app.pages import PAGES, WITHOUT, button, notices, open_page, pictures
+from tests.app.pages import PAGES, WITHOUT, notices, open_page, pictures, press
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_a_text_may_be_as_long_as_the_owner_allows(monkeypatch: pytest.MonkeyPat
     at = open_page("attention", text=LONG)
     assert "this server reads at most 6 at once" in notices(at)
     assert not pictures(at)
-    button(at, "Use the first 6 tokens").click().run()
+    press(at, "Use the first 6 tokens")
     assert at.text_input(key="text").value == "the cat sat on the mat"
     assert not notices(at)
     assert len(pictures(at)) == 2

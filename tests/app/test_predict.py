@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
@@ -20,12 +20,15 @@ from tests.app.cases import each
 from tests.app.pages import (
     PAGES,
     ROOT,
-    array,
     button_groups,
-    figure,
+    chart,
+    frames,
     heatmaps,
+    matrices,
     open_page,
     page_text,
+    panels,
+    press,
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
 from tests.numpy_gpt2 import Tolerance, reference, softmax
@@ -60,9 +63,9 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
     bits = -(expected / 100 * np.log2(expected / 100)).sum()
     assert at.metric[0].value.endswith(" bits")
     assert float(at.metric[0].value.split()[0]) == pytest.approx(bits, abs=0.011)
-    bars = figure(at, "next_tokens")["data"]
+    bars = chart(at, "next_tokens")["data"]
     assert len(bars) == 1
-    assert_allclose(array(bars[0]["x"]), table["model (%)"])
+    assert_allclose(bars[0]["x"], table["model (%)"])
 
 
 def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
@@ -74,7 +77,7 @@ def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
     table = table_of(at, "Next tokens")
     expected = [100 * p[n] / p[kept].sum() if n in kept else 0 for n in table["id"][:12]]
     assert_allclose(table["drawn from (%)"], [*expected, 0], atol=0.05)
-    assert len(figure(at, "next_tokens")["data"]) == 2
+    assert len(chart(at, "next_tokens")["data"]) == 2
     assert [metric.value for metric in at.metric][1] == str(len(kept))
 
 
@@ -84,17 +87,18 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
     at = open_page("predict", text=TEXT)
     ids = model.tokenizer.encode(TEXT)
     p = softmax(stages["logits"])
-    bits = array(figure(at, "surprise")["data"][0]["y"])
+    bits = chart(at, "surprise")["data"][0]["y"]
     assert np.isnan(bits[0])
     assert_allclose(bits[1:], [-np.log2(p[n, id]) for n, id in enumerate(ids[1:])], rtol=1e-3)
-    shown = heatmaps(figure(at, "lens_map"))["lens"]
+    shown = heatmaps(at, "lens_map")["lens"]
     assert shown.shape == (9, 10)
     assert_allclose(shown[-1], p.max(axis=1)[2:], **TOLERANCE)
-    names = figure(at, "lens_map")["data"][0]["text"]
+    (lens,) = matrices(at, "lens_map")
+    names = lens.texts("words")
     best = p.argmax(axis=1)[2:]
     expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in best]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
-    message = figure(at, "lens_map")["data"][0]["customdata"]
+    message = lens.texts("said")
     assert [text.splitlines()[1] for text in message[-1]] == [
         f"the answer {name} has rank 1" for name in expected
     ]
@@ -115,7 +119,7 @@ def test_contributions_and_what_they_sum_to(stages: Any) -> None:
     (text,) = [block.help for block in at.markdown if "all contributions" in block.help]
     written = [float(n.replace("−", "-")) for n in re.findall(r"[+−]\d+\.\d{4}", text)]
     assert_allclose(written, [logits[one] - logits[other]] * 2, atol=1e-3)
-    shown = heatmaps(figure(at, "contribution_map"))["contributions"]
+    shown = heatmaps(at, "contribution_map")["contributions"]
     assert shown.shape == (N_LAYER, N_HEAD + 2)
     by_part = dict(zip(table["component"], table["added (nats)"], strict=True))
     assert shown[2, 3] == pytest.approx(by_part["layer 2, head 3"])
@@ -154,22 +158,17 @@ def test_what_is_no_token_gets_one_message() -> None:
 def test_long_texts_show_a_window_of_the_lens() -> None:
     text = " ".join(["the bank of the river"] * 8)
     at = open_page("predict", text=text, query="3")
-    columns = figure(at, "lens_map")["data"][0]["x"]
+    columns = matrices(at, "lens_map")[0].grid["columns"]
     assert len(columns) == 10
     assert columns[0].startswith("0 ")
-    (frame,) = figure(at, "lens_map")["layout"]["shapes"]
-    assert (frame["x0"], frame["x1"]) == (2.5, 3.5)  # the chosen token's column
+    ((*_, first, last),) = frames(at, "lens_map")
+    assert (first, last) == (3, 3)  # the chosen token's column
     at = open_page("predict", text=text)
-    assert_array_equal(len(figure(at, "lens_map")["data"][0]["x"]), 10)
+    assert panels(at, "lens_map")[0].shape[1] == 10
     assert any("Tokens 30 to 39 are shown" in caption.value for caption in at.caption)
 
 
 BANK = "She sat by the bank of the river"
-
-
-def press(at: AppTest, name: str) -> AppTest:
-    (button,) = [button for button in at.button if button.label == name]
-    return button.click().run()
 
 
 def new_ids(at: AppTest) -> list[int]:
@@ -198,7 +197,7 @@ def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2
         assert new_ids(at) == expected[:n]
     ids = model.tokenizer.encode(BANK) + new_ids(at)
     before = reference(BUNDLED, ids[:-1], True)
-    shown = array(figure(at, "row")["data"][0]["y"])
+    shown = chart(at, "row")["data"][0]["y"]
     assert_allclose(shown, before["weights"][2][4][-1], atol=2e-4)
     p = softmax(before["logits"][-1])[ids[-1]]
     last = at.dataframe[0].value.iloc[-1]
@@ -356,11 +355,11 @@ def test_the_cache_holds_what_numpy_keeps(model: gpt2viz.Model) -> None:
     held = [n, 4, 4]
     assert caches["tokens kept"].tolist() == held
     assert caches["bytes kept"].tolist() == [each * tokens for tokens in held]
-    lines = figure(at, "cache_curves")["data"]
+    lines = chart(at, "cache_curves")["data"]
     for row, (room, first) in enumerate(((None, 0), (4, 0), (4, 2))):
         p = softmax(read_on(BUNDLED, ids, room, first))
         bits = -np.log2(p[np.arange(n - 1), ids[1:]])
-        assert_allclose(array(lines[row]["y"]), bits, rtol=1e-3, atol=1e-3)
+        assert_allclose(lines[row]["y"], bits, rtol=1e-3, atol=1e-3)
         mean = caches["surprise per token (bits)"][row]
         assert mean == pytest.approx(bits.mean(), rel=1e-4)
     assert "the edits `window:4` and `window:2:2`" in message

@@ -19,17 +19,21 @@ from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import (
     SHADE,
-    array,
-    button,
+    canvas,
+    chart,
     chips,
-    figure,
+    frames,
+    header_of,
     heatmaps,
     masks,
+    matrices,
     notices,
     open_page,
     panels,
     pictures,
     plain,
+    press,
+    titles,
 )
 from tests.bundled import N_HEAD, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
@@ -64,10 +68,10 @@ def captions(at: Any) -> str:
 
 
 def test_the_weights_are_those_of_the_longer_run(stages: Any) -> None:
-    shown = heatmaps(figure(open_page("attention", **ON, layer="2"), "all_heads"))
+    shown = heatmaps(open_page("attention", **ON, layer="2"), "all_heads")
     assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], stages["weights"][2], atol=SHADE)
     at = open_page("head", **ON, layer="2", head="1")
-    assert_allclose(heatmaps(figure(at, "stage_q"))["q"], stages["q"][2][1], **TOLERANCE)
+    assert_allclose(heatmaps(at, "stage_q")["q"], stages["q"][2][1], **TOLERANCE)
 
 
 def test_runs_that_are_compared_all_have_it(ids: list[int], stages: Any) -> None:
@@ -88,17 +92,17 @@ def test_predictions_and_the_surprise_of_the_first_word(ids: list[int], stages: 
     p = softmax(stages["logits"])
     table = at.session_state["_shown"].tables["Next tokens after token 8"]
     assert_allclose(table["model (%)"][:12], 100 * p[-1][table["id"][:12].tolist()], rtol=2e-3)
-    bits = array(figure(at, "surprise")["data"][0]["y"])
+    bits = chart(at, "surprise")["data"][0]["y"]
     assert bits[1] == pytest.approx(-np.log2(p[0, ids[1]]), rel=1e-3)
-    lens = heatmaps(figure(at, "lens_map"))["lens"]
+    lens = heatmaps(at, "lens_map")["lens"]
     assert_allclose(lens[-1], p.max(axis=1), **TOLERANCE)
 
 
 def test_writing_on_starts_from_it(stages: Any) -> None:
     at = open_page("predict?predict=generate", **ON, layer="3", head="2", temperature="0.0")
-    row = array(figure(at, "row")["data"][0]["y"])
+    row = chart(at, "row")["data"][0]["y"]
     assert_allclose(row, stages["weights"][3][2][-1], **TOLERANCE)
-    button(at, "Step").click().run()
+    press(at, "Step")
     new = at.query_params["new"]
     token = int((new[0] if isinstance(new, list) else new).split(",")[1])
     assert token == stages["logits"][-1].argmax()
@@ -149,7 +153,7 @@ def test_all_that_is_chosen_goes_along() -> None:
 def test_the_part_that_is_shown_is_of_the_same_tokens(stages: Any) -> None:
     at = open_page("attention", text=TEXT, zoom="2,5,1,4", layer="2", head="1")
     at.toggle(key="bos").set_value(True).run()
-    shown = heatmaps(figure(at, "one_head"))["weights"]
+    shown = heatmaps(at, "one_head")["weights"]
     assert_allclose(shown, stages["weights"][2][1][3:6, 2:5], **TOLERANCE)
     at = open_page("attention", **ON, zoom="0,2,0,1")
     at.toggle(key="bos").set_value(False).run()
@@ -168,9 +172,9 @@ def test_it_takes_a_place_of_the_context() -> None:
     at = open_page("attention", text=text, bos="true")
     assert "has 257 tokens" in at.warning[0].value
     assert "counts as one" in at.warning[0].value
-    button(at, "Use the first 255 tokens").click().run()
+    press(at, "Use the first 255 tokens")
     assert not at.warning
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+    assert heatmaps(at, "one_head")["weights"].shape == (256, 256)
 
 
 def test_it_may_stand_alone() -> None:
@@ -211,7 +215,7 @@ def test_what_the_tokenizer_itself_puts_around_a_text(
     for bos, text, n in (("true", "count as 2.", 22), ("false", "counts as one.", 23)):
         at = open_page("attention", text=" crane" * 30, bos=bos)
         assert text in at.warning[0].value
-        button(at, f"Use the first {n} tokens").click().run()
+        press(at, f"Use the first {n} tokens")
         assert len(tokens(at)) == 24
     at = open_page("models?model=around&part=tokenizer", word=" crane")
     assert "this tokenizer puts" in captions(at)
@@ -411,19 +415,18 @@ def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> 
     assert members.shape == (6, len(members[0]))
     assert members.sum(axis=1).max() == 5  # the flamingo, with the space before it
     expected = grouped(split_stages["weights"][2], members)
-    spec = figure(at, "all_heads")
-    shown = heatmaps(spec)
+    shown = heatmaps(at, "all_heads")
     assert_allclose([shown[f"2.{n}"] for n in range(N_HEAD)], expected, atol=SHADE)
     assert_allclose(shown["3.2"], grouped(split_stages["weights"][3][2], members), atol=SHADE)
     later = np.triu(np.ones((6, 6), bool), 1)
-    for mask in masks(spec):
+    for mask in masks(at, "all_heads"):
         assert_array_equal(mask, later)
-    one = figure(at, "one_head")
-    assert_allclose(heatmaps(one)["weights"], expected[1], **TOLERANCE)
-    assert one["layout"]["annotations"][0]["text"] == "Layer 2 · Head 1 · whole words"
-    assert one["layout"]["yaxis"]["ticktext"] == WORDS
-    assert [shape["y0"] for shape in one["layout"]["shapes"]] == [1.5]  # token 3 is in word 2
-    assert "between words" in one["layout"]["coloraxis"]["colorbar"]["title"]["text"]
+    (large,) = matrices(at, "one_head")
+    assert_allclose(large.values, expected[1], **TOLERANCE)
+    assert titles(at, "one_head") == ["Layer 2 · Head 1 · whole words"]
+    assert large.grid["rowEnds"] == WORDS
+    assert [row for row, *_ in frames(at, "one_head")] == [2]  # token 3 is in word 2
+    assert "between words" in header_of(canvas(at, "one_head"))["bar"]
     assert "are 6 words" in " ".join(block.value for block in at.caption)
     (table,) = at.session_state["_shown"].tables.values()
     assert list(table.index)[2:4] == ["2 ·didn't", "4 ·cross"]
@@ -432,7 +435,7 @@ def test_the_attention_page_in_words(split_stages: Any, members: np.ndarray) -> 
 def test_words_without_the_first_one(split_stages: Any, members: np.ndarray) -> None:
     at = open_page("attention", **IN_WORDS, layer="1", head="5", show="rest")
     rest = grouped(split_stages["weights"][1][5], members)[1:, 1:]
-    shown = heatmaps(figure(at, "one_head"))["rest"][1:, 1:]
+    shown = heatmaps(at, "one_head")["rest"][1:, 1:]
     expected = rest / rest.sum(axis=1, keepdims=True)
     assert_allclose(shown, expected, rtol=5e-3, atol=2e-3)
 
@@ -442,10 +445,10 @@ def test_lengths_are_not_grouped(split_ids: list[int]) -> None:
     toggle = at.toggle(key="words")
     assert toggle.disabled
     assert "can't be added up" in toggle.help
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(split_ids), len(split_ids))
+    assert heatmaps(at, "one_head")["norms"].shape == (len(split_ids), len(split_ids))
     at = open_page("attention", **IN_WORDS)
     at.selectbox(key="show").set_value("norms").run()
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (len(split_ids), len(split_ids))
+    assert heatmaps(at, "one_head")["norms"].shape == (len(split_ids), len(split_ids))
     assert "words" not in at.query_params
     assert not at.warning
 
@@ -462,8 +465,7 @@ def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compar
     at = open_page("side_by_side", **IN_WORDS, layers="0,3", **shown)
     assert_allclose(panels(at, "layers_chart"), expected, **TOLERANCE)
     assert_allclose(panels(at, "differences"), [expected[1] - expected[0]], **TOLERANCE)
-    titles = [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
-    assert all(title.endswith("· whole words") for title in titles)
+    assert all(title.endswith("· whole words") for title in titles(at, "layers_chart"))
 
 
 @each(
@@ -480,20 +482,20 @@ def test_layers_compared_in_words(split_stages: Any, members: np.ndarray, compar
 def test_any_text_has_words(page: str, text: str) -> None:
     at = open_page(page, text=text, words="true", bos="true", show="rest")
     assert not at.warning
-    rows = figure(at, "one_head" if page == "attention" else "layers_chart")["data"][0]["y"]
+    drawn = matrices(at, "one_head" if page == "attention" else "layers_chart")
+    rows = drawn[0].grid["rows"]
     assert unescape(rows[0]).endswith("<|endoftext|>")  # a word of its own
 
 
 def test_a_sentence_without_a_split_word_says_so() -> None:
     at = open_page("attention", text="A crane ate fish", words="true")
     assert "nothing changes" in " ".join(block.value for block in at.caption)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (4, 4)
+    assert heatmaps(at, "one_head")["weights"].shape == (4, 4)
 
 
 def test_long_texts_keep_the_places_of_their_tokens() -> None:
     at = open_page("attention", text="A" + " didn't" * 120, words="true", query="240")
-    names = figure(at, "one_head")["data"][0]["y"]
+    names = matrices(at, "one_head")[0].grid["rows"]
     assert len(names) == 121
     assert names[2].startswith("3 ")
-    frames = figure(at, "one_head")["layout"]["shapes"]
-    assert [frame["y0"] for frame in frames] == [119.5]
+    assert [row for row, *_ in frames(at, "one_head")] == [120]

@@ -19,17 +19,19 @@ from gpt2viz.app.views.measures import MEASURES
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import (
-    array,
-    button,
     button_groups,
     canvas,
-    figure,
+    chart,
     finish,
+    frames,
     heatmaps,
     open_page,
     page_text,
+    panels,
     pictures,
     plain,
+    press,
+    titles,
     unpacked,
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
@@ -46,7 +48,7 @@ def runs(*texts: str, causal: bool = True) -> list[Any]:
 
 
 def lines(at: AppTest) -> dict[str, np.ndarray]:
-    return {line["name"]: array(line["y"]) for line in figure(at, "path")["data"]}
+    return {line["name"]: line["y"] for line in chart(at, "path")["data"]}
 
 
 def cosine(x: np.ndarray, y: np.ndarray) -> float:
@@ -106,20 +108,19 @@ def test_where_the_word_looks_in_both_texts() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER, layer="2", head="3")
     one, other = (run["weights"][2][3] for run in runs(FIRST, AFTER))
     for side, expected, place in (("a", one, 1), ("b", other, 6)):
-        spec = figure(at, f"weights_{side}")
-        assert_allclose(heatmaps(spec)[side], expected, **TOLERANCE)
-        assert [frame["y0"] + 0.5 for frame in spec["layout"]["shapes"]] == [place], "crane"
-    change = heatmaps(figure(at, "difference"))["difference"]
+        assert_allclose(heatmaps(at, f"weights_{side}")[side], expected, **TOLERANCE)
+        assert [row for row, *_ in frames(at, f"weights_{side}")] == [place], "crane"
+    change = heatmaps(at, "difference")["difference"]
     # partners: A stands where The does, crane is crane
     expected = other[np.ix_([0, 6], [0, 6])] - one[np.ix_([0, 1], [0, 1])]
     assert_allclose(change, expected, **TOLERANCE)
-    first, second = figure(at, "bars")["data"]
-    ticks = figure(at, "bars")["layout"]["xaxis"]["ticktext"]
+    first, second = chart(at, "bars")["data"]
+    ticks = chart(at, "bars")["layout"]["xaxis"]["ticktext"]
     crane = ticks.index("·crane")
-    assert array(first["y"])[crane] == pytest.approx(one[1, 1], abs=2e-3)
-    assert array(second["y"])[crane] == pytest.approx(other[6, 6], abs=2e-3)
-    assert np.nansum(array(second["y"])) == pytest.approx(1, abs=1e-5)
-    assert np.isnan(array(first["y"])[ticks.index("–<br>·steel")])
+    assert first["y"][crane] == pytest.approx(one[1, 1], abs=2e-3)
+    assert second["y"][crane] == pytest.approx(other[6, 6], abs=2e-3)
+    assert np.nansum(second["y"]) == pytest.approx(1, abs=1e-5)
+    assert np.isnan(first["y"][ticks.index("–<br>·steel")])
 
 
 def test_a_partner_of_the_readers_own_and_none() -> None:
@@ -177,27 +178,27 @@ def test_an_empty_second_text_and_one_that_is_too_long() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2="fish " * 300)
     assert at.warning[0].value.startswith("Second sentence: The text has 301 tokens")
     assert not pictures(at)
-    button(at, "Use the first 256 tokens").click().run()
+    press(at, "Use the first 256 tokens")
     assert at.query_params["text2"] == "fish" + " fish" * 255
     assert at.text_input(key="text").value == FIRST
     assert not at.warning
-    assert heatmaps(figure(at, "weights_b"))["b"].shape == (256, 256)
+    assert heatmaps(at, "weights_b")["b"].shape == (256, 256)
 
 
 def test_end_of_text_comes_first_in_both() -> None:
     at = open_page("side_by_side?differs=text", text=FIRST, text2=VERB, bos="true")
-    assert heatmaps(figure(at, "weights_b"))["b"].shape == (5, 5)
+    assert heatmaps(at, "weights_b")["b"].shape == (5, 5)
 
 
 def shown(at: AppTest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The matrices of A, B and B − A, of which the last must be the difference of the others."""
-    (a, b), (change,) = (heatmaps(figure(at, key)).values() for key in ("both_sides", "difference"))
+    (a, b), (change,) = (heatmaps(at, key).values() for key in ("both_sides", "difference"))
     assert_allclose(change, b.astype(np.float64) - a, atol=1e-6)
     return a, b, change
 
 
 def every_head(at: AppTest) -> np.ndarray:
-    return next(iter(heatmaps(figure(at, "heads_map")).values()))
+    return next(iter(heatmaps(at, "heads_map").values()))
 
 
 def probabilities(at: AppTest) -> Any:
@@ -241,7 +242,7 @@ def test_mask_on_and_off(causal: str) -> None:
     assert stream[-1] == pytest.approx(
         cosine(on["residual_out"][3][1], off["residual_out"][3][1]), abs=2e-3
     )
-    assert_array_equal(heatmaps(figure(at, "seen"))["mask"], np.tri(len(a)))
+    assert_array_equal(heatmaps(at, "seen")["mask"], np.tri(len(a)))
     table = probabilities(at)
     both = [softmax(run["logits"][1]) for run in (on, off)]
     rises = np.argsort(both[0] - both[1])
@@ -296,7 +297,7 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert changes.words() in page_text(at)
     for measure in MOVED:
         at.selectbox("moved").set_value(measure).run()
-        assert_allclose(array(figure(at, "changes_map")["data"][0]["z"]), changes.mean[measure],
+        assert_allclose(panels(at, "changes_map")[0], changes.mean[measure],
                         rtol=1e-3, err_msg=measure)  # fmt: skip
     again = open_page("side_by_side", **dict(at.query_params))
     assert again.text_area("texts").value == "\n".join(texts)
@@ -309,7 +310,7 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "Old: old. New: new." in page_text(at)
     assert "over=texts" not in link_of(at, "See both heads on this text")
     at.toggle("changes_back").set_value(True).run()
-    bars = {bar["name"]: array(bar["x"]) for bar in figure(at, "changes_next")["data"]}
+    bars = {bar["name"]: bar["x"] for bar in chart(at, "changes_next")["data"]}
     ids = old.tokenizer.encode(text.text)
     for case, folder in (("old", "old"), ("new", "new")):
         p = 100 * softmax(reference(tmp_path / folder, ids, causal=True)["logits"][-1])
@@ -317,7 +318,7 @@ def test_two_models_over_many_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not np.allclose(bars["new"], bars["new with the old head"])
     finish(at, "Put old heads and MLPs back, one by one")
     restored = changes.restore(0.9)
-    assert_allclose(array(figure(at, "undone")["data"][0]["y"]), restored.undone, atol=1e-4)
+    assert_allclose(chart(at, "undone")["data"][0]["y"], restored.undone, atol=1e-4)
     assert restored.words() in page_text(at)
 
 
@@ -383,7 +384,7 @@ MAN = "Man bites dog"
 
 
 def strip(**parameters: str) -> dict[str, np.ndarray]:
-    result = heatmaps(figure(open_page("side_by_side", text=MAN, **parameters), "strip_chart"))
+    result = heatmaps(open_page("side_by_side", text=MAN, **parameters), "strip_chart")
     assert list(result) == ["0", "1", "2", "3"]
     return result
 
@@ -419,26 +420,27 @@ def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> N
     assert not wrong, "\n".join(wrong)
 
 
-def drawn(at: Any) -> list[str]:
-    return [note["text"] for note in figure(at, "layers_chart")["layout"]["annotations"]]
-
-
 def test_the_head_that_is_chosen_on_any_page_is_shown_in_its_layer() -> None:
     at = open_page("side_by_side", text=MAN, layer="2", head="3")
-    assert drawn(at) == ["Layer 0 · head 3", "Layer 2 · head 3"]
+    assert titles(at, "layers_chart") == ["Layer 0 · head 3", "Layer 2 · head 3"]
     at = open_page("side_by_side", text=MAN, layer="0", head="1")
-    assert drawn(at) == ["Layer 0 · head 1", "Layer 3 · head 1"]
+    assert titles(at, "layers_chart") == ["Layer 0 · head 1", "Layer 3 · head 1"]
     opening = open_page("attention", text=MAN).session_state
     at = open_page("side_by_side", text=MAN)
-    assert drawn(at)[-1] == f"Layer {opening['layer'] or 3} · head {opening['head']}"
+    assert (
+        titles(at, "layers_chart")[-1] == f"Layer {opening['layer'] or 3} · head {opening['head']}"
+    )
 
 
 def test_a_head_that_is_picked_among_layers_is_chosen_on_every_page() -> None:
     at = open_page("side_by_side", text=MAN, layer="2", compare="mean")
-    assert drawn(at) == ["Layer 0 · mean of all heads", "Layer 2 · mean of all heads"]
+    assert titles(at, "layers_chart") == [
+        "Layer 0 · mean of all heads",
+        "Layer 2 · mean of all heads",
+    ]
     for picked, message in ((5, "head 5"), ("rollout", "rollout"), (1, "head 1")):
         (heads,) = [group for group in button_groups(at) if group.key == "_head_or_whole"]
         heads.set_value(picked).run()
-        assert drawn(at) == [f"Layer 0 · {message}", f"Layer 2 · {message}"]
+        assert titles(at, "layers_chart") == [f"Layer 0 · {message}", f"Layer 2 · {message}"]
         assert at.query_params.get("compare") == ("rollout" if picked == "rollout" else None)
     assert (at.query_params["layer"], at.query_params["head"]) == ("2", "1")

@@ -35,7 +35,7 @@ from gpt2viz.textbook.claims import TEXTS
 from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
 from tests.app.chapters import answered, asked_in, chapter, text_of
-from tests.app.pages import ROOT, array, figure, open_page, plain
+from tests.app.pages import ROOT, chart, open_page, plain
 from tests.bundled import bundled_model
 from tests.docs.reading_level import grade, sentences
 
@@ -292,9 +292,9 @@ def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.S
 
 def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     at = chapter("residual")
-    curves = {line["name"]: line["y"] for line in figure(at, "norm_order")["data"]}
+    curves = {line["name"]: line["y"] for line in chart(at, "norm_order")["data"]}
     for order in ("pre-norm", "post-norm"):
-        assert_allclose(array(curves[order]), residual.gradients(order, 24, straight=True))
+        assert_allclose(curves[order], residual.gradients(order, 24, straight=True))
     text = text_of(at)
     in_all = [residual.gradients(order, 24)[0] for order in ("pre-norm", "post-norm")]
     left = residual.gradients("post-norm", 24, straight=True)[0]

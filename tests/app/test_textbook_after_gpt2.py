@@ -26,7 +26,7 @@ from tests.app.chapters import (
     text_of,
     visit,
 )
-from tests.app.pages import array, figure, open_page, plain
+from tests.app.pages import chart, open_page, plain
 from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
 
@@ -53,7 +53,7 @@ def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     assert_allclose(result["output, cached"], output, rtol=1e-4, atol=1e-5)
     for name, cost in (("read again", [16, 40, 72, 112]), ("cached", [16, 20, 24, 28])):
         assert numbers(formula(at, rf"\text{{{name}: }}")).tolist() == [*cost, sum(cost)]
-    curves = {line["name"]: array(line["y"]) for line in figure(at, "cache_cost")["data"]}
+    curves = {line["name"]: line["y"] for line in chart(at, "cache_cost")["data"]}
     step = np.arange(1, 33)
     again, cached = 3 * step * 768 * 64 + 2 * 64 * step**2, 3 * 768 * 64 + 2 * 64 * step
     assert_allclose(curves["read again"], again)
@@ -139,8 +139,8 @@ def test_both_are_moved_and_the_score_stays(
     for by in (0, move):
         written = formula(at, rf"q_{{{at_q + by}}} \cdot k_{{{at_k + by}}} ")
         follows(written, score(at_q - at_k))
-    (curve,) = figure(at, "rope_distance")["data"]
-    assert_allclose(array(curve["y"]), [score(n) for n in range(65)], atol=1e-4)
+    (curve,) = chart(at, "rope_distance")["data"]
+    assert_allclose(curve["y"], [score(n) for n in range(65)], atol=1e-4)
     assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in text_of(at)
     assert ("the key comes later" in text_of(at)) == (at_k > at_q)
     assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says

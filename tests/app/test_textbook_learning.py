@@ -22,7 +22,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
 from tests.app.chapters import drawn, matrix, spelled, text_of
-from tests.app.pages import array, figure, open_page
+from tests.app.pages import chart, open_page
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
@@ -100,9 +100,9 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
     moved = table - 30 * uphill
     assert_allclose(drawn(at, "learn_table")["logits after the step"], moved, atol=1e-4)
     assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in text_of(at)
-    curve, level = figure(at, "rates")["data"]
-    assert_allclose(array(level["y"]), before, atol=1e-6)
-    rates, losses = array(curve["x"]), array(curve["y"])
+    curve, level = chart(at, "rates")["data"]
+    assert_allclose(level["y"], before, atol=1e-6)
+    rates, losses = curve["x"], curve["y"]
     expected = [loss_of(table - rate * uphill) for rate in rates]
     assert_allclose(losses, expected, atol=1e-4)
 
@@ -145,9 +145,9 @@ def test_the_models_are_trained_when_asked(one_training: None) -> None:
         assert float(F.cross_entropy(logits, follow)) == pytest.approx(loss, abs=1e-5)
         assert len(wrote) == lesson.WRITTEN
         assert set(wrote) <= set(text.letters)
-    for line, one in zip(figure(at, "learn_losses")["data"], job.learned.values(), strict=True):
-        assert array(line["x"]).tolist() == [2, 4, 6, 8]
-        assert_allclose(array(line["y"]), [point.loss for point in one.points[1:]])
+    for line, one in zip(chart(at, "learn_losses")["data"], job.learned.values(), strict=True):
+        assert line["x"].tolist() == [2, 4, 6, 8]
+        assert_allclose(line["y"], [point.loss for point in one.points[1:]])
     counts = table["parameters"].tolist()
     own = [sum(p.numel() for p in learning.build(n, V, TINY, 3).parameters()) for n in names]
     assert counts == own
@@ -207,9 +207,9 @@ def test_one_training_at_a_time(one_training: None) -> None:
 def test_the_curve_is_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     curves = json.loads((BUNDLED / "training.json").read_text(encoding="utf-8"))["curves"]
     at = chapter()
-    line = figure(at, "learn_real")["data"][0]
+    line = chart(at, "learn_real")["data"][0]
     losses = [point["held_out_loss"] for point in curves]
-    assert_allclose(array(line["y"]), losses)
+    assert_allclose(line["y"], losses)
     first, last = losses[0], losses[-1]
     assert f"from {first:.2f} to **{last:.2f}** nats" in text_of(at)
     n_vocab = bundled_model().config.vocab_size

@@ -32,11 +32,11 @@ from tests.app.chapters import (
     spelled,
     text_of,
 )
-from tests.app.pages import figure, masks, open_page, sent
+from tests.app.pages import masks, matrices, open_page, sent
 from tests.bundled import CRANE, bundled_model
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import ACTIVATIONS, read, reference
-from tests.textbook.oracle import hidden, softmax, tiny_looks, tiny_story, tiny_worked_out
+from tests.numpy_gpt2 import ACTIVATIONS, read, reference, softmax
+from tests.textbook.oracle import hidden, tiny_looks, tiny_story, tiny_worked_out
 
 LONG = "the bank of the river " * 12  # 60 tokens
 #: A chapter's pictures, and for each of their panels what the oracle calls it.
@@ -108,7 +108,7 @@ def test_the_mask_hides_later_words_from_both_heads() -> None:
     weights = softmax(hidden(scaled[0]))
     for key, expected in (("tiny_scores", scaled[0]), ("tiny_weights", weights)):
         assert_allclose(matrix(chapter("mask"), key)[~later], expected[~later], atol=1e-5)
-        assert_allclose(masks(figure(chapter("mask"), key))[0], later)
+        assert_allclose(masks(chapter("mask"), key)[0], later)
     outputs = [
         [float(n) for n in re.findall(r"-?\d+\.\d+", line)]
         for line in "\n".join(formulas(chapter("mask"))).splitlines()
@@ -264,7 +264,7 @@ def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
     widened = checkpoint.linear(checkpoint.norm(mid, "h.2.ln_2"), "h.2.mlp.c_fc")
     bent = ACTIVATIONS[checkpoint.config["activation_function"]](widened)
     best = np.argsort(-abs(bent))[:8]
-    columns = figure(at, "real_neurons")["data"][0]["x"]
+    columns = matrices(at, "real_neurons")[0].grid["columns"]
     assert columns == [f"{place} {neuron}" for place, neuron in enumerate(best)]
     assert_allclose(matrix(at, "real_neurons"), [widened[best], bent[best]], atol=1e-4)
     (fires,) = matrix(at, "real_fires")

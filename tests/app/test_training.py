@@ -23,7 +23,7 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import array, figure, finish, open_page, page_text, pictures, plain
+from tests.app.pages import chart, finish, matrices, open_page, page_text, panels, pictures, plain
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 from tests.oracles import Oracle, oracle, written
@@ -37,9 +37,9 @@ def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
     assert f"What {round(CURVES[-1]['tokens'] / 1e6, 1)} million tokens taught it" in plain(text)
     assert any(f"measured {len(CURVES)} times" in block.help for block in at.caption)
     names = ("held_out_loss", "first_half_loss", "second_half_loss")
-    for line, name in zip(figure(at, "losses")["data"], names, strict=True):
-        assert_allclose(array(line["x"]), [point["tokens"] for point in CURVES])
-        assert_allclose(array(line["y"]), [point[name] for point in CURVES])
+    for line, name in zip(chart(at, "losses")["data"], names, strict=True):
+        assert_allclose(line["x"], [point["tokens"] for point in CURVES])
+        assert_allclose(line["y"], [point[name] for point in CURVES])
     card = (BUNDLED / "README.md").read_text(encoding="utf-8")
     written = ["".join(re.findall(r"\w+", markdown.value)) for markdown in at.markdown]
     assert "".join(re.findall(r"\w+", card)) in written  # its signs are escaped there
@@ -47,13 +47,13 @@ def test_the_record_is_counted_and_drawn_and_the_card_is_shown() -> None:
 
 @each("score", ["previous token", "induction", "first token"])
 def test_the_scores_drawn_are_the_records(score: str) -> None:
-    (drawn,) = figure(open_page("training", score=score), "score_growth")["data"]
+    (drawn,) = matrices(open_page("training", score=score), "score_growth")
+    rows, columns = drawn.grid["rows"], drawn.grid["columns"]
     stored = np.array([point[score.split()[0]] for point in CURVES])  # (P, n_layer, n_head)
     for layer, row in enumerate(np.moveaxis(stored, 0, -1)):
         for head, values in enumerate(row):
-            place = drawn["y"].index(f"{layer} · {head}")
-            assert_allclose(array(drawn["z"])[place], values)
-    assert len(drawn["x"]) == len(set(drawn["x"])) == len(CURVES)
+            assert_allclose(drawn.values[rows.index(f"{layer} · {head}")], values)
+    assert len(columns) == len(set(columns)) == len(CURVES)
 
 
 @pytest.mark.parametrize("record", [None, "[]"])
@@ -180,9 +180,7 @@ def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> 
     early, late = (gpt2viz.load_steps(grown)[step] for step in steps[:2])
     changes = gpt2viz.compare_models(early, late, texts, n_tokens=early.config.n_positions)
     assert changes.words() in page_text(at)
-    assert_allclose(
-        array(figure(at, "changes_map")["data"][0]["z"]), changes.mean["own output"], rtol=1e-3
-    )
+    assert_allclose(panels(at, "changes_map")[0], changes.mean["own output"], rtol=1e-3)
 
 
 def test_the_pictures_of_the_point_can_be_saved(grown: Path) -> None:

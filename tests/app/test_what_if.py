@@ -17,12 +17,12 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.edit_kinds import OURS
 from tests.app.cases import each
 from tests.app.pages import (
-    array,
     button_groups,
     canvas,
-    figure,
+    chart,
     heatmaps,
     masks,
+    matrices,
     notices,
     open_page,
     page_text,
@@ -108,14 +108,14 @@ def test_the_mean_of_heads_the_row_and_the_path_of_both_runs(runs: Any) -> None:
     at = open_page("what_if", text=TEXT, edits=edits, layer="2", whole="true", query="6")
     means = [weights[2].mean(axis=0) for weights, *_ in runs]
     assert_allclose(panels(at, "both_sides"), means, **TOLERANCE)
-    rows = [array(side["y"]) for side in figure(at, "bars")["data"]]
+    rows = [side["y"] for side in chart(at, "bars")["data"]]
     assert_allclose(rows, [mean[6] for mean in means], **TOLERANCE)
     changed = gpt2viz.trace(bundled_model(), TEXT, edits=parse_edits(edits))
     x, y = (
         run.stage("residual_out", N_LAYER - 1)[0, 6].astype(np.float64)
         for run in (gpt2viz.trace(bundled_model(), TEXT), changed)
     )
-    stream = array(figure(at, "path")["data"][0]["y"])
+    stream = chart(at, "path")["data"][0]["y"]
     assert stream[0] == stream[1] == 1
     assert_allclose(stream[-1], x @ y / np.linalg.norm(x) / np.linalg.norm(y), **TOLERANCE)
     assert stream[-1] < 0.99
@@ -128,15 +128,14 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     chosen = {} if query is None else {"query": str(query)}
     at = open_page("what_if", text=TEXT, edits="off:1.0,forbid:5:2", layer="2", head="3", **chosen)
     assert not notices(at)
-    spec = figure(at, "both_sides")
     assert_allclose(panels(at, "both_sides"), [weights[2, 3], weights_edited[2, 3]], **TOLERANCE)
-    assert (spec["layout"]["coloraxis"]["cmin"], spec["layout"]["coloraxis"]["cmax"]) == (0, 1)
-    assert [bool(mask[5, 2]) for mask in masks(spec)] == [False, True]
+    assert {(m.panel["low"], m.panel["high"]) for m in matrices(at, "both_sides")} == {(0, 1)}
+    assert [bool(mask[5, 2]) for mask in masks(at, "both_sides")] == [False, True]
     (legend,) = unpacked(canvas(at, "both_sides"))[0]["legend"]
     assert legend[0] == "masked (a later key, or hidden by an edit)"
-    change = heatmaps(figure(at, "difference"))["difference"]
+    change = heatmaps(at, "difference")["difference"]
     assert_allclose(change, weights_edited[2, 3] - weights[2, 3], **TOLERANCE)
-    changes = heatmaps(figure(at, "where_map"))["largest difference"]
+    changes = heatmaps(at, "where_map")["largest difference"]
     assert_allclose(changes, np.abs(weights_edited - weights).max(axis=(2, 3)), **TOLERANCE)
 
     place = -1 if query is None else query
@@ -145,7 +144,7 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
     assert_allclose(table["baseline (%)"], 100 * p[table["id"]], rtol=2e-3, atol=1e-4)
     assert_allclose(table["changed (%)"], 100 * q[table["id"]], rtol=2e-3, atol=1e-4)
     assert_allclose(table["change (points)"], 100 * (q - p)[table["id"]], atol=2e-3)
-    bars = [array(case["x"]) for case in figure(at, "best")["data"]]
+    bars = [case["x"] for case in chart(at, "best")["data"]]
     likely = np.argsort(-np.maximum(p, q))[:5]
     likely = likely[np.argsort(-p[likely])]
     assert_allclose(bars, [100 * p[likely], 100 * q[likely]], rtol=2e-3)
@@ -164,18 +163,18 @@ def test_baseline_beside_changed(runs: Any, query: int | None) -> None:
 
 
 def hold_lens(at: Any, runs: Any, place: int) -> None:
-    (heat,), curves = (figure(at, f"lens_runs{what}")["data"] for what in ("", "_curves"))
+    (heat,), curves = matrices(at, "lens_runs"), chart(at, "lens_runs_curves")["data"]
     expected = np.stack([lens[:, place] for _, _, lens in runs], axis=1)  # (places, 2, n_vocab)
     p = np.array([[softmax(logits) for logits in row] for row in expected])
-    assert_allclose(array(heat["z"]), p.max(axis=-1), rtol=2e-3, atol=2e-4)
+    assert_allclose(heat.values, p.max(axis=-1), rtol=2e-3, atol=2e-4)
     names = bundled_model().tokenizer
-    for row, best in zip(heat["text"], p.argmax(axis=-1), strict=True):
+    for row, best in zip(heat.texts("words"), p.argmax(axis=-1), strict=True):
         for shown, token in zip(row, best, strict=True):
             assert shown[:4] == names.token_bytes(int(token)).decode().replace(" ", "·")[:4]
     answer = runs[0][1][place].argmax()
     bits = -(p * np.log2(p)).sum(axis=-1)
     for run in (0, 1):
-        rank, entropy = (array(curve["x"]) for curve in curves[2 * run : 2 * run + 2])
+        rank, entropy = (curve["x"] for curve in curves[2 * run : 2 * run + 2])
         assert list(rank) == [1 + (row[run] > row[run, answer]).sum() for row in expected]
         assert_allclose(entropy, bits[:, run], rtol=2e-3)
     assert [curve["name"] for curve in curves] == ["baseline"] * 2 + ["changed"] * 2
@@ -184,7 +183,7 @@ def hold_lens(at: Any, runs: Any, place: int) -> None:
 def test_without_an_edit_both_runs_are_the_same() -> None:
     at = open_page("what_if")
     assert "No edit yet" in page_text(at)
-    assert not heatmaps(figure(at, "difference"))["difference"].any()
+    assert not heatmaps(at, "difference")["difference"].any()
     assert float(at.metric[2].value.split()[0]) == 0
 
 
@@ -342,11 +341,11 @@ def test_an_edit_that_does_not_fit_is_one_message(edits: str, expected: str) -> 
     assert not pictures(at)
     at.button(key="undo_0").click().run()
     assert not notices(at)
-    assert figure(at, "both_sides")
+    assert panels(at, "both_sides")
 
 
 def test_edits_act_on_their_page_only_and_stay_in_the_link() -> None:
     at = open_page("attention", edits="nofirst,mlp:1")  # heads that are off are its own
-    plain = heatmaps(figure(open_page("attention"), "one_head"))["weights"]
-    assert_allclose(heatmaps(figure(at, "one_head"))["weights"], plain)
+    plain = heatmaps(open_page("attention"), "one_head")["weights"]
+    assert_allclose(heatmaps(at, "one_head")["weights"], plain)
     assert at.query_params["edits"] == "nofirst,mlp:1"

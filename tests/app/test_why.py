@@ -33,7 +33,7 @@ from gpt2viz.pictures.pooling import crop, pool_panel
 from gpt2viz.run.edits import parse_edits
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import canvas, figure, heatmaps, open_page, page_text, sent, unpacked
+from tests.app.pages import canvas, heatmaps, open_page, page_text, sent, unpacked
 from tests.bundled import CATS, HS, N_HEAD, N_LAYER, back, bundled_model, copier, ids_of, weights
 from tests.checkpoints import transformers_model
 from tests.numpy_gpt2 import reference
@@ -56,7 +56,7 @@ def test_the_table_sums_to_the_runs_own_score(causal: bool) -> None:
     row = scores(causal)[LAYER, HEAD, 8, : 9 if causal else None]
     for parts, total in (("raw", row[2]), ("beyond", row[2] - row.mean())):
         at = open_page("head", see="why", **COPYING, parts=parts, causal=str(causal).lower())
-        shown = heatmaps(figure(at, "why_table"))["parts"]
+        shown = heatmaps(at, "why_table")["parts"]
         assert shown.shape == (N_HEAD + 6, N_HEAD + 6)  # and 5 others, sum
         assert shown[-1, -1] == pytest.approx(total, rel=1e-4)
         assert_allclose(shown[:-1].sum(axis=0), shown[-1], rtol=1e-4, atol=1e-4)
@@ -133,12 +133,12 @@ def test_a_head_opens_and_the_way_back_stays() -> None:
     chosen = {"text": CATS, "layer": str(cell.layer), "head": str(cell.head)}
     chosen |= {"query": str(cell.query), "key": str(cell.key)}
     at = open_page("head", see="why", **chosen, why=f"{over},{last}")
-    shown = heatmaps(figure(at, "why_table"))["parts"]
+    shown = heatmaps(at, "why_table")["parts"]
     row = scores()[0, last.head, last.query, : last.query + 1]
     assert shown.shape == (4, 4)  # token, position, constant: nothing further down
     assert shown[-1, -1] == pytest.approx(row[last.key] - row.mean(), rel=1e-3)
     assert "head" not in str(sent(at, "why_strands")["keys"])
-    weights = heatmaps(figure(at, "why_weights"))["weights"]
+    weights = heatmaps(at, "why_weights")["weights"]
     assert weights[last.query].argmax() == last.key
     at.button(key="why_back_1").click().run()
     assert "".join(at.query_params["why"]) == str(over)
@@ -180,7 +180,7 @@ def test_without_the_mask_a_later_key_can_be_asked_for() -> None:
     )
     off = open_page("head", see="why", **later, causal="false")
     row = scores(causal=False)[LAYER, HEAD, 2]
-    shown = heatmaps(figure(off, "why_table"))["parts"]
+    shown = heatmaps(off, "why_table")["parts"]
     assert shown[-1, -1] == pytest.approx(row[8] - row.mean(), rel=1e-4)
 
 

@@ -21,7 +21,7 @@ from gpt2viz.app import address, jobs, parameters, run_cache
 from gpt2viz.app.clicks import Cell
 from gpt2viz.app.views import wiring
 from tests.app.cases import each
-from tests.app.pages import figure, heatmaps, open_page, page_text, pictures
+from tests.app.pages import chart, heatmaps, open_page, page_text, pictures
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 
@@ -30,7 +30,7 @@ CATS = "The cat sat on the mat and the cat sat"
 
 def drawn(at: Any) -> list[tuple[str, str]]:
     """Every edge of the picture, and what the pointer says of it."""
-    results = [trace for trace in figure(at, "wiring")["data"] if "marker" in trace]
+    results = [trace for trace in chart(at, "wiring")["data"] if "marker" in trace]
     return [tuple(point) for trace in results for point in trace.get("customdata", [])]
 
 
@@ -65,7 +65,7 @@ def test_it_opens_with_the_heads_that_copy() -> None:
         assert f"z {edge.kernel_z:.1f}<br>" in edges[str(edge)].replace("−", "-")
         assert f": {100 * here.share:.0f} %<br>" in edges[str(edge)].replace("−", "-")
     pattern = gpt2viz.virtual_head(model, first.sender, first.receiver).pattern(run)
-    assert_allclose(heatmaps(figure(at, "joint"))["joint"], pattern, atol=1e-6)
+    assert_allclose(heatmaps(at, "joint")["joint"], pattern, atol=1e-6)
 
 
 def test_the_address_says_what_is_drawn() -> None:

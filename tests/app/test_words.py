@@ -15,7 +15,7 @@ from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.run import stages
 from gpt2viz.run.provenance import MARK
 from tests.app.cases import each
-from tests.app.pages import button, canvas, chips, notices, open_page, plain
+from tests.app.pages import canvas, chips, notices, open_page, plain, press
 from tests.app.pages import header_of as of_message
 from tests.bundled import bundled_model, ids_of
 from tests.pictures.samples import heatmaps
@@ -108,12 +108,12 @@ def test_a_space_at_the_end_is_told_and_taken_away(text: str, expected: str, lab
     """On every page: see ``test_behaviour``."""
     at = open_page("predict", text=text)
     assert expected in plain(" ".join(c.value for c in at.caption))
-    button(at, label).click().run()
+    press(at, label)
     assert at.text_input(key="text").value == text.rstrip()
     assert at.query_params["text"] == text.rstrip()
     assert "ends with" not in plain(" ".join(c.value for c in at.caption))
     at = open_page("side_by_side?differs=text", text="the cat", text2=text)
-    button(at, label).click().run()
+    press(at, label)
     assert at.text_input(key="text2").value == text.rstrip()
 
 

@@ -28,14 +28,14 @@ from gpt2viz.pictures.pooling import crop, pool_panel
 from tests.app.cases import each
 from tests.app.pages import (
     SHADE,
-    array,
     canvas,
     chips,
-    figure,
+    frames,
     header_of,
     heatmaps,
-    masks,
+    matrices,
     open_page,
+    panels,
     unpacked,
 )
 from tests.bundled import ids_of
@@ -86,12 +86,12 @@ def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
 
 def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
     at = look("attention")
-    large, every = figure(at, "one_head"), heatmaps(figure(at, "all_heads"))
-    assert_allclose(heatmaps(large)["weights"], blocks(expected["weights"][1][2], 256), **TOLERANCE)
+    (large,), every = matrices(at, "one_head"), heatmaps(at, "all_heads")
+    assert_allclose(large.values, blocks(expected["weights"][1][2], 256), **TOLERANCE)
     for head, weights in enumerate(expected["weights"][1]):
         assert_allclose(every[f"1.{head}"], blocks(weights, 40), atol=SHADE)
-    assert_array_equal(masks(large)[0], np.triu(np.ones((256, 256), bool), 1))
-    assert "largest attention weight of this block" in large["data"][0]["hovertemplate"]
+    assert_array_equal(large.masked, np.triu(np.ones((256, 256), bool), 1))
+    assert "largest attention weight of this block" in large.panel["quantity"]
     assert "Drag over a picture" in " ".join(block.value for block in at.caption)
     assert noted(at)["part"] is None
     sent = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
@@ -101,14 +101,14 @@ def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
 
 def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     at = look("attention", zoom="300,340,290,350", query="310")
-    large, every = figure(at, "one_head"), heatmaps(figure(at, "all_heads"))
+    (large,), every = matrices(at, "one_head"), heatmaps(at, "all_heads")
     part = np.s_[300:340, 290:350]
-    assert_allclose(heatmaps(large)["weights"], expected["weights"][1][2][part], **TOLERANCE)
+    assert_allclose(large.values, expected["weights"][1][2][part], **TOLERANCE)
     assert {len(shown) for shown in every.values()} == {40}, "the map is of the whole text"
-    assert [name.split()[0] for name in large["data"][0]["y"]] == [str(n) for n in range(300, 340)]
-    assert [name.split()[0] for name in large["data"][0]["x"]] == [str(n) for n in range(290, 350)]
-    assert [shape["y0"] for shape in large["layout"]["shapes"]] == [9.5]
-    assert_array_equal(masks(large)[0], np.arange(290, 350) > np.arange(300, 340)[:, None])
+    assert [name.split()[0] for name in large.grid["rows"]] == [str(n) for n in range(300, 340)]
+    assert [name.split()[0] for name in large.grid["columns"]] == [str(n) for n in range(290, 350)]
+    assert [row for row, *_ in frames(at, "one_head")] == [10]
+    assert_array_equal(large.masked, np.arange(290, 350) > np.arange(300, 340)[:, None])
     message = noted(at)
     assert message["part"] == [300, 340, 290, 350]
     assert not message["here"], "the browser hasn't got the numbers of so many tokens"
@@ -128,23 +128,22 @@ def test_every_page_shows_the_part(
     expected: Any, page: str, chart: str, panel: str, key: str
 ) -> None:
     at = look(page, zoom="300,340,290,350", layers="0,1", causal="true")
-    spec = figure(at, chart)
-    results = [array(trace["z"]) for trace in spec["data"] if trace.get("coloraxis")]
+    results = panels(at, chart)
     layer = expected[key][1][2][300:340, 290:350]
     assert any(z.shape == layer.shape and np.allclose(z, layer, **TOLERANCE) for z in results)
-    assert panel in heatmaps(spec)
+    assert panel in heatmaps(at, chart)
 
 
 def test_dimensions_stay_whole(expected: Any) -> None:
     at = look("head", zoom="300,340,290,350")
-    q = heatmaps(figure(at, "stage_q"))["q"]
+    q = heatmaps(at, "stage_q")["q"]
     assert_allclose(q, expected["q"][1][2][300:340], **TOLERANCE)
 
 
 @each("part", ["400,600,400,600", "20,10,0,5", "a"])
 def test_a_part_that_is_not_there_is_the_whole(part: str) -> None:
     at = look("attention", zoom=part)
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (256, 256)
+    assert heatmaps(at, "one_head")["weights"].shape == (256, 256)
 
 
 @each("page", ["attention", "head", "side_by_side", "side_by_side?differs=mask", "what_if"])
@@ -174,11 +173,11 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
 
 def test_a_part_of_one_text_is_no_part_of_the_next() -> None:
     at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (3, 3)
+    assert heatmaps(at, "one_head")["weights"].shape == (3, 3)
     at.selectbox(key="show").select("norms").run()
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (3, 3)
+    assert heatmaps(at, "one_head")["norms"].shape == (3, 3)
     at.text_input(key="text").set_value("The cat sat on the hat").run()
-    assert heatmaps(figure(at, "one_head"))["norms"].shape == (6, 6)
+    assert heatmaps(at, "one_head")["norms"].shape == (6, 6)
     assert "zoom" not in at.query_params
 
 
@@ -186,11 +185,11 @@ def test_nor_is_one_that_the_browser_cut_out_just_before() -> None:
     at = open_page("attention", model="stories", text="The cat sat on the mat", zoom="2,5,1,4")
     at.query_params["zoom"] = "3,5,2,4"
     at.text_input(key="text").set_value("The cat sat on the hat").run()
-    assert heatmaps(figure(at, "one_head"))["weights"].shape == (6, 6)
+    assert heatmaps(at, "one_head")["weights"].shape == (6, 6)
     assert "zoom" not in at.query_params
     assert not at.warning
     at.query_params |= {"zoom": "3,5,2,4", "text": "The cat sat on the mat"}  # as Back has it
-    assert heatmaps(figure(at.run(), "one_head"))["weights"].shape == (2, 2)
+    assert heatmaps(at.run(), "one_head")["weights"].shape == (2, 2)
     at = open_page("attention", model="stories", text="The cat sat on the mat ")
     at.query_params["zoom"] = "3,5,2,4"
     at.button(key="bare_text").click().run()
@@ -230,12 +229,12 @@ def test_a_long_text_shows_its_chips_part_by_part_around_the_chosen_one() -> Non
     at.query_params["query"] = "130"
     at.run()
     assert chips(at)["chosen"] == 130
-    assert figure(at, "one_head")["layout"]["shapes"], "its row is framed"
+    assert frames(at, "one_head"), "its row is framed"
 
 
 def test_lines_are_drawn_of_a_part_that_they_can_be_told_apart_in() -> None:
     whole = look("attention", picture="lines")
-    assert "weights" in heatmaps(figure(whole, "one_head"))
+    assert "weights" in heatmaps(whole, "one_head")
     assert any("Lines need" in caption.value for caption in whole.caption)
     part = look("attention", picture="lines", zoom="100,160,40,120")
     assert not any("Lines need" in caption.value for caption in part.caption)

@@ -119,13 +119,19 @@ def open_by_keys(page: Page) -> None:
     assert "head=1" in page.url
 
 
-def test_a_chosen_token_stays_lit_and_a_look_of_the_list_is_chosen(walk: Visit) -> None:
+def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) -> None:
     page = walk("", query=2)
     wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
     assert looks(page).startswith("Strongest from 2 ·ate")
     first = picture(page, "heads").locator(".links button").first
     layer, head = first.locator("b").inner_text().split(".")
+    tip = picture(page, "heads").locator(".tip")
+    first.hover()
+    expect(tip).to_have_text(f"Layer {layer} · Head {head}\nfrom 2 ·ate")
+    expect(tip).to_be_visible()
+    page.mouse.move(5, 5)
+    expect(tip).to_be_hidden()
     act(page, first.click)
     assert f"layer={layer}" in page.url
     assert f"head={head}" in page.url

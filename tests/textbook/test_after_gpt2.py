@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.textbook import after_gpt2, mlp, residual, rnn
 from gpt2viz.textbook.heads import ShapeError
-from tests.textbook.oracle import hidden, softmax
+from tests.numpy_gpt2 import softmax
+from tests.textbook.oracle import hidden
 
 
 def made(*size: int, scale: float = 1.0) -> np.ndarray:

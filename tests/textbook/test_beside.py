@@ -14,8 +14,8 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, heads, mlp, residual
 from gpt2viz.textbook.residual import LANES, lane_gradients
 from tests.bundled import CRANE, N_LAYER, bundled_model
-from tests.numpy_gpt2 import read, reference
-from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden, softmax
+from tests.numpy_gpt2 import read, reference, softmax
+from tests.textbook.oracle import JOURNEY, gelu_tanh, hidden
 
 
 def made(*size: int, scale: float = 1.0) -> np.ndarray:

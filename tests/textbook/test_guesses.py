@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, off, weights
-from tests.textbook.oracle import softmax
+from tests.numpy_gpt2 import softmax
 
 #: Row -> its weights once more, from the numbers of the texts.
 REAL = {

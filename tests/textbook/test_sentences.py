@@ -16,7 +16,8 @@ from gpt2viz.textbook.examples import claims
 from gpt2viz.textbook.tensors import drawn, normal
 from tests.bundled import bundled_model
 from tests.checkpoints import transformers_model
-from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders, softmax
+from tests.numpy_gpt2 import softmax
+from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders
 
 X = np.array(attention.SENTENCE_X, np.float64)
 

@@ -16,7 +16,8 @@ from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook import tiny_crane
 from gpt2viz.textbook.tiny_crane import MADE, Head, Tables
-from tests.textbook.oracle import softmax, tiny_story, tiny_worked_out
+from tests.numpy_gpt2 import softmax
+from tests.textbook.oracle import tiny_story, tiny_worked_out
 
 
 def test_the_last_word_sees_the_same_without_the_mask() -> None:

@@ -335,7 +335,7 @@ function listen(view) {
     canvas.style.cursor = there ? "pointer" : "default"
     pointAt(view, there ? there.head : -1, there ? tokenOf(view.p, there.row) : -1)
   }
-  canvas.onpointerleave = () => pointAt(view, -1, -1)
+  canvas.onpointerleave = view.links.onpointerleave = () => pointAt(view, -1, -1)
   canvas.onclick = (event) => {
     const there = headAt(event)
     if (there && view.p.power && onPower(view.look, there.head, ...placeOf(event)))
