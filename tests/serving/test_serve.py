@@ -259,6 +259,7 @@ def test_a_worker_dies_and_nobody_loses_a_view(server: Server) -> None:
     after = back.open("", page_of("mine"))
     assert lost_connection(after)
     assert not lost_connection(back.open("", page_of("mine")))
+    back.close()
     for screen in (*before, after):
         (result,) = well(screen)
         assert_allclose(result, weights, atol=1e-5)
