@@ -45,8 +45,8 @@ _PAINTED = """
       if (part.matches("canvas") && part.clientWidth && !part.closest("[data-testid=stDataFrame]"))
         add("canvas", [part.width, part.height, sum(part)].join())
     }
-    add("curves", [...root.querySelectorAll("path:not(.gone path)")].map((one) =>
-      one.getAttribute("d")).join())
+    add("curves", [...root.querySelectorAll("path:not(.gone path)")]
+      .filter((one) => one.checkVisibility()).map((one) => one.getAttribute("d")).join())
     add("words", [...root.children].map((part) => part.innerText).join())
   }
   return painted

@@ -254,6 +254,7 @@ def test_on_a_phone_the_chapters_fold_behind_the_way_to_the_next(walk: Visit) ->
     expect(page.get_by_text("8. Residual stream and norms")).to_be_hidden()
     page.get_by_role("button", name="Previous", exact=True).click()
     page.wait_for_function("location.search.includes('chapter=heads')")
+    settle(page)
 
 
 def test_who_scrolls_on_is_not_brought_back(walk: Visit) -> None:
