@@ -80,10 +80,10 @@ def test_of_equal_weights_the_first_key_and_of_equal_heads_the_first() -> None:
     keys, weights = strongest_links(np.array([[row] * 5] * 2, np.float32))
     assert keys.tolist() == [[1, 2, 1, 1, 1]] * 2
     assert np.allclose(weights, 0.2)
-    looks = every_link([np.array([[row] * 5] * 2, np.float32)] * 2)
-    assert [look[:3] for look in looks.strongest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
-    assert looks.opening() == (0, 0)
-    assert (looks.opening(1), looks.opening(head=1)) == ((1, 0), (0, 1))
+    links = every_link([np.array([[row] * 5] * 2, np.float32)] * 2)
+    assert [look[:3] for look in links.strongest(1, 3)] == [(0, 0, 2), (0, 1, 2), (1, 0, 2)]
+    assert links.opening() == (0, 0)
+    assert (links.opening(1), links.opening(head=1)) == ((1, 0), (0, 1))
 
 
 def test_rows_that_are_not_numbers_have_no_look() -> None:
@@ -93,10 +93,10 @@ def test_rows_that_are_not_numbers_have_no_look() -> None:
     keys, result = strongest_links(weights)
     assert keys.tolist() == [[1, 2, -1, 1], [1, 2, 1, -1]]
     assert result[0, 2] == result[1, 3] == 0
-    looks = TopAttention(keys[None], result[None])
-    assert looks.at(0, 0, 2) is None
-    assert looks.at(0, 1, 2) == Link(0, 1, 1, 0.25)
-    assert [look.head for look in looks.strongest(2)] == [1]
+    links = TopAttention(keys[None], result[None])
+    assert links.at(0, 0, 2) is None
+    assert links.at(0, 1, 2) == Link(0, 1, 1, 0.25)
+    assert [look.head for look in links.strongest(2)] == [1]
     assert weights[0, 0, 0] == 0.25, "what was given stays as it was"
 
 

@@ -123,8 +123,8 @@ def test_the_card_tells_the_chosen_head_of_this_run(page: str) -> None:
     text = on_card(figure)
     assert f"Layer {layer} · Head {head} A ·crane ·ate ·fish" in text
     labels, message = ("A", "·crane", "·ate"), [n for n in (-row).argsort()[:3] if row[n] >= 0.05]
-    looks = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in message)
-    assert f"Head {layer}.{head}: ·ate attends to {looks}." in text
+    keys = ", ".join(f"{labels[n]} ({row[n]:.2f})" for n in message)
+    assert f"Head {layer}.{head}: ·ate attends to {keys}." in text
     assert "stories · causal mask on" in text
     assert marked(figure) == ["·ate"]
     assert (figure.get("width"), figure.get("height")) == ("1600", "900")

@@ -41,7 +41,7 @@ def point(page: Page, head: int, row: int) -> None:
     """Move the pointer to a head's row, onto the token itself, which lights up everywhere."""
     page.mouse.move(*picture(page, "heads").evaluate(PLACE, [head, row, row]))
     wait_until(
-        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in looks(page)
+        page, lambda: all(row in rows for rows in lit(page)) and f"from {row} " in listed(page)
     )
 
 
@@ -51,7 +51,7 @@ def lit(page: Page) -> list[list[int]]:
     return results
 
 
-def looks(page: Page) -> str:
+def listed(page: Page) -> str:
     return picture(page, "heads").locator(".links").inner_text()
 
 
@@ -79,7 +79,7 @@ def test_pointing_lights_a_token_in_every_head_without_the_server(walk: Visit) -
         for head, one in enumerate(weights("A crane ate fish", layer)):
             key = 1 + int(one[3, 1:3].argmax())
             largest[float(one[3, key])] = f"{layer}.{head} → {key} {['', '·crane', '·ate'][key]}"
-    text = looks(page)
+    text = listed(page)
     assert text.startswith("Strongest from 3 ·fish")
     places = [text.index(largest[weight]) for weight in sorted(largest, reverse=True)[:5]]
     assert places == sorted(places)
@@ -109,7 +109,7 @@ def open_by_keys(page: Page) -> None:
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowDown", "PageUp"):
         page.keyboard.press(key)
     assert view.locator(".tip").inner_text() == "Layer 2 · Head 1\nfrom 3 ·fish"
-    assert looks(page).startswith("Strongest from 3 ·fish")
+    assert listed(page).startswith("Strongest from 3 ·fish")
     act(page, lambda: page.keyboard.press("Enter"))
     assert {"layer=2", "head=1", "query=3"} <= set(page.url.split("?")[1].split("&"))
     picture(page, "heads").focus()
@@ -123,7 +123,7 @@ def test_a_chosen_token_stays_lit_and_a_link_of_the_list_is_chosen(walk: Visit) 
     page = walk("", query=2)
     wait_until(page, lambda: all(2 in rows for rows in lit(page)))
     assert lit(page) != [[0, 1, 2, 3]] * HEADS
-    assert looks(page).startswith("Strongest from 2 ·ate")
+    assert listed(page).startswith("Strongest from 2 ·ate")
     first = picture(page, "heads").locator(".links button").first
     layer, head = first.locator("b").inner_text().split(".")
     tip = picture(page, "heads").locator(".tip")
