@@ -32,6 +32,9 @@ training; its card lists them in this order.
 # Those are PyPI's: a PyTorch from elsewhere, such as one without CUDA, is refused.
 LOCKED ?=
 
+# make test WORKERS=6: processes that test side by side. Three keep two cores busy.
+WORKERS ?= 3
+
 # make mutants SINCE=HEAD~5 tries functions that have changed since that commit, 12 at most.
 SINCE ?=
 
@@ -57,7 +60,7 @@ run: $(RUNTIME) $(WITH:%=.venv/.%)  ## open the app
 	GPT2VIZ_MODELS="$(MODEL)" GPT2VIZ_ALLOW_MODEL="$(ALLOW)" $(BIN)/python -m gpt2viz app --port $(PORT) --device $(DEVICE)
 
 test: $(DEV)  ## all that the code does; the tests in a browser need Chromium
-	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest $(WRITTEN:%=--ignore=%) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: $(DEV)  ## only the quick tests, without pages and browser
 	$(BIN)/pytest -m "not slow" $(WRITTEN:%=--ignore=%) --numprocesses 2 --dist loadfile \
