@@ -36,6 +36,7 @@ from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
+from tests.analysis.test_explanation import read_by
 from tests.checkpoints import with_stages
 from tests.numpy_gpt2 import Tolerance, softmax
 from tests.oracles import FAMILIES, Oracle, oracle, written
@@ -235,6 +236,10 @@ def some(model: gpt2viz.Model, cases: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def edited(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
+    return oracle_of_edits(folder, model)
+
+
+def oracle_of_edits(folder: Path, model: gpt2viz.Model) -> Callable[[str, bool], Edited]:
     """What makes the oracle's side of edits, with the mask or without."""
     of = oracle(folder)
     ids = model.tokenizer.encode(REFERENCE_TEXT)[: model.config.n_positions]
@@ -338,6 +343,7 @@ def contributions(case: Case) -> None:
 @analysis
 def logit_lens(case: Case) -> None:
     result, of = gpt2viz.logit_lens(case.model, case.run), case.of
+    others = gpt2viz.logit_lens(case.model, case.run, [5, 2], [44, 301])  # other answers
     answer = case.theirs["logits"].argmax(axis=1)
     assert_array_equal(result.answer, answer)
     for n, (key, layer) in enumerate(result.sites):
@@ -349,6 +355,10 @@ def logit_lens(case: Case) -> None:
         assert_allclose(result.entropy[n], -(p * np.log2(p)).sum(axis=1), **CLOSE)
         own = logits[range(len(IDS)), answer][:, None]
         assert_array_equal(result.rank[n], 1 + (logits > own).sum(axis=1))
+        better = (logits[[5, 2]] > logits[[5, 2], [44, 301]][:, None]).sum(axis=1)
+        assert_array_equal(others.rank[n], 1 + better)
+        assert_array_equal(others.top[n], result.top[n, [5, 2]])
+        assert_allclose(others.entropy[n], result.entropy[n, [5, 2]], **CLOSE)
 
 
 @analysis
@@ -406,15 +416,16 @@ def the_proof(case: Case) -> None:
 
 @analysis
 def the_proof_of_weights_that_were_not_used(case: Case) -> None:
-    """It fails for each head's in turn, wherever the head's keys still give something."""
+    """It is off by what each head's wrong weights would have written."""
     run, layer = case.run, 1
     for head in range(N_HEAD):
         weights = run.stage("weights", layer).copy()
         weights[0, head, LAST] = weights[0, head, LAST, ::-1]
         spoilt = with_stages(run, {("weights", layer): weights})
-        used = case.given(layer, range(len(IDS)))[head, LAST].any()
-        alike = np.ptp(weights[0, head, LAST]) < 1e-3
-        assert (difference_from_run(case.model, spoilt, layer)[0] > 1e-4) == (used and not alike)
+        heads = case.edited.become(layer, weights[0] @ case.theirs["v"][layer][case.of.groups])
+        apart = case.edited.written(layer, heads - case.theirs["head_output"][layer])
+        result, _ = difference_from_run(case.model, spoilt, layer)
+        assert result == pytest.approx(np.abs(apart.sum(axis=0)).max(), rel=1e-3, abs=1e-5)
 
 
 @analysis
@@ -508,15 +519,10 @@ def a_score_taken_apart(case: Case) -> None:
         parts[f"mlp {n}"] = theirs["mlp_output"][n]
     before = theirs["residual_out"][layer - 1]
 
-    tables = []
-    for into in "qk":
-        run = of.read(into, layer, of.normed(before, layer), biased=True)
-        read = [of.read(into, layer, of.held(x, before, layer)) for x in parts.values()]
-        bias = np.tile(of.bias(layer), (len(IDS), 1))
-        read.append(of.read(into, layer, bias, biased=True))
-        made = np.array([of.finished(into, layer, x, run) for x in read])
-        tables.append(made[:, of.row(into, head)])
-    q, k = tables  # (parts, T, hs)
+    every = [*parts.values(), None]
+    q, k = (
+        np.array([read_by(of, layer, head, into, x, before) for x in every]) for into in "qk"
+    )  # (parts, T, hs)
     row = gpt2viz.explain_row(case.model, case.run, layer, head, query)
     assert row.names == (*parts, "constant")
     assert_array_equal(row.keys, np.flatnonzero(theirs["weights"][layer][head, query]))

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.batch_scores import attention_weights, token_losses
 from gpt2viz.analysis.text_pairs import one_token_changed, telling_answers
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, written
@@ -21,18 +18,6 @@ IDS, CORRUPTED, ANSWER = [5, 300, 17, 17, 219, 88], [5, 300, 23, 17, 91, 88], (1
 @pytest.fixture(scope="module", params=FAMILIES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("families"), request.param)
-
-
-def test_weights_and_losses_of_a_batch(folder: Path) -> None:
-    network, of = gpt2viz.load_model(folder).network, oracle(folder)
-    theirs, rows = [of.run(ids, True) for ids in (IDS, CORRUPTED)], torch.tensor([IDS, CORRUPTED])
-    for layer, weights in enumerate(attention_weights(network, rows)):
-        assert_allclose(weights, [run["weights"][layer] for run in theirs], atol=1e-5)
-    expected = [
-        [-np.log(softmax(run["logits"][t])[ids[t + 1]]) for t in range(len(ids) - 1)]
-        for run, ids in zip(theirs, (IDS, CORRUPTED), strict=True)
-    ]
-    assert_allclose(token_losses(network, rows), expected, rtol=1e-4)
 
 
 def test_heads_that_are_given_up(folder: Path) -> None:

@@ -19,14 +19,9 @@ from tests.checkpoints import transformers_model, with_stages
 IDS = [5, 300, 17]
 
 
-@pytest.fixture(scope="module")
-def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
-    return transformers_model(tiny_folder), tiny
-
-
 @torch.no_grad()
-def test_greedy_equals_transformers(pair: Any) -> None:
-    theirs, ours = pair
+def test_greedy_equals_transformers(tiny_folder: Path, tiny: gpt2viz.Model) -> None:
+    theirs, ours = transformers_model(tiny_folder), tiny
     ids = torch.tensor([IDS])
     out = theirs.generate(
         ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, pad_token_id=0
@@ -42,9 +37,8 @@ def test_greedy_equals_transformers(pair: Any) -> None:
         assert choice.surprise == pytest.approx(-np.log2(p), rel=1e-4)
 
 
-def test_draws_follow_the_distribution(pair: Any) -> None:
-    _, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
+def test_draws_follow_the_distribution(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, IDS)
     settings: dict[str, Any] = {"temperature": 0.6, "top_k": 4}
     expected = sampling_distribution(trace.logits_at(-1), **settings)
     drawn = np.bincount([draw(trace, **settings, seed=n) for n in range(4000)], minlength=420)
@@ -53,11 +47,10 @@ def test_draws_follow_the_distribution(pair: Any) -> None:
     assert_allclose(drawn / 4000, expected, atol=float(4 * spread.max()))
 
 
-def test_the_same_seed_writes_the_same_text(pair: Any) -> None:
-    _, ours = pair
+def test_the_same_seed_writes_the_same_text(tiny: gpt2viz.Model) -> None:
 
     def written(seed: int, ids: list[int], n: int) -> list[int]:
-        return [c.token for c in generate(ours, ids, n, temperature=1.5, seed=seed)]
+        return [c.token for c in generate(tiny, ids, n, temperature=1.5, seed=seed)]
 
     whole = written(3, IDS, 8)
     assert written(3, IDS, 8) == whole
@@ -67,9 +60,8 @@ def test_the_same_seed_writes_the_same_text(pair: Any) -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_what_was_read_is_not_run_again(
-    pair: Any, monkeypatch: pytest.MonkeyPatch, causal: bool
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, causal: bool
 ) -> None:
-    _, ours = pair
     runs: list[int] = []
     forward = GPT2.forward
 
@@ -79,11 +71,11 @@ def test_what_was_read_is_not_run_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(GPT2, "forward", noted)
-        choices = list(generate(ours, IDS, 5, causal=causal, temperature=1.5, seed=2))
+        choices = list(generate(tiny, IDS, 5, causal=causal, temperature=1.5, seed=2))
     assert runs == ([3, 1, 1, 1, 1] if causal else [3, 4, 5, 6, 7])
     ids = list(IDS)
     for choice in choices:  # as full runs have it
-        trace = gpt2viz.trace(ours, ids, causal)
+        trace = gpt2viz.trace(tiny, ids, causal)
         assert choice.token == draw(trace, temperature=1.5, seed=2)
         expected = appraise(trace, choice.token)
         assert choice.rank == expected.rank
@@ -91,31 +83,28 @@ def test_what_was_read_is_not_run_again(
         ids.append(choice.token)
 
 
-def test_it_ends_where_the_context_is_full(pair: Any) -> None:
+def test_it_ends_where_the_context_is_full(tiny: gpt2viz.Model) -> None:
     """Wherever it begins: the same text, of as many tokens as the model reads at once."""
-    _, ours = pair
     text = IDS * 7
-    whole = text + [choice.token for choice in generate(ours, text, 10)]
-    assert len(whole) == ours.config.n_positions
+    whole = text + [choice.token for choice in generate(tiny, text, 10)]
+    assert len(whole) == tiny.config.n_positions
     for start in range(len(text), len(whole) + 1):
-        added = [choice.token for choice in generate(ours, whole[:start], 10)]
+        added = [choice.token for choice in generate(tiny, whole[:start], 10)]
         assert added == whole[start:], f"from {start} tokens"
     with pytest.raises(gpt2viz.ContextError):
-        next(generate(ours, IDS * 9, 1))
+        next(generate(tiny, IDS * 9, 1))
 
 
-def test_it_ends_at_the_end_of_a_text(pair: Any) -> None:
-    _, ours = pair
-    (place,) = [n for n in range(400) if ours.tokenizer.token_bytes(n) == b"<|endoftext|>"]
-    trace = gpt2viz.trace(ours, IDS)
+def test_it_ends_at_the_end_of_a_text(tiny: gpt2viz.Model) -> None:
+    (place,) = [n for n in range(400) if tiny.tokenizer.token_bytes(n) == b"<|endoftext|>"]
+    trace = gpt2viz.trace(tiny, IDS)
     result = next(n for n in range(5000) if draw(trace, temperature=5.0, seed=n) == place)
-    assert [c.token for c in generate(ours, IDS, 5, temperature=5.0, seed=result)] == [place]
+    assert [c.token for c in generate(tiny, IDS, 5, temperature=5.0, seed=result)] == [place]
 
 
-def test_surprise_is_a_number_however_small_the_probability(pair: Any) -> None:
+def test_surprise_is_a_number_however_small_the_probability(tiny: gpt2viz.Model) -> None:
     """Where one logit is far above all others, −ln p is how far it is above the token's own."""
-    _, ours = pair
-    plain = gpt2viz.trace(ours, IDS)
+    plain = gpt2viz.trace(tiny, IDS)
     trace = with_stages(plain, {("final_norm", None): 1e4 * plain.stage("final_norm")})
     bits = surprise(trace)
     for position, token in enumerate(IDS[1:]):
@@ -124,9 +113,3 @@ def test_surprise_is_a_number_however_small_the_probability(pair: Any) -> None:
         assert choice.probability == 0
         assert choice.surprise == pytest.approx((logits.max() - logits[token]) / np.log(2))
         assert choice.surprise == pytest.approx(bits[position + 1])
-
-
-def test_settings_that_mean_nothing(pair: Any) -> None:
-    _, ours = pair
-    with pytest.raises(ValueError, match="temperature"):
-        next(generate(ours, IDS, 1, temperature=-1))

@@ -1,4 +1,4 @@
-"""Logit lens and contributions against transformers' own modules, routes against NumPy's."""
+"""Routes against NumPy's; ``test_edited_runs`` has those of logit lens and contributions."""
 
 from __future__ import annotations
 
@@ -7,79 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis.explanation import Part
 from gpt2viz.analysis.lens import contributions, logit_lens
 from tests.analysis.test_explanation import EDITS, parts_of, read_by
-from tests.checkpoints import transformers_model, write_checkpoint
 from tests.oracles import FAMILIES, oracle, written
 
 IDS = [5, 300, 17, 17, 219, 88, 400]
 N_LAYER, N_HEAD, C = 3, 4, 24
-
-
-@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = write_checkpoint(tmp_path_factory.mktemp("lens"), tie_word_embeddings=request.param)
-    theirs = transformers_model(folder)
-    return theirs, gpt2viz.load_model(folder)
-
-
-def streams_of(theirs: Any) -> dict[tuple[str, int | None], torch.Tensor]:
-    """The residual stream as transformers has it, by its own hooks."""
-    results: dict[tuple[str, int | None], torch.Tensor] = {}
-    hooks = []
-    for n, block in enumerate(theirs.transformer.h):
-        hooks.append(
-            block.ln_2.register_forward_pre_hook(
-                lambda _m, args, n=n: results.__setitem__(("residual_mid", n), args[0])
-            )
-        )
-        following = theirs.transformer.h[n + 1].ln_1 if n + 1 < N_LAYER else theirs.transformer.ln_f
-        hooks.append(
-            following.register_forward_pre_hook(
-                lambda _m, args, n=n: results.__setitem__(("residual_out", n), args[0])
-            )
-        )
-    hooks.append(
-        theirs.transformer.h[0].ln_1.register_forward_pre_hook(
-            lambda _m, args: results.__setitem__(("embedding", None), args[0])
-        )
-    )
-    theirs(torch.tensor([IDS]))
-    for hook in hooks:
-        hook.remove()
-    return results
-
-
-@torch.no_grad()
-def test_other_answers_can_be_followed(pair: Any) -> None:
-    theirs, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
-    plain, lens = logit_lens(ours, trace, [1, 4]), logit_lens(ours, trace, [1, 4], [44, 301])
-    assert list(lens.answer) == [44, 301]
-    assert_array_equal(lens.top, plain.top)
-    streams = streams_of(theirs)
-    for n, place in enumerate(lens.sites):
-        logits = theirs.lm_head(theirs.transformer.ln_f(streams[place]))[0].double()
-        better = [(logits[1] > logits[1, 44]).sum(), (logits[4] > logits[4, 301]).sum()]
-        assert_array_equal(lens.rank[n], np.array(better) + 1)
-    with pytest.raises(ValueError, match="2 positions need as many answers, not 1"):
-        logit_lens(ours, trace, [1, 4], [44])
-
-
-def test_lens_reads_only_the_positions_asked_for(pair: Any) -> None:
-    _, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
-    whole, some = logit_lens(ours, trace), logit_lens(ours, trace, [5, 2])
-    assert some.positions == (5, 2)
-    assert_array_equal(some.top, whole.top[:, [5, 2]])
-    assert_allclose(some.entropy, whole.entropy[:, [5, 2]])
-    with pytest.raises(IndexError):
-        logit_lens(ours, trace, [7])
 
 
 #: Lengths and edits of runs that are routed; the mask is off with two of them.
@@ -130,25 +67,11 @@ def test_a_route_by_token(tmp_path: Path, family: str, length: int, edits: str) 
     assert abs(opened[Part("rounding")]) < 1e-6
 
 
-def test_what_cannot_be_asked(pair: Any, tmp_path: Path) -> None:
-    _, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
-    for wrong in ({"token": 420}, {"token": 1, "versus": -1}, {"token": 1, "position": 7}):
-        with pytest.raises(IndexError):
-            contributions(ours, trace, **wrong)
-    other = gpt2viz.load_model(write_checkpoint(tmp_path / "other"))
-    with pytest.raises(ValueError, match="was made by"):
-        contributions(other, trace, 1)
-    with pytest.raises(ValueError, match="was made by"):
-        logit_lens(other, trace)
-
-
-def test_what_they_print_is_a_line(pair: Any) -> None:
-    _, ours = pair
-    trace = gpt2viz.trace(ours, IDS)
+def test_what_they_print_is_a_line(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, IDS)
     lens = "LogitLens: 7 tokens read at 7 places of the stream, arrays (7, 7)"
-    assert repr(logit_lens(ours, trace)) == lens
-    parts = contributions(ours, trace, token=301, versus=7)
+    assert repr(logit_lens(tiny, trace)) == lens
+    parts = contributions(tiny, trace, token=301, versus=7)
     assert repr(parts).startswith("Contributions to the logit of token 301 − 7 after position 6: ")
     assert repr(parts).endswith(" nats, from 3 layers of 4 heads")
     assert f"{parts.logit:.4f}" in repr(parts)

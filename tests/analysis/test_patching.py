@@ -1,12 +1,10 @@
-"""Patches against the NumPy GPT-2, into which the same pieces are put one at a time."""
+"""Patches against TransformerLens' own; ``test_edited_runs`` has NumPy's of edited runs."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,26 +12,12 @@ from numpy.testing import assert_allclose
 
 import gpt2viz
 from gpt2viz.analysis import patching
-from gpt2viz.analysis.patching import Direction
 from gpt2viz.model import hub
-from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.paired_texts import nearest_pair
 from tests.analysis import peer_patches
+from tests.analysis.peer_patches import ANSWER, CLEAN, CORRUPTED
 from tests.bundled import bundled_model
-from tests.checkpoints import ODD, write_checkpoint
-from tests.numpy_gpt2 import read, reference, unchanged
-
-CLEAN = [5, 300, 17, 219, 88, 401, 7]
-CORRUPTED = [5, 300, 23, 219, 91, 401, 7]
-ANSWER = (12, 40)
-SHAPES: dict[str, dict[str, Any]] = {"plain": {}, "odd": {**ODD, "layer_norm_epsilon": 1e-5}}
-
-
-@pytest.fixture(scope="module", params=SHAPES)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(the oracle, our model)."""
-    folder = write_checkpoint(tmp_path_factory.mktemp("patched"), **SHAPES[request.param])
-    return Oracle(folder), gpt2viz.load_model(folder)
+from tests.checkpoints import write_checkpoint
 
 
 @pytest.fixture
@@ -41,118 +25,37 @@ def model(tiny: gpt2viz.Model) -> gpt2viz.Model:
     return tiny
 
 
-class Oracle:
-    """The NumPy GPT-2, with a piece of another text's run put into one of its stages.
-
-    Heads, as (layer, head), that are ``off`` put out 0 in all of its runs.
-    """
-
-    def __init__(
-        self, folder: Path, causal: bool = True, off: Sequence[tuple[int, int]] = ()
-    ) -> None:
-        self.of, self.causal, self.off = read(folder), causal, off
-        self.n_head = self.of.config["n_head"]
-
-    def run(self, ids: list[int], becomes: Callable[[str, np.ndarray], np.ndarray]) -> np.ndarray:
-        """The logits (n_vocab,) after the last token."""
-
-        def silence(layer: int, heads: np.ndarray) -> np.ndarray:
-            on = [(layer, head) not in self.off for head in range(self.n_head)]
-            return heads * np.array(on)[:, None, None]
-
-        run = reference(self.of, ids, self.causal, heads_become=silence, becomes=becomes)
-        logits: np.ndarray = run["logits"][-1]
-        return logits
-
-    def stage(self, ids: list[int], stage: str, layer: int) -> np.ndarray:
-        """A stage of a run: (T, C) of a stream, (nh, T, …) of heads."""
-        stages: dict[str, np.ndarray] = {}
-        self.run(ids, lambda name, made: stages.setdefault(name, made))
-        return stages[f"{stage}.{layer}"]
-
-    def logits(
-        self, into: list[int], source: list[int], stage: str, layer: int, place: Any, mix: float = 1
-    ) -> np.ndarray:
-        """Those after the last token, a piece mixed ``mix`` to 1 − ``mix`` with the run's own.
-
-        ``place`` is a position of a stream, or (head, position or all) of a head.
-        """
-        piece = self.stage(source, stage, layer)[place]
-
-        def becomes(name: str, made: np.ndarray) -> np.ndarray:
-            if name == f"{stage}.{layer}":
-                made = made.copy()
-                made[place] = mix * piece + (1 - mix) * made[place]
-            return made
-
-        return self.run(into, becomes)
-
-    def sweep(
-        self, into: list[int], source: list[int], stage: str, by_position: bool, mix: float = 1
-    ) -> np.ndarray:
-        """The metric after every patch: (n_layer, pieces)."""
-        positions = range(len(CLEAN)) if by_position or stage in STREAMS else [slice(None)]
-        heads = [] if stage in STREAMS else [range(self.n_head)]
-        places = [p if heads else p[0] for p in product(*heads, positions)]
-        patches = [(stage, layer, place, mix) for layer in range(3) for place in places]
-        results = [metric(self.logits(into, source, *patch)) for patch in patches]
-        return np.array(results).reshape(3, -1)
-
-
-def metric(logits: np.ndarray) -> float:
-    return float(logits[ANSWER[0]] - logits[ANSWER[1]])
-
-
-def test_every_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, bool, Any]] = [
-        *((stage, False, "denoise") for stage in STREAMS + OF_HEADS),
-        ("weights", True, "denoise"),
-        ("residual_in", False, "noise"),
-        ("head_output", True, "noise"),
-    ]
-    for stage, by_position, direction in cases:
-        with subtests.test(stage=stage, by_position=by_position):
-            oracle, ours = pair
-            sweep = gpt2viz.patch_sweep(
-                ours, CLEAN, CORRUPTED, stage, ANSWER, direction=direction, by_position=by_position
-            )
-            into, source = (CORRUPTED, CLEAN) if direction == "denoise" else (CLEAN, CORRUPTED)
-            expected = oracle.sweep(into, source, stage, by_position)
-            assert_allclose(sweep.values.reshape(3, -1), expected, rtol=1e-5, atol=1e-5)
-            alone = [metric(oracle.run(ids, unchanged)) for ids in (CLEAN, CORRUPTED)]
-            assert_allclose([sweep.clean, sweep.corrupted], alone, rtol=1e-5, atol=1e-5)
-            assert np.ptp(sweep.values) > 0.01
-
-
-@pytest.mark.slow
-def test_the_estimate_is_the_slope_of_a_patch(pair: Any, subtests: pytest.Subtests) -> None:
-    """That of a thousandth of the patch, from both sides; every stage: ``test_edited_runs``."""
-    for stage in ("residual_in", "head_output", "k"):
-        with subtests.test(stage=stage):
-            (oracle, ours), step = pair, 1e-3
-            by_position = stage == "k"
-            result = gpt2viz.patch_estimate(
-                ours, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position
-            )
-            up, down = (
-                oracle.sweep(CORRUPTED, CLEAN, stage, by_position, mix) for mix in (step, -step)
-            )
-            added = result.values.reshape(3, -1) - result.corrupted
-            assert_allclose(added, (up - down) / (2 * step), rtol=2e-3, atol=2e-5)
-            assert result.estimate
-            assert np.ptp(added) > 0.01
-
-
 def test_every_sweep_is_as_transformer_lens_makes_it(tmp_path: Path) -> None:
     """Its ``get_act_patch_*`` on a random GPT-2: see ``tests.analysis.peer_patches``."""
     kept = json.loads(Path(peer_patches.__file__).with_suffix(".json").read_text("utf-8"))
     model = gpt2viz.load_model(write_checkpoint(tmp_path, **peer_patches.SIZES))
     for stage, by_position in peer_patches.THEIRS:
-        texts, answer = (peer_patches.CLEAN, peer_patches.CORRUPTED), peer_patches.ANSWER
-        sweep = gpt2viz.patch_sweep(model, *texts, stage, answer, by_position=by_position)
+        sweep = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
         theirs = np.array(kept["sweeps"][f"{stage} {by_position}"])
         assert_allclose(sweep.values, theirs, rtol=1e-5, atol=1e-5, err_msg=stage)
         assert np.ptp(theirs) > 0.01
+
+
+@pytest.mark.parametrize("stage", ["residual_in", "head_output"])
+def test_noise_is_what_the_texts_do_the_other_way_round(model: gpt2viz.Model, stage: str) -> None:
+    noise = gpt2viz.patch_sweep(model, CLEAN, CORRUPTED, stage, ANSWER, direction="noise")
+    swapped = gpt2viz.patch_sweep(model, CORRUPTED, CLEAN, stage, ANSWER)
+    assert_allclose(noise.values, swapped.values, rtol=1e-6)
+    assert (noise.clean, noise.corrupted) == (swapped.corrupted, swapped.clean)
+
+
+@pytest.mark.parametrize("stage", ["k", "head_output"])
+def test_estimates_by_position_add_up(model: gpt2viz.Model, stage: str) -> None:
+    """To those of whole heads, which ``test_edited_runs`` holds against slopes."""
+    whole, apart = (
+        gpt2viz.patch_estimate(model, CLEAN, CORRUPTED, stage, ANSWER, by_position=by_position)
+        for by_position in (False, True)
+    )
+    added = apart.values - apart.corrupted  # (n_layer, nh, T)
+    assert_allclose(added.sum(axis=-1), whole.values - whole.corrupted, rtol=1e-4, atol=1e-5)
+    assert not added[:, :, :2].any(), "what stands before the first other token is the same"
+    assert added[0, :, 2].all()
+    assert apart.estimate
 
 
 @pytest.mark.parametrize("stage", ["attention_output", "q", "weights"])
@@ -285,13 +188,3 @@ def test_the_published_heads_of_gpt2_small() -> None:
     clean, corrupted = (encode(text, bos=True) for text in texts)
     path = gpt2viz.patch_path(small, clean, corrupted, "8.6", "9.9", "q", answer)
     assert path.restored == pytest.approx(0.083, abs=0.02)
-
-
-def test_pieces_come_from_the_clean_run_or_go_into_it(pair: Any) -> None:
-    _, model = pair
-    for direction in get_args(Direction):
-        runs = patching.paired_runs(
-            model, CLEAN, CORRUPTED, ANSWER, direction, "probability", True, (), None
-        )
-        assert {id(runs.source), id(runs.into)} == {id(runs.clean), id(runs.corrupted)}
-        assert list(runs.source.token_ids) == (CLEAN if direction == "denoise" else CORRUPTED)

@@ -97,10 +97,8 @@ def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
         assert bool(result[False]) == ("mean" in edits)  # one that is off adds nothing at all
 
 
-def path_by_hand(
-    of: Oracle, trace: gpt2viz.Trace, step: Step
-) -> list[tuple[Step, str, str, float]]:
-    """Cell, side, part and share, one part after the other tried in loops: no table is shared."""
+def shares_by_hand(of: Oracle, trace: gpt2viz.Trace, step: Step) -> dict[tuple[str, str], float]:
+    """Every part's share of a cell, by its side and name, in loops over all pairs of parts."""
     layer, head, query, key = step
     parts = parts_of(of, trace, layer)
     stream = np.sum(list(parts.values()), axis=0)
@@ -114,13 +112,21 @@ def path_by_hand(
     }
     sign = 1 if sum(adds.values()) > 0 else -1
     whole = sum(max(sign * x, 0) for x in adds.values())
-    if len(seen) == 1:
-        return []
-    shares = {
+    return {
         (side, name): sum(max(sign * x, 0) for pair, x in adds.items() if pair[n] == name) / whole
         for side, n in (("key", 1), ("query", 0))
         for name in q
     }
+
+
+def path_by_hand(
+    of: Oracle, trace: gpt2viz.Trace, step: Step
+) -> list[tuple[Step, str, str, float]]:
+    """Cell, side, part and share, one part after the other."""
+    layer, head, query, key = step
+    if np.count_nonzero(trace.stage("weights", layer, head)[query]) == 1:
+        return []
+    shares = shares_by_hand(of, trace, step)
     (side, name), share = max(shares.items(), key=lambda item: item[1])
     results = [(step, side, name, share)]
     if not name.startswith("head "):

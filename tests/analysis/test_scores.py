@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,67 +13,20 @@ import gpt2viz
 from gpt2viz.analysis import scores
 from gpt2viz.analysis.scores import (
     SCORES,
-    TokenIds,
-    distance,
     duplicate_token,
-    entropy,
-    first_token,
     induction,
-    largest,
     previous_token,
     probe,
-    same_token,
     weight_on,
 )
-from gpt2viz.arrays import Pairs
 from gpt2viz.run import stages
 from tests.analysis.head_detector import CASES, random_head
-
-Targets = Callable[[TokenIds], Pairs]
-TARGETS: list[Targets] = [previous_token, same_token, first_token, duplicate_token, induction]
-IDS = [7, 5, 7, 9, 5, 7, 7]
 
 
 def one_hot(*look: int) -> np.ndarray:
     weights = np.zeros((len(look), len(look)), np.float32)
     weights[np.arange(len(look)), look] = 1
     return weights
-
-
-@pytest.mark.parametrize(
-    ("targets", "look", "elsewhere"),
-    [
-        (previous_token, (0, 0, 1, 2, 3, 4, 5), (0, 1, 0, 3, 0, 5, 4)),
-        (same_token, (0, 1, 2, 3, 4, 5, 6), (0, 0, 1, 2, 3, 4, 5)),
-        (first_token, (0, 0, 0, 0, 0, 0, 0), (0, 1, 1, 1, 1, 1, 1)),
-        # 7 5 7 9 5 7 7: queries 2, 5 and 6 repeat a 7, query 4 repeats the 5
-        (duplicate_token, (0, 0, 0, 0, 1, 2, 5), (0, 0, 1, 0, 2, 1, 1)),
-        (induction, (0, 0, 1, 0, 2, 3, 6), (0, 0, 0, 0, 1, 2, 2)),
-    ],
-)
-def test_heads_built_by_hand(
-    targets: Targets, look: tuple[int, ...], elsewhere: tuple[int, ...]
-) -> None:
-    heads = np.stack([one_hot(*look), one_hot(*elsewhere)])
-    assert_array_equal(weight_on(heads, targets(IDS)), [1, 0])
-    assert_array_equal(weight_on(heads.mean(axis=0), targets(IDS)), 0.5)
-
-
-def test_weight_on_all_targets_of_a_query_counts_together() -> None:
-    both = one_hot(0, 0, 0, 0, 0, 0, 0)
-    both[6] = [0.25, 0, 0.5, 0, 0, 0.25, 0]  # all three earlier sevens
-    assert weight_on(both, duplicate_token(IDS)) == (1 + 0 + 1 + 1) / 4
-
-
-def test_amounts_of_heads_built_by_hand() -> None:
-    sharp = np.stack([one_hot(0, 1, 2, 3), one_hot(0, 0, 0, 0)])
-    even = (np.tril(np.ones((4, 4))) / np.arange(1, 5)[:, None]).astype(np.float32)
-    assert_array_equal(distance(sharp), [0, 2])
-    assert distance(even) == pytest.approx((1 / 2 + 1 + 3 / 2) / 3)
-    assert_array_equal(entropy(sharp), [0, 0])
-    assert entropy(even) == pytest.approx((1 + np.log2(3) + 2) / 3)
-    assert_array_equal(largest(sharp), [1, 1])
-    assert largest(even) == 0.5  # query 0 sees only itself, in every head
 
 
 def test_where_nothing_can_be_scored() -> None:

@@ -10,8 +10,7 @@ import pytest
 import gpt2viz
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.model import hub
-from tests.analysis.copying_model import copying_model
-from tests.analysis.test_circuits import hand_built, largest, of_places, whole
+from tests.analysis.test_circuits import largest, of_places, whole
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import softmax
 from tests.oracles import FAMILIES, oracle, written
@@ -44,15 +43,6 @@ def test_every_score_is_that_of_the_whole_circuits(tmp_path: Path, family: str) 
         }
         for name, values in result.items():
             assert values[layer, head] == pytest.approx(expected[name], abs=1e-5), name
-
-
-def test_heads_built_by_hand() -> None:
-    before = {name: scores[0, 0] for name, scores in weight_scores(copying_model()).items()}
-    assert before["previous token"] > 0.99
-    assert before["offset"] == 1
-    copier = weight_scores(hand_built(np.eye(12)))
-    assert copier["copying"] == pytest.approx(1)
-    assert weight_scores(hand_built(-np.eye(12)))["copying"] == pytest.approx(-1)
 
 
 def test_a_single_place_has_no_neighbour(tmp_path: Path) -> None:

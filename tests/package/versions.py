@@ -32,7 +32,7 @@ LIBRARY = (
     "tests/analysis/test_lens.py",
     *(f"tests/model/test_{name}.py" for name in ("checkpoint", "convert", "tokenizer", "hub")),
     "tests/model/test_compat.py",
-    *(f"tests/run/test_{name}.py" for name in ("parity", "edits_parity", "tracing")),
+    *(f"tests/run/test_{name}.py" for name in ("parity", "edits", "tracing")),
     # What the old tokenizers, an oracle too, says of how it reads its own files.
     "-Wignore:Deprecated in 0.9.0:DeprecationWarning",
 )

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.run.edit_kinds import OURS
 from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
 from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
+from tests.analysis.test_edited_runs import CASES, CLOSE, IDS, oracle_of_edits
+from tests.numpy_gpt2 import PER_LAYER
 from tests.run.test_tracing import n_hooks
 
 _number, _size = st.integers(0, 999), st.integers(1, 999)
@@ -30,6 +34,26 @@ _edits = st.one_of(
 @given(st.lists(_edits, max_size=5))
 def test_the_short_form_reads_back_as_the_same_edits(edits: list[Edit]) -> None:
     assert parse_edits(",".join(map(str, edits))) == tuple(edits)
+
+
+@pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
+def test_every_kind_is_as_numpy_makes_it(
+    tiny_folder: Path, tiny: gpt2viz.Model, explicit: bool, subtests: pytest.Subtests
+) -> None:
+    """Patches: ``test_patches``; what is computed of edited runs: ``test_edited_runs``."""
+    kinds = {edit.kind for text in CASES for edit in parse_edits(text)}
+    assert kinds | {"patch"} == set(OURS)
+    plain, edited = gpt2viz.trace(tiny, IDS), oracle_of_edits(tiny_folder, tiny)
+    for text in filter(None, CASES):
+        with subtests.test(text=text):
+            expected = edited(text, True).run(IDS)
+            run = gpt2viz.trace(tiny, IDS, explicit=explicit, edits=text)
+            for key in PER_LAYER:
+                assert_allclose(run.all_layers(key)[:, 0], expected[key], **CLOSE, err_msg=key)
+            assert_allclose(run.logits[0], expected["logits"], **CLOSE)
+            probabilities = expected["next_token_probabilities"]
+            assert_allclose(run.next_token_probabilities[0], probabilities, **CLOSE)
+            assert np.abs(run.logits - plain.logits).max() > 0.01  # else the edit is no edit
 
 
 def test_white_space_in_short_forms() -> None:

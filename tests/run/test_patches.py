@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +16,9 @@ from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
 from gpt2viz.run.edits import Edit, describe, moved, parse_edits
-from tests.analysis.test_patching import CLEAN, CORRUPTED, Oracle
+from tests.analysis.peer_patches import CLEAN, CORRUPTED
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import PER_LAYER, Tolerance
+from tests.numpy_gpt2 import PER_LAYER, Tolerance, reference, unchanged
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 TEXTS = CLEAN, CORRUPTED
@@ -34,34 +37,49 @@ def spelled(stage: str, layer: int, head: int, position: int | None) -> str:
     return f"patch:{stage}:{place}" + ("" if position is None else f":{position}")
 
 
+def patched(
+    folder: Path, causal: bool, off: Sequence[tuple[int, int]], texts: Any, where: str, place: Any
+) -> np.ndarray:
+    """The last logits by NumPy, with a piece of the second text's run in a stage."""
+
+    def silence(layer: int, heads: np.ndarray) -> np.ndarray:
+        on = [(layer, head) not in off for head in range(len(heads))]
+        return heads * np.array(on)[:, None, None]
+
+    def run(ids: list[int], becomes: Any = unchanged) -> np.ndarray:
+        made = reference(folder, ids, causal, heads_become=silence, becomes=becomes)
+        return np.asarray(made["logits"][-1])
+
+    def replace(name: str, made: np.ndarray) -> np.ndarray:
+        if name == where:
+            made = made.copy()
+            made[place] = pieces[where][place]
+        return made
+
+    (into, source), pieces = texts, dict[str, np.ndarray]()
+    run(source, pieces.setdefault)
+    return run(into, replace)
+
+
 def test_a_patch_is_as_numpy_makes_it(pair: Any, subtests: pytest.Subtests) -> None:
     """In both directions, at one position and at all, alone and with other edits of both runs."""
-    for causal in (True, False):
-        for stage in STREAMS + OF_HEADS:
-            with subtests.test(causal=causal, stage=stage):
-                folder, ours = pair
-                for n, (off, others) in enumerate(
-                    {(): "", ((0, 0), (2, 2)): "off:0.0,off:2.2,"}.items()
-                ):
-                    oracle = Oracle(folder, causal, off)
-                    into, source = TEXTS if n else reversed(TEXTS)
-                    for layer, position in ((0, None), (1, 4), (2, None)):
-                        edits = parse_edits(others + spelled(stage, layer, 1, position))
-                        where = slice(None) if position is None else position
-                        place = where if stage in STREAMS else (1, where)
-                        expected = oracle.logits(into, source, stage, layer, place)
-                        for explicit in (True, False)[: 1 + (stage != "weights")]:
-                            run = gpt2viz.trace(
-                                ours,
-                                into,
-                                causal,
-                                explicit=explicit,
-                                edits=edits,
-                                patch_from=source,
-                            )
-                            assert_allclose(run.logits_at(-1), expected, **TOLERANCE)
-                    plain = gpt2viz.trace(ours, into, causal, edits=parse_edits(others.rstrip(",")))
-                    assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
+    folder, ours = pair
+    both_ways = ((), "", TEXTS), (((0, 0), (2, 2)), "off:0.0,off:2.2,", TEXTS[::-1])
+    for causal, stage in product((True, False), STREAMS + OF_HEADS):
+        with subtests.test(causal=causal, stage=stage):
+            for off, others, (into, source) in both_ways:
+                for layer, position in ((0, None), (1, 4), (2, None)):
+                    edits = others + spelled(stage, layer, 1, position)
+                    at = slice(None) if position is None else position
+                    place = at if stage in STREAMS else (1, at)
+                    where = f"{stage}.{layer}"
+                    expected = patched(folder, causal, off, (into, source), where, place)
+                    for explicit in (True, False)[: 1 + (stage != "weights")]:
+                        options: dict[str, Any] = {"edits": edits, "patch_from": source}
+                        run = gpt2viz.trace(ours, into, causal, explicit=explicit, **options)
+                        assert_allclose(run.logits_at(-1), expected, **TOLERANCE)
+                plain = gpt2viz.trace(ours, into, causal, edits=others.rstrip(","))
+                assert abs(plain.logits_at(-1) - run.logits_at(-1)).max() > 1e-3
 
 
 def test_what_is_derived_is_of_the_patched_run(
