@@ -1,4 +1,4 @@
-"""What the answer depends on, as the page shows it: against the library and transformers."""
+"""What the answer depends on, as the page shows it: against the library and NumPy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
@@ -30,9 +29,8 @@ from tests.app.pages import (
     pictures,
     press,
 )
-from tests.bundled import HEADS, N_HEAD, bundled_model, copier
-from tests.checkpoints import transformers_model
-from tests.numpy_gpt2 import Tolerance, softmax
+from tests.bundled import HEADS, N_HEAD, bundled_model, copier, ids_of
+from tests.numpy_gpt2 import Tolerance, reference, softmax, unchanged
 
 CLEAN, CORRUPTED = "A crane ate fish. A crane ate", "A crane ate corn. A crane ate"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
@@ -93,26 +91,18 @@ def test_edits_of_the_address_do_not_act_and_that_is_said() -> None:
         assert_allclose(maps[0][name], values, **TOLERANCE)
 
 
-def test_a_cell_is_what_transformers_gives_with_that_piece_put_in() -> None:
-    theirs = transformers_model(BUNDLED)
-    tokenizer = bundled_model().tokenizer
-    clean, corrupted = (torch.tensor([tokenizer.encode(text)]) for text in (CLEAN, CORRUPTED))
-    block = theirs.transformer.h[2]
-    results: list[torch.Tensor] = []
+def test_a_cell_is_what_numpy_gives_with_that_piece_put_in() -> None:
+    clean = reference(BUNDLED, ids_of(CLEAN), causal=True)
 
-    def put(_module: Any, inputs: Any) -> Any:
-        stream = inputs[0].clone()
-        stream[0, 7] = results[0][0, 7]
-        return (stream, *inputs[1:])
+    def put(name: str, made: np.ndarray) -> np.ndarray:
+        here = (name == "residual_in.2") & (np.arange(len(made)) == 7)
+        return np.where(here[:, None], clean["residual_out"][1], made) if here.any() else made
 
-    with torch.no_grad():
-        handle = block.register_forward_pre_hook(lambda _module, inputs: results.append(inputs[0]))
-        one = theirs(clean).logits[0, -1].double().numpy()
-        handle.remove()
-        other = theirs(corrupted).logits[0, -1].double().numpy()
-        handle = block.register_forward_pre_hook(put)
-        patched = theirs(corrupted).logits[0, -1].double().numpy()
-        handle.remove()
+    corrupted, changed = (
+        reference(BUNDLED, ids_of(CORRUPTED), causal=True, becomes=becomes)
+        for becomes in (unchanged, put)
+    )
+    one, other, patched = (run["logits"][-1] for run in (clean, corrupted, changed))
     right, wrong = one.argmax(), other.argmax()
     numbers = [row[right] - row[wrong] for row in (other, patched, one)]
     share = (numbers[1] - numbers[0]) / (numbers[2] - numbers[0])
@@ -248,8 +238,6 @@ def test_without_a_second_sentence_one_token_is_changed() -> None:
         {"patch": "off:1.1"},
         {"right": "·fish", "wrong": "·fish"},
         {"right": "no such token"},
-        {"direction": "sideways"},
-        {"metric": "loudness"},
         {"piece": "residual_in"},
     ],
 )

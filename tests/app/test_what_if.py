@@ -1,13 +1,12 @@
-"""What the What if page shows is an edited run: held against transformers, edited by its hooks."""
+"""What the What if page shows is an edited run: held against NumPy, edited alike."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
@@ -31,8 +30,7 @@ from tests.app.pages import (
     unpacked,
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of, opening
-from tests.checkpoints import transformers_model
-from tests.numpy_gpt2 import Tolerance, softmax
+from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
@@ -40,46 +38,25 @@ TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
 
 @pytest.fixture(scope="module")
 def runs() -> Any:
-    """Transformers' (weights, logits, lens) as it is; with head 0 of layer 1 off and a key hidden.
+    """NumPy's (weights, logits, lens) as it is; with head 0 of layer 1 off and a key hidden.
 
     The lens is the logits (places, T, n_vocab) of the stream read after every step.
     """
-    theirs = transformers_model(BUNDLED)
-    ids = torch.tensor([ids_of(TEXT)])
-    n = ids.shape[1]
-    hs = theirs.config.n_embd // theirs.config.n_head
+    of, ids = read(BUNDLED), ids_of(TEXT)
 
-    def zero(_module: Any, inputs: Any) -> Any:
-        merged = inputs[0].clone()
-        merged[..., :hs] = 0
-        return (merged,)
+    def off(layer: int, heads: np.ndarray) -> np.ndarray:
+        return heads * ((layer != 1) | (np.arange(len(heads)) != 0))[:, None, None]
 
     results = []
-    for edited in (False, True):
-        hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
-        hidden[5, 2] |= edited
-        mask = torch.zeros(1, 1, n, n).masked_fill(hidden, torch.finfo().min)
-        stream: list[torch.Tensor] = []
-        blocks = theirs.transformer.h
-        steps = [blocks[0].ln_1, *(m for n in range(4) for m in (blocks[n].ln_2, after(theirs, n)))]
-        with torch.no_grad(), ExitStack() as hooks:
-            if edited:
-                hooks.callback(blocks[1].attn.c_proj.register_forward_pre_hook(zero).remove)
-            for module in steps:
-                keep = lambda _module, args, stream=stream: stream.append(args[0][0])  # noqa: E731
-                hooks.callback(module.register_forward_pre_hook(keep).remove)
-            out = theirs(ids, attention_mask=mask, output_attentions=True)
-        with torch.no_grad():
-            lens = [theirs.lm_head(theirs.transformer.ln_f(x)).double().numpy() for x in stream]
-        weights = np.stack([a[0] for a in out.attentions])
-        results.append((weights, out.logits[0].double().numpy(), np.stack(lens)))
+    for run in (
+        reference(of, ids, causal=True),
+        reference(of, ids, causal=True, heads_become=off, pairs=[(5, 2)]),
+    ):
+        steps = zip(run["residual_mid"], run["residual_out"], strict=True)
+        stream = np.stack([run["embedding"], *chain(*steps)])
+        lens = of.norm(stream, "ln_f") @ of.w["wte.weight"].T
+        results.append((np.stack(run["weights"]), run["logits"], lens))
     return results
-
-
-def after(theirs: Any, n: int) -> Any:
-    """The module that reads what block ``n`` wrote."""
-    blocks = theirs.transformer.h
-    return blocks[n + 1].ln_1 if n + 1 < len(blocks) else theirs.transformer.ln_f
 
 
 def test_64_edits_are_the_most_and_each_button_keeps_its_own() -> None:
