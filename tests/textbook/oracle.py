@@ -7,13 +7,18 @@ the claims' order: the numbers, a text, or None where a drawn number is bounded 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import erf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import torch
 
-from tests.numpy_gpt2 import softmax
+from tests.numpy_gpt2 import ACTIVATIONS, softmax
+
+
+def made(*size: int, scale: float = 1.0) -> np.ndarray:
+    """Normal numbers, the same whenever a size is asked for."""
+    return np.random.default_rng(sum(size)).normal(0, scale, size)
 
 
 def hidden(x: np.ndarray) -> np.ndarray:
@@ -33,13 +38,12 @@ def sentence() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scores, weights, weights @ x @ w_v.T
 
 
-def gelu(x: Any) -> list[float]:
-    return [value * (1 + erf(value / sqrt(2))) / 2 for value in x]
+def gelu(x: Any) -> np.ndarray:
+    return ACTIVATIONS["gelu"](np.array(x))
 
 
 def gelu_tanh(x: Any) -> np.ndarray:
-    x = np.array(x)
-    return 0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return ACTIVATIONS["gelu_new"](np.array(x))
 
 
 def orders(places: Any, causal: bool) -> np.ndarray:

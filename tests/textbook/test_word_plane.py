@@ -11,10 +11,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import embeddings
 from tests.bundled import bundled_model
 from tests.numpy_gpt2 import read
-
-
-def made(*size: int) -> np.ndarray:
-    return np.random.default_rng(sum(size)).normal(0, 1, size)
+from tests.textbook.oracle import made
 
 
 @pytest.mark.parametrize(("n", "C"), [(2, 5), (3, 2), (5, 4), (10, 256), (4, 1)])
