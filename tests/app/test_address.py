@@ -209,17 +209,18 @@ def test_every_chapter_takes_any_text(
 ) -> None:
     """A long one beside odd values; a single token: see ``test_behaviour``."""
     at, rng = open_page("textbook"), Random("chapters")
-    text = {"text": "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve", "causal": "false"}
+    text = "<b>$x$ [l](u) :smile:</b> 👩‍🚀 naïve "
+    short = [value for value in ODD if len(value) < 100]  # all are in the address at once
+    frame = {"text": text + "the bank " * 60 + text, "causal": "false"}
+    of_chapters = {one.name for one in parameters.PARAMETERS if one.on == (pages.TEXTBOOK,)}
     for chapter, message in contents.CHAPTERS.items():
-        before = set(names)
-        fill(at, {"chapter": chapter, **text})
+        odd = {name: rng.choice(short) for name in sorted(of_chapters)}
+        fill(at, odd | frame | {"chapter": chapter})
+        assert not at.exception, (chapter, odd, at.exception)
         assert at.session_state["chapter"] == chapter
         assert at.header[0].value == message.title
         assert tuple(id for id, _ in asked_in(at.main)) == message.questions
-        odd = {name: rng.choice(ODD) for name in sorted(set(names) - before)}
-        fill(at, odd | {"text": "the bank " * 60})
-        assert not at.exception, (chapter, odd, at.exception)
-        assert tuple(id for id, _ in asked_in(at.main)) == message.questions
+    assert len(of_chapters & names.keys()) > 50
     assert not touched
 
 

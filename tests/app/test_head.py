@@ -217,7 +217,7 @@ def test_the_difference_is_small_beside_what_attention_added(page: str) -> None:
     assert largest == pytest.approx(np.abs(added[[*PAGES[page]]]).max(), rel=5e-3)
 
 
-@each("page", PAGES)
+@each("page", ["attention", "side_by_side"])  # of one layer and of several
 def test_wrong_weights_are_told(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = gpt2viz.Trace.stage
 

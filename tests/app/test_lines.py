@@ -82,8 +82,16 @@ def weights(tokens: Sequence[int], causal: bool = True) -> Any:
     return reference(BUNDLED, list(tokens), causal)["weights"]
 
 
-@each("chosen", [{}, {"query": "2", "zoom": "1,4,0,3"}])
-@each("page", [*PAGES, "find?find=head", "textbook?chapter=heads"])
+@each(
+    ("page", "chosen"),
+    [
+        ("side_by_side", {}),
+        *(
+            (page, {"query": "2", "zoom": "1,4,0,3"})
+            for page in (*PAGES, "find?find=head", "textbook?chapter=heads")
+        ),
+    ],
+)
 def test_lines_take_the_place_of_the_matrix_and_are_those_that_the_server_tells_of(
     page: str, chosen: dict[str, str], tmp_path: Path
 ) -> None:

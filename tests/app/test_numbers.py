@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file
-from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
@@ -26,6 +24,7 @@ from tests.app.pages import (
     open_page,
     panels,
     plain,
+    sent,
     titles,
 )
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
@@ -122,13 +121,6 @@ def test_every_stage_inside_a_head(expected: Any) -> None:
         assert f" {len(numbers)} × {len(numbers[0])}  " in text
 
 
-def written_sum(at: AppTest) -> list[dict[str, Any]]:
-    """The steps of the written-out cell, as the browser gets them."""
-    (result,) = (p.proto for p in at.get("bidi_component") if p.proto.id.endswith("-written_sum"))
-    parts: list[dict[str, Any]] = json.loads(result.json)["parts"]
-    return parts
-
-
 def number(text: str) -> float:
     return float(text.replace("−", "-").replace("∞", "inf"))
 
@@ -151,7 +143,7 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     assert_allclose(output["all keys"], weights @ v, **TOLERANCE)
     assert_allclose(output["weight × v"], weights[9] * v[9], **TOLERANCE)
 
-    parts = written_sum(at)
+    parts = sent(at, "written_sum")["parts"]
     results = [part for part in parts if part["kind"] == "result"]
     score = q[7] @ k[9]
     for side in ("value", "model"):
@@ -162,14 +154,18 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     assert ("the mask is off" in text) == (not causal)
 
 
-def test_the_strips_of_the_cell_are_the_models_vectors(expected: Any) -> None:
+def test_the_strips_of_the_cell_are_the_models_vectors_and_its_row_is_summed_up(
+    expected: Any,
+) -> None:
     causal, stages = expected
-    at = open_page("head", **address(causal, layer="1", head="4", query="7", key="3"))
+    query, key = 11, 2
+    chosen = address(causal, layer="1", head="4", query=str(query), key=str(key))
+    parts = sent(open_page("head", **chosen), "written_sum")["parts"]
     q, k, v = (stages[name][1][4] for name in "qkv")
-    weights = stages["weights"][1][4][7]
-    strips = {part["name"]: part for part in written_sum(at) if part["kind"] == "strip"}
-    vectors = {"q": q[7], "k": k[3], "q × k": q[7] * k[3]}
-    vectors |= {"v": v[3], "weight × v": weights[3] * v[3], "output": weights @ v}
+    weights = stages["weights"][1][4][query]
+    strips = {part["name"]: part for part in parts if part["kind"] == "strip"}
+    vectors = {"q": q[query], "k": k[key], "q × k": q[query] * k[key]}
+    vectors |= {"v": v[key], "weight × v": weights[key] * v[key], "output": weights @ v}
     assert list(strips) == list(vectors)
     for name, vector in vectors.items():
         shown = [number(says.rpartition(" ")[2]) for _, says in strips[name]["cells"]]
@@ -177,26 +173,18 @@ def test_the_strips_of_the_cell_are_the_models_vectors(expected: Any) -> None:
         for (color, _), value in zip(strips[name]["cells"], vector, strict=True):
             red, blue = int(color[1:3], 16), int(color[5:], 16)
             assert abs(value) < 0.1 or (blue > red) == (value > 0), name
-    same = max(np.abs(v[3]).max(), np.abs(weights @ v).max())
+    same = max(np.abs(v[key]).max(), np.abs(weights @ v).max())
     stops, names = zip(*LIGHT.signed, strict=True)
-    reds = np.interp(0.5 + weights[3] * v[3] / (2 * same), stops, [int(c[1:3], 16) for c in names])
+    shades = [int(c[1:3], 16) for c in names]
+    reds = np.interp(0.5 + weights[key] * v[key] / (2 * same), stops, shades)
     assert_allclose([int(c[1:3], 16) for c, _ in strips["weight × v"]["cells"]], reds, atol=1)
 
-
-def test_the_row_of_the_cell_is_summed_up(expected: Any) -> None:
-    causal, stages = expected
-    query = 11
-    weights = stages["weights"][1][4][query]
-    hidden = 2
-    at = open_page(
-        "head", **address(causal, layer="1", head="4", query=str(query), key=str(hidden))
-    )
-    (table,) = (part for part in written_sum(at) if part["kind"] == "table")
+    (table,) = (part for part in parts if part["kind"] == "table")
     *listed, others = table["rows"]
     places = [int(cells[0].split()[0]) for cells, _ in listed]
-    assert set(places) == {hidden, *np.argsort(-weights)[:5]}
+    assert set(places) == {key, *np.argsort(-weights)[:5]}
     assert places == sorted(places)
-    assert places[table["chosen"]] == hidden
+    assert places[table["chosen"]] == key
     assert_allclose([share for _, share in listed], weights[places], **TOLERANCE)
     assert_allclose([number(cells[3]) for cells, _ in listed], weights[places], **TOLERANCE)
     row = stages["masked_scores"][1][4][query]
@@ -208,7 +196,7 @@ def test_the_row_of_the_cell_is_summed_up(expected: Any) -> None:
 
 def test_the_key_at_first_is_the_one_looked_at_hardest(expected: Any) -> None:
     causal, stages = expected
-    for query, layer, head in (("", "1", "4"), ("2", "3", "2"), ("7", "1", "4")):
+    for query, layer, head in (("", "1", "4"), ("2", "3", "2")):
         more = {"layer": layer, "head": head} | ({"query": query} if query else {})
         at = open_page("head", **address(causal, **more))
         row = stages["weights"][int(layer)][int(head)][int(query or 11)]

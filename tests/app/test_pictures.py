@@ -8,8 +8,6 @@ import re
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpt2viz.app.course.contents import CHAPTERS
@@ -204,21 +202,3 @@ def check_code(at: AppTest, page: str) -> None:
         lines = [line for line in block.splitlines() if line.strip() != MARK]
         result = squeezed("\n".join(lines))
         assert any(result in source for source in SOURCE), block
-
-
-def test_lines_have_words_and_a_table_too() -> None:
-    at = open_page("attention", text="Dog bites man", picture="lines", layer="1", head="2")
-    shown = at.session_state["_shown"]
-    ((name, lines),) = ((n, p) for n, p in shown.pictures.items() if isinstance(p, Lines))
-    numbers = lines.table()
-    pd.testing.assert_frame_equal(shown.tables[name], numbers)
-    assert name == "Attention weights of layer 1, head 2, as lines"
-    alt = pictures(at)["one_head"]
-    assert re.match(rf"{re.escape(name)}\. 3 × 3, largest [01]", alt)
-    assert "Sentence of 3 tokens, causal mask on." in alt
-    assert numbers.iloc[0].to_dict() == {
-        "picture": "Head 2",
-        "query": "0 Dog",
-        "key": "0 Dog",
-        "value": pytest.approx(1),
-    }

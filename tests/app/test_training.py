@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import streamlit as st
 from numpy.testing import assert_allclose
-from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import checkpoint_runs, output, run_cache
@@ -23,7 +22,17 @@ from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
 from tests.app.cases import each
-from tests.app.pages import chart, finish, matrices, open_page, page_text, panels, pictures, plain
+from tests.app.pages import (
+    chart,
+    finish,
+    matrices,
+    open_page,
+    page_text,
+    panels,
+    pictures,
+    plain,
+    sent,
+)
 from tests.checkpoints import load_ahead, write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
 from tests.oracles import Oracle, oracle, written
@@ -75,15 +84,13 @@ TEXT, STEPS = "A crane ate fish", (1, 20, 300)
 LLAMA = "qwen3, biases, a window in deeper layers"
 
 
-@pytest.fixture(autouse=True)
-def _every_point_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All checkpoints are run, however slow this machine is."""
-    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60)
-
-
 @pytest.fixture
 def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A model with three checkpoints of random networks, the last of which is the model itself."""
+    """A model with three checkpoints of random networks, the last of which is the model itself.
+
+    All are run, however slow this machine is.
+    """
+    monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60)
     st.cache_resource.clear()
     st.cache_data.clear()
     folder, family = tmp_path / "grown", getattr(request, "param", "gpt2")
@@ -92,13 +99,6 @@ def grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     written(folder, family, 300)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, str(folder))
     return folder
-
-
-def sent(at: AppTest) -> Any:
-    """What the slider gets."""
-    results = [c.proto.json for c in at.get("bidi_component") if c.proto.id.endswith("-steps")]
-    assert len(results) == 1
-    return json.loads(results[0])
 
 
 def tiles(data: Any, text: str) -> np.ndarray:
@@ -115,7 +115,7 @@ def read_early(of: Oracle, run: Any) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("grown", ["gpt2", LLAMA], indirect=True)
 def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
-    data = sent(open_page("training", model="grown", text=TEXT, step="20"))
+    data = sent(open_page("training", model="grown", text=TEXT, step="20"), "steps")
     model = gpt2viz.load_model(grown)
     ids = model.tokenizer.encode(TEXT)
     assert (data["steps"], data["at"]) == (list(STEPS), 1)
@@ -142,7 +142,7 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
 
 def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:
     page = open_page("training", model="grown", layer="2", head="1", against="0.3")
-    data = sent(page)
+    data = sent(page, "steps")
     assert data["map"]["chosen"] == 2 * 4 + 1
     lines = {line["name"]: line["values"] for line in data["curves"]["score"]["lines"]}
     assert list(lines)[:5] == [
@@ -168,7 +168,7 @@ def test_no_head_is_born_at_a_checkpoint_with_the_weights_of_another(grown: Path
     assert "steps 20, 300 have the same weights" in doubt.value.replace("\\", "")
     became = r"Head 2\.1 became a [a-z ()]+ head between steps 1 and 300\."
     assert re.search(became, page_text(at).replace("**", ""))
-    assert [bool(heads) for heads in sent(at)["formed"]] == [False, False, True]
+    assert [bool(heads) for heads in sent(at, "steps")["formed"]] == [False, False, True]
 
 
 def test_what_changed_between_two_points_is_measured_over_texts(grown: Path) -> None:
@@ -207,10 +207,10 @@ def test_what_is_not_read_in_time_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", -1.0)
     page = open_page("training", model="grown", step="20")
-    assert [bool(text) for text in sent(page)["tiles"]] == [False, True, False]
+    assert [bool(text) for text in sent(page, "steps")["tiles"]] == [False, True, False]
     monkeypatch.setattr(checkpoint_runs, "PATIENCE", 60.0)
     page.run()
-    assert all(sent(page)["tiles"])
+    assert all(sent(page, "steps")["tiles"])
 
 
 def test_tokens_read_come_from_the_record(grown: Path) -> None:
@@ -218,7 +218,7 @@ def test_tokens_read_come_from_the_record(grown: Path) -> None:
     losses = dict.fromkeys(("held_out_loss", "first_half_loss", "second_half_loss"), 5.0)
     points = [{"step": n, "tokens": 1000 * n, "induction": scores, **losses} for n in (1, 300)]
     (grown / "training.json").write_text(json.dumps({"curves": points}), encoding="utf-8")
-    data = sent(open_page("training", model="grown"))
+    data = sent(open_page("training", model="grown"), "steps")
     assert data["when"] == ["step 1 · 1 k tokens read", "step 20", "step 300 · 300 k tokens read"]
 
 
@@ -267,7 +267,7 @@ def test_a_worker_takes_the_points_that_all_share(
 
 def test_the_smallest_text_at_a_step_that_is_not_there(grown: Path) -> None:
     at = open_page("training", model="grown", text="A", step="7")
-    data = sent(at)
+    data = sent(at, "steps")
     assert (len(data["map"]["rows"]), data["at"]) == (1, 1)
     assert "your sentence" not in [line["name"] for line in data["curves"]["loss"]["lines"]]
     assert "step: 7 can't be shown here" in "\n".join(one.value for one in at.warning)

@@ -53,7 +53,7 @@ def test_the_chips_say_what_choosing_one_does(
     assert result["name"] == "10 tokens"
     (name,) = (b.proto for b in at.markdown if result["name"] in plain(b.value) and b.proto.help)
     assert plain(name.help) == f"{sentence.A_CHIP} {does}".strip()
-    assert result["disabled"] == (not does)
+    assert (result["disabled"], result["chosen"]) == ((False, 1) if does else (True, None))
     if does in ("", sentence.LIGHT_UP):  # what else it does, another test holds by numbers
         other = open_page(page, text=text, query="3", **parameters)
         lights_up = _frames(at) != _frames(other)

@@ -36,6 +36,7 @@ from tests.app.pages import (
     matrices,
     open_page,
     panels,
+    sent,
     unpacked,
 )
 from tests.bundled import ids_of
@@ -70,13 +71,6 @@ def look(page: str, **more: str) -> AppTest:
     return open_page(page, model="long", text=TEXT, layer="1", head="2", **more)
 
 
-def noted(at: AppTest) -> dict[str, Any]:
-    """What the line about a part is told."""
-    (result,) = (c.proto for c in at.get("bidi_component") if c.proto.id.endswith("-part_note"))
-    messages: dict[str, Any] = json.loads(result.json)
-    return messages
-
-
 def blocks(matrix: np.ndarray, size: int) -> np.ndarray:
     """The largest of every block."""
     ends = [n * len(matrix) // size for n in range(size + 1)]
@@ -93,10 +87,10 @@ def test_the_whole_text_shows_the_largest_of_every_block(expected: Any) -> None:
     assert_array_equal(large.masked, np.triu(np.ones((256, 256), bool), 1))
     assert "largest attention weight of this block" in large.panel["quantity"]
     assert "Drag over a picture" in " ".join(block.value for block in at.caption)
-    assert noted(at)["part"] is None
-    sent = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
-    assert len(sent) == 2
-    assert sum(sent) < 0.5e6
+    assert sent(at, "part_note")["part"] is None
+    nbytes = [len(part.proto.bytes) for part in at.get("bidi_component") if part.proto.bytes]
+    assert len(nbytes) == 2
+    assert sum(nbytes) < 0.5e6
 
 
 def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
@@ -109,7 +103,7 @@ def test_a_part_is_shown_cell_by_cell(expected: Any) -> None:
     assert [name.split()[0] for name in large.grid["columns"]] == [str(n) for n in range(290, 350)]
     assert [row for row, *_ in frames(at, "one_head")] == [10]
     assert_array_equal(large.masked, np.arange(290, 350) > np.arange(300, 340)[:, None])
-    message = noted(at)
+    message = sent(at, "part_note")
     assert message["part"] == [300, 340, 290, 350]
     assert not message["here"], "the browser hasn't got the numbers of so many tokens"
 
@@ -166,7 +160,7 @@ def test_a_part_is_named_wherever_it_is_shown(page: str) -> None:
     for name in set(cut) - set(of_it):
         assert "queries" not in name
         assert ("tokens 3 to 6" in name) == ((4, 32) in shapes.get(name, ()))
-    message = noted(at)
+    message = sent(at, "part_note")
     assert (message["part"], message["end"], message["here"]) == ([3, 7, 2, 6], 10, True)
     assert message["of"].startswith("of 10 tokens. What the page says about a whole row or column")
 
@@ -294,7 +288,8 @@ def agree(drawn: Mapping[str, bytes], folder: Path) -> None:
 def test_the_browser_draws_of_any_part_what_the_server_draws(
     page: str, count: int, chosen: dict[str, str], tmp_path: Path
 ) -> None:
-    parts = PARTS if page == "attention" else ("", *PARTS[1 + count % 3 :: 2])  # in turns
+    every = page == "attention" and not chosen
+    parts = PARTS if every else ("", *PARTS[1 + count % 3 :: 2])  # in turns
     by_part = {part: canvases(page, **chosen, **({"zoom": part} if part else {})) for part in parts}
     assert {len(sent) for sent in by_part.values()} == {count}
     for key in by_part[""]:
