@@ -223,14 +223,15 @@ def leads_to(at: AppTest) -> list[tuple[str, dict[str, str]]]:
 
 
 def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
-    of_run = tables.shape_table(gpt2viz.trace(bundled_model(), TEXT))
-    links = leads_to(every_line)
+    run = gpt2viz.trace(bundled_model(), TEXT)
+    of_run, links = tables.shape_table(run), leads_to(every_line)
     for pair in PAIRS:
         keys = pair.makes or pair.towards
         if set(keys) & set(HEAD_STAGES):
             page, requested = links.pop(0)
             assert (page, requested["layer"], requested["head"]) == ("head", "2", "3")
-            assert {"query", "key"} <= requested.keys()
+            weights = run.stage("weights", 2, 3)[int(requested["query"])]
+            assert int(requested["key"]) == weights.argmax()
         if not keys:
             page, requested = links.pop(0)
             assert (page, requested["predict"]) == ("predict", "generate")

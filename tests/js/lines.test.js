@@ -77,9 +77,9 @@ test("arrow keys go from token to token and from side to side, and stop at the e
   assert.equal(step(ONE, "q", 1, "a"), null)
 })
 
-test("a number that is what lines begin with is one, in the precision that it has", () => {
-  const matrix = { name: "", values: Float32Array.of(.01, .1), hidden: [false, false] }
-  const drawn = asLines([matrix], 2, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
+test("a number that is what lines begin with is one, in its precision, and none is masked", () => {
+  const matrix = { name: "", values: Float32Array.of(.01, .1, .5), hidden: [false, false, true] }
+  const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
   assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
 })
 
