@@ -142,7 +142,7 @@ def test_the_server_hears_of_it_with_whatever_is_asked_next(
 
 
 def test_links_lead_on_with_it(reader: FirstScreen) -> None:
-    page = reader.open(text=TEXT)
+    page = reader.open(text=TEXT, edits="off:0.0")
     reader.head(1, 3)
     page.get_by_role("link", name="Head", exact=True).click()
     page.wait_for_url("**/head?*")
@@ -152,6 +152,10 @@ def test_links_lead_on_with_it(reader: FirstScreen) -> None:
     page.wait_for_url("**/?*")
     settle(page)
     assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
+    reader.head(2, 5)
+    page.get_by_role("link", name="Go on in What if").click()  # the menu's are completed otherwise
+    page.wait_for_url("**/what_if?*")
+    assert {"layer=2", "head=5"} <= set(page.url.partition("?")[2].split("&"))
 
 
 def test_back_and_forward_go_through_what_was_chosen(reader: FirstScreen, expected: Any) -> None:
