@@ -21,7 +21,6 @@ from gpt2viz.run.captured import Captured
 
 if TYPE_CHECKING:
     import pytest
-    from transformers import GPT2LMHeadModel
 
 TEXT = (
     "A crane ate fish. A crane lifted steel. The animal didn't cross the street because it was "
@@ -112,14 +111,14 @@ def shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield "lm_head.weight", (config["vocab_size"], C)
 
 
-def transformers_model(folder: Path) -> GPT2LMHeadModel:
-    """transformers' own model of a checkpoint, in 32 bits and eager attention.
+def transformers_model(folder: Path) -> Any:
+    """transformers' own model of a checkpoint of any family, in 32 bits and eager attention.
 
     transformers takes seconds to import: only the tests that compare with it do.
     """
-    from transformers import GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM
 
-    model: Any = GPT2LMHeadModel.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     )
     return model.eval()

@@ -99,13 +99,3 @@ def shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "model.norm.weight", (C,)
     if not config["tie_word_embeddings"]:
         yield "lm_head.weight", (config["vocab_size"], C)
-
-
-def transformers_model(folder: Path) -> Any:
-    """transformers' own model of a checkpoint, in 32 bits and eager attention."""
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32
-    )
-    return model.eval()

@@ -22,7 +22,6 @@ from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_toke
 from gpt2viz.run.edits import Edit, forbidden
 from gpt2viz.run.prefix import Start
 from tests.checkpoints import transformers_model, write_checkpoint
-from tests.llama_checkpoints import transformers_model as llama_of_transformers
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 from tests.oracles import written
 
@@ -185,7 +184,7 @@ def test_where_nothing_can_be_kept(pair: Any) -> None:
 def test_a_cache_is_kept_by_group(tmp_path: Path, family: str) -> None:
     model = gpt2viz.load_model(written(tmp_path, family))
     with torch.no_grad():
-        cache = llama_of_transformers(tmp_path)(torch.tensor([IDS]), use_cache=True).cache
+        cache = transformers_model(tmp_path)(torch.tensor([IDS]), use_cache=True).cache
     held = sum(part.nbytes for of in cache.layers for part in (of.keys, of.values))
     trace = gpt2viz.trace(model, IDS)
     with FlopCounterMode(display=False) as counter:

@@ -19,8 +19,13 @@ from gpt2viz.anatomy.merges import follow
 from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
-from tests.checkpoints import TEXT, edit_json, write_checkpoint, write_tokenizer
-from tests.llama_checkpoints import transformers_model
+from tests.checkpoints import (
+    TEXT,
+    edit_json,
+    transformers_model,
+    write_checkpoint,
+    write_tokenizer,
+)
 from tests.oracles import FAMILIES, written
 
 RELEASED: dict[int, dict[str, Any]] = {

@@ -29,12 +29,6 @@ C, HS = 24, 6
 
 
 @pytest.fixture
-def pair(tiny_folder: Path, tiny: gpt2viz.Model) -> Any:
-    """(checkpoint folder, our model of it)."""
-    return tiny_folder, tiny
-
-
-@pytest.fixture
 def add() -> Iterator[Callable[..., EditKind]]:
     """Declare a kind of edit for one test."""
     made: list[EditKind] = []
@@ -58,10 +52,13 @@ def later(heads: Tensor) -> Tensor:
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize("causal", [True, False], ids=["masked", "unmasked"])
 def test_a_function_of_what_a_head_puts_out(
-    pair: Any, add: Callable[..., EditKind], causal: bool, explicit: bool
+    tiny_folder: Path,
+    tiny: gpt2viz.Model,
+    add: Callable[..., EditKind],
+    causal: bool,
+    explicit: bool,
 ) -> None:
     """Alone in its layer, among its heads, and after an edit of ours."""
-    folder, model = pair
     add("late", later)
 
     def late(layer: int, heads: np.ndarray) -> np.ndarray:
@@ -70,28 +67,32 @@ def test_a_function_of_what_a_head_puts_out(
             heads[3] = np.concatenate([np.zeros((1, HS)), 2 * heads[3, :-1]])
         return heads
 
-    expected = reference(folder, IDS, causal, heads_become=late)
+    expected = reference(tiny_folder, IDS, causal, heads_become=late)
     edits = parse_edits("scale:1.3:2,late:1.3")
-    run = gpt2viz.trace(model, IDS, causal, explicit=explicit, edits=edits)
+    run = gpt2viz.trace(tiny, IDS, causal, explicit=explicit, edits=edits)
     assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)
     for key in ("weights", "head_output", "attention_output", "residual_out"):
         for layer in range(3):
             assert_allclose(run.stage(key, layer)[0], expected[key][layer], **TOLERANCE)
-    plain = gpt2viz.trace(model, IDS, causal)
+    plain = gpt2viz.trace(tiny, IDS, causal)
     assert abs(run.logits - plain.logits).max() > 0.01
-    many = gpt2viz.trace_many(model, [IDS, IDS[::-1]], causal, explicit=explicit, edits=edits)
+    many = gpt2viz.trace_many(tiny, [IDS, IDS[::-1]], causal, explicit=explicit, edits=edits)
     assert_allclose(many[0].logits, run.logits, **TOLERANCE)
 
 
 @pytest.mark.parametrize("explicit", [True, False], ids=["captured", "derived"])
 @pytest.mark.parametrize("stage", ["q", "k", "v"])
 def test_a_function_of_its_queries_keys_or_values(
-    pair: Any, add: Callable[..., EditKind], stage: Any, explicit: bool, tmp_path: Path
+    tiny_folder: Path,
+    tiny: gpt2viz.Model,
+    add: Callable[..., EditKind],
+    stage: Any,
+    explicit: bool,
+    tmp_path: Path,
 ) -> None:
     """Three times of it is a checkpoint with three times the weights that make it."""
-    folder, model = pair
     add("threefold", lambda made: 3 * made, stage=stage)
-    shutil.copytree(folder, tmp_path / "other")
+    shutil.copytree(tiny_folder, tmp_path / "other")
     file = tmp_path / "other" / "model.safetensors"
     stored, start = load_file(file), "qkv".index(stage) * C + 2 * HS
     for name in ("weight", "bias"):
@@ -99,62 +100,61 @@ def test_a_function_of_its_queries_keys_or_values(
         stored[full][..., start : start + HS] *= 3
     save_file(stored, file, {"format": "pt"})
     expected = reference(tmp_path / "other", IDS, True)
-    run = gpt2viz.trace(model, IDS, explicit=explicit, edits=parse_edits("threefold:1.2"))
+    run = gpt2viz.trace(tiny, IDS, explicit=explicit, edits=parse_edits("threefold:1.2"))
     assert_allclose(run.logits[0], expected["logits"], **TOLERANCE)
     for key in (stage, "weights", "head_output"):
         assert_allclose(run.stage(key, 1)[0], expected[key][1], **TOLERANCE)
 
 
-def test_it_is_in_the_runs_key_with_what_it_does(pair: Any, add: Callable[..., EditKind]) -> None:
-    _, model = pair
+def test_it_is_in_the_runs_key_with_what_it_does(
+    tiny: gpt2viz.Model, add: Callable[..., EditKind]
+) -> None:
     add("own", later)
     (edit,) = edits = parse_edits(" own:1.3 ")
     assert (str(edit), edit) == ("own:1.3", Edit("own", 1, 3))
     assert describe(edit) == "Layer 1 head 3 does so"
-    before = gpt2viz.trace(model, IDS, edits=edits)
+    before = gpt2viz.trace(tiny, IDS, edits=edits)
     add("own", torch.zeros_like)
-    after = gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
+    after = gpt2viz.trace(tiny, IDS, edits=parse_edits("own:1.3"))
     assert before.key != after.key
-    assert_array_equal(gpt2viz.trace(model, IDS, edits=edits).logits, before.logits)
+    assert_array_equal(gpt2viz.trace(tiny, IDS, edits=edits).logits, before.logits)
     assert not after.stage("head_output", 1, 3).any()
-    off = gpt2viz.trace(model, IDS, edits=parse_edits("off:1.3"))
+    off = gpt2viz.trace(tiny, IDS, edits=parse_edits("off:1.3"))
     assert_array_equal(after.logits, off.logits)
 
 
-def test_gradients_go_through_it(pair: Any, add: Callable[..., EditKind]) -> None:
+def test_gradients_go_through_it(tiny: gpt2viz.Model, add: Callable[..., EditKind]) -> None:
     """What patches are estimated to do is as with the edit of ours that does the same."""
-    _, model = pair
     add("doubled", lambda heads: 2 * heads)
     texts = [5, 9, 3, 8], [5, 7, 3, 8]
     own, ours = (
-        gpt2viz.patch_estimate(model, *texts, answer=(1, 2), edits=parse_edits(edits)).values
+        gpt2viz.patch_estimate(tiny, *texts, answer=(1, 2), edits=parse_edits(edits)).values
         for edits in ("doubled:1.2", "scale:1.2:2")
     )
     assert_allclose(own, ours, rtol=1e-5)
 
 
 def test_what_can_not_be_known_of_such_a_run_is_refused(
-    pair: Any, add: Callable[..., EditKind]
+    tiny: gpt2viz.Model, add: Callable[..., EditKind]
 ) -> None:
-    _, model = pair
     add("own", later)
-    run = gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
+    run = gpt2viz.trace(tiny, IDS, edits=parse_edits("own:1.3"))
     apart = r"can't be taken apart: own:1\.3 changed it by a function of this program"
     for ask in (
-        lambda: gpt2viz.contributions(model, run, IDS[0]),
-        lambda: gpt2viz.explain_row(model, run, 2, 0, 4),
+        lambda: gpt2viz.contributions(tiny, run, IDS[0]),
+        lambda: gpt2viz.explain_row(tiny, run, 2, 0, 4),
         lambda: rollout(run, 2),
     ):
         with pytest.raises(EditError, match=apart):
             ask()
     with pytest.raises(ValueError, match="A run with edits can't reuse another"):
-        gpt2viz.trace(model, IDS, edits=run.edits, reuse=gpt2viz.trace(model, IDS))
+        gpt2viz.trace(tiny, IDS, edits=run.edits, reuse=gpt2viz.trace(tiny, IDS))
     with pytest.raises(gpt2viz.ExportError, match="edits of this program alone has no session"):
         gpt2viz.show(run).save("x.json")
     with pytest.raises(
         EditError, match=r"own:3\.0 names layer 3, but this model has layers 0 to 2"
     ):
-        gpt2viz.trace(model, IDS, edits=parse_edits("own:3.0"))
+        gpt2viz.trace(tiny, IDS, edits=parse_edits("own:3.0"))
 
 
 @pytest.mark.parametrize(
@@ -166,13 +166,12 @@ def test_what_can_not_be_known_of_such_a_run_is_refused(
     ],
 )
 def test_a_function_that_fails_is_named(
-    pair: Any, add: Callable[..., EditKind], of: Callable[[Tensor], Tensor], message: str
+    tiny: gpt2viz.Model, add: Callable[..., EditKind], of: Callable[[Tensor], Tensor], message: str
 ) -> None:
-    _, model = pair
     add("own", of)
     with pytest.raises(PluginError, match=f"^The edit 'own' of this program {message}.*Mend it"):
-        gpt2viz.trace(model, IDS, edits=parse_edits("own:1.3"))
-    assert n_hooks(model) == 0
+        gpt2viz.trace(tiny, IDS, edits=parse_edits("own:1.3"))
+    assert n_hooks(tiny) == 0
 
 
 @pytest.mark.parametrize("text", ["late:1.3", "prune:0.0"])

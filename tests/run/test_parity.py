@@ -12,14 +12,15 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from safetensors.torch import load_file
+from tokenizers import ByteLevelBPETokenizer
 
 import gpt2viz
-from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.model.config import ACTIVATIONS
 from tests.checkpoints import transformers_model, write_checkpoint
-from tests.llama_checkpoints import transformers_model as of_any_family
-from tests.numpy_gpt2 import Tolerance, reference
-from tests.oracles import FAMILIES, written
+from tests.llama_checkpoints import FAMILIES as LLAMAS
+from tests.llama_checkpoints import write_llama
+from tests.numpy_gpt2 import Tolerance
+from tests.oracles import FAMILIES, oracle, written
 
 TOLERANCE: Tolerance = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -42,66 +43,101 @@ def random_ids(n: int) -> list[int]:
     return np.random.default_rng(n).integers(0, 420, n).tolist()
 
 
-@pytest.fixture(scope="module", params=list(SHAPES))
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """(checkpoint folder, transformers' model of it, ours)."""
-    folder = write_checkpoint(tmp_path_factory.mktemp("parity"), **SHAPES[request.param])
+@pytest.fixture(scope="module", params=[*SHAPES, *LLAMAS])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parity")
+    if request.param in SHAPES:
+        return write_checkpoint(folder, **SHAPES[request.param])
+    return write_llama(folder, **LLAMAS[request.param])
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> gpt2viz.Model:
+    return gpt2viz.load_model(folder)
+
+
+@torch.no_grad()
+def test_equals_transformers(folder: Path, model: gpt2viz.Model) -> None:
     theirs = transformers_model(folder)
-    return folder, theirs, gpt2viz.load_model(folder)
+    for n, explicit in product(LENGTHS, (True, False)):
+        ids = random_ids(n)
+        trace = gpt2viz.trace(model, ids, explicit=explicit)
+        out = theirs(torch.tensor([ids]), output_attentions=True, output_hidden_states=True)
+        assert_allclose(trace.logits, out.logits, **TOLERANCE)
+        assert_allclose(trace.stage("embedding"), out.hidden_states[0], **TOLERANCE)
+        assert_allclose(trace.stage("final_norm"), out.hidden_states[-1], **TOLERANCE)
+        for layer, attention in enumerate(out.attentions):
+            assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
+        for layer, hidden in enumerate(out.hidden_states[1:-1]):  # the last is past the final norm
+            assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
+        expected = out.logits[:, -1].softmax(-1)
+        assert_allclose(trace.next_token_probabilities, expected, **TOLERANCE)
 
 
-def test_equals_transformers(pair: Any, subtests: pytest.Subtests) -> None:
-    for n in LENGTHS:
-        with subtests.test(n=n):
-            _, theirs, ours = pair
-            ids = random_ids(n)
-            trace = gpt2viz.trace(ours, ids)
-            with torch.no_grad():
-                out = theirs(torch.tensor([ids]), output_attentions=True, output_hidden_states=True)
-            assert_allclose(trace.logits, out.logits, **TOLERANCE)
-            assert_allclose(trace.stage("embedding"), out.hidden_states[0], **TOLERANCE)
-            assert_allclose(trace.stage("final_norm"), out.hidden_states[-1], **TOLERANCE)
-            for layer, attention in enumerate(out.attentions):
-                assert_allclose(trace.stage("weights", layer), attention, **TOLERANCE)
-            streams = out.hidden_states[1:-1]  # the last one is past the final norm
-            for layer, hidden in enumerate(streams):
-                assert_allclose(trace.stage("residual_out", layer), hidden, **TOLERANCE)
-            expected = out.logits[:, -1].softmax(-1)
-            assert_allclose(trace.next_token_probabilities, expected, **TOLERANCE)
+@torch.no_grad()
+@pytest.mark.parametrize("family", LLAMAS)
+def test_a_llama_that_transformers_holds_is_used_as_it_is(tmp_path: Path, family: str) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    theirs = transformers_model(write_llama(tmp_path, **LLAMAS[family]))
+    files = (str(tmp_path / name) for name in ("vocab.json", "merges.txt"))
+    cut = PreTrainedTokenizerFast(tokenizer_object=ByteLevelBPETokenizer(*files)._tokenizer)
+    ids = random_ids(24)
+    held = gpt2viz.trace(gpt2viz.from_transformers(theirs, cut), ids)
+    assert_allclose(held.logits, theirs(torch.tensor([ids])).logits, **TOLERANCE)
+    shared = theirs.get_input_embeddings().weight
+    assert held.stage("token_embedding")[0, -1].tolist() == shared[ids[-1]].tolist()
 
 
-def test_every_stage_equals_numpy(pair: Any, subtests: pytest.Subtests) -> None:
-    folder, _, model = pair
+def check(actual: Any, expected: Any, key: str) -> None:
+    """Equal to 1e-5 of the largest number: a score is a sum of terms that may cancel."""
+    largest = max(1.0, np.abs(expected[np.isfinite(expected)]).max())
+    assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * largest, err_msg=key)
+
+
+def check_run(trace: gpt2viz.Trace, expected: dict[str, Any]) -> None:
+    """The logits, and every stage of every layer, and of every head by itself."""
+    assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
+    keys = {stage.key for stage in trace.graph.values() if stage.keep}
+    assert keys - expected.keys() <= {"token_embedding", "position_embedding"}
+    for layer, weights in enumerate(expected["weights"]):
+        check([one.copy() for one in trace.weights_of_heads(layer)], weights, "head by head")
+    for key in keys & expected.keys():
+        stage, n_head = trace.graph[key], trace.config.n_head
+        if not stage.per_layer:
+            check(trace.stage(key)[0], expected[key], key)
+            continue
+        for layer, values in enumerate(expected[key]):
+            check(trace.stage(key, layer)[0], values, f"{key} of layer {layer}")
+            for head in range(n_head if stage.of_head else 0):
+                row = head * len(values) // n_head
+                check(trace.stage(key, layer, head), values[row], f"{key} of {layer}.{head}")
+
+
+def test_every_stage_equals_numpy(
+    folder: Path, model: gpt2viz.Model, subtests: pytest.Subtests
+) -> None:
+    of = oracle(folder)
     for explicit, causal, n in product((True, False), (True, False), LENGTHS):
         with subtests.test(explicit=explicit, causal=causal, n=n):
             ids = random_ids(n)
-            expected = reference(folder, ids, causal)
-            trace = gpt2viz.trace(model, ids, causal, explicit=explicit)
-            kept = (stage.key for stage in trace.graph.values() if stage.keep)
-            compared = {key for key in kept if key in expected}
-            for key in compared:
-                if not trace.graph[key].per_layer:
-                    values = trace.stage(key)[0]
-                    assert_allclose(values, expected[key], **TOLERANCE, err_msg=key)
-                    continue
-                for layer, values in enumerate(expected[key]):
-                    where = f"{key} of layer {layer}"
-                    assert_allclose(trace.stage(key, layer)[0], values, **TOLERANCE, err_msg=where)
-            assert compared >= {*gpt2viz.HEAD_STAGES, "residual_mid", "residual_out", "mlp_output"}
-            assert compared >= {"embedding", "final_norm"}
-            assert_allclose(trace.logits[0], expected["logits"], **TOLERANCE)
-            probabilities = expected["next_token_probabilities"]
-            assert_allclose(trace.next_token_probabilities[0], probabilities, **TOLERANCE)
+            check_run(gpt2viz.trace(model, ids, causal, explicit=explicit), of.run(ids, causal))
 
 
-def test_one_cell_worked_out_by_hand_is_what_the_model_computed(pair: Any) -> None:
-    _, _, ours = pair
-    trace = gpt2viz.trace(ours, random_ids(7))
-    last = ours.config.n_layer - 1
-    assert cell_arithmetic(trace, last, 0, 5, 3).largest_difference < 1e-5
-    divided = trace.record("scaled_scores", last)
+def test_a_run_taken_up_by_another_is_the_whole_runs(folder: Path, model: gpt2viz.Model) -> None:
+    ids, of = random_ids(24), oracle(folder)
+    for explicit in (True, False):
+        earlier = gpt2viz.trace(model, [*ids[:17], 5, 6], explicit=explicit)
+        again = gpt2viz.trace(model, ids, explicit=explicit, reuse=earlier)
+        assert again.reused == 17
+        check_run(again, of.run(ids, True))
+
+
+@pytest.mark.parametrize("deeper", [False, True])
+def test_what_scores_are_divided_by_is_said(tmp_path: Path, deeper: bool) -> None:
+    write_checkpoint(tmp_path, scale_attn_by_inverse_layer_idx=deeper)
+    divided = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2]).record("scaled_scores", 2)
     assert divided is not None
-    deeper = ours.config.scale_attn_by_inverse_layer_idx
     assert divided.operation == "Q·Kᵀ / √hs" + (" / 3" if deeper else "")
 
 
@@ -135,7 +171,7 @@ def test_files_of_any_precision_and_in_shards(
     tmp_path: Path, family: str, dtype: torch.dtype
 ) -> None:
     """What is stored is read to the last bit, and runs in float32, as in transformers."""
-    theirs = of_any_family(written(tmp_path, family)).to(dtype)
+    theirs = transformers_model(written(tmp_path, family)).to(dtype)
     (tmp_path / "model.safetensors").unlink()
     theirs.save_pretrained(tmp_path, max_shard_size="20KB")
     files = list(tmp_path.glob("model-*.safetensors"))
@@ -149,6 +185,6 @@ def test_files_of_any_precision_and_in_shards(
         expected = stored[before + name].float()
         assert torch.equal(weight, expected.t() if turned else expected), name
     trace = gpt2viz.trace(model, random_ids(9))
-    out = of_any_family(tmp_path)(torch.tensor([trace.token_ids]))
+    out = transformers_model(tmp_path)(torch.tensor([trace.token_ids]))
     assert trace.logits.dtype == np.float32
     assert_allclose(trace.logits, out.logits, **TOLERANCE)

@@ -83,25 +83,17 @@ def test_a_patched_run_says_where_its_pieces_are_from(
     assert repr(again) == repr(fresh)
 
 
-def test_a_model_without_files_is_known_by_its_numbers(
+def test_another_models_run_is_refused_and_one_without_files_known_by_its_numbers(
     model: gpt2viz.Model, tmp_path: Path
 ) -> None:
-    write_checkpoint(tmp_path, seed=1)
-    other = gpt2viz.load_model(tmp_path, model.name)
+    other = gpt2viz.load_model(write_checkpoint(tmp_path, seed=1), model.name)
     unnamed = gpt2viz.Model(model.name, model.config, model.network, model.tokenizer)
-    path = export.save_trace(gpt2viz.trace(unnamed, [1, 2]), tmp_path / "run.npz")
-    gpt2viz.load_trace(path, unnamed)
-    gpt2viz.load_trace(path, model)
-    assert other.config.n_embd == model.config.n_embd
-    with pytest.raises(gpt2viz.ExportError, match="with other weights"):
-        gpt2viz.load_trace(path, other)
-
-
-def test_another_models_run_is_refused(model: gpt2viz.Model, tmp_path: Path) -> None:
-    write_checkpoint(tmp_path, seed=1)
-    path = export.save_trace(gpt2viz.trace(model, [1, 2]), tmp_path / "run.safetensors")
-    with pytest.raises(gpt2viz.ExportError, match=r"run\.safetensors: it was made by .* other wei"):
-        gpt2viz.load_trace(path, gpt2viz.load_model(tmp_path, model.name))
+    for made, name in ((unnamed, "run.npz"), (model, "run.safetensors")):
+        path = export.save_trace(gpt2viz.trace(made, [1, 2]), tmp_path / name)
+        gpt2viz.load_trace(path, unnamed)
+        gpt2viz.load_trace(path, model)
+        with pytest.raises(gpt2viz.ExportError, match=rf"{name}: it was made by .* other weights"):
+            gpt2viz.load_trace(path, other)
 
 
 def compressed(path: Path) -> None:

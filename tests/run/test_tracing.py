@@ -29,20 +29,6 @@ def n_hooks(model: gpt2viz.Model) -> int:
     return sum(len(module._forward_hooks) for module in model.network.modules())
 
 
-def test_public_names_of_the_readme(tiny: gpt2viz.Model) -> None:
-    trace = gpt2viz.trace(tiny, "A crane ate fish", causal=True)
-    T, V = len(trace.tokens), tiny.config.vocab_size
-    assert "".join(trace.tokens) == trace.text == "A crane ate fish"
-    assert tiny.tokenizer.decode(trace.token_ids) == trace.text
-    assert trace.stage("weights", layer=2).shape == (1, 4, T, T)
-    assert trace.next_token_probabilities.shape == (1, V)
-    assert trace.next_token_probabilities.sum() == pytest.approx(1, abs=1e-6)
-    assert trace.logits.shape == (1, T, V)
-    config = trace.config
-    sizes = (config.n_layer, config.n_head, config.n_embd, config.n_positions, config.vocab_size)
-    assert sizes == (3, 4, 24, 24, 420)
-
-
 @pytest.mark.parametrize("explicit", [True, False])
 def test_arrays_are_read_only_float32_with_the_declared_shape(
     tiny: gpt2viz.Model, explicit: bool
@@ -74,7 +60,8 @@ def test_trace_and_model_print_themselves_in_a_few_lines(tiny: gpt2viz.Model) ->
 def test_text_and_its_ids_give_the_same_trace(tiny: gpt2viz.Model) -> None:
     by_text = gpt2viz.trace(tiny, "we're naïve 🦩")
     by_ids = gpt2viz.trace(tiny, by_text.token_ids)
-    assert by_ids.text == by_text.text
+    assert by_ids.text == by_text.text == "we're naïve 🦩"
+    assert "".join(gpt2viz.trace(tiny, "A crane ate").tokens) == "A crane ate"
     assert_array_equal(by_ids.logits, by_text.logits)
 
 
@@ -130,32 +117,20 @@ def test_what_heads_put_out_merges_to_what_the_run_added(
         assert_allclose(trace.weighted_head_outputs(layer, shares), expected, atol=2e-6)
 
 
-def test_outputs_of_a_long_run_are_mixed_block_by_block(
+def test_weights_and_outputs_of_a_long_run_come_block_by_block(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
     ids, shares = [5, 300, 17, 9, 9, 30, 2], np.array([0.5, -2, 0, 1, 1, 3, 0])
-    for causal, edits in product((True, False), ((), gpt2viz.parse_edits("forbid:5:4"))):
-        trace = gpt2viz.trace(tiny, ids, causal, explicit=False, edits=edits)
-        before = trace.nbytes
-        result = trace.weighted_head_outputs(1, shares)
-        assert trace.nbytes == before  # nothing of it is kept
-        outputs = gpt2viz.trace(tiny, ids, causal, edits=edits).stage("head_output", 1)[0]
-        assert_allclose(result, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
-
-
-def test_weights_of_a_long_run_come_head_by_head(
-    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
-    ids, edited = [5, 300, 17, 9, 9, 30, 2], gpt2viz.parse_edits("forbid:5:4")
-    for causal, edits, explicit in product((True, False), ((), edited), (True, False)):
+    for causal, edits, explicit in product((True, False), ("", "forbid:5:4"), (True, False)):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=explicit, edits=edits)
-        before = trace.nbytes
+        whole, before = gpt2viz.trace(tiny, ids, causal, edits=edits), trace.nbytes
         heads = [one.copy() for one in trace.weights_of_heads(2)]
+        mixed = trace.weighted_head_outputs(1, shares)
         assert trace.nbytes == before  # nothing of it is kept
-        expected = gpt2viz.trace(tiny, ids, causal, edits=edits).stage("weights", 2)[0]
-        assert_allclose(heads, expected, atol=1e-6)
+        assert_allclose(heads, whole.stage("weights", 2)[0], atol=1e-6)
+        outputs = whole.stage("head_output", 1)[0]
+        assert_allclose(mixed, np.einsum("t,htd->hd", shares, outputs), atol=5e-6)
 
 
 def test_long_texts_are_derived_and_short_ones_captured(
