@@ -99,6 +99,14 @@ def test_the_table_has_every_number_in_its_place(picture: Picture) -> None:
     if isinstance(picture, Lines):
         kept = [panel.values[panel.values >= picture.threshold] for panel in picture.panels]
         assert_allclose(table["value"], np.concatenate(kept))
+        ends = picture.rows.plain_names(), picture.columns.plain_names()
+        cells = [
+            cell for p in picture.panels for cell in np.argwhere(p.values >= picture.threshold)
+        ]
+        assert table["query"].tolist() == [ends[0][query] for query, _ in cells]
+        names = [source.name for source in picture.sources for _ in source.weights]
+        assert table["picture"].tolist() == names
+        assert table["key"].tolist() == [ends[1][key] for _, key in cells]
         return
     matrices, series = [], []
     for panel in picture.matrices:
