@@ -86,14 +86,9 @@ def captions(at: AppTest) -> list[str]:
     return [plain(caption.value) for caption in at.caption]
 
 
-def drawn(at: AppTest, key: str) -> dict[str, np.ndarray]:
-    """The matrices of a picture, by their names."""
-    return heatmaps(at, key)
-
-
 def matrix(at: AppTest, key: str) -> np.ndarray:
     """The only matrix of a picture."""
-    (values,) = drawn(at, key).values()
+    (values,) = heatmaps(at, key).values()
     return values
 
 

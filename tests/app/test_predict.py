@@ -142,17 +142,15 @@ def test_what_nobody_chose_follows_the_sentence() -> None:
     assert at.selectbox(key="explain").value == fifth
 
 
-def test_a_token_can_be_typed_as_people_write_it(stages: Any) -> None:
+def test_a_token_can_be_typed_as_people_write_it_and_what_is_none_gets_one_message(
+    stages: Any,
+) -> None:
     at = open_page("predict", text=TEXT, explain="crane")
     (crane,) = ids_of(" crane")
     total = table_of(at, "Contributions")["added (nats)"].sum()
     assert total == pytest.approx(stages["logits"][-1][crane], abs=1e-3)
-
-
-def test_what_is_no_token_gets_one_message() -> None:
-    at = open_page("predict", text=TEXT, explain="<b>antidisestablishment")
-    assert len(at.warning) == 1
-    assert "is not a single token" in at.warning[0].value
+    (message,) = open_page("predict", text=TEXT, explain="<b>antidisestablishment").warning
+    assert "is not a single token" in message.value
 
 
 def test_long_texts_show_a_window_of_the_lens() -> None:

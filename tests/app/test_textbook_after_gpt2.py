@@ -16,7 +16,6 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, mlp
 from tests.app.chapters import chapter as shown
 from tests.app.chapters import (
-    drawn,
     follows,
     formula,
     links,
@@ -26,7 +25,7 @@ from tests.app.chapters import (
     text_of,
     visit,
 )
-from tests.app.pages import chart, open_page, plain
+from tests.app.pages import chart, heatmaps, open_page, plain
 from tests.bundled import bundled_model
 from tests.numpy_gpt2 import reference, softmax
 
@@ -47,7 +46,7 @@ def looked(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 def test_the_cache_keeps_what_is_read_again(x: Any) -> None:
     at = visit("kv-cache", cache_x=spelled(x))
     q, k, v = (np.reshape(x, (4, 2)) @ w.T for w in seeded())
-    result, output = drawn(at, "cache_kept"), looked(q, k) @ v
+    result, output = heatmaps(at, "cache_kept"), looked(q, k) @ v
     for name, part in (("keys kept", k), ("values kept", v), ("output, read again", output)):
         assert_allclose(result[name], part, rtol=1e-4, atol=1e-5)
     assert_allclose(result["output, cached"], output, rtol=1e-4, atol=1e-5)
@@ -152,7 +151,7 @@ def test_heads_of_a_group_read_the_same_keys(groups: int, x: Any) -> None:
     words = np.reshape(x, (4, 2))
     torch.manual_seed(0)
     w_q, w_k, _ = 2 * torch.randn(3, 4, 2, 2).double().numpy()
-    result = drawn(at, "group_weights")
+    result = heatmaps(at, "group_weights")
     for n in range(4):
         group = n // (4 // groups)
         mean = np.split(w_k, groups)[group].mean(axis=0)

@@ -15,8 +15,8 @@ from gpt2viz.app.course import guess, progress
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.textbook import guesses
 from gpt2viz.textbook.guesses import ROWS, Verdict
-from tests.app.chapters import drawn, revisit, text_of
-from tests.app.pages import open_page, pictures
+from tests.app.chapters import revisit, text_of
+from tests.app.pages import heatmaps, open_page, pictures
 from tests.docs.reading_level import grade
 from tests.textbook.test_guesses import JUNK, MISTAKES, REAL, in_hundredths
 
@@ -67,7 +67,7 @@ def test_it_is_shown_beside_the_guess_or_alone(id: str) -> None:
         assert "Predict first." not in text_of(at)
         if id in PICTURE:
             key, panel, row = PICTURE[id]
-            assert_allclose(drawn(at, key)[panel][row], REAL[id], atol=1e-6)
+            assert_allclose(heatmaps(at, key)[panel][row], REAL[id], atol=1e-6)
         compared = bars(at).get(f"compared_{id}")
         assert (compared is None) == (not given) == ("Your guess" not in text_of(at))
         if compared is None:

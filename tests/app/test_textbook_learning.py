@@ -21,8 +21,8 @@ from gpt2viz.app.course import learning as lesson
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import learning
 from gpt2viz.textbook.learning import Setting
-from tests.app.chapters import drawn, matrix, spelled, text_of
-from tests.app.pages import chart, open_page
+from tests.app.chapters import matrix, spelled, text_of
+from tests.app.pages import chart, heatmaps, open_page
 from tests.bundled import bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import reference, softmax
@@ -98,7 +98,7 @@ def test_an_edited_table_is_followed_through_a_step() -> None:
     assert_allclose(summed, uphill, atol=1e-6)
     assert not gradient[8:].any()
     moved = table - 30 * uphill
-    assert_allclose(drawn(at, "learn_table")["logits after the step"], moved, atol=1e-4)
+    assert_allclose(heatmaps(at, "learn_table")["logits after the step"], moved, atol=1e-4)
     assert f"From {before:.4f} to **{loss_of(moved):.4f}**" in text_of(at)
     curve, level = chart(at, "rates")["data"]
     assert_allclose(level["y"], before, atol=1e-6)

@@ -22,7 +22,6 @@ from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.chapters import (
     chapter,
-    drawn,
     follows,
     formula,
     formulas,
@@ -32,7 +31,7 @@ from tests.app.chapters import (
     spelled,
     text_of,
 )
-from tests.app.pages import masks, matrices, open_page, sent
+from tests.app.pages import heatmaps, masks, matrices, open_page, sent
 from tests.bundled import CRANE, bundled_model
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import ACTIVATIONS, read, reference, softmax
@@ -65,7 +64,7 @@ def prose(at: AppTest) -> str:
 
 def check_pictures(name: str, at: AppTest, steps: dict[str, np.ndarray]) -> None:
     for key, panels in TINY[name].items():
-        result = drawn(at, key)
+        result = heatmaps(at, key)
         for title, step in panels.items():
             assert_allclose(result[title], steps[step], atol=1e-4, err_msg=f"{name}: {title}")
 
@@ -85,7 +84,7 @@ def test_the_sums_of_fish_are_written_out() -> None:
     x = tiny_story()["x"]
     past = np.tri(4) / np.arange(1, 5)[:, None]  # equal shares of all words so far
     assert_allclose(matrix(chapter("crane"), "tiny_shares"), past, atol=1e-6)
-    assert_allclose(drawn(chapter("crane"), "tiny_means")["shares · x"], past @ x, atol=1e-6)
+    assert_allclose(heatmaps(chapter("crane"), "tiny_means")["shares · x"], past @ x, atol=1e-6)
     scores, written = [-9, 6, -12, 0], "\n".join(formulas(chapter("crane")))
     for word, key, score in zip(
         CRANE.split(), ("-1, -2", "2, 0", "0, -4", "2, -2"), scores, strict=True
@@ -115,7 +114,7 @@ def test_the_mask_hides_later_words_from_both_heads() -> None:
         if r": weights} \cdot V" in line
     ]
     assert_allclose(outputs, weights @ x[:, :2], atol=5.1e-5)
-    for look, scores in zip(drawn(chapter("heads"), "tiny_heads").values(), scaled, strict=True):
+    for look, scores in zip(heatmaps(chapter("heads"), "tiny_heads").values(), scaled, strict=True):
         assert_allclose(look, softmax(hidden(scores)), atol=1e-5)
 
 
@@ -224,7 +223,7 @@ def test_tables_that_cannot_be_read_stay_as_they_were() -> None:
     (warning,) = at.warning
     assert warning.value.count("can't be shown here") == len(junk)
     assert "16 numbers from −10 to 10" in warning.value
-    assert_allclose(drawn(at, "tiny_logits")["all logits"], tiny_story()["logits"], atol=1e-5)
+    assert_allclose(heatmaps(at, "tiny_logits")["all logits"], tiny_story()["logits"], atol=1e-5)
     assert not set(junk) & set(at.query_params)
 
 
@@ -255,7 +254,7 @@ def test_the_link_lands_on_the_cell_whose_weight_is_told(subtests: pytest.Subtes
             assert not there.warning
             label = gpt2viz.trace(bundled_model(), text).labels[query]
             assert f"query {label} ({query}), key" in prose(there)
-            assert_allclose(drawn(there, "stage_weights")["weights"], weights, atol=1e-5)
+            assert_allclose(heatmaps(there, "stage_weights")["weights"], weights, atol=1e-5)
 
 
 def check_neurons(at: AppTest, results: dict[str, Any], n: int) -> None:
@@ -412,7 +411,7 @@ def test_why_is_told_by_numbers_of_the_look_that_is_named(text: str) -> None:
     assert f"The run's own q·k is {scores[key]:.4f}"[:-2] in words
     beyond = scores[key] - scores[: query + 1].mean()
     assert formulas(at)[-1].endswith(rf"\approx {beyond:.2f}")
-    parts = drawn(at, "why_parts")["parts"]
+    parts = heatmaps(at, "why_parts")["parts"]
     assert parts[-1, -1] == pytest.approx(beyond, rel=1e-3)
     assert f"{len(parts) - 1} \\cdot {len(parts) - 1}" in " ".join(formulas(at))
     place = {"layer": str(layer), "head": str(head), "query": str(query), "key": str(key)}

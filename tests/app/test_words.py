@@ -169,15 +169,27 @@ def test_why_a_cell_is_masked(
     assert stages.masking(causal, bool(edits)) == formula
 
 
-@each(("causal", "expected"), [("true", "−∞ for later keys"), ("false", "mask is off")])
-def test_the_pages_say_how_this_run_was_masked(causal: str, expected: str) -> None:
-    shown = open_page("shapes", causal=causal).session_state["_shown"].tables
+@each(
+    ("text", "causal", "expected", "counted"),
+    [
+        ("A crane ate fish", "true", "−∞ for later keys", "; 6 cells masked"),
+        ("A crane", "true", "−∞ for later keys", "; 1 cell masked"),
+        ("A crane", "false", "mask is off", None),
+    ],
+)
+def test_the_pages_say_how_this_run_was_masked(
+    text: str, causal: str, expected: str, counted: str | None
+) -> None:
+    shown = open_page("shapes", text=text, causal=causal).session_state["_shown"].tables
     operations = shown["Every tensor of the run"].set_index("key")["operation"]
     assert all(expected in text for text in operations["masked_scores"])
-    at = open_page("head", causal=causal)
+    at = open_page("head", text=text, causal=causal)
     assert expected in plain(" ".join(block.value for block in at.markdown))
     (how,) = (plain(c.help) for c in at.caption if "mixes the rows" in c.help)
     assert ("√hs, masked and" in how) == (causal == "true")
+    tips = [m.help for m in at.markdown if " masked" in m.help]
+    assert len(tips) == (2 if counted else 0), "scores and weights"
+    assert all(counted in tip for tip in tips if counted)
 
 
 def test_a_logit_minus_itself_is_not_offered() -> None:
@@ -186,13 +198,6 @@ def test_a_logit_minus_itself_is_not_offered() -> None:
     assert one.value in one.options
     assert one.value not in other.options
     assert {*other.options[1:], one.value} == {*one.options}
-
-
-def test_masked_cells_are_counted() -> None:
-    for text, said_so in (("A crane ate fish", "; 6 cells masked"), ("A crane", "; 1 cell masked")):
-        tips = [m.help for m in open_page("head", text=text).markdown]
-        assert sum(said_so in tip for tip in tips) == 2  # scores and weights
-        assert not any(" masked" in m.help for m in open_page("head", causal="false").markdown)
 
 
 @each(
