@@ -11,7 +11,7 @@ const everything = ({ rows, columns }) => ({ rows: [0, rows.length - 1],
 export function cutOut(p, part) {
   const from = p.panels.find(({ name }) => name === part.panel), values = [], hidden = []
   const panels = p.panels.map((panel) => {
-    const { start, rows, columns, words, said } = panel
+    const { start, rows, columns, words, hover } = panel
     const alike = rows.length === from.rows.length && columns.length === from.columns.length
     const { rows: [top, bottom], columns: [left, right] } = alike ? part : everything(panel)
     const within = (names, first, last) => names.slice(first, last + 1), cells = []
@@ -26,12 +26,12 @@ export function cutOut(p, part) {
       rows: within(rows, top, bottom), rowEnds: within(panel.rowEnds, top, bottom),
       columns: within(columns, left, right), columnEnds: within(panel.columnEnds, left, right),
       words: words.length ? cells.map((cell) => words[cell]) : [],
-      said: said.length ? cells.map((cell) => said[cell]) : [] }
+      hover: hover.length ? cells.map((cell) => hover[cell]) : [] }
   })
   return { ...p, panels, values, masked: (n) => hidden[n], frames: [], rules: [[], []] }
 }
 
-// A part that is dragged out is drawn in place of the whole; double click or Escape take it back.
+// A part that is dragged out is drawn in place of the whole; double click or Escape bring it back.
 function drawMatrices(draw, parentElement, whole) {
   const view = parentElement.querySelector(".tiles")
   const show = (data) =>

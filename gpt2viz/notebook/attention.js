@@ -1,4 +1,4 @@
-// Attention in a file: the map of all heads and the chosen one large, by the app's own scripts.
+// Attention in a file: the map of all heads and the chosen head large, by the app's own scripts.
 
 import { bits, edges, inflate, message, pooled } from "../app/scripts/message.js"
 
@@ -24,10 +24,10 @@ export function numbers(bytes, { rows, columns, low, step }, heads, head) {
 // The part of an axis that is shown: which tokens, the stored cells that hold them, as edges of the
 // blocks that are drawn, and the token that each of those begins with.
 export function side(count, stored, [first, last]) {
-  const of = edges(count, stored)
-  const from = of.findLastIndex((edge) => edge <= first), to = of.findIndex((edge) => edge > last)
+  const all = edges(count, stored)
+  const from = all.findLastIndex((edge) => edge <= first), to = all.findIndex((edge) => edge > last)
   const cells = edges(to - from, LARGEST).map((edge) => from + edge)
-  return { cells, tokens: cells.map((cell) => of[cell]) }
+  return { cells, tokens: cells.map((cell) => all[cell]) }
 }
 
 // The block that holds a token; −1 where none does.
@@ -38,12 +38,12 @@ export function blockOf({ tokens }, token) {
 const named = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
 const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
-// The layer's bytes; of what was looked at lately two layers are kept.
+// The layer's bytes; the two layers that were drawn last stay in the cache.
 function layerOf(view, layer) {
-  const { kept } = view, bytes = kept.get(layer) ?? view.bytesOf(layer)
-  kept.delete(layer)
-  kept.set(layer, bytes)
-  if (kept.size > 2) kept.delete(kept.keys().next().value)
+  const { cache } = view, bytes = cache.get(layer) ?? view.bytesOf(layer)
+  cache.delete(layer)
+  cache.set(layer, bytes)
+  if (cache.size > 2) cache.delete(cache.keys().next().value)
   return bytes
 }
 
@@ -63,17 +63,17 @@ function drawMap(view) {
 async function drawHead(view) {
   const { map, chosen } = view, layer = Math.floor(chosen / map.heads), head = chosen % map.heads
   const bytes = await layerOf(view, layer)
-  if (view.chosen !== chosen) return // another one was chosen meanwhile
-  const kept = view.layers[layer], { queries, keys, part } = view
-  const down = side(queries.length, kept.rows, part[0])
-  const across = side(keys.length, kept.columns, part[1])
-  const blocked = pooled(numbers(bytes, kept, map.heads, head), hiddenIn(view, kept), kept.columns,
-    down.cells, across.cells)
+  if (view.chosen !== chosen) return // another was chosen meanwhile
+  const stored = view.layers[layer], { queries, keys, part } = view
+  const down = side(queries.length, stored.rows, part[0])
+  const across = side(keys.length, stored.columns, part[1])
+  const blocked = pooled(numbers(bytes, stored, map.heads, head), hiddenIn(view, stored),
+    stored.columns, down.cells, across.cells)
   Object.assign(view, { down, across })
   const blocks = [down, across].some(({ tokens }) => tokens.length - 1 < tokens.at(-1) - tokens[0])
   const drawn = { layer, head, blocks, ...blocked }
   offer(view, blocks)
-  tell(view, kept, blocks)
+  describeBlocks(view, stored, blocks)
   if (view.lined && !blocks) drawLines(view, drawn)
   else drawTiles(view, drawn)
 }
@@ -81,7 +81,7 @@ async function drawHead(view) {
 const titled = ({ layer, head }) => `Layer ${layer} · Head ${head}`
 
 function drawTiles(view, drawn) {
-  const data = message(said(view, drawn), new Float32Array(drawn.shown), bits(drawn.hidden))
+  const data = message(headerOf(view, drawn), new Float32Array(drawn.shown), bits(drawn.hidden))
   view.draw.tiles({ data, parentElement: view.page,
     setTriggerValue: (name, sent) => (name === "cell" ? pin : zoom)(view, sent) })
 }
@@ -101,7 +101,7 @@ function drawLines(view, drawn) {
     setTriggerValue: (_, row) => pin(view, { row }) })
 }
 
-// The button between matrix and lines, and the one of the two that is drawn.
+// The button between matrix and lines, and whichever of the two is drawn.
 function offer(view, blocks) {
   const { page, lines } = view, lined = view.lined && !blocks
   const button = page.querySelector("[data-part=as]")
@@ -161,16 +161,16 @@ function setUpPicture(view) {
   picture.small[0].parentNode.style.gridTemplateColumns = `repeat(${map.heads}, minmax(0, 6rem))`
 }
 
-// The chosen query's row over the picture: of every head small, of the chosen one large.
+// The chosen query's row over the picture: of every head small, of the chosen head large.
 async function drawPicture(view) {
   const { page, picture, map, colors, queries, keys, chosen } = view
   const turn = picture.turn = {}, query = view.token < 0 ? picture.query : view.token
   for (const [n, small] of picture.small.entries()) {
-    const layer = Math.floor(n / map.heads), head = n % map.heads, kept = view.layers[layer]
-    const all = numbers(await layerOf(view, layer), kept, map.heads, head)
+    const layer = Math.floor(n / map.heads), head = n % map.heads, stored = view.layers[layer]
+    const all = numbers(await layerOf(view, layer), stored, map.heads, head)
     if (picture.turn !== turn) return // something else was chosen meanwhile
-    const start = kept.columns * blockOf({ tokens: edges(queries.length, kept.rows) }, query)
-    const across = { tokens: edges(keys.length, kept.columns) }
+    const start = stored.columns * blockOf({ tokens: edges(queries.length, stored.rows) }, query)
+    const across = { tokens: edges(keys.length, stored.columns) }
     const row = picture.keys.map((key) => all[start + blockOf(across, key)])
     for (const canvas of n === chosen ? [picture.large, small] : [small]) {
       const made = heated(picture, row, colors.map.shades, canvas.width, canvas.height)
@@ -190,12 +190,12 @@ function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
   return (n) => flags[n >> 3] >> (n & 7) & 1
 }
 
-// What the large picture says beside its numbers.
-function said(view, { layer, head, blocks, hidden, shown }) {
+// The header of the large picture's message.
+function headerOf(view, { layer, head, blocks, hidden, shown }) {
   const { large, colors, token, down, across, queries, keys } = view
   const row = blockOf(down, token), rows = named(down, queries), columns = named(across, keys)
-  const special = colors.large.special.map((one) => ({ ...one }))
-  const there = [hidden.some(Boolean), shown.some(Number.isNaN),
+  const special = colors.large.special.map((kind) => ({ ...kind }))
+  const present = [hidden.some(Boolean), shown.some(Number.isNaN),
     shown.some((n, at) => !hidden[at] && Math.abs(n) === Infinity)]
   const grid = { ...large.grids[0], rows, columns, rowEnds: rows, columnEnds: columns,
     square: queries.length === keys.length,
@@ -204,7 +204,7 @@ function said(view, { layer, head, blocks, hidden, shown }) {
   const panel = { ...large.panels[0], title, name: title, part: partOf(view),
     quantity: blocks ? `${view.ofBlock} of this block:` : large.panels[0].quantity }
   return { ...large, ...colors.large, grids: [grid], panels: [panel],
-    legend: special.filter((_, n) => there[n]).map(({ name, color }) => [name, color]),
+    legend: special.filter((_, n) => present[n]).map(({ name, color }) => [name, color]),
     tallest: Math.max(240, Math.min(innerHeight - 230, 640)) }
 }
 
@@ -215,14 +215,14 @@ function partOf({ part, whole }) {
   return [`queries ${a} to ${b}, keys ${c} to ${d}`, `${a}–${b} × ${c}–${d}`]
 }
 
-// What was chosen, for whoever handed the page a port, or will; see `heard`.
+// What was chosen, for the notebook whose port the page has, or gets; see `listenForPort`.
 function report(view, query, key = null) {
   const { map: { heads }, chosen, port } = view
-  view.told = [Math.floor(chosen / heads), chosen % heads, query, key]
-  port?.postMessage(view.told)
+  view.selection = [Math.floor(chosen / heads), chosen % heads, query, key]
+  port?.postMessage(view.selection)
 }
 
-/** A click on a cell lights its query in every head, a second one takes that back.
+/** A click on a cell lights its query in every head, a second click undoes that.
  * @param {any} view @param {{row: number, column?: number}} cell */
 function pin(view, { row, column }) {
   const [token] = span(row, view.down), now = view.token
@@ -239,13 +239,13 @@ function zoom(view, { rows, columns }) {
 }
 
 // What a cell stands for, and the way back.
-function tell(view, { rows, columns }, blocks) {
+function describeBlocks(view, { rows, columns }, blocks) {
   const { page, queries, keys, down, across } = view
   const cells = ({ tokens }) => Math.ceil((tokens.at(-1) - tokens[0]) / (tokens.length - 1))
-  const kept = rows === queries.length && columns === keys.length
+  const complete = rows === queries.length && columns === keys.length
   page.querySelector("[data-part=part]").textContent = !blocks ? ""
     : `Each cell shows the ${view.ofBlock} of a block of up to ${cells(down)} × ${cells(across)}. `
-      + (kept ? "Drag over a part to enlarge it." : "This file keeps no more of this layer.")
+      + (complete ? "Drag over a part to enlarge it." : "This file keeps no more of this layer.")
   page.querySelector("[data-part=back]").hidden = !partOf(view).length
 }
 
@@ -260,12 +260,12 @@ function choose(view, chosen, token) {
   return show(view)
 }
 
-// A notebook that frames the page may hand it a port, and hears there what is chosen.
-function heard(view) {
+// A notebook that frames the page may send it a port, and hears there what is chosen.
+function listenForPort(view) {
   addEventListener("message", ({ source, ports: [port] }) => {
     if (source !== parent || !port) return
     view.port = port
-    if (view.told) port.postMessage(view.told)
+    if (view.selection) port.postMessage(view.selection)
   })
 }
 
@@ -276,7 +276,7 @@ function paint(view, dark) {
     view.page.documentElement.style.setProperty(`--st-${name}`, color)
 }
 
-// The attention that the file keeps.
+// The attention in the file.
 async function attentionIn(page) {
   const text = (part) => page.querySelector(`[data-part=${part}]`)?.text
   const hidden = text("whole") &&
@@ -287,20 +287,21 @@ async function attentionIn(page) {
     bytesOf: (layer) => inflated(page.querySelector(`[data-layer="${layer}"]`).text) }
 }
 
-/** Draw attention, and what is chosen of it later: that of the file, or what is `given`.
- * @param {any} given Returns a function that draws other attention in its place. */
-export default async function (page, draw, given = null) {
-  const view = { page, draw, lined: false, kept: new Map() }
-  const take = (attention) => {
-    const { queries, keys } = attention
+/** Draw `attention`, or that of the file, and what is chosen of it later; return the view, and a
+ * function that draws other attention instead.
+ * @param {any} attention */
+export default async function (page, draw, attention = null) {
+  const view = { page, draw, lined: false, cache: new Map() }
+  const replace = (next) => {
+    const { queries, keys } = next
     const whole = [[0, queries.length - 1], [0, keys.length - 1]]
-    Object.assign(view, attention, { whole, part: whole })
-    view.kept.clear()
+    Object.assign(view, next, { whole, part: whole })
+    view.cache.clear()
     return show(view)
   }
-  heard(view)
-  const first = given ?? await attentionIn(page)
-  const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may have said so meanwhile
+  listenForPort(view)
+  const first = attention ?? await attentionIn(page)
+  const dark = matchMedia("(prefers-color-scheme: dark)") // a notebook may have set it
   view.schemes = first.schemes
   dark.addEventListener("change", () => {
     paint(view, dark.matches)
@@ -315,6 +316,6 @@ export default async function (page, draw, given = null) {
     show(view)
   }
   if (first.picture) setUpPicture(Object.assign(view, first))
-  await take(first)
-  return { view, take }
+  await replace(first)
+  return { view, replace }
 }

@@ -1,4 +1,4 @@
-// Beside a notebook's frames of one name: hears what is clicked in them, and tells Python.
+// Beside a notebook's frames of one name: receives what is clicked in them, and sends it to Python.
 
 /** A port of its own for a frame, so that nobody else hears it; see attention.js.
  * @param {any} model @param {any} frame */

@@ -10,7 +10,7 @@ import { tokenizer } from "./tokenizer.js"
 
 // Cells along a side of a small picture, and the codes of what has no colour from 0 to 1.
 const SMALL = 40, SHADES = 253, MASKED = 253, NAN = 254
-// What a sentence is given before anybody writes on, and how many tokens at once.
+// Links and next tokens in a list, and how many tokens are written at once.
 const LISTED = 5, NEXT = 5, MORE = 10
 // Milliseconds after the last letter that is typed.
 const PAUSE = 250
@@ -21,7 +21,7 @@ const signed = (value) => value === -Infinity ? "−∞" : fixed(value, 4)
 /** The masked cells of a matrix (T, T): of each query, the keys after it. */
 export const hiddenIn = (T, causal) => (n) => causal && n % T > Math.floor(n / T)
 
-/** From each token the heads that look hardest at another one that isn't the first, as
+/** From each token the heads that look hardest at another token that isn't the first, as
  * analysis/top_attention.py has them: head, key and weight. */
 export function strongestLinks(layers, T) {
   const heads = layers.flatMap(({ heads: all }) => all)
@@ -60,11 +60,11 @@ function picture(view, header) {
   const { run, names, causal, query, key, hs } = view, T = names.length, [layer, head] = at(view)
   const made = run.layers[layer].heads[head], parts = header.panels.map(({ name }) => made[name])
   const grids = header.panels.map(({ grid }, n) => {
-    const of = header.grids[grid], pairs = parts[n].length === T * T && of.wide === "key"
+    const shared = header.grids[grid], pairs = parts[n].length === T * T && shared.wide === "key"
     const row = header.panels[n].name === "k" || header.panels[n].name === "v" ? key : query
     const columns = pairs ? names : Array.from({ length: hs }, (_, i) => `${i}`)
-    return { ...of, rows: names, columns, rowEnds: of.rowEnds.length ? names : [],
-      columnEnds: pairs && of.columnEnds.length ? names : [],
+    return { ...shared, rows: names, columns, rowEnds: shared.rowEnds.length ? names : [],
+      columnEnds: pairs && shared.columnEnds.length ? names : [],
       frame: pairs ? [query, query, key, key] : [row, row, 0, hs - 1] }
   })
   const panels = header.panels.map((panel, n) => ({ ...panel, grid: n, ...range(panel, parts[n]) }))
@@ -91,8 +91,8 @@ const at = ({ chosen, about: { config: { n_head } } }) =>
 export function writtenSum({ run, names, causal, query, key, hs, about, scheme }, [layer, head]) {
   const { q, k, scores, scaled_scores, masked_scores, weights } = run.layers[layer].heads[head]
   const T = names.length, cell = query * T + key, { scale, query: blue, key: orange, ink } =
-    about.sum[scheme], of = (x, row) => x.subarray(row * hs, (row + 1) * hs)
-  const asks = of(q, query), answers = of(k, key)
+    about.sum[scheme], rowOf = (x, row) => x.subarray(row * hs, (row + 1) * hs)
+  const ofQuery = rowOf(q, query), ofKey = rowOf(k, key)
   const strip = (name, token, values, color) => {
     const peak = values.reduce((most, x) => Math.max(most, Math.abs(x)), 0) || 1
     return { kind: "strip", name, token, ink: color, cells: Array.from(values, (x, n) => [
@@ -101,12 +101,12 @@ export function writtenSum({ run, names, causal, query, key, hs, about, scheme }
   const result = (name, value, model) =>
     ({ kind: "result", name, value: signed(value), model: signed(model) })
   const hidden = hiddenIn(T, causal)(cell), divisor = about.config.divisors[layer]
-  const products = Float64Array.from(asks, (x, n) => x * answers[n])
+  const products = Float64Array.from(ofQuery, (x, n) => x * ofKey[n])
   const score = products.reduce((a, b) => a + b, 0), row = query * T
   const others = softmax(masked_scores.subarray(row, row + T))
   return [
-    strip("q", names[query], asks, blue),
-    strip("k", names[key], answers, orange),
+    strip("q", names[query], ofQuery, blue),
+    strip("k", names[key], ofKey, orange),
     { kind: "arrow", says: "q × k in each dimension" },
     strip("q × k", "", products, ink),
     { kind: "arrow", says: `the sum of ${hs} products` },
@@ -181,9 +181,9 @@ function hardest(view, query) {
 }
 
 async function drawHeads(view) {
-  const given = attentionOf(view)
-  if (view.open) return view.open.take(given)
-  view.open = await view.draw.attention(view.page, view.draw, given)
+  const attention = attentionOf(view)
+  if (view.open) return view.open.replace(attention)
+  view.open = await view.draw.attention(view.page, view.draw, attention)
   view.open.view.port = { postMessage: ([layer, head, query, key]) => {
     view.chosen = layer * view.about.config.n_head + head
     if (query !== null) view.query = view.token = query

@@ -77,8 +77,8 @@ function joined(before, x) {
   return both
 }
 
-/** softmax(q kᵀ / divisor + mask) v of one head, step by step: q (T, hs), k and v (S, hs). A query
- * is the last one but so many, so that `causal` hides the keys after it. */
+/** softmax(q kᵀ / divisor + mask) v of one head, step by step: q (T, hs), k and v (S, hs). The
+ * last query is the last key's token, so that `causal` hides the keys after each. */
 export function attend(q, k, v, hs, divisor, causal) {
   const T = q.length / hs, S = k.length / hs, P = S - T
   const scores = linear(q, k, null, hs) // (T, S)
@@ -168,7 +168,8 @@ export function likeliest(probabilities, count) {
 }
 
 /** The ids that follow, one after the other, each the likeliest: a generator, as each takes a
- * while. With the mask on what was read is kept; without it every token may look at the new one.
+ * while. With the mask on, keys and values are reused; without it every token may look at the
+ * new token.
  *
  * @param {Model} model @param {number[]} ids */
 export function* continuation(model, ids, causal = true) {

@@ -1,4 +1,4 @@
-// The model as the page keeps it: read into the weights that network.js runs, as page.py wrote it.
+// Reads the model that page.py wrote into the page, as weights for network.js.
 
 import { inflate } from "../app/scripts/message.js"
 
@@ -13,7 +13,7 @@ export function bytesOf(text, length) {
   return new Uint8Array(pairs.buffer, 0, length)
 }
 
-/** The weights by their names, in float32. A matrix is kept as whole multiples of a step: `high`
+/** The weights by their names, in float32. A matrix is stored as whole multiples of a step: `high`
  * has their upper bits, deflated, and `low` the four lowest, two numbers a byte. `rest` has
  * eight bits more for the rows of the tokens that are `letters`, and `plain` the vectors.
  *

@@ -7,7 +7,7 @@ const PIECE = new RegExp("'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
   + "\\p{White_Space}+", "gu")
 
 /** A tokenizer of the id of every byte and of the merges, the first learned first: each the ids of
- * two tokens and of the one that they become. */
+ * two tokens and of the token that they become. */
 export function tokenizer({ letters, merges }) {
   const rank = new Map(), bytes = new Map(letters.map((id, byte) => [id, [byte]]))
   merges.forEach(([left, right, id], n) => {
@@ -26,8 +26,8 @@ function merged(ids, rank) {
   for (;;) {
     let best = null, at = -1
     for (let n = 1; n < ids.length; n++) {
-      const here = rank.get(`${ids[n - 1]} ${ids[n]}`)
-      if (here && (!best || here.n < best.n)) [best, at] = [here, n - 1]
+      const merge = rank.get(`${ids[n - 1]} ${ids[n]}`)
+      if (merge && (!best || merge.n < best.n)) [best, at] = [merge, n - 1]
     }
     if (!best) return ids
     ids.splice(at, 2, best.id)

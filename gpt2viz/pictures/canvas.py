@@ -143,7 +143,7 @@ def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -
         "high": ends[1],
         "grid": grid,
         "words": [word for row in panel.words for word in row],
-        "said": [text for row in panel.hover for text in row],
+        "hover": [text for row in panel.hover for text in row],
     }
 
 

@@ -22,7 +22,7 @@ MOST_TOKENS = 256
 MOST_SOURCES = 4
 #: The most lines that are drawn while no token is pointed at …
 AT_REST = 300
-#: … and the most that are kept for the tokens pointed at.
+#: … and the most lines for the tokens pointed at.
 MOST_LINES = 20_000
 
 #: How lines answer to a pointer.
@@ -35,7 +35,7 @@ HINT = (
 THRESHOLDS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 #: The same for the script that makes the lines.
-LEFT_OUT = {"thresholds": THRESHOLDS, "most": {"kept": MOST_LINES, "rest": AT_REST}}
+LEFT_OUT = {"thresholds": THRESHOLDS, "most": {"lines": MOST_LINES, "atRest": AT_REST}}
 
 
 @dataclass(frozen=True, eq=False)

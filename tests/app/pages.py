@@ -213,7 +213,7 @@ def of_head(at: AppTest) -> str:
     """What is said of the chosen head below the large picture, as Markdown."""
     head = header_of(canvas(at, "one_head"))["head"]
     name = f"{head['layer']}.{head['head']}"
-    return f"**Head {name}**: {head['does'][name]} {head['opened']}"
+    return f"**Head {name}**: {head['descriptions'][name]} {head['reason']}"
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
@@ -248,7 +248,7 @@ def _of_map(
     special = np.array([0, np.nan, np.inf], np.float32)[np.maximum(cells.astype(int) - most - 1, 0)]
     values = np.where(cells <= most, cells / np.float32(most), special)
     panel = {"title": "", "grid": 0, "low": 0, "high": 1, "quantity": "attention weight"}
-    panel |= {"hidden": "masked", "words": [], "said": [], "empty": ""}
+    panel |= {"hidden": "masked", "words": [], "hover": [], "empty": ""}
     names = [f"{n // heads}.{n % heads}" for n in range(layers * heads)]
     grid = {"rows": header["rows"], "columns": header["columns"], "frame": None}
     grid |= {"down": "query", "wide": "key", "rowEnds": [], "columnEnds": []}
@@ -280,7 +280,7 @@ class Matrix(NamedTuple):
         return f"{title}, {text}" if of_layers else str(self.panel["name"])
 
     def texts(self, kind: str) -> np.ndarray:
-        """What is written in its cells ("words"), or what the pointer is shown of them ("said")."""
+        """What is written in its cells ("words"), or what the pointer shows of them ("hover")."""
         return np.reshape(self.panel[kind], self.values.shape)
 
 
@@ -326,7 +326,7 @@ def hold_lines(drawn: Mapping[str, Any], picture: Lines) -> None:
         assert_array_equal(one["q"], expected.queries)
         assert_array_equal(one["k"], expected.keys)
         assert_array_equal(np.float32(one["v"]), expected.weights)
-    ends = [drawn[name] for name in ("kept", "rest", "peak", "lost")]
+    ends = [drawn[name] for name in ("threshold", "atRest", "peak", "lost")]
     assert_allclose(
         ends, [picture.threshold, picture.at_rest, picture.peak, picture.lost], rtol=1e-6, atol=1e-6
     )

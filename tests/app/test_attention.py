@@ -256,7 +256,8 @@ def test_what_is_said_of_the_large_head_is_what_it_shows() -> None:
         header, (numbers,), (masked,) = unpacked(canvas(at, "one_head"))
         rows = header["grids"][header["panels"][0]["grid"]]["rows"]
         places, names = zip(*(row.split(" ", 1) for row in rows), strict=True)
-        says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", header["head"]["does"]["2.6"])
+        text = header["head"]["descriptions"]["2.6"]
+        says = re.sub(r" \(with the mask on: .*?\)(?=[:.])", "", text)
         name, place = re.match(r"(\S+)(?: \((\d+)\))?", says).groups()  # type: ignore[union-attr]
         row = names.index(name) if place is None else places.index(place)
         messages = [
@@ -396,8 +397,9 @@ def test_the_browser_draws_what_the_server_would(name: str, tmp_path: Path) -> N
         assert_array_equal(here["masked"], flat(masked))
         assert here["legend"] == header["legend"]
         assert here["asks"] == header["asks"]
-        head = f"{header['head']['layer']}.{header['head']['head']}"
-        assert here["does"] in (None, header["head"]["does"][head]), "else the server's own"
+        head = header["head"]
+        text = head["descriptions"][f"{head['layer']}.{head['head']}"]
+        assert here["description"] in (None, text), "else the server's own"
         if len(panels) == 1:  # of several heads the lines have a scale of their own
             assert [here["panels"][0][end] for end in ("low", "high")] == [
                 panels[0][end] for end in ("low", "high")
@@ -429,12 +431,10 @@ def test_what_a_head_does_is_told_in_the_same_words(text: str, tmp_path: Path) -
         for layer, head in every
     ]
     result = in_browser(at, choices, tmp_path)
-    expected = [
-        header_of(canvas(anew({"text": text}, {"query": query}), "one_head"))["head"]["does"]
-        for query in queries
-    ]
-    assert [here["does"] for here in result] == [
-        does[f"{layer}.{head}"] for does in expected for layer, head in every
+    drawn = [canvas(anew({"text": text}, {"query": query}), "one_head") for query in queries]
+    expected = [header_of(message)["head"]["descriptions"] for message in drawn]
+    assert [here["description"] for here in result] == [
+        texts[f"{layer}.{head}"] for texts in expected for layer, head in every
     ]
 
 
@@ -458,10 +458,10 @@ def test_every_head_is_sent_once_where_its_numbers_are_what_is_shown(
     assert len(there) == sent
     assert bool(head["numbers"]) == sent
     if not sent:
-        assert list(head["does"]) == ["0.1"]
+        assert list(head["descriptions"]) == ["0.1"]
         return
     assert head["numbers"] == header_of(there[0])["name"]
-    assert len(head["does"]) == N_LAYER * N_HEAD
+    assert len(head["descriptions"]) == N_LAYER * N_HEAD
     other = open_page("attention", layer="3", head="2", query="0", **chosen)
     assert [
         c.proto.bytes for c in other.get("bidi_component") if c.proto.id.endswith("numbers")

@@ -98,7 +98,7 @@ def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_predicti
     best = p.argmax(axis=1)[2:]
     expected = [model.tokenizer.token_bytes(int(n)).decode().replace(" ", "·") for n in best]
     assert [name[:5] for name in names[-1]] == [name[:5] for name in expected]
-    message = lens.texts("said")
+    message = lens.texts("hover")
     assert [text.splitlines()[1] for text in message[-1]] == [
         f"the answer {name} has rank 1" for name in expected
     ]

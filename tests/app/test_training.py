@@ -137,7 +137,7 @@ def test_every_point_has_the_numbers_of_its_checkpoint(grown: Path) -> None:
     assert data["final"]["tiles"] == data["tiles"][-1]
     for what in ("next", "lens", "loss"):
         assert data["final"][what] == data[what][-1] != data[what][0]
-    assert data["places"] == ["embeddings", "layer 0", "layer 1", "layer 2"]
+    assert data["stages"] == ["embeddings", "layer 0", "layer 1", "layer 2"]
 
 
 def test_a_chosen_head_is_followed_through_the_points(grown: Path) -> None:

@@ -213,7 +213,7 @@ def test_lines_of_the_part_that_is_shown(reader: Reader) -> None:
     page.wait_for_url("**query=7*")
     for n in range(2):
         button = page.locator(f".st-key-{key} .view").nth(n).locator("button.q").nth(2)
-        expect(button).to_contain_class("here")
+        expect(button).to_contain_class("pointed")
 
 
 def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
@@ -226,7 +226,7 @@ def test_a_query_among_lines_is_chosen_on_its_side(reader: Reader) -> None:
     page.wait_for_url("**query=1*")
     for letter, name in (("a", "query 1 ·crane"), ("b", "query 6 ·crane")):
         button = page.locator(f".st-key-weights_{letter}").get_by_role("button", name=name)
-        expect(button).to_contain_class("here")
+        expect(button).to_contain_class("pointed")
     assert "picture=lines" in page.url
 
 

@@ -52,7 +52,7 @@ def test_pointing_at_a_token_shows_its_numbers(walk: Visit) -> None:
         ("key 1 ·Mary", "is looked at by", three[:, :, 1]),
     ):
         token(page, name).hover()
-        spoken = page.locator(".say")
+        spoken = page.locator(".summary")
         expect(spoken).to_contain_text(verb)
         expect(spoken).to_contain_text(f"Head 4: {row[2].argmax()} “")
         expect(spoken).to_contain_text(f"{row[2].max():.3f}")
@@ -67,9 +67,9 @@ def test_tokens_are_walked_and_chosen_by_keyboard(walk: Visit) -> None:
     page = walk("", text="Dog bites man", layer=1, picture="lines")
     token(page, "query 0 Dog").focus()
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".say")).to_contain_text("1 “·bites” looks at")
+    expect(page.locator(".summary")).to_contain_text("1 “·bites” looks at")
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".say")).to_contain_text("1 “·bites” is looked at by")
+    expect(page.locator(".summary")).to_contain_text("1 “·bites” is looked at by")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("End")
     page.keyboard.press("Enter")

@@ -75,14 +75,14 @@ def test_heads_rows_parts_and_lines_are_chosen_without_the_server(
     assert_allclose(large(reader), expected[2][5], rtol=2e-3, atol=2e-3)
     assert "layer=2&head=5" in page.url
     expect(page.get_by_text("Layer 2 · Head 5")).to_have_count(0)  # it is on the canvas
-    expect(page.locator(".st-key-head_large .does")).to_contain_text("Head 2.5")
+    expect(page.locator(".st-key-head_large .description")).to_contain_text("Head 2.5")
 
     reader.row(6)
     assert "query=6" in page.url
     assert reader.frame() == [6, 6, 0, 9]
     row = expected[2][5][6]
     most = int(row.argmax())
-    expect(page.locator(".st-key-head_large .does")).to_contain_text(f"({row[most]:.2f})")
+    expect(page.locator(".st-key-head_large .description")).to_contain_text(f"({row[most]:.2f})")
     assert picture(page, "heads").evaluate("view => view.p.token") == 6
     chip = page.locator(".st-key-token_chips [role=radio]").nth(6)
     expect(chip).to_have_attribute("aria-checked", "true")
@@ -194,7 +194,7 @@ def test_what_the_browser_has_not_the_server_is_asked_for(
     assert reader.sent() == 1
     assert "query=4" in reader.page.url
     assert reader.frame()[:2] == [4, 4]
-    expect(reader.page.locator(".st-key-head_large .does")).to_contain_text("·the")
+    expect(reader.page.locator(".st-key-head_large .description")).to_contain_text("·the")
 
 
 def test_keys_choose_here_and_who_hears_the_page_is_told_all(

@@ -66,7 +66,7 @@ def test_arcs_are_the_weights_of_the_word_and_head_that_are_pointed_at(walk: Vis
     np.fill_diagonal(links, 0)
     query = int(links.max(axis=1).argmax())
     assert arcs(page) == expected(layer, head, query), "no token is chosen: the strongest link's"
-    expect(page.locator(".st-key-head_large .does")).to_contain_text(
+    expect(page.locator(".st-key-head_large .description")).to_contain_text(
         expected(layer, head, query)[0][0]
     )
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  apart, arrow, fine, followed, mixed, place, point, reach, snapped, ticks, told, within,
+  apart, arrow, describeMove, fine, followed, mixed, point, positionOf, reach, snapped, ticks,
+  within,
 } from "../../gpt2viz/app/scripts/arrows.js"
 
 test("a plane shows all its points, and more of its lower left where one lies there", () => {
@@ -13,15 +14,15 @@ test("a plane shows all its points, and more of its lower left where one lies th
   for (let n = 0; n < 200; n++) {
     const points = [1, 2, 3].map(() => [0, 0].map(() => (Math.random() - .4) * 10 ** (n % 5 - 2)))
     const box = reach(points)
-    for (const one of points) for (const x of place(one, box)) assert.ok(x > 0 && x < 100, points)
+    for (const x of points.flatMap((at) => positionOf(at, box))) assert.ok(x > 0 && x < 100, points)
   }
 })
 
-test("a place is found again from its point, upwards is up", () => {
+test("a position leads back to its point, upwards is up", () => {
   const box = { low: -.75, high: 1.5 }
-  assert.deepEqual(place([-.75, 1.5], box), [0, 0])
-  assert.deepEqual(place([1.5, -.75], box), [100, 100])
-  const [x, y] = point(place([.3, -.2], box), box)
+  assert.deepEqual(positionOf([-.75, 1.5], box), [0, 0])
+  assert.deepEqual(positionOf([1.5, -.75], box), [100, 100])
+  const [x, y] = point(positionOf([.3, -.2], box), box)
   assert.ok(Math.abs(x - .3) < 1e-12 && Math.abs(y + .2) < 1e-12)
 })
 
@@ -43,40 +44,41 @@ test("numbers go part of the way, list by list", () => {
   assert.deepEqual(mixed([0, 2], [1, 4], 1), [1, 4])
 })
 
-test("an arrow ends at its place with a head there; one of no length isn't drawn", () => {
+test("an arrow ends at its position with a head there; an arrow of no length isn't drawn", () => {
   assert.equal(arrow([50, 50], [50, 50]), "")
   const ends = arrow([0, 100], [30, 60]).match(/-?[\d.]+/g).map(Number)
   assert.deepEqual(ends.slice(0, 2), [0, 100])
   assert.deepEqual(ends.slice(4, 6), [30, 60])
 })
 
-test("labels that would lie on each other stand below each other", () => {
+test("labels that would lie on each other stand under each other", () => {
   const labels = [{ at: [10, 12], text: "a" }, { at: [50, 12], text: "b" },
     { at: [12, 9], text: "c" }, { at: [20, 90], text: "d" }, { at: [30, 13], text: "e" }]
-  const found = Object.fromEntries(apart(labels).map(({ at, text }) => [text, at]))
-  assert.deepEqual(found,
+  const positions = Object.fromEntries(apart(labels).map(({ at, text }) => [text, at]))
+  assert.deepEqual(positions,
     { c: [12, 9], a: [10, 15], b: [50, 12], e: [30, 21], d: [20, 90] })
 })
 
-test("a move is told with what followed from it", () => {
+test("a move is described with what followed from it", () => {
   const data = { words: ["crane", "ate"], axes: ["animal", "machine"], scores: [.98, -.001],
     arrows: [[.7, .7], [.9, -.1], [0, 2]], weights: [1, 0], values: [[1, 2], [-.5, 0]],
     ends: [[0, 0], [1, 2], [1, -2.349]] }
-  assert.equal(told(data, 0),
+  assert.equal(describeMove(data, 0),
     "Query of crane: animal 0.7, machine 0.7. Weights: crane 1.00, ate 0.00.")
-  assert.equal(told(data, 1), "Key of crane: animal 0.9, machine −0.1. Score 0.98, weight 1.00.")
-  assert.equal(told(data, 2), "Key of ate: animal 0, machine 2. Score 0.00, weight 0.00.")
-  assert.equal(told(data, 4),
+  assert.equal(describeMove(data, 1),
+    "Key of crane: animal 0.9, machine −0.1. Score 0.98, weight 1.00.")
+  assert.equal(describeMove(data, 2), "Key of ate: animal 0, machine 2. Score 0.00, weight 0.00.")
+  assert.equal(describeMove(data, 4),
     "Value of ate: animal −0.5, machine 0. New crane: animal 1.00, machine −2.35.")
 })
 
 test("what follows from a point is worked out again while it moves", () => {
   const arrows = [[1, 0], [Math.log(3), 5], [0, 1]]
-  const found = followed({ arrows, values: [[4, 0], [0, 4]], heat: 1 })
-  assert.deepEqual(found.scores, [Math.log(3), 0])
-  assert.deepEqual(found.shadows, [[Math.log(3), 0], [0, 0]])
-  found.weights.forEach((x, n) => assert.ok(Math.abs(x - [.75, .25][n]) < 1e-12))
-  found.ends.flat().forEach((x, n) => assert.ok(Math.abs(x - [0, 0, 3, 0, 3, 1][n]) < 1e-12))
+  const results = followed({ arrows, values: [[4, 0], [0, 4]], heat: 1 })
+  assert.deepEqual(results.scores, [Math.log(3), 0])
+  assert.deepEqual(results.shadows, [[Math.log(3), 0], [0, 0]])
+  results.weights.forEach((x, n) => assert.ok(Math.abs(x - [.75, .25][n]) < 1e-12))
+  results.ends.flat().forEach((x, n) => assert.ok(Math.abs(x - [0, 0, 3, 0, 3, 1][n]) < 1e-12))
   const none = followed({ arrows: [[0, 0], [1, 1]], values: [[2, -2]], heat: .05 })
   assert.deepEqual([none.shadows, none.weights, none.ends], [[[0, 0]], [1], [[0, 0], [2, -2]]])
 })

@@ -11,12 +11,12 @@ test("what was deflated comes back", async () => {
 })
 
 test("numbers of a head are float32, or steps of low and high bytes and what is none", () => {
-  const kept = { rows: 1, columns: 4, low: -1, step: 0 }
+  const stored = { rows: 1, columns: 4, low: -1, step: 0 }
   const floats = new Float32Array([1, 2, 3, 4, .1, -.5, NaN, -Infinity])
-  assert.deepEqual([...numbers(new Uint8Array(floats.buffer), kept, 2, 1)], [...floats.slice(4)])
+  assert.deepEqual([...numbers(new Uint8Array(floats.buffer), stored, 2, 1)], [...floats.slice(4)])
   const codes = [0, 0, 0, 0, 1000, 65533, 65534, 65535]
   const bytes = Uint8Array.from([...codes.map((n) => n & 255), ...codes.map((n) => n >> 8)])
-  assert.deepEqual([...numbers(bytes, { ...kept, step: .002 }, 2, 1)],
+  assert.deepEqual([...numbers(bytes, { ...stored, step: .002 }, 2, 1)],
     [1, -Infinity, NaN, Infinity])
 })
 

@@ -3,7 +3,7 @@ import { beforeEach, test } from "node:test"
 
 import save from "../../gpt2viz/app/scripts/browser_picture.js"
 
-// A browser that draws nothing, and notes what it is asked to save, and what stood in it.
+// A browser that draws nothing, and notes which files it saves, and the SVG in them.
 let saved, blobs
 
 function element(tag) {
@@ -39,7 +39,7 @@ beforeEach(() => {
 const DATA = { id: "1", kind: "svg", filename: "weights", width: 720, caption: ["one", "two"],
   parts: [{ svg: "a".repeat(100) }, { svg: "b".repeat(50) }], ink: "#1", grid: "#2", paper: "#3" }
 
-test("parts stand below each other, and the caption below them", async () => {
+test("parts stand under each other, and the caption under them", async () => {
   await save({ data: DATA, parentElement: element("div") })
   const [{ attributes, children: [, first, second, ...lines] }] = blobs
   assert.deepEqual([first, second].map((part) => part.attributes.y), ["0", "100"])

@@ -2,7 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  axisOf, hoverOf, linesOf, meant, namedOf, roundNumbers, ticksOf,
+  axisOf, hoverOf, linesOf, namedOf, roundNumbers, targetAt, ticksOf,
 } from "../../gpt2viz/app/scripts/chart.js"
 
 const figureOf = (layout, ...data) => ({ layout, data })
@@ -74,9 +74,9 @@ test("the legend names what has a name, where there is something to tell apart",
 test("the pointer means the bar under it, or the nearest point, the last drawn", () => {
   const bar = { x: 0, y: 0, w: 10, h: 100, box: true }, point = { x: 40, y: 50, w: 0, h: 0 }
   const over = { x: 36, y: 46, w: 8, h: 8 }
-  assert.equal(meant([bar, point], 5, 90), bar)
-  assert.equal(meant([bar, point], 30, 50), point)
-  assert.equal(meant([bar, point], 80, 50), undefined)
-  assert.equal(meant([over, point], 40, 50), point)
-  assert.equal(meant([point, over], 40, 50), over)
+  assert.equal(targetAt([bar, point], 5, 90), bar)
+  assert.equal(targetAt([bar, point], 30, 50), point)
+  assert.equal(targetAt([bar, point], 80, 50), undefined)
+  assert.equal(targetAt([over, point], 40, 50), point)
+  assert.equal(targetAt([point, over], 40, 50), over)
 })

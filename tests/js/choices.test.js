@@ -2,50 +2,40 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { choose, pending, takePart } from "../../gpt2viz/app/scripts/state.js"
-import { away, part, reached, tokens, turned } from "../../gpt2viz/app/scripts/choices.js"
+import {
+  nextChip, nextChoice, part, scrollDistance, tokens,
+} from "../../gpt2viz/app/scripts/choices.js"
+import { Part } from "./part.js"
 
 test("arrow keys lead to the chips beside, and no further than to the ends", () => {
-  assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => reached(4, 1, key)), [2, 2])
-  assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => reached(4, 1, key)), [0, 0])
-  assert.equal(reached(4, 3, "ArrowRight"), 3)
-  assert.equal(reached(4, 0, "ArrowLeft"), 0)
-  assert.deepEqual(["Home", "End"].map((key) => reached(4, 2, key)), [0, 3])
+  assert.deepEqual(["ArrowRight", "ArrowDown"].map((key) => nextChip(4, 1, key)), [2, 2])
+  assert.deepEqual(["ArrowLeft", "ArrowUp"].map((key) => nextChip(4, 1, key)), [0, 0])
+  assert.equal(nextChip(4, 3, "ArrowRight"), 3)
+  assert.equal(nextChip(4, 0, "ArrowLeft"), 0)
+  assert.deepEqual(["Home", "End"].map((key) => nextChip(4, 2, key)), [0, 3])
 })
 
 test("other keys lead nowhere", () => {
-  for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(reached(4, 1, key), undefined)
+  for (const key of ["Tab", "Enter", " ", "toString"]) assert.equal(nextChip(4, 1, key), undefined)
 })
 
 test("a line is scrolled as far as the chosen chip needs, clear of the shades", () => {
   const at = { left: 100, right: 500 }
-  assert.equal(away(at, { left: 116, right: 484 }), 0)
-  assert.equal(away(at, { left: 600, right: 650 }), 166)
-  assert.equal(away(at, { left: 20, right: 60 }), -96)
-  assert.equal(away(at, { left: 450, right: 490 }), 6)
+  assert.equal(scrollDistance(at, { left: 116, right: 484 }), 0)
+  assert.equal(scrollDistance(at, { left: 600, right: 650 }), 166)
+  assert.equal(scrollDistance(at, { left: 20, right: 60 }), -96)
+  assert.equal(scrollDistance(at, { left: 450, right: 490 }), 6)
 })
 
-// A page of plain objects, as much of it as the component asks for.
-class Part {
-  constructor(tag) {
-    Object.assign(this, { tag, children: [], attributes: {}, dataset: {}, isConnected: true })
-    Object.assign(this, { scrollLeft: 0, scrollWidth: 0, clientWidth: 0 })
-    Object.assign(this, { style: { setProperty() {} }, parentNode: { append() {} } })
-    this.classes = new Set()
-    this.classList = { toggle: (name, on) => this.classes[on ? "add" : "delete"](name) }
-  }
-  append(...parts) { this.children.push(...parts) }
-  replaceChildren() { this.children = [] }
-  setAttribute(name, value) { this.attributes[name] = value }
-  addEventListener(kind, listen) { this[`on${kind}`] = listen }
+class Chip extends Part {
   getRootNode() { return focus }
-  getBoundingClientRect() { return { left: 0, right: 0 } }
   focus() { focus.activeElement = this }
 }
 
 const focus = { activeElement: null }
 const at = (search) => ({ search, pathname: "/" })
 Object.assign(globalThis, {
-  document: { createElement: (tag) => new Part(tag) },
+  document: { createElement: (tag) => new Chip(tag) },
   ResizeObserver: class { observe() {} },
   location: at(""),
   history: { pushState(_state, _title, to) { globalThis.location = at(to === "/" ? "" : to) } },
@@ -55,7 +45,7 @@ const DATA = { name: "3 tokens", first: 0, labels: ["a", "<b>", "c"], ids: [7, 8
   chosen: null, disabled: false }
 
 function strip(changed = {}) {
-  const view = new Part("div"), sent = []
+  const view = new Chip("div"), sent = []
   const drawn = { parentElement: { querySelector: () => view },
     setTriggerValue: (...what) => sent.push(what) }
   const again = (more) => tokens.default({ ...drawn, data: { ...DATA, ...changed, ...more } })
@@ -68,7 +58,7 @@ const pressed = ({ children }) =>
 const reachable = ({ children }) =>
   children.filter(({ tabIndex }) => tabIndex === 0).map(({ value }) => value)
 
-test("the server is told of a chip, and of the same once more as of none", () => {
+test("a chip is sent to the server, and the same once more as none", () => {
   const { view, sent, again } = strip()
   assert.deepEqual(view.children.map((chip) => chip.children[0].textContent), ["a ", "<b> ", "c "])
   view.children[2].onclick()
@@ -80,9 +70,9 @@ test("the server is told of a chip, and of the same once more as of none", () =>
   assert.deepEqual(sent, [["query", 2], ["query", -1]])
 })
 
-test("where scripts draw it, the address says it and the server isn't told", () => {
+test("where scripts draw it, it is in the address, and nothing is sent to the server", () => {
   const { view, sent, again } = strip()
-  const page = new Part("div")
+  const page = new Chip("div")
   takePart(page, { offers: (changes) => Object.keys(changes).join() === "query" })
   view.children[1].onclick()
   assert.equal(globalThis.location.search, "?query=1")
@@ -100,7 +90,7 @@ test("where scripts draw it, the address says it and the server isn't told", () 
 })
 
 test("a part of a long text counts from its first, and leaves it to the server", () => {
-  const page = new Part("div")
+  const page = new Chip("div")
   takePart(page, { offers: () => true })
   const { view, sent } = strip({ first: 128, part: true, chosen: 300 })
   assert.deepEqual(pressed(view), [])
@@ -148,19 +138,20 @@ test("few may take two lines, many scroll in one", () => {
 const NAMES = ["matrix", "lines"]
 
 test("arrow keys go round the choices", () => {
-  assert.equal(turned(NAMES, "matrix", "ArrowRight"), "lines")
-  assert.equal(turned(NAMES, "lines", "ArrowRight"), "matrix")
-  assert.equal(turned(NAMES, "matrix", "ArrowLeft"), "lines")
-  assert.equal(turned(NAMES, "lines", "ArrowUp"), "matrix")
-  assert.equal(turned(NAMES, "matrix", "ArrowDown"), "lines")
+  assert.equal(nextChoice(NAMES, "matrix", "ArrowRight"), "lines")
+  assert.equal(nextChoice(NAMES, "lines", "ArrowRight"), "matrix")
+  assert.equal(nextChoice(NAMES, "matrix", "ArrowLeft"), "lines")
+  assert.equal(nextChoice(NAMES, "lines", "ArrowUp"), "matrix")
+  assert.equal(nextChoice(NAMES, "matrix", "ArrowDown"), "lines")
 })
 
 test("other keys change no picture", () => {
-  assert.equal(turned(NAMES, "matrix", "Tab"), undefined)
-  assert.equal(turned(NAMES, "matrix", "toString"), undefined)
+  assert.equal(nextChoice(NAMES, "matrix", "Tab"), undefined)
+  assert.equal(nextChoice(NAMES, "matrix", "toString"), undefined)
 })
 
-const NOTE = { part: null, end: 10, here: true, lead: "Only a part is shown", of: "of 10 tokens." }
+const NOTE = { part: null, end: 10, here: true, lead: "Only a part is shown",
+  rest: "of 10 tokens." }
 
 let sent
 
@@ -173,34 +164,34 @@ function line() {
     history: { pushState: (_state, _title, to) => {
       globalThis.location.search = to.startsWith("?") ? to : ""
     } },
-    PopStateEvent: Event, dispatchEvent: () => sent.push("told"),
+    PopStateEvent: Event, dispatchEvent: () => sent.push("popstate"),
   })
   takePart({ isConnected: true }, { offers: () => true })
-  const said = { replaceChildren: (bold, text) => { said.text = bold.textContent + text } }
-  const root = { children: [said, {}], dataset: {}, isConnected: true, room: { shown: false } }
+  const note = { replaceChildren: (bold, rest) => { note.text = bold.textContent + rest } }
+  const root = { children: [note, {}], dataset: {}, isConnected: true, room: { shown: false } }
   const room = { toggleAttribute: (_name, shown) => { room.shown = shown } }
   const parentElement = { querySelector: () => root,
     getRootNode: () => ({ host: { closest: () => room } }) }
   const show = (data) => part.default({ data: { ...NOTE, ...data }, parentElement,
     setTriggerValue: (...what) => sent.push(what) })
-  return { root, said, room, show, press: () => root.children[1].onclick() }
+  return { root, note, room, show, press: () => root.children[1].onclick() }
 }
 
-test("a part is named, with the way back; nothing is said of the whole", () => {
-  const { root, said, room, show } = line()
+test("a part is named, with the way back; the whole has no note", () => {
+  const { root, note, room, show } = line()
   show({})
   assert.deepEqual([root.hidden, room.shown], [true, false])
   show({ part: [2, 5, 0, 10] })
   assert.deepEqual([root.hidden, room.shown], [false, true])
-  assert.equal(said.text, "Only a part is shown: queries 2 to 4, keys 0 to 9 of 10 tokens.")
+  assert.equal(note.text, "Only a part is shown: queries 2 to 4, keys 0 to 9 of 10 tokens.")
   assert.equal(root.dataset.here, "")
 })
 
 test("a part that is chosen in the browser is named at once, and holds as the server draws", () => {
-  const { root, said, show } = line()
+  const { root, note, show } = line()
   show({})
   choose({ zoom: "2,3,0,1" })
-  assert.equal(said.text, "Only a part is shown: queries 2, keys 0 of 10 tokens.")
+  assert.equal(note.text, "Only a part is shown: queries 2, keys 0 of 10 tokens.")
   choose({ query: "1" })
   show({})
   assert.deepEqual([root.hidden, sent], [false, []])
@@ -214,7 +205,7 @@ test("the browser goes back to the whole by itself", () => {
   assert.deepEqual([root.hidden, globalThis.location.search, sent], [true, "?layer=1", []])
 })
 
-test("the server is asked where only it can draw the whole", async () => {
+test("the server gets the request where only it can draw the whole", async () => {
   for (const only of ["long", "lines"]) {
     const { root, show, press } = line()
     sent = []

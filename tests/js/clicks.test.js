@@ -4,9 +4,9 @@ import { test } from "node:test"
 import { hear } from "../../gpt2viz/notebook/clicks.js"
 
 test("what a frame says through its port is the widget's state", async () => {
-  const told = {}, saved = [], got = {}
-  const model = { set: (name, value) => { told[name] = value },
-    save_changes: () => saved.push({ ...told }) }
+  const values = {}, saved = [], got = {}
+  const model = { set: (name, value) => { values[name] = value },
+    save_changes: () => saved.push({ ...values }) }
   hear(model, { contentWindow: { postMessage: (...sent) => { got.sent = sent } } })
   const [, , [port]] = got.sent
   port.postMessage([1, 2, null, 3])

@@ -9,10 +9,10 @@ const box = (left, top, right, bottom) =>
 const WIDE = box(40, 0, 440, 30), NARROW = box(40, 60, 140, 90), LOW = box(40, 200, 440, 230)
 
 // The path and the head of an arrow: where it begins, and where it points.
-function ends(found) {
+function ends(elements) {
   const numbers = ([, { d }]) => d.match(/-?[\d.]+/g).map(Number)
-  const point = found.find(([, { class: kind }]) => kind.endsWith(" head"))
-  return { from: numbers(found[0]).slice(0, 2), to: numbers(point).slice(0, 2) }
+  const point = elements.find(([, { class: kind }]) => kind.endsWith(" head"))
+  return { from: numbers(elements[0]).slice(0, 2), to: numbers(point).slice(0, 2) }
 }
 
 test("an arrow goes straight down in the middle of the narrower box", () => {
@@ -21,18 +21,18 @@ test("an arrow goes straight down in the middle of the narrower box", () => {
 })
 
 test("the stream runs past on the left and ends in a plus before its box", () => {
-  const found = arrow(NARROW, LOW, "residual")
-  assert.deepEqual(ends(found), { from: [40, 75], to: [40, 215] })
-  const { cx, cy, r } = found.find(([tag]) => tag === "circle")[1]
+  const elements = arrow(NARROW, LOW, "residual")
+  assert.deepEqual(ends(elements), { from: [40, 75], to: [40, 215] })
+  const { cx, cy, r } = elements.find(([tag]) => tag === "circle")[1]
   assert.ok(cx + r < LOW.left && cy === LOW.y)
-  assert.match(found[0][1].d, /V207 /) // it comes down, then turns to the box
-  assert.match(found[0][1].d, /H18 /) // left of both boxes
+  assert.match(elements[0][1].d, /V207 /) // it comes down, then turns to the box
+  assert.match(elements[0][1].d, /H18 /) // left of both boxes
 })
 
 test("a side way runs on the right of both boxes and points back", () => {
-  const found = arrow(NARROW, LOW, "side")
-  assert.deepEqual(ends(found), { from: [140, 75], to: [440, 215] })
-  assert.match(found[0][1].d, /H450 Q456,/)
+  const elements = arrow(NARROW, LOW, "side")
+  assert.deepEqual(ends(elements), { from: [140, 75], to: [440, 215] })
+  assert.match(elements[0][1].d, /H450 Q456,/)
 })
 
 test("a head points where its arrow goes", () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { moved, shared } from "../../gpt2viz/app/scripts/guess_bars.js"
+import { Part } from "./part.js"
 
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0)
 
@@ -28,7 +29,7 @@ test("those that are set give way where nobody else can", () => {
 
 test("whatever is dragged in whatever order, no bar is below 0 and all sum to 1", () => {
   let seed = 7
-  const random = (below) => { seed = seed * 16807 % 2147483647; return seed % below }
+  const random = (limit) => { seed = seed * 16807 % 2147483647; return seed % limit }
   for (let n = 2; n < 7; n++) {
     let bars = shared(100, Array(n).fill(0))
     const set = new Set()
@@ -38,24 +39,12 @@ test("whatever is dragged in whatever order, no bar is below 0 and all sum to 1"
       set.add(bar)
       assert.equal(bars[bar], value)
       assert.equal(sum(bars), 100)
-      assert.ok(bars.every((one) => Number.isInteger(one) && one >= 0))
+      assert.ok(bars.every((whole) => Number.isInteger(whole) && whole >= 0))
     }
   }
 })
 
-// A page of plain objects, as much of it as the component asks for.
-class Part {
-  constructor(tag) { Object.assign(this, { tag, children: [], attributes: {}, style: this }) }
-  append(...parts) { this.children.push(...parts) }
-  replaceChildren() { this.children = [] }
-  setAttribute(name, value) { this.attributes[name] = value }
-  setProperty(name, value) { this[name] = value }
-  all(tag) {
-    return this.children.flatMap((one) => [...one.tag === tag ? [one] : [], ...one.all(tag)])
-  }
-}
-
-test("a guess is handed in once it is asked for, and survives being drawn again", async () => {
+test("a guess is sent once a button is pressed, and survives being drawn again", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
   const { default: draw } = await import("../../gpt2viz/app/scripts/guess_bars.js")
   const root = new Part("div"), sent = []

@@ -9,29 +9,29 @@ const HEAD = { layer: 1, head: 2, more: [3, 2, 0, 1, 4], n_head: 8, picture: "ma
 const P = { head: HEAD, zooms: { part: null, end: 3 } }
 const WEIGHTS = new Float32Array(2 * 8 * 9)
 
-const here = (changes) => chosen(P, (name, drawn) => name in changes ? changes[name] : drawn)
+const stateOf = (changes) => chosen(P, (name, drawn) => name in changes ? changes[name] : drawn)
 
 test("what holds is what was chosen here, else what the server has drawn", () => {
-  assert.deepEqual(here({}), { layer: 1, head: 2, more: [3, 2, 0, 1, 4], beside: [3, 0, 1],
+  assert.deepEqual(stateOf({}), { layer: 1, head: 2, more: [3, 2, 0, 1, 4], beside: [3, 0, 1],
     picture: "matrix", part: null, query: null })
   const other = { layer: "0", head: "3", more: null, picture: "lines", zoom: "0,2,0,3", query: "1" }
-  assert.deepEqual(here(other), { layer: 0, head: 3, more: [], beside: [], picture: "lines",
+  assert.deepEqual(stateOf(other), { layer: 0, head: 3, more: [], beside: [], picture: "lines",
     part: [0, 2, 0, 3], query: 1 })
 })
 
 test("a part that the text hasn't is the whole", () => {
-  assert.equal(here({ zoom: "0,9,0,3" }).part, null)
+  assert.equal(stateOf({ zoom: "0,9,0,3" }).part, null)
   assert.equal(chosen({ head: HEAD }, (_, drawn) => drawn).part, null)
 })
 
-test("without the weights of every head only the picture changes here, where one is drawn", () => {
+test("without every head's weights only the picture changes here, and of a single head", () => {
   const offered = (changes, weights = WEIGHTS, head = HEAD) =>
-    offers({ head }, changes, here({}), weights)
+    offers({ head }, changes, stateOf({}), weights)
   assert.ok(offered({ layer: "0", head: "1" }) && offered({ more: "1" }) && offered({ query: "1" }))
   assert.ok(!offered({ layer: "0", head: "1" }, null) && !offered({ query: "1" }, null))
   assert.ok(!offered({ query: "1" }, WEIGHTS, { ...HEAD, names: [] }))
   assert.ok(offered({ picture: "lines" }) && !offered({ picture: "lines" }, null))
-  assert.ok(offers({ head: HEAD }, { picture: "lines" }, { ...here({}), beside: [] }, null))
+  assert.ok(offers({ head: HEAD }, { picture: "lines" }, { ...stateOf({}), beside: [] }, null))
 })
 
 test("the weights that came last are there by their name, bit by bit", () => {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 
-// A window 800 pixels high, in which a place stands at `top`; what the component does to it.
+// A window 800 pixels high, in which a target stands at `top`; what the component does to it.
 async function landed(top, { visits = [1], holder = null, act = false } = {}) {
   const done = [], watched = [], listeners = {}
-  const place = { style: {}, getBoundingClientRect: () => ({ top }),
+  const target = { style: {}, getBoundingClientRect: () => ({ top }),
     scrollIntoView: () => done.push("scrolled"), focus: () => done.push("focused") }
   class Observer {
     constructor(then) { this.then = then; watched.push(this) }
@@ -14,8 +14,8 @@ async function landed(top, { visits = [1], holder = null, act = false } = {}) {
   Object.assign(globalThis, {
     innerHeight: 800, ResizeObserver: Observer, MutationObserver: Observer, setTimeout() {},
     addEventListener: (name, then) => { listeners[name] = then },
-    document: { getElementById: () => place, querySelector: () => ({ querySelector: () => null }),
-      get activeElement() { return holder ?? (done.includes("focused") ? place : null) } },
+    document: { getElementById: () => target, querySelector: () => ({ querySelector: () => null }),
+      get activeElement() { return holder ?? (done.includes("focused") ? target : null) } },
   })
   const { default: land } = await import(
     `../../gpt2viz/app/scripts/landing.js?${Math.random()}`)
@@ -24,7 +24,7 @@ async function landed(top, { visits = [1], holder = null, act = false } = {}) {
   return { done, watched: watched.length }
 }
 
-test("a place out of sight, or low, is scrolled to and takes the keyboard", async () => {
+test("a target out of sight, or low, is scrolled to and takes the keyboard", async () => {
   for (const top of [-1, 401, 5000]) {
     const { done } = await landed(top)
     assert.deepEqual(done, ["scrolled", "focused"])

@@ -6,16 +6,16 @@ import { beyond, cornersOf } from "../../gpt2viz/app/scripts/lens.js"
 const SQUARE = { x: 60, y: 20, w: 40, h: 40 }, MATRIX = { x: 50, y: 30, w: 200, h: 200 }
 
 test("the lens goes from the square's right side to the whole height of the matrix beside", () => {
-  const here = { left: 100, right: 500, top: 300 }, there = { left: 520, top: 250 }
-  assert.deepEqual(cornersOf(here, SQUARE, there, MATRIX),
+  const map = { left: 100, right: 500, top: 300 }, view = { left: 520, top: 250 }
+  assert.deepEqual(cornersOf(map, SQUARE, view, MATRIX),
     [[100, 20], [467, -20], [467, 180], [100, 60]])
   assert.deepEqual(cornersOf({ left: 200, right: 1000, top: 600 }, SQUARE,
     { left: 1040, top: 500 }, MATRIX, 2), [[100, 20], [467, -20], [467, 180], [100, 60]])
 })
 
 test("there is none where the matrix stands below", () => {
-  const below = { left: 100, top: 900 }
-  assert.deepEqual(cornersOf({ left: 100, right: 500, top: 300 }, SQUARE, below, MATRIX), [])
+  const matrix = { left: 100, top: 900 }
+  assert.deepEqual(cornersOf({ left: 100, right: 500, top: 300 }, SQUARE, matrix, MATRIX), [])
 })
 
 test("its lines begin at the edge of the map, on the way from the square", () => {

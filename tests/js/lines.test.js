@@ -2,10 +2,10 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  asLines, line, lineData, middle, pitch, placeIn, step, strongest, describeToken,
+  asLines, line, lineData, middle, pitch, splitName, step, strongest, describeToken,
 } from "../../gpt2viz/app/scripts/lines.js"
 
-const tokens = (n) => Array.from({ length: n }, (_, place) => [place + 10, `t${place}`])
+const tokens = (n) => Array.from({ length: n }, (_, index) => [index + 10, `t${index}`])
 
 // One head over four queries and six keys; query 2 looks at all keys.
 const ONE = {
@@ -16,10 +16,10 @@ const ONE = {
 const TWO = { ...ONE, sources: [...ONE.sources, { name: "Head 5", q: [3], k: [0], v: [0.75] }] }
 
 test("a line leads from its query to its key, as wide as its weight", () => {
-  const { d, ...found } = line(ONE, 0, 1)
+  const { d, ...attributes } = line(ONE, 0, 1)
   assert.deepEqual(d.match(/[\d.]+/g).map(Number), [0, 39, 50, 39, 50, 39, 100, 39]) // 26 a token
-  assert.deepEqual([found["data-query"], found["data-key"]], [1, 1])
-  assert.equal(found["stroke-width"], 0.6 + 6.4 / 4) // a quarter of the peak
+  assert.deepEqual([attributes["data-query"], attributes["data-key"]], [1, 1])
+  assert.equal(attributes["stroke-width"], 0.6 + 6.4 / 4) // a quarter of the peak
   assert.deepEqual(line(ONE, 0, 5).d.match(/[\d.]+/g).map(Number), [0, 65, 50, 65, 50, 91, 100, 91])
 })
 
@@ -49,7 +49,7 @@ test("the strongest of a token's lines comes first", () => {
   assert.deepEqual(strongest(ONE.sources[0], "q", 3), [])
 })
 
-test("what a token looks at is said with four numbers and how many more there are", () => {
+test("what a token looks at is described with four numbers and how many more there are", () => {
   assert.deepEqual(describeToken(ONE, "q", 2), [
     "12 “t2” looks at",
     "11 “t1” 0.300, 13 “t3” 0.250, 14 “t4” 0.200, 10 “t0” 0.100 and 2 more",
@@ -79,25 +79,26 @@ test("arrow keys go from token to token and from side to side, and stop at the e
 
 test("a number that is what lines begin with is one, in its precision, and none is masked", () => {
   const matrix = { name: "", values: Float32Array.of(.01, .1, .5), hidden: [false, false, true] }
-  const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most: { kept: 9, rest: 1 } })
+  const most = { lines: 9, atRest: 1 }
+  const drawn = asLines([matrix], 3, { peak: 1, thresholds: [.01, 1], most })
   assert.deepEqual([drawn.sources[0].k, drawn.lost], [[0, 1], 0])
 })
 
-test("a name has a token's place and its label, which may be a number itself", () => {
-  assert.deepEqual(placeIn("12 ·cat"), [12, "·cat"])
-  assert.deepEqual(placeIn("7 7 up"), [7, "7 up"])
-  assert.deepEqual(placeIn("3"), [3, "3"])
+test("a name has a token's position and its label, which may be a number itself", () => {
+  assert.deepEqual(splitName("12 ·cat"), [12, "·cat"])
+  assert.deepEqual(splitName("7 7 up"), [7, "7 up"])
+  assert.deepEqual(splitName("3"), [3, "3"])
 })
 
 test("panels become matrices of one picture, with what is chosen of their rows", () => {
   const grid = { rows: ["4 a", "5 b"], columns: ["0 c"], quantity: "weight", frame: [1, 1, 0, 0] }
   const p = { panels: [{ ...grid, start: 0 }, { ...grid, start: 2 }],
     values: Float32Array.of(.5, 1, .25, 0), masked: (n) => n === 3 }
-  const found = lineData(p, [1, 0], ["B", "A"], { hint: "h", colors: ["#1", "#2", "#3"] })
-  assert.deepEqual([found.hint, found.quantity, found.chosen], ["h", "weight", 1])
-  assert.deepEqual([found.queries, found.keys], [[[4, "a"], [5, "b"]], [[0, "c"]]])
-  assert.deepEqual(found.colors, ["#1", "#2"])
-  assert.deepEqual(found.matrices.map(({ name, values, hidden }) => [name, [...values], hidden]),
+  const data = lineData(p, [1, 0], ["B", "A"], { hint: "h", colors: ["#1", "#2", "#3"] })
+  assert.deepEqual([data.hint, data.quantity, data.chosen], ["h", "weight", 1])
+  assert.deepEqual([data.queries, data.keys], [[[4, "a"], [5, "b"]], [[0, "c"]]])
+  assert.deepEqual(data.colors, ["#1", "#2"])
+  assert.deepEqual(data.matrices.map(({ name, values, hidden }) => [name, [...values], hidden]),
     [["B", [.25, 0], [false, true]], ["A", [.5, 1], [false, false]]])
 })
 

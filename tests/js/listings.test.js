@@ -2,6 +2,7 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import { leads, walk } from "../../gpt2viz/app/scripts/listings.js"
+import { Part } from "./part.js"
 
 const BESIDE = { 3: [10], 5: [10, 11], 8: [10, 12], 9: [] }
 
@@ -22,22 +23,7 @@ test("keys go from line to line and stop at both ends; others go nowhere", () =>
   assert.equal(walk("Enter", 3, 9), undefined)
 })
 
-// A page of plain objects, as much of it as the component asks for.
-class Part {
-  constructor(tag) {
-    const style = { setProperty: (name, value) => { this[name] = value } }
-    Object.assign(this, { tag, children: [], attributes: {}, style, offsetTop: 0 })
-  }
-  append(...parts) { this.children.push(...parts) }
-  replaceChildren() { this.children = [] }
-  setAttribute(name, value) { this.attributes[name] = value }
-  removeAttribute(name) { delete this.attributes[name] }
-  all(tag) {
-    return this.children.flatMap((one) => [...one.tag === tag ? [one] : [], ...one.all(tag)])
-  }
-}
-
-test("a click on either side chooses, lights up both, and is told", async () => {
+test("a click on either side chooses, lights up both, and is sent", async () => {
   globalThis.document = { createElement: (tag) => new Part(tag) }
   const { default: draw } = await import("../../gpt2viz/app/scripts/listings.js")
   const root = new Part("div"), sent = []
@@ -50,11 +36,12 @@ test("a click on either side chooses, lights up both, and is told", async () => 
     .filter((button) => button.attributes["aria-current"]).map((button) => button.line))
   draw(call)
   const [mine, yours] = root.all("ol").map((list) => list.all("button"))
-  assert.deepEqual([mine, yours].map((some) => some.map((one) => one.line)), [[1, 2, 4], [2, 3]])
+  assert.deepEqual([mine, yours].map((buttons) => buttons.map(({ line }) => line)),
+    [[1, 2, 4], [2, 3]])
   assert.deepEqual(lit(), [[1, 2], [2]])
   mine[2].onclick()
   assert.deepEqual(lit(), [[4], [2, 3]])
-  assert.deepEqual([mine, yours].map((some) => some.map((one) => one.tabIndex)),
+  assert.deepEqual([mine, yours].map((buttons) => buttons.map(({ tabIndex }) => tabIndex)),
     [[-1, -1, 0], [0, -1]])
   yours[0].onclick() // beside both: the one that isn't chosen
   assert.deepEqual(lit(), [[1, 2], [2]])

@@ -9,17 +9,17 @@ import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
 const TWO_BY_THREE = { rows: ["a", "b"], columns: ["“ö”", "d", "e"] }
 
 test("a message has a header, and numbers from a multiple of four bytes on", () => {
-  const found = openMessage(encode({ name: "ö" }, Float32Array.of(1, 2)))
-  assert.deepEqual(found.head, { name: "ö" })
-  assert.equal(found.at % 4, 0)
-  assert.deepEqual([...new Float32Array(found.buffer, found.at)], [1, 2])
+  const result = openMessage(encode({ name: "ö" }, Float32Array.of(1, 2)))
+  assert.deepEqual(result.head, { name: "ö" })
+  assert.equal(result.at % 4, 0)
+  assert.deepEqual([...new Float32Array(result.buffer, result.at)], [1, 2])
 })
 
 test("panels have the names of their grid, their numbers and what is masked", () => {
   const values = Float32Array.from({ length: 12 }, (_, n) => n / 8)
   const masked = Array.from({ length: 12 }, (_, n) => n % 5 === 4)
-  const said = { panels: [{ grid: 0, name: "x" }, { grid: 0, name: "y" }], grids: [TWO_BY_THREE] }
-  const p = readMatrices(encode(said, values, bits(masked)))
+  const header = { panels: [{ grid: 0, name: "x" }, { grid: 0, name: "y" }], grids: [TWO_BY_THREE] }
+  const p = readMatrices(encode(header, values, bits(masked)))
   assert.deepEqual(p.panels.map(({ name, start, rows }) => [name, start, rows]),
     [["x", 0, TWO_BY_THREE.rows], ["y", 6, TWO_BY_THREE.rows]])
   assert.deepEqual([...p.values], [...values])
@@ -29,10 +29,10 @@ test("panels have the names of their grid, their numbers and what is masked", ()
 
 test("the whole ones come after a part, from a multiple of four bytes on", () => {
   const part = { rows: ["b"], columns: ["d"] }
-  const said = { panels: [{ grid: 0 }], grids: [part],
+  const header = { panels: [{ grid: 0 }], grids: [part],
     wholes: { panels: [{ grid: 0 }], grids: [TWO_BY_THREE] } }
   const whole = Float32Array.of(1, 2, 3, 4, 5, 6)
-  const p = readMatrices(encode(said, Float32Array.of(5), Uint8Array.of(1, 0, 0, 0), whole,
+  const p = readMatrices(encode(header, Float32Array.of(5), Uint8Array.of(1, 0, 0, 0), whole,
     bits([0, 0, 1, 0, 0, 0])))
   assert.deepEqual([...p.values], [5])
   assert.ok(p.masked(0))
@@ -46,11 +46,10 @@ const SPECIAL = ["masked", "NaN", "infinite"].map((name) => ({ name, color: `#${
 // A panel of ten queries and ten keys whose cell (q, k) holds 10 q + k, as it is read; `more` for
 // the header and for what parts are cut by. Cells of later keys are masked.
 function message({ axis = {}, zooms = {}, ...more } = {}) {
-  const short = [..."abcdefghij"], places = short.map((_, n) => n), wide = axis.wide ?? "key"
-  const names = axis.short ? axis.short.map((one, n) => `${axis.places[n]} ${one}`)
-    : short.map((one, n) => `${n} ${one}`)
+  const { short = [..."abcdefghij"], positions = short.map((_, n) => n), wide = "key" } = axis
+  const names = short.map((label, n) => `${positions[n]} ${label}`)
   const grid = { rows: names, columns: names, rowEnds: names, columnEnds: names, wide, frame: null }
-  const side = [axis.places ?? places, axis.short ?? short], size = names.length
+  const side = [positions, short], size = names.length
   return { grids: [grid], panels: [{ ...grid, grid: 0, start: 0, name: "a" }], special: SPECIAL,
     values: Float32Array.from({ length: size * size }, (_, n) => n), tallest: 300,
     masked: (n) => Number(n % size > Math.floor(n / size)),
@@ -58,14 +57,14 @@ function message({ axis = {}, zooms = {}, ...more } = {}) {
       scale: "signed", least: 0, masked: ["later"], legend: true, grows: null, ...zooms }, ...more }
 }
 
-test("a part is told from all of a text, and from what is none of its parts", () => {
+test("a part is distinguished from all of a text, and from what is none of its parts", () => {
   assert.deepEqual(parsePart("2,5,0,10", 10), [2, 5, 0, 10])
   const others = ["", "0,10,0,10", "2,5,0,11", "5,5,0,1", "a", "1,2", "1,2,3,4,5"]
   for (const none of [null, undefined, ...others]) assert.equal(parsePart(none, 10), null)
   assert.deepEqual([formatPart([2, 5, 0, 10]), formatPart(null)], ["2,5,0,10", null])
 })
 
-test("a part is named by its first tokens and its last, and one token alone", () => {
+test("a part is named by its first tokens and its last, and a single token alone", () => {
   assert.equal(partInWords([2, 5, 0, 10]), "queries 2 to 4, keys 0 to 9")
   assert.equal(partInWords([2, 3, 9, 10]), "queries 2, keys 9")
 })
@@ -85,7 +84,7 @@ test("a drag over what has no keys leaves those that are shown", () => {
 })
 
 test("a drag over words chooses all of their tokens", () => {
-  const p = message({ axis: { places: [0, 3, 7], short: ["un", "believ", "able"] } })
+  const p = message({ axis: { positions: [0, 3, 7], short: ["un", "believ", "able"] } })
   assert.deepEqual(draggedPart(p, null, 0, [0, 1], [2, 2]), [0, 7, 7, 10])
   assert.deepEqual(draggedPart(p, [4, 9, 0, 10], 0, [0, 1], [0, 0]), [3, 9, 0, 3])
 })

@@ -17,7 +17,7 @@ test("a number in a cell can be read on its colour, whatever that is", () => {
   assert.deepEqual(pale, []) // WCAG 2.2, 1.4.3
 })
 
-test("masked, NaN and infinite are told apart, and NaN is NaN where it is masked too", () => {
+test("masked, NaN and infinite are distinguished, and NaN is NaN where it is masked too", () => {
   const values = [1, NaN, Infinity, -Infinity, NaN, -Infinity]
   assert.deepEqual(values.map((value, n) => cellState(value, n > 3)), [0, 2, 3, 3, 2, 1])
 })

@@ -11,7 +11,7 @@ const ZOOMS = { part: null, end: 3, row: 1, column: null, scale: "unit", least: 
   masked: ["masked", "masked"], legend: true, axes: [{ rows: AXIS, columns: AXIS }] }
 const panel = (title, start) => ({ ...GRID, grid: 0, start, title, quantity: "weight", part: [] })
 const LINES = { shows: "tiny", colors: ["#1", "#2", "#3", "#4"] }
-const lined = (names) => ({ what: `of ${names}`, names, lit: true, alt: `told of ${names}` })
+const lined = (names) => ({ what: `of ${names}`, names, lit: true, alt: `alt of ${names}` })
 // Two heads: the numbers of the first are 0 to 8, of the second 9 to 17.
 const P = { zooms: ZOOMS, grids: [GRID], panels: [panel("A", 0), panel("B", 9)],
   values: Float32Array.from({ length: 18 }, (_, n) => n), masked: (n) => Number(n === 2),
@@ -27,9 +27,10 @@ test("a framed row's token lights up, where it was chosen", () => {
 })
 
 test("the other picture is drawn here of the same numbers, and a part where it is here", () => {
-  const of = (here, zooms) => (changes) => offers({ either: { here }, drags: true, zooms }, changes)
-  assert.deepEqual([true, false].map((here) => of(here)({ picture: "lines" })), [true, false])
-  assert.deepEqual([{}, undefined].map((zooms) => of(true, zooms)({ zoom: "0,1,0,1" })),
+  const offer = (here, zooms) => (changes) =>
+    offers({ either: { here }, drags: true, zooms }, changes)
+  assert.deepEqual([true, false].map((here) => offer(here)({ picture: "lines" })), [true, false])
+  assert.deepEqual([{}, undefined].map((zooms) => offer(true, zooms)({ zoom: "0,1,0,1" })),
     [true, false])
-  assert.equal(of(true)({ head: "1" }), undefined)
+  assert.equal(offer(true)({ head: "1" }), undefined)
 })

@@ -2,8 +2,8 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  paintsAlike, fitting, groupsOf, headsOf, lit, sameTokens, plan, read, rowOf, step, tokenOf, turn,
-  under, ways,
+  arrowEnds, paintsAlike, fitting, groupsOf, headsOf, lit, sameTokens, plan, read, rowOf, step,
+  tokenOf, turn, under,
 } from "../../gpt2viz/app/scripts/model_map.js"
 import { message as sent } from "../../gpt2viz/app/scripts/message.js"
 
@@ -18,12 +18,12 @@ const message = (cells) => sent({ layers: 1, heads: 2, rows: ["a", "b"], columns
 test("a message is read from the middle of a buffer, each cell", () => {
   const cells = [2, 0, 1, 255, 4, 3, 5, 0], beside = new Uint8Array(message(cells).length + 3)
   beside.set(message(cells), 3)
-  const found = read(beside.subarray(3))
-  assert.deepEqual([...found.cells], cells)
-  assert.equal(found.alt, "“schön”")
+  const p = read(beside.subarray(3))
+  assert.deepEqual([...p.cells], cells)
+  assert.equal(p.alt, "“schön”")
 })
 
-test("heads of fewer rows than columns have every cell in its place", () => {
+test("heads of fewer rows than columns have every cell at its position", () => {
   const cells = [0, 1, 2, 3, 3, 0, 4, 5, 3, 2, 1, 0], columns = ["a", "b", "c"]
   const red = headsOf({ ...read(message(cells)), columns })
     .map((bytes) => [0, 4, 8, 12, 16, 20].map((n) => bytes[n]))
@@ -73,7 +73,7 @@ test("layers stand side by side where they are more than heads, which get larger
   })
   for (const [model, width] of [[deep, 400], [{ ...deep, bare: true }, 800], [MODEL, 800]])
     assert.ok(!plan(model, width, 640).turned)
-  const go = (way) => step(deep, 40, `Arrow${way}`, true)
+  const go = (direction) => step(deep, 40, `Arrow${direction}`, true)
   assert.deepEqual(["Up", "Down", "Left", "Right"].map(go), [39, 41, 31, 49])
 })
 
@@ -83,7 +83,7 @@ test("heads that share keys and values are joined, and no others", () => {
   for (const alone of [{ heads: 9, groups: 9 }, { heads: 9 }]) assert.deepEqual(groupsOf(alone), [])
 })
 
-test("a place of the picture is of a head and of a row in it, or between heads", () => {
+test("a point of the picture is of a head and of a row in it, or between heads", () => {
   const look = plan(MODEL, 400, 400), { x, y } = look.boxes[6], { side } = look
   assert.deepEqual(under(look, 5, x, y), { head: 6, row: 0 })
   assert.deepEqual(under(look, 5, x + side / 2, y + .7 * side), { head: 6, row: 3 })
@@ -92,7 +92,7 @@ test("a place of the picture is of a head and of a row in it, or between heads",
   assert.equal(under(look, 5, x, y - 2), null)
 })
 
-test("a row of a long text stands for the tokens up to the next one's", () => {
+test("a row of a long text stands for the tokens up to the next row's", () => {
   const starts = [0, 2, 5]
   assert.deepEqual([0, 1, 2, 4, 5, 9].map((n) => rowOf(starts, n)), [0, 0, 1, 1, 2, 2])
   assert.deepEqual([0, 1, 2].map((row) => tokenOf({ starts, token: -1 }, row)), [0, 2, 5])
@@ -100,8 +100,8 @@ test("a row of a long text stands for the tokens up to the next one's", () => {
 })
 
 test("arrow keys go from head to head and stop at the edges", () => {
-  const go = (head, way) => step(MODEL, head, `Arrow${way}`)
-  assert.deepEqual(["Up", "Down", "Left", "Right"].map((way) => go(5, way)), [1, 9, 4, 6])
+  const go = (head, direction) => step(MODEL, head, `Arrow${direction}`)
+  assert.deepEqual(["Up", "Down", "Left", "Right"].map((name) => go(5, name)), [1, 9, 4, 6])
   assert.deepEqual([go(0, "Up"), go(0, "Left"), go(11, "Down"), go(11, "Right"), go(3, "Right")],
     [0, 0, 11, 11, 3])
 })
@@ -123,8 +123,8 @@ test("words are left out at the end where they don't fit, and a sign says so", (
 
 test("an arrow leads from within a head, or from the tokens, to above another", () => {
   const look = plan(MODEL, 400, 400), { boxes, side } = look, half = side / 2
-  assert.deepEqual(ways(look, [1, 10]), [[boxes[1].x + half, boxes[1].y + half],
+  assert.deepEqual(arrowEnds(look, [1, 10]), [[boxes[1].x + half, boxes[1].y + half],
     [boxes[10].x + half, boxes[10].y - 1]])
-  const [[x, y], end] = ways(look, [-1, 6])
+  const [[x, y], end] = arrowEnds(look, [-1, 6])
   assert.ok(x === end[0] && x === boxes[6].x + half && y < boxes[0].y)
 })

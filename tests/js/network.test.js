@@ -25,7 +25,7 @@ test("a norm has mean 0 and variance 1, then its weight and bias", () => {
   assert.deepEqual([...normed], [-1, 7])
 })
 
-test("with keys that were there before, a query is the last one but so many", () => {
+test("with keys that were there before, the last query is the last token", () => {
   const q = Float32Array.of(0, 0), k = Float32Array.of(1, 2, 3), v = Float32Array.of(10, 20, 30)
   const { weights, masked_scores, head_output } = attend(q, k, v, 1, 1, true)
   assert.deepEqual([...masked_scores], [0, 0, -Infinity, 0, 0, 0])

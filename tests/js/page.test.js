@@ -46,8 +46,8 @@ test("a link that carries all of it already is left as it is", () => {
 })
 
 const SINCE = new Map([
-  ["head", { said: null, drawn: "2", now: "5" }],
-  ["zoom", { said: "1,3,0,4", drawn: "1,3,0,4", now: null }],
+  ["head", { inAddress: null, drawn: "2", now: "5" }],
+  ["zoom", { inAddress: "1,3,0,4", drawn: "1,3,0,4", now: null }],
 ])
 const SEARCH = "?text=a&head=5"
 
@@ -64,13 +64,13 @@ test("what a link carries of its own stays", () => {
 })
 
 test("a link that leaves a part of the text out goes on doing so", () => {
-  const since = new Map([["zoom", { said: "1,3,0,4", drawn: "1,3,0,4", now: "0,2,0,2" }]])
+  const since = new Map([["zoom", { inAddress: "1,3,0,4", drawn: "1,3,0,4", now: "0,2,0,2" }]])
   assert.equal(merged("head?text=a", "?text=a&zoom=0,2,0,2", since), "head?text=a")
 })
 
 const part = (dataset = {}, page = false) => ({ dataset, matches: () => page })
 
-test("whatever is pressed may ask the server, but what says itself what is to be told", () => {
+test("whatever is pressed may send a request, but what sends pending choices itself", () => {
   assert.ok(asks([part(), part(), {}]))
   assert.ok(!asks([part(), part({ here: "" }), part(), {}]))
   assert.ok(!asks([part(), part({}, true), {}]))
@@ -81,28 +81,28 @@ test("a background is dark below the middle of its three channels", () => {
   assert.ok(!isDark([255, 255, 255]) && !isDark([128, 128, 128]))
 })
 
-test("only a change is told", () => {
+test("only a change is sent", () => {
   const sent = []
   const pen = { fillRect() {}, getImageData: () => ({ data: [18, 20, 28, 255] }) }
   globalThis.getComputedStyle = () => ({ getPropertyValue: () => "#12141c" })
   globalThis.document = { createElement: () => ({ getContext: () => pen }) }
-  const told = (...what) => sent.push(what)
+  const send = (...what) => sent.push(what)
   for (const dark of [true, false])
-    theme.default({ data: { dark, wanted: {} }, parentElement: {}, setTriggerValue: told })
+    theme.default({ data: { dark, themes: {} }, parentElement: {}, setTriggerValue: send })
   assert.deepEqual(sent, [["changed", true]])
 })
 
-test("a theme that is wanted is stored, and the page loaded again", () => {
+test("a theme that is sent is stored, and the page loaded again", () => {
   const stored = {}
   let loaded = 0
   globalThis.localStorage = { setItem: (name, value) => { stored[name] = value } }
   globalThis.location = { reload: () => { loaded += 1 } }
-  const wanted = { "stActiveTheme-/-v2": '"Dark"', "stActiveTheme-/shapes-v2": '"Dark"' }
-  theme.default({ data: { dark: false, wanted }, parentElement: {}, setTriggerValue: assert.fail })
-  assert.deepEqual([stored, loaded], [wanted, 1])
+  const themes = { "stActiveTheme-/-v2": '"Dark"', "stActiveTheme-/shapes-v2": '"Dark"' }
+  theme.default({ data: { dark: false, themes }, parentElement: {}, setTriggerValue: assert.fail })
+  assert.deepEqual([stored, loaded], [themes, 1])
 })
 
-test("its part of the page is asked for each time that it is drawn", () => {
+test("its part of the page is requested each time that it is drawn", () => {
   const sent = []
   for (let n = 0; n < 2; n += 1) fragment.default({ setTriggerValue: (...what) => sent.push(what) })
   assert.deepEqual(sent, [["drawn", true], ["drawn", true]])

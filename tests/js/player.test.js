@@ -18,10 +18,10 @@ test("the reader goes before the answer, and the address before the reader", () 
 
 test("marks are known by their keys: some come, some go, the others glide", () => {
   const marks = ["b", "c"].map((key) => ({ key }))
-  assert.deepEqual(changes(["a", "b"], marks), { come: ["c"], go: ["a"] })
+  assert.deepEqual(changes(["a", "b"], marks), { added: ["c"], removed: ["a"] })
 })
 
-test("a mark's place and colour become its style", () => {
+test("a mark's position and colour become its style", () => {
   const mark = { box: [.25, 2, .5, 1.5], fill: "#112233", ink: "#ffffff" }
   assert.deepEqual(look(mark), { left: "25%", top: "3.2rem", width: "50%",
     height: `${1.6 * 1.5}rem`, background: "#112233", color: "#ffffff", opacity: "1" })

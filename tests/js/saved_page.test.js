@@ -4,11 +4,11 @@ import { test } from "node:test"
 import { cutOut } from "../../gpt2viz/export/saved_page.js"
 
 const names = (letter, count) => Array.from({ length: count }, (_, n) => `${letter}${n}`)
-const panel = (name, start, down, across, words = []) => ({ name, start, words, said: words,
+const panel = (name, start, down, across, words = []) => ({ name, start, words, hover: words,
   rows: names("r", down), rowEnds: names("r", down), columns: names("c", across), columnEnds: [],
   frame: [0, 0, 0, 1] })
 
-test("a part of all matrices that are as large as the one that it was dragged out of", () => {
+test("a part of all matrices that are as large as the matrix that it was dragged out of", () => {
   const p = { panels: [panel("one", 0, 2, 3), panel("other", 6, 2, 3, names("w", 6)),
     panel("small", 12, 1, 2)], values: names("v", 14), masked: (n) => n % 2,
   frames: [[0, 1, 0, 1]], rules: [[1], []] }

@@ -2,10 +2,10 @@ import assert from "node:assert/strict"
 import { test } from "node:test"
 
 import {
-  blended, both, ceiling, codes, eased, fitting, losses, nearest, places, read, shown,
+  blended, both, ceiling, codes, eased, fitting, logPositions, losses, nearest, read, shown,
 } from "../../gpt2viz/app/scripts/steps.js"
 
-test("weights come as whole parts of 65,534, and NaN as one more", () => {
+test("weights come as whole parts of 65,534, and NaN as 65,535", () => {
   const bytes = new Uint8Array(new Uint16Array([0, 65534, 32767, 65535]).buffer)
   const text = btoa(String.fromCharCode(...bytes))
   assert.deepEqual([...read(text)], [0, 1, .5, NaN])
@@ -31,21 +31,21 @@ test("the chosen head stands beside itself in the model", () => {
     [0, GRID.rows, "Head 0.1, at this checkpoint", ""],
     [4, GRID.rows, "in the final model, 0 to 1", ""]])
   assert.deepEqual([0, 1, 4, 5].map(masked), [false, true, false, true])
-  assert.deepEqual(panels[1].said.slice(0, 2), ["1.000 here, 0.500 in the final model", "masked"])
+  assert.deepEqual(panels[1].hover.slice(0, 2), ["1.000 here, 0.500 in the final model", "masked"])
   const film = both(P, THEN, NOW, blended(THEN, NOW, .5))
   assert.deepEqual([.4, .6].map((share) => blended(undefined, NOW, share)), [undefined, NOW])
   assert.deepEqual([0, 1.25, 1.5, 2].map(eased), [0, 1.15625, 1.5, 2])
   assert.deepEqual([...film.values.subarray(0, 4)], [.75, .1875, .375, 0])
   assert.equal(film.panels[0].title, "Head 0.1, blended")
-  assert.deepEqual(film.panels[1].said, panels[1].said, "its numbers stay the checkpoint's")
+  assert.deepEqual(film.panels[1].hover, panels[1].hover, "its numbers stay the checkpoint's")
   const unread = both(P, undefined, NOW)
   assert.deepEqual(unread.panels.map(({ empty }) => empty), ["being read …", ""])
   assert.deepEqual([...unread.values], [0, 0, 0, 0, .5, .125, .25, 0])
 })
 
-test("steps stand as far apart as their logarithms, and the nearest is found", () => {
-  assert.deepEqual(places([0, 9, 99]), [0, .5, 1])
-  assert.deepEqual(places([7]), [.5])
+test("steps stand as far apart as their logarithms, and there is a nearest step", () => {
+  assert.deepEqual(logPositions([0, 9, 99]), [0, .5, 1])
+  assert.deepEqual(logPositions([7]), [.5])
   assert.equal(nearest([0, 9, 99], .3), 1)
   assert.equal(nearest([0, 9, 99], .2), 0)
   assert.equal(nearest([0, 9, 99], 2), 2)
@@ -60,7 +60,7 @@ test("the hand goes before the answer to where it was, and the address before th
   assert.equal(shown(known, { at: 1, steps: [1, 2] }), 1) // another model
 })
 
-test("an axis ends above its largest number, or where it is told to", () => {
+test("an axis ends above its largest number, or at a given number", () => {
   const lines = [{ values: [null, 2] }, { values: [4, null] }]
   assert.equal(ceiling({ lines, highest: null }), 4.2)
   assert.equal(ceiling({ lines, highest: 1 }), 1)

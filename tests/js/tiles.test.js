@@ -5,7 +5,7 @@ import { readMatrices as read } from "../../gpt2viz/app/scripts/matrices.js"
 import { choose, takePart } from "../../gpt2viz/app/scripts/state.js"
 import mount, {
   axisName, briefAlt, cellText, colorBar, dragged, fontFor, labelStep, messageFor, numberText,
-  painted, place, plan, step, under, wrapped,
+  painted, plan, positionAt, step, under, wrapped,
 } from "../../gpt2viz/app/scripts/tiles.js"
 import { bits, message as encode } from "../../gpt2viz/app/scripts/message.js"
 
@@ -28,8 +28,8 @@ test("a number has its own panel's range, and beyond its ends the last colour", 
   const own = [[0, 4], [-2, 2]].map(([low, high]) => ({ name: "", grid: 0, low, high, empty: "" }))
   const p = { ...read(message([1, -9, 9, 0, 0, 0, 1, -9, 9, 0, 0, 0], [], { panels: own })),
     squares: 9, special: SPECIAL, scale: [[0, "#000000"], [1, "#ffffff"]] }
-  const found = painted(p).map(({ bytes }) => [0, 1, 2, 3].map((n) => bytes[4 * n]))
-  assert.deepEqual(found, [[64, 0, 255, 0], [191, 0, 255, 128]])
+  const reds = painted(p).map(({ bytes }) => [0, 1, 2, 3].map((n) => bytes[4 * n]))
+  assert.deepEqual(reds, [[64, 0, 255, 0], [191, 0, 255, 128]])
 })
 
 test("a panel without any number is left to the page's own background", () => {
@@ -57,10 +57,10 @@ const letters = (text) => 6 * text.length
 
 // Three panels of 5 × 7, two in a row, each letter 6 pixels wide; `each` has what differs.
 function layout(more = {}, width = 800, each = [{}, {}, {}]) {
-  const one = { grid: 0, rows: NAMES.slice(0, 5), columns: NAMES, square: true, title: "Head 0",
+  const panel = { grid: 0, rows: NAMES.slice(0, 5), columns: NAMES, square: true, title: "Head 0",
     rowEnds: NAMES.slice(0, 5), columnEnds: NAMES, part: [] }
   const { across = 2, tallest = 300, bar = "", legend = [], ...all } = more
-  const panels = each.map((own) => ({ ...one, ...all, ...own }))
+  const panels = each.map((own) => ({ ...panel, ...all, ...own }))
   const p = { across, tallest, bar, legend, panels }
   return { p, look: plan(p, width, letters) }
 }
@@ -72,22 +72,22 @@ const VECTORS = [
 
 for (const [which, more, width, each] of [
   ["in a wide window", {}, 1200],
-  ["in a narrow one", { bar: "weight" }, 420],
+  ["in a narrow window", { bar: "weight" }, 420],
   ["with long names", { rowEnds: ["an endless word of many letters"], columnEnds: ["a long one"] }],
   ["under a legend", { legend: [["masked", "#000000"]], part: ["queries 1 to 5", "1–5"] }],
   ["of several sizes", { across: 3 }, 900, VECTORS],
 ])
-  test(`every cell is found under the pointer, at its middle and its corners, ${which}`, () => {
+  test(`every cell is under the pointer, at its middle and its corners, ${which}`, () => {
     const { p, look } = layout(more, width, each)
     const shares = [[0.5, 0.5], [0.01, 0.01], [0.99, 0.01], [0.01, 0.99], [0.99, 0.99]]
     look.boxes.forEach((box, panel) => {
       const { rows, columns } = p.panels[panel]
       for (let row = 0; row < rows.length; row++)
         for (let column = 0; column < columns.length; column++)
-          for (const [right, below] of shares) {
-            const x = box.x + (column + right) * box.cw, y = box.y + (row + below) * box.ch
-            const found = under(place(look, x, y))
-            assert.deepEqual([found.panel, found.row + 0, found.column + 0], [panel, row, column])
+          for (const [right, down] of shares) {
+            const x = box.x + (column + right) * box.cw, y = box.y + (row + down) * box.ch
+            const cell = under(positionAt(look, x, y))
+            assert.deepEqual([cell.panel, cell.row + 0, cell.column + 0], [panel, row, column])
           }
     })
   })
@@ -96,7 +96,7 @@ test("no cell is beside a panel, over it or below it", () => {
   const { look } = layout()
   const { boxes: [{ x, y, w, h }] } = look
   for (const [left, top] of [[x - 0.1, y + 5], [x + w, y + 5], [x + 5, y - 0.1], [x + 5, y + h]])
-    assert.equal(under(place(look, left, top)), null)
+    assert.equal(under(positionAt(look, left, top)), null)
 })
 
 test("panels lie side by side, and nothing lies over another or outside", () => {
@@ -120,7 +120,7 @@ test("where there is little room, fewer stand side by side, and none is lost", (
   assert.ok(boxes[2].y >= boxes[0].y + boxes[0].h)
 })
 
-test("rows that belong together break at a part of their length, so that no two share one", () => {
+test("rows that belong together break at a part of their length, and no two share a line", () => {
   const eight = Array.from({ length: 8 }, () => ({}))
   const { look: { boxes, across } } = layout({ across: 4, title: "" }, 330, eight)
   assert.equal(across, 2)
@@ -150,10 +150,10 @@ test("names that a neighbour has take no room", () => {
   assert.ok(named.x > 20 && bare.x <= 1)
   assert.ok(less < bare.y + bare.h + 10 && less < height - 20)
   const { boxes: [rows] } = at({ columnEnds: [] })
-  assert.deepEqual([rows.x, rows.below], [named.x, 0])
+  assert.deepEqual([rows.x, rows.labelHeight], [named.x, 0])
 })
 
-test("a title takes as many lines as it needs, and the picture begins below them", () => {
+test("a title takes as many lines as it needs, and the picture begins under them", () => {
   const { look: { boxes: [a] } } = layout({ across: 1, title: "one two\nthree" }, 800, [{}])
   assert.deepEqual(a.title, ["one two", "three"])
   assert.deepEqual(wrapped("values, and the crane afterwards", 100, letters),
@@ -174,12 +174,12 @@ test("above a matrix without a bar stand the ends of its scale", () => {
 })
 
 test("numbers are written as large as their cells allow, or not at all", () => {
-  const said12 = ["0.50", "0.25"] // 24 pixels wide at 12
-  assert.equal(fontFor(said12, { cw: 40, ch: 40 }, letters), 12)
-  assert.equal(fontFor(said12, { cw: 25, ch: 40 }, letters), 11.5)
-  assert.equal(fontFor(said12, { cw: 40, ch: 14 }, letters), 11)
-  assert.equal(fontFor(said12, { cw: 23, ch: 40 }, letters), 0)
-  assert.equal(fontFor(said12, { cw: 40, ch: 13 }, letters), 0)
+  const texts = ["0.50", "0.25"] // 24 pixels wide at 12
+  assert.equal(fontFor(texts, { cw: 40, ch: 40 }, letters), 12)
+  assert.equal(fontFor(texts, { cw: 25, ch: 40 }, letters), 11.5)
+  assert.equal(fontFor(texts, { cw: 40, ch: 14 }, letters), 11)
+  assert.equal(fontFor(texts, { cw: 23, ch: 40 }, letters), 0)
+  assert.equal(fontFor(texts, { cw: 40, ch: 13 }, letters), 0)
   assert.equal(fontFor([], { cw: 40, ch: 40 }, letters, true), 0)
 })
 
@@ -239,8 +239,8 @@ test("keys lead into a panel of another size at its last row and column", () => 
   const { p } = layout({ across: 3 }, 900, VECTORS)
   const at = { panel: 0, row: 3, column: 4 }
   assert.deepEqual(step(p, at, "PageDown"), { panel: 1, row: 0, column: 4 })
-  const below = { ...at, panel: 1, row: 0 }
-  assert.deepEqual(step(p, below, "PageDown"), { panel: 2, row: 0, column: 1 })
+  const next = { ...at, panel: 1, row: 0 }
+  assert.deepEqual(step(p, next, "PageDown"), { panel: 2, row: 0, column: 1 })
 })
 
 test("a drag takes in the cells whose middle it passed, from either side", () => {
@@ -250,7 +250,7 @@ test("a drag takes in the cells whose middle it passed, from either side", () =>
   assert.deepEqual(dragged(-0.5, 0.2).map((n) => n + 0), [0, 0])
 })
 
-test("what stands in a cell is said in six digits, or in words", () => {
+test("what stands in a cell is written in six digits, or in words", () => {
   const p = { ...read(message([0.12345678, 2e-9, NaN, 0, 5, 6, 7, 8, 9, 10, 11, 12.5], [3])),
     special: SPECIAL }
   for (const panel of p.panels) Object.assign(panel, { quantity: "weight", hidden: "a later key" })
@@ -260,7 +260,7 @@ test("what stands in a cell is said in six digits, or in words", () => {
   assert.equal(at(0, 0, 2), "NaN, not a number")
   assert.equal(at(0, 1, 0), "a later key")
   assert.equal(at(1, 1, 2), "weight 12.5")
-  p.panels[1].said = ["a", "b", "c", "d", "e", "·fish 33.000 %\nrank 1"]
+  p.panels[1].hover = ["a", "b", "c", "d", "e", "·fish 33.000 %\nrank 1"]
   assert.equal(at(1, 1, 2), "·fish 33.000 %\nrank 1")
 })
 
@@ -275,7 +275,7 @@ test("with Shift a cell asks why, where its panel has an answer; else it is chos
   assert.deepEqual(messageFor({ ...p, chooses: false }, at, true), ["ask", at])
 })
 
-test("pictures that the server has told nothing of are named by titles and part", () => {
+test("pictures that the server hasn't described are named by titles and part", () => {
   const panels = [{ title: "Layer 1" }, { title: "Layer 2" }, { title: "Layer 1" }]
   assert.equal(briefAlt({ panels }, [2, 5, 0, 1]), "Layer 1; Layer 2, queries 2 to 4, keys 0.")
   assert.equal(briefAlt({ panels: [{ title: "", quantity: "score" }] }, null),
@@ -286,29 +286,29 @@ const FIVE = ["0 a", "1 b", "2 c", "3 d", "4 e"]
 
 // What the server draws of five tokens, whose cell (q, k) holds 5 q + k, and may be dragged.
 function square(part, more = {}) {
-  const [a, b, c, d] = part ?? [0, 5, 0, 5], places = [0, 1, 2, 3, 4]
-  const side = [places, [..."abcde"]]
+  const [a, b, c, d] = part ?? [0, 5, 0, 5], positions = [0, 1, 2, 3, 4]
+  const side = [positions, [..."abcde"]]
   const grid = (rows, columns) => ({ rows: rows.map((n) => FIVE[n]), wide: "key", down: "query",
     columns: columns.map((n) => FIVE[n]), rowEnds: [], columnEnds: [], square: true, frame: null })
   const panel = { name: "one", title: "One", part: [], grid: 0, low: -24, high: 24, empty: "",
-    quantity: "score", hidden: "masked", words: [], said: [] }
+    quantity: "score", hidden: "masked", words: [], hover: [] }
   const cells = (rows, columns) => rows.flatMap((row) => columns.map((column) => 5 * row + column))
-  const rows = places.slice(a, b), columns = places.slice(c, d)
-  const head = { panels: [panel], grids: [grid(rows, columns)], alt: "All that is told.",
+  const rows = positions.slice(a, b), columns = positions.slice(c, d)
+  const head = { panels: [panel], grids: [grid(rows, columns)], alt: "Both heads.",
     chooses: true, drags: true, asks: [false], special: SPECIAL, legend: [], frames: [], squares: 9,
     rules: [[], []], across: 1, tallest: 500, numbers: 0, plus: false, bar: "", decimals: 2,
     scale: [[0, "#000000"], [1, "#ffffff"]], line: "#000000", frame: "#000000",
     zooms: { part, end: 5, row: null, column: null, axes: [{ rows: side, columns: side }],
       scale: "signed", least: 0, masked: ["later"], legend: true, grows: null } , ...more }
   if (!part) return message(cells(rows, columns), [], head)
-  const wholes = { panels: [panel], grids: [grid(places, places)] }
+  const wholes = { panels: [panel], grids: [grid(positions, positions)] }
   const bytes = [...message(cells(rows, columns), [], { ...head, wholes })]
   while (bytes.length % 4) bytes.push(0)
-  const all = new Uint8Array(Float32Array.from(cells(places, places)).buffer)
+  const all = new Uint8Array(Float32Array.from(cells(positions, positions)).buffer)
   return new Uint8Array([...bytes, ...all, 0, 0, 0, 0])
 }
 
-// A view in a page, as much of both as it asks for, 600 pixels wide; and what was sent or told.
+// A view in a page, as much of both as it asks for, 600 pixels wide; and what was sent.
 function page() {
   const sent = [], pen = new Proxy({}, { set: () => true, get: (_, name) =>
     name === "measureText" ? () => ({ width: 10 })
@@ -326,7 +326,7 @@ function page() {
     ResizeObserver: class { observe() {} }, PopStateEvent: Event,
     location: { search: "", pathname: "/" },
     history: { pushState: (_state, _title, to) => { globalThis.location.search = to } },
-    dispatchEvent: () => sent.push("told"),
+    dispatchEvent: () => sent.push("popstate"),
   })
   const draw = (data) => mount({ data, parentElement: { querySelector: () => view },
     setTriggerValue: (...what) => sent.push(what) })
@@ -340,10 +340,10 @@ function page() {
     zoom: () => new URLSearchParams(globalThis.location.search).get("zoom") }
 }
 
-test("a part that is dragged out is shown at once, and the server isn't asked", () => {
+test("a part that is dragged out is shown at once, and without a request to the server", () => {
   const { view, sent, draw, over, shown, zoom } = page()
   draw(square(null))
-  assert.deepEqual([view.dataset.here, view.attributes["aria-label"]], ["", "All that is told."])
+  assert.deepEqual([view.dataset.here, view.attributes["aria-label"]], ["", "Both heads."])
   over([.8, 1.8], [2.2, 4.2])
   assert.deepEqual([zoom(), shown()], ["1,3,2,5", [7, 8, 9, 12, 13, 14]])
   assert.equal(view.attributes["aria-label"], "One, queries 1 to 2, keys 2 to 4.")
@@ -352,18 +352,18 @@ test("a part that is dragged out is shown at once, and the server isn't asked", 
   over([.1, .1], [.4, .4]) // within one cell
   assert.equal(zoom(), "2,3,3,5")
   choose({ zoom: null })
-  assert.deepEqual([shown().length, view.attributes["aria-label"]], [25, "All that is told."])
+  assert.deepEqual([shown().length, view.attributes["aria-label"]], [25, "Both heads."])
   assert.deepEqual(sent, [])
 })
 
-test("what was chosen here holds as the server draws anew, and its part once it is told", () => {
+test("what was chosen here holds as the server draws anew, and its part once that is sent", () => {
   const { view, draw, shown } = page()
   draw(square(null))
   choose({ zoom: "0,1,0,2" })
   draw(square(null))
   assert.deepEqual(shown(), [0, 1])
   draw(square([0, 1, 0, 2]))
-  assert.deepEqual([shown(), view.attributes["aria-label"]], [[0, 1], "All that is told."])
+  assert.deepEqual([shown(), view.attributes["aria-label"]], [[0, 1], "Both heads."])
   choose({ zoom: null })
   assert.deepEqual([shown().length, shown()[24]], [25, 24])
   delete globalThis.gpt2viz_state // forgotten, as Back does
@@ -378,7 +378,7 @@ test("a click on a cell waits until the server has drawn the part that it counts
   assert.deepEqual(sent.splice(0), [["cell", { panel: "one", row: 1, column: 2 }]])
   choose({ zoom: "3,5,0,2" })
   over([1, 0], [1, 0])
-  assert.deepEqual(sent.splice(0), ["told"])
+  assert.deepEqual(sent.splice(0), ["popstate"])
   draw(square([3, 5, 0, 2]))
   assert.deepEqual(sent.splice(0), [["cell", { panel: "one", row: 1, column: 0 }]])
   draw(square([3, 5, 0, 2]))
@@ -392,7 +392,7 @@ test("a click is forgotten where another part is chosen meanwhile", () => {
   over([1, 0], [1, 0])
   choose({ zoom: null })
   draw(square(null))
-  assert.deepEqual(sent, ["told"])
+  assert.deepEqual(sent, ["popstate"])
 })
 
 test("a drag is the server's where it alone can draw a part", () => {
@@ -415,7 +415,7 @@ test("a picture that is reached by Tab has the server tell all of it", () => {
   choose({ zoom: "3,5,0,2" })
   assert.deepEqual(sent, [])
   view.onfocus()
-  assert.deepEqual(sent, ["told"])
+  assert.deepEqual(sent, ["popstate"])
 })
 
 test("no number of the scale stands in its name", () => {

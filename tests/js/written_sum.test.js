@@ -32,7 +32,7 @@ test("a strip has its name in its colour, whose it is, and a coloured cell a num
   const sum = drawn([{ kind: "strip", name: "q", token: "<b>cat", ink: "#2457c5", cells }])
   assert.equal(sum.text, "q <b>cat")
   assert.equal(sum.all("b")[0].style.color, "#2457c5")
-  assert.deepEqual(sum.all("i").map((one) => [one.style.background, one.title]), cells)
+  assert.deepEqual(sum.all("i").map(({ style, title }) => [style.background, title]), cells)
 })
 
 test("a result has the model's number beside it", () => {
@@ -40,7 +40,7 @@ test("a result has the model's number beside it", () => {
   assert.equal(sum.text, "Raw score= 1.2500the model: 1.2501")
 })
 
-test("of a table one row stands out, and a bar is as long as its share", () => {
+test("of a table the chosen row stands out, and a bar is as long as its share", () => {
   const rows = [[["0 a", "0.2500"], 0.25], [["1 b", "0.7500"], 0.75]]
   const columns = ["key", "weight"]
   const sum = drawn([{ kind: "table", columns, rows, chosen: 1, bar: "#123456" }])

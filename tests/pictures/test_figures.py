@@ -138,7 +138,7 @@ def test_words_stand_in_the_cells_and_tell_more_under_the_pointer() -> None:
     words, messages = [["<i>", "b"]], [["<i> 25 %\nrank 2", "b 50 %"]]
     picture = Lens("lens", Panel("", values, *axes, words=words, hover=messages), (), column=1)
     drawn = canvas.header(picture.tokens, LIGHT)
-    assert (drawn["panels"][0]["words"], drawn["panels"][0]["said"]) == (*words, *messages)
+    assert (drawn["panels"][0]["words"], drawn["panels"][0]["hover"]) == (*words, *messages)
     assert drawn["grids"][0]["frame"] == (0, 0, 1, 1)
     assert drawn["bar"] == "attention weight"
 

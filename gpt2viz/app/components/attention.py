@@ -151,9 +151,9 @@ class Heads:
     """The heads of a layer that are drawn: ``head`` and, as lines, some ``more`` over it.
 
     ``numbers`` is the browser's name for the weights of every head, "" if they weren't sent;
-    ``names`` are their tokens' names, from which the browser describes a head. ``does`` are
-    descriptions by head, "layer.head", and ``opened`` says why this one opened. ``between`` is
-    added to titles.
+    ``names`` are their tokens' names, from which the browser describes a head. ``descriptions``
+    are by head, "layer.head", and ``reason`` says why this head opened. ``between`` is added to
+    titles.
     """
 
     layer: int
@@ -162,8 +162,8 @@ class Heads:
     n_head: int
     numbers: str
     names: Sequence[str]
-    does: Mapping[str, str]
-    opened: str
+    descriptions: Mapping[str, str]
+    reason: str
     between: str
 
 

@@ -22,7 +22,7 @@ def is_dark(themes: Mapping[str, str]) -> bool:
     reloaded.
     """
     dark = st.context.theme.type == "dark"
-    data = {"script": "page.theme", "dark": dark, "wanted": dict(themes)}
+    data = {"script": "page.theme", "dark": dark, "themes": dict(themes)}
     mount(data, key="theme_watch", on_changed_change=lambda: None)
     return dark
 
@@ -37,4 +37,4 @@ def run_again(key: str) -> None:
 
 def keep_progress(data: Mapping[str, Any], *, key: str, received: Callable[[], None]) -> None:
     """Store a reader's answers and guesses in the browser; ``received`` reads stored ones."""
-    mount({"script": "progress", **data}, key=key, on_found_change=received)
+    mount({"script": "progress", **data}, key=key, on_stored_change=received)

@@ -117,7 +117,7 @@ def _points(
     return {
         "steps": list(steps),
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
-        "places": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
+        "stages": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
         "tiles": ["" if point is None else _packed(point.tiles) for point in listed],
         "next": [[] if point is None else list(point.following) for point in listed],
         "lens": [[] if point is None else list(point.lens) for point in listed],

@@ -115,7 +115,7 @@ def draw_part(shown: Shown, *, here: bool, back: Callable[[], None]) -> None:
             "end": shown.n_tokens,
             "here": here,
             "lead": "Only a part is shown",
-            "of": sentence("frame.part", tokens=pluralize(shown.n_tokens, "tokens")),
+            "rest": sentence("frame.part", tokens=pluralize(shown.n_tokens, "tokens")),
         },
         on_whole_change=back,
     )

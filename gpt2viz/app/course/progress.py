@@ -126,7 +126,7 @@ def bar(known: Answered, summary: str) -> None:
 def _merge_stored(known: Answered) -> None:
     """Merge in the progress that the browser had stored; it sends it once."""
     st.session_state[_READ] = True
-    given = st.session_state[_KEY]["found"]
+    given = st.session_state[_KEY]["stored"]
     try:
         _add(known_answers(given["answered"], known), fitting_guesses(given["guesses"]))
     except (ValueError, TypeError, KeyError):

@@ -33,7 +33,7 @@ export const snapped = (point, by) => point.map((x) => plain(Math.round(x / by) 
 
 // The position of a point, in hundredths of a plane from the left and from the top.
 /** @param {number[]} point @returns {[number, number]} */
-export const place = ([x, y], { low, high }) =>
+export const positionOf = ([x, y], { low, high }) =>
   [100 * (x - low) / (high - low), 100 * (high - y) / (high - low)]
 
 // The point at a position.
@@ -43,7 +43,7 @@ export const point = ([left, top], { low, high }) =>
 
 // Numbers, or lists of them, part of the way from one to the other.
 export const mixed = (from, to, share) => Array.isArray(to)
-  ? to.map((one, n) => mixed(from[n], one, share)) : from + (to - from) * share
+  ? to.map((end, n) => mixed(from[n], end, share)) : from + (to - from) * share
 
 // The results of a query and its keys, computed like `attend`, `shadows` and `tip_to_tail` in
 // textbook/attention.py: used while a point is being moved.
@@ -51,8 +51,8 @@ export function followed({ arrows, values, heat }) {
   const [query, ...keys] = arrows, dot = ([x, y], [u, v]) => x * u + y * v
   const size = dot(query, query), scores = keys.map((key) => dot(key, query))
   const shadows = scores.map((score) => query.map((x) => size > 0 ? score / size * x : 0))
-  const most = Math.max(...scores), powers = scores.map((one) => Math.exp((one - most) / heat))
-  const sum = powers.reduce((a, b) => a + b), weights = powers.map((one) => one / sum)
+  const most = Math.max(...scores), powers = scores.map((score) => Math.exp((score - most) / heat))
+  const sum = powers.reduce((a, b) => a + b), weights = powers.map((power) => power / sum)
   const ends = [[0, 0]]
   values.forEach((value, n) => ends.push(value.map((x, m) => ends[n][m] + weights[n] * x)))
   return { arrows, values, shadows, scores, weights, ends }
@@ -97,30 +97,31 @@ const named = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.le
 
 const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "query"
 
-const coordinates = ([one, other], [x, y]) => `${one} ${x}, ${other} ${y}`
+const coordinates = ([across, up], [x, y]) => `${across} ${x}, ${up} ${y}`
 
 // Describe the result of a move in words.
-export function told(data, n) {
+export function describeMove(data, n) {
   const { axes, scores, weights, ends } = data, kind = role(data, n)
   const all = data.words.map((word, m) => `${word} ${fixed(weights[m], 2)}`).join(", ")
-  const led = kind === "query" ? `Weights: ${all}`
+  const result = kind === "query" ? `Weights: ${all}`
     : kind === "key" ? `Score ${fixed(scores[n - 1], 2)}, weight ${fixed(weights[n - 1], 2)}`
       : `New ${data.words[0]}: ${coordinates(axes, ends[ends.length - 1].map((x) => fixed(x, 2)))}`
-  return `${named(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${led}.`
+  return `${named(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${result}.`
 }
 
 function grid(svg, box, axes) {
   for (const n of ticks(box)) {
-    const [x, y] = place([n, n], box), kind = n ? "grid" : "axis"
+    const [x, y] = positionOf([n, n], box), kind = n ? "grid" : "axis"
     makeSvg("path", { class: kind, d: `M${x} 0V100M0 ${y}H100` }, svg)
-    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, place([0, 0], box)[1]], String(n))
+    if (n > 0 && x < 95) write(svg.parentNode, "tick", [x, positionOf([0, 0], box)[1]], String(n))
   }
   write(svg.parentNode, "end", [100, 100], `${axes[0]} →`)  // where points lie least often
-  write(svg.parentNode, "end up", [place([0, 0], box)[0], 0], `↑ ${axes[1]}`)
+  write(svg.parentNode, "end up", [positionOf([0, 0], box)[0], 0], `↑ ${axes[1]}`)
 }
 
-const stroke = (svg, from, to, box, color, kind) => makeSvg("path",
-  { class: kind, d: arrow(place(from, box), place(to, box)), stroke: color, fill: color }, svg)
+const stroke = (svg, from, to, box, color, kind) => makeSvg("path", {
+  class: kind, d: arrow(positionOf(from, box), positionOf(to, box)), stroke: color, fill: color,
+}, svg)
 
 // Write words at a position of a plane, for the eye only: handles and table say the same.
 function write(plane, kind, [x, y], text, color = "") {
@@ -137,13 +138,14 @@ function name(plane, labels) {
 // Draw the query and the keys, each key's projection onto the query's line, and their handles.
 function look(view, now, box) {
   const { data, look: plane } = view, { colors } = data, [query, ...keys] = now.arrows
-  const labels = [{ at: place(query, box), text: `query ${data.words[0]}`, color: colors.query }]
+  const at = positionOf(query, box)
+  const labels = [{ at, text: `query ${data.words[0]}`, color: colors.query }]
   keys.forEach((key, n) => labels.push(
-    { at: place(key, box), text: `key ${data.words[n]}`, color: colors.key }))
+    { at: positionOf(key, box), text: `key ${data.words[n]}`, color: colors.key }))
   const svg = fresh(plane)
   grid(svg, box, data.axes)
   now.shadows.forEach((foot, n) => {
-    const [[x, y], [u, v]] = [keys[n], foot].map((one) => place(one, box))
+    const [[x, y], [u, v]] = [keys[n], foot].map((end) => positionOf(end, box))
     makeSvg("path", { class: "shadow", d: `M${x} ${y}L${u} ${v}`, stroke: colors.key }, svg)
     makeSvg("circle", { cx: u, cy: v, r: 1.1, fill: colors.key }, svg)
   })
@@ -156,7 +158,7 @@ function look(view, now, box) {
 // Place the handles at their points.
 function placeHandles(handles, tips, box) {
   tips.forEach((tip, n) => {
-    const [x, y] = place(tip, box)
+    const [x, y] = positionOf(tip, box)
     Object.assign(handles[n].style, { left: `${x}%`, top: `${y}%` })
   })
 }
@@ -168,13 +170,13 @@ function mix(view, now, box) {
   grid(svg, box, data.axes)
   now.values.forEach((value, n) => {
     stroke(svg, [0, 0], value, box, colors.value, "faint")
-    labels.push({ at: place(value, box), text: `value ${data.words[n]}`, color: colors.value })
+    labels.push({ at: positionOf(value, box), text: `value ${data.words[n]}`, color: colors.value })
   })
   const end = now.ends[now.ends.length - 1]
-  now.ends.slice(1).forEach((one, n) =>
-    stroke(svg, now.ends[n], one, box, colors.value, "thick piece"))
+  now.ends.slice(1).forEach((tip, n) =>
+    stroke(svg, now.ends[n], tip, box, colors.value, "thick piece"))
   stroke(svg, [0, 0], end, box, colors.new, "")
-  labels.push({ at: place(end, box), text: `new ${data.words[0]}`, color: colors.new })
+  labels.push({ at: positionOf(end, box), text: `new ${data.words[0]}`, color: colors.new })
   name(plane, labels)
   placeHandles(view.handles.slice(now.arrows.length), now.values, box)
 }
@@ -238,12 +240,12 @@ function send(view, n) {
 // Move one point: it is drawn at once, with all that depends on it.
 function move(view, n, to) {
   cancelAnimationFrame(view.frame)
-  const all = points(view.now).map((one, m) => m === n ? to : one), first = view.now.arrows.length
+  const all = points(view.now).map((old, m) => m === n ? to : old), first = view.now.arrows.length
   const arrows = all.slice(0, first), values = all.slice(first)
   const now = followed({ arrows, values, heat: view.data.heat })
   paint(view, now)
   rows(view, now)
-  view.say.textContent = ""
+  view.status.textContent = ""
 }
 
 function drag(view, handle, n) {
@@ -296,8 +298,8 @@ function build(view, data) {
   for (const title of ["word", "score", "weight"]) make("th", head, title).scope = "col"
   make("td", head)
   view.body = make("tbody", table)
-  view.say = make("p", root, "", "say")
-  view.say.setAttribute("role", "status")
+  view.status = make("p", root, "", "status")
+  view.status.setAttribute("role", "status")
   view.handles = points(data).map((_, n) => {
     const handle = make("button", view[planeOf(view, n)], "", n ? "handle" : "handle query")
     handle.type = "button"
@@ -319,11 +321,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
   Object.assign(view, { data, sent: data.count })
   root.setAttribute("aria-label", data.alt)
   view.handles.forEach((handle, n) => {
-    const where = coordinates(data.axes, words(points(data)[n]))
+    const position = coordinates(data.axes, words(points(data)[n]))
     handle.style.color = data.colors[role(data, n)]
-    handle.setAttribute("aria-label", `${named(data, n)}: ${where}. Arrow keys move it.`)
+    handle.setAttribute("aria-label", `${named(data, n)}: ${position}. Arrow keys move it.`)
   })
   rows(view, data)
   glide(view, { arrows: data.arrows, shadows: data.shadows, values: data.values, ends: data.ends })
-  if (view.moved !== undefined) view.say.textContent = told(data, view.moved)
+  if (view.moved !== undefined) view.status.textContent = describeMove(data, view.moved)
 }

@@ -42,9 +42,9 @@ export function roundNumbers([low, high], count) {
  *
  * @returns {any} */
 export function axisOf(name, { layout, data }) {
-  const way = name[0], own = layout[`${way}axis${name.slice(1)}`] ?? {}
-  const on = data.filter((trace) => (trace[`${way}axis`] ?? way) === name)
-  const values = on.flatMap((trace) => trace[way]), bars = on.some(({ type }) => type === "bar")
+  const letter = name[0], own = layout[`${letter}axis${name.slice(1)}`] ?? {}
+  const on = data.filter((trace) => (trace[`${letter}axis`] ?? letter) === name)
+  const values = on.flatMap((trace) => trace[letter]), bars = on.some(({ type }) => type === "bar")
   const named = own.type === "category" || values.some((value) => typeof value === "string")
   const names = [...new Set([...own.categoryarray ?? [], ...named ? values : []])]
   const numberOf = named ? (value) => names.indexOf(value)
@@ -55,7 +55,7 @@ export function axisOf(name, { layout, data }) {
   if (fromZero) [low, high] = [Math.min(0, low), Math.max(0, high)]
   if (bars && own.tickvals) [low, high] = [-.5, own.tickvals.length - .5]
   else if (named) [low, high] = [-.3, names.length - .7]
-  else if (way === "y" || on.some(({ mode }) => mode?.includes("markers"))) {
+  else if (letter === "y" || on.some(({ mode }) => mode?.includes("markers"))) {
     const free = (high - low || 1) * .055
     low -= fromZero && low === 0 ? 0 : free
     high += fromZero && high === 0 ? 0 : free
@@ -140,8 +140,8 @@ function layOut(figure, width, legend) {
     const words = x.names.length || x.own.ticktext
     x.turned = Boolean(words) && longest(x.ticks) + 8 > x.size / Math.max(1, x.ticks.length)
   }
-  const below = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titled(x)
-  const bottom = fixed ? margin.b : Math.max(margin.b, ...plots.map(below))
+  const roomUnder = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titled(x)
+  const bottom = fixed ? margin.b : Math.max(margin.b, ...plots.map(roomUnder))
   for (const { x, y } of plots) {
     y.low = height - bottom
     y.size = -(height - bottom - top)
@@ -200,9 +200,9 @@ function drawAxes(svg, { x, y }, top, grid) {
       makeSvg("path", { class: "zero", d: d(at), stroke: grid }, svg)
   }
   const [acrossTitle, upTitle] = [x, y].map(({ own }) => plain(own.title?.text))
-  const below = x.turned ? longest(x.ticks) + 8 : 20, middle = (top + bottom) / 2
+  const base = bottom + (x.turned ? longest(x.ticks) + 8 : 20), middle = (top + bottom) / 2
   if (acrossTitle)
-    text(svg, [acrossTitle], x.low + x.size / 2, bottom + below + 13, { "text-anchor": "middle" })
+    text(svg, [acrossTitle], x.low + x.size / 2, base + 13, { "text-anchor": "middle" })
   if (upTitle)
     text(svg, [upTitle], 12, middle,
       { "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` })
@@ -251,16 +251,16 @@ const BESIDE = { "middle right": [10, 4, "start"], "middle left": [-10, 4, "end"
 
 function drawPoints(svg, trace, { x, y }, target) {
   const points = trace.x.map((value, n) => [x.at(value), y.at(trace.y[n])])
-  const there = ([a, b]) => Number.isFinite(a) && Number.isFinite(b)
+  const drawable = ([a, b]) => Number.isFinite(a) && Number.isFinite(b)
   const { mode, line, marker, opacity = 1 } = trace
   if (mode.includes("lines")) {
-    const d = points.map((point, n) => !there(point) ? ""
-      : `${n && there(points[n - 1]) ? "L" : "M"}${point[0].toFixed(2)} ${point[1].toFixed(2)}`)
+    const d = points.map((point, n) => !drawable(point) ? ""
+      : `${n && drawable(points[n - 1]) ? "L" : "M"}${point[0].toFixed(2)} ${point[1].toFixed(2)}`)
     makeSvg("path", { class: "curve", d: d.join(""), fill: "none", stroke: line.color, opacity,
       "stroke-width": line.width ?? 2, "stroke-linejoin": "round", ...dashed(line) }, svg)
   }
   points.forEach((point, n) => {
-    if (!there(point)) return
+    if (!drawable(point)) return
     const [left, top] = point
     if (mode.includes("markers")) drawSign(svg, trace, n, point)
     const written = valueAt(trace.text, n)
@@ -372,11 +372,11 @@ function draw(view) {
 }
 
 /** The target under the pointer, or else the nearest within reach. */
-export function meant(targets, x, y) {
-  const apart = ({ x: left, y: top, w, h }) => Math.hypot(
+export function targetAt(targets, x, y) {
+  const distance = ({ x: left, y: top, w, h }) => Math.hypot(
     Math.max(left - x, 0, x - left - w), Math.max(top - y, 0, y - top - h))
-  const near = targets.toReversed().map((point) => [apart(point), point]).filter(([far, { box }]) =>
-    far <= (box ? 6 : NEAR))
+  const near = targets.toReversed().map((point) => [distance(point), point])
+    .filter(([far, { box }]) => far <= (box ? 6 : NEAR))
   return near.sort(([a], [b]) => a - b)[0]?.[1]
 }
 
@@ -384,7 +384,7 @@ function listen(view) {
   const { svg, tip } = view
   const under = ({ clientX, clientY }) => {
     const { left, top } = svg.getBoundingClientRect(), zoom = zoomOf(svg)
-    return meant(view.targets ?? [], (clientX - left) / zoom, (clientY - top) / zoom)
+    return targetAt(view.targets ?? [], (clientX - left) / zoom, (clientY - top) / zoom)
   }
   const hide = () => { tip.style.display = "none" }
   svg.onpointermove = (event) => {

@@ -1,5 +1,5 @@
 // Choices about a sentence: a token among its chips, matrices or lines, and the part that is shown.
-// If the page's scripts can draw the result, the server isn't asked.
+// If the page's scripts can draw the result, no request goes to the server.
 
 import { make } from "./make.js"
 import { formatPart, parsePart, partInWords } from "./matrices.js"
@@ -22,11 +22,11 @@ const CHIP_KEYS = {
 }
 
 // The chip that a key leads to from the n-th of `count`; undefined for a key that leads nowhere.
-export const reached = (count, n, key) =>
+export const nextChip = (count, n, key) =>
   Object.hasOwn(CHIP_KEYS, key) ? Math.min(Math.max(CHIP_KEYS[key](n), 0), count - 1) : undefined
 
 // How far a line has to scroll to show a chip clear of the shades.
-export function away(line, chip) {
+export function scrollDistance(line, chip) {
   const before = chip.left - line.left - SHADE, after = chip.right - line.right + SHADE
   return before < 0 ? before : Math.max(after, 0)
 }
@@ -59,7 +59,7 @@ function mark(view, query) {
 }
 
 function reveal(view, chip) {
-  view.scrollLeft += away(view.getBoundingClientRect(), chip.getBoundingClientRect())
+  view.scrollLeft += scrollDistance(view.getBoundingClientRect(), chip.getBoundingClientRect())
 }
 
 // The strip gets its width only once the page is laid out.
@@ -69,8 +69,8 @@ function resized(view) {
   shade(view)
 }
 
-function chooseToken(view, place) {
-  const query = place === view.query ? null : place
+function chooseToken(view, value) {
+  const query = value === view.query ? null : value
   if (choose({ query }, { query: view.drawn })) return
   mark(view, query)
   view.send("query", query === null ? NONE : Number(query))
@@ -78,7 +78,7 @@ function chooseToken(view, place) {
 
 function walkChips(view, event) {
   const chips = [...view.children], from = chips.indexOf(focused(view))
-  const to = reached(chips.length, from, event.key)
+  const to = nextChip(chips.length, from, event.key)
   if (from < 0 || to === undefined || event.altKey || event.ctrlKey || event.metaKey) return
   event.preventDefault()
   chips[to].focus()
@@ -89,7 +89,7 @@ function fill(view, { first, labels, ids }) {
   labels.forEach((label, n) => {
     const chip = make("button", view), value = String(first + n)
     const token = make("span", chip, `${label} `, "token")
-    make("span", token, `position ${value}, id ${ids[n]}`, "told")
+    make("span", token, `position ${value}, id ${ids[n]}`, "details")
     Object.assign(chip, { type: "button", value, onclick: () => chooseToken(view, value) })
     chip.setAttribute("role", "radio")
   })
@@ -127,8 +127,8 @@ const SWITCH = '<div class="switch" role="radiogroup" aria-label="Picture"></div
 
 const SWITCH_KEYS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }
 
-// The choice that a key leads to from one of several; undefined for a key that leads nowhere.
-export const turned = (names, name, key) => key in SWITCH_KEYS
+// The choice that a key leads to from another; undefined for a key that leads nowhere.
+export const nextChoice = (names, name, key) => key in SWITCH_KEYS
   ? names[(names.indexOf(name) + SWITCH_KEYS[key] + names.length) % names.length] : undefined
 
 function choosePicture(view, name) {
@@ -147,7 +147,7 @@ function press(view, name) {
 }
 
 function walkSwitch(view, event) {
-  const name = turned([...view.children].map(({ value }) => value), view.chosen, event.key)
+  const name = nextChoice([...view.children].map(({ value }) => value), view.chosen, event.key)
   if (!name) return
   event.preventDefault()
   choosePicture(view, name)
@@ -175,11 +175,11 @@ const PART =
   '<div class="part" hidden><span></span><button>Show the whole text</button></div>'
 
 function showPart(root, chosen) {
-  const { lead, of, end } = root.data, part = parsePart(chosen, end)
+  const { lead, rest, end } = root.data, part = parsePart(chosen, end)
   root.hidden = !part
   root.room?.toggleAttribute("data-shown", Boolean(part))
-  const [said] = root.children
-  said.replaceChildren(make("b", null, lead), part ? `: ${partInWords(part)} ${of}` : "")
+  const [text] = root.children
+  text.replaceChildren(make("b", null, lead), part ? `: ${partInWords(part)} ${rest}` : "")
 }
 
 function showWhole(root) {

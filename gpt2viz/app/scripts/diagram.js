@@ -54,8 +54,8 @@ function box(node, into, send) {
 }
 
 // The position of a box, relative to the corner of the diagram.
-function place(part, at) {
-  const { left, right, top, bottom } = part.getBoundingClientRect()
+function positionOf(element, at) {
+  const { left, right, top, bottom } = element.getBoundingClientRect()
   return {
     left: left - at.left, right: right - at.left, top: top - at.top, bottom: bottom - at.top,
     x: (left + right) / 2 - at.left, y: (top + bottom) / 2 - at.top,
@@ -68,8 +68,8 @@ function draw(root, svg, boxes, edges) {
   svg.setAttribute("width", at.width)
   svg.setAttribute("height", at.height)
   for (const [from, to, kind] of edges)
-    for (const [tag, attributes] of arrow(place(boxes[from], at), place(boxes[to], at), kind))
-      makeSvg(tag, attributes, svg)
+    arrow(positionOf(boxes[from], at), positionOf(boxes[to], at), kind)
+      .forEach(([tag, attributes]) => makeSvg(tag, attributes, svg))
 }
 
 export default function ({ data, setTriggerValue, parentElement }) {

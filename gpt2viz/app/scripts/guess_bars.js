@@ -24,12 +24,12 @@ export function shared(total, parts) {
 // others can make room; then they change too.
 export function moved(bars, set, n, value) {
   const others = bars.map((_, m) => m).filter((m) => m !== n)
-  const kept = others.filter((m) => set.has(m)), free = others.filter((m) => !set.has(m))
-  const left = WHOLE - value, room = left - sum(kept.map((m) => bars[m]))
+  const fixed = others.filter((m) => set.has(m)), free = others.filter((m) => !set.has(m))
+  const left = WHOLE - value, room = left - sum(fixed.map((m) => bars[m]))
   const result = bars.map((bar, m) => m === n ? value : free.includes(m) ? 0 : bar)
-  const [give, total] = free.length && room >= 0 ? [free, room] : [kept, left]
-  const parts = give.map((m) => give === free ? 0 : bars[m])
-  shared(total, parts).forEach((share, place) => { result[give[place]] = share })
+  const [adapting, total] = free.length && room >= 0 ? [free, room] : [fixed, left]
+  const parts = adapting.map((m) => adapting === free ? 0 : bars[m])
+  shared(total, parts).forEach((share, m) => { result[adapting[m]] = share })
   return result
 }
 
@@ -56,13 +56,13 @@ function ask(root, { names }, send) {
     field.oninput = () => {
       bars = moved(bars, set, n, Number(field.value))
       set.add(n)
-      mine.disabled = false
+      submit.disabled = false
       show()
     }
   })
   const buttons = make("div", root, "", "buttons")
-  const mine = make("button", buttons, "This is what I expect", "first")
-  Object.assign(mine, { disabled: true, onclick: () => send("expected", bars) }) // until one is set
+  const submit = make("button", buttons, "This is what I expect", "first")
+  Object.assign(submit, { disabled: true, onclick: () => send("expected", bars) })
   make("button", buttons, "Just show me").onclick = () => send("skipped", true)
   show()
 }

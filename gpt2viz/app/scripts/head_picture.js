@@ -1,7 +1,7 @@
 // One head of a layer, as a matrix or as lines, and its description. Another head is drawn from the
 // weights of all heads, if they were sent.
 
-import drawLines, { html as linesHtml, lineData, placeIn } from "./lines.js"
+import drawLines, { html as linesHtml, lineData, splitName } from "./lines.js"
 import { setLens } from "./lens.js"
 import { make } from "./make.js"
 import { zoomOf } from "./matrix.js"
@@ -12,18 +12,18 @@ import drawTiles, { html as tilesHtml, offersPart } from "./tiles.js"
 export const html = `
 <div class="head" data-here="">
   <div class="more" role="group" aria-label="More heads"></div>
-  <p class="does"></p>
+  <p class="description"></p>
   <p class="title"></p>
   ${tilesHtml}
   <div class="as-lines">${linesHtml}</div>
-  <p class="opened"></p>
+  <p class="reason"></p>
 </div>
 `
 
 // The height of everything above and below the matrix on the first screen, in CSS pixels.
 const AROUND = 545
 
-// Most heads that are drawn over the chosen one.
+// Most heads that are drawn over the chosen head.
 const MOST = 3
 
 /** The chosen state: what the server has drawn, with the browser's choices since. */
@@ -48,10 +48,10 @@ export function ofHeads({ ...p }, weights, state) {
   const sent = p.whole ?? p, [first] = sent.panels, heads = listed(state)
   const size = first.rows.length * first.columns.length
   const values = new Float32Array(heads.length * size)
-  const panels = heads.map((head, place) => {
+  const panels = heads.map((head, slot) => {
     const start = (layer * n + head) * size
-    values.set(weights.subarray(start, start + size), place * size)
-    return { ...first, title: `Layer ${layer} · Head ${head}${between}`, start: place * size }
+    values.set(weights.subarray(start, start + size), slot * size)
+    return { ...first, title: `Layer ${layer} · Head ${head}${between}`, start: slot * size }
   })
   const masked = (cell) => sent.masked(first.start + cell % size)
   const whole = { ...sent, panels, values, masked }
@@ -80,7 +80,7 @@ export function strongestQuery(size, links) {
 
 /** Describe what a head attends to from the chosen token, or from the query of its strongest link
  * to another token that isn't the first, like `describe_head` in app/describe.py. */
-export function does({ names, n_head: n, sentences }, weights, { layer, head, query }) {
+export function describeHead({ names, n_head: n, sentences }, weights, { layer, head, query }) {
   const size = names.length, start = (layer * n + head) * size ** 2
   const row = (at) => weights.subarray(start + at * size, start + (at + 1) * size)
   const strongest = (at) => [...row(at).keys()].sort((a, b) => row(at)[b] - row(at)[a]).slice(0, 3)
@@ -88,7 +88,7 @@ export function does({ names, n_head: n, sentences }, weights, { layer, head, qu
     .map((key) => `${names[key]} (${row(at)[key].toFixed(2)})`).join(", ")
   const from = (at) => filled(sentences.attends, { query: names[at], keys: strongest(at) })
   if (query !== null) return from(query)
-  const at = strongestQuery(size, (of) => row(of).entries())
+  const at = strongestQuery(size, (token) => row(token).entries())
   if (at !== null) return from(at)
   return filled(size > 1 ? sentences.first : sentences.itself, { noun: "token" })
 }
@@ -104,7 +104,7 @@ function named({ head: { what }, panels: [{ part: [part] }] }, state) {
   return part ? `${name}, ${part}` : name
 }
 
-const COME = "All its numbers are in the menu, under Numbers."
+const NUMBERS_NOTE = "All its numbers are in the menu, under Numbers."
 
 // Whether all is as the server has drawn it, so that its description holds.
 const asDrawn = (p, state) =>
@@ -123,18 +123,18 @@ function draw(view) {
   const lined = state.picture === "lines", shown = ofHeads(p, weights, state)
   view.classList.toggle("lined", lined)
   offerMore(view, state)
-  words(view, state, weights)
+  describe(view, state, weights)
   const same = asDrawn(p, state)
   if (lined) {
     const data = forLines(shown, state)
-    data.alt = same ? p.alt : `${data.alt}. ${COME}`
+    data.alt = same ? p.alt : `${data.alt}. ${NUMBERS_NOTE}`
     find("title").textContent = titled(shown, state)
     drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
-    const alt = same ? p.alt : `${named(shown, state)}. ${COME}`
-    const takes = (what, { row }, there) => what === "cell" && pick(view, there, row)
+    const alt = same ? p.alt : `${named(shown, state)}. ${NUMBERS_NOTE}`
+    const handle = (name, { row }, drawn) => name === "cell" && pick(view, drawn, row)
     const tallest = Math.max(shown.tallest, innerHeight / zoomOf(view) - AROUND)
-    const data = { ...shown, alt, takes, tallest }
+    const data = { ...shown, alt, handle, tallest }
     drawTiles({ data, parentElement: view, setTriggerValue: view.send })
   }
   const tiles = view.querySelector(".tiles")
@@ -143,7 +143,7 @@ function draw(view) {
 
 // Choose the token of a row: here, if all that it changes can be drawn here.
 function pick(view, { panels: [{ rows }] }, row) {
-  const [query] = placeIn(rows[row]), drawn = view.p.head.query
+  const [query] = splitName(rows[row]), drawn = view.p.head.query
   if (!choose({ query: `${query}` }, { query: drawn === null ? null : `${drawn}` }))
     view.send("query", query)
   return true
@@ -154,7 +154,7 @@ function titled({ head: { between }, panels: [{ part: [part] }] }, state) {
   return part ? `${title}, ${part}` : title
 }
 
-// The heads that may be drawn over the chosen one, as toggle buttons.
+// The heads that may be drawn over the chosen head, as toggle buttons.
 function offerMore(view, { head, more: all, beside, picture }) {
   const { p, find } = view, row = find("more"), focused = row.getRootNode().activeElement?.value
   row.hidden = picture !== "lines" || p.head.n_head < 2
@@ -165,7 +165,7 @@ function offerMore(view, { head, more: all, beside, picture }) {
     const button = make("button", row, `${n}`), on = beside.includes(n)
     Object.assign(button, { type: "button", value: n, disabled: !on && beside.length === MOST })
     button.setAttribute("aria-pressed", on)
-    button.onclick = () => chooseMore(view, on ? all.filter((one) => one !== n) : [...all, n])
+    button.onclick = () => chooseMore(view, on ? all.filter((other) => other !== n) : [...all, n])
     if (focused === `${n}`) button.focus()
   }
 }
@@ -176,14 +176,13 @@ function chooseMore(view, heads) {
 }
 
 // Describe the head, and say why it opened; in text nodes, as tokens are untrusted text.
-function words({ p, find }, state, weights) {
+function describe({ p, find }, state, weights) {
   const { layer, head, query } = state, name = `${layer}.${head}`
-  const told = query === p.head.query ? p.head.does[name] : does(p.head, weights, state)
-  find("does").replaceChildren()
-  make("b", find("does"), `Head ${name}`)
-  find("does").append(`: ${told}`)
+  const text = query === p.head.query ? p.head.descriptions[name]
+    : describeHead(p.head, weights, state)
+  find("description").replaceChildren(make("b", null, `Head ${name}`), `: ${text}`)
   const drawn = layer === p.head.layer && head === p.head.head && current("head", null) === null
-  find("opened").textContent = drawn ? p.head.opened : ""
+  find("reason").textContent = drawn ? p.head.reason : ""
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -200,14 +199,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 // The weights of every head are sent once: their message is the same whichever head is chosen, and
 // Streamlit doesn't resend what a browser has.
-let kept = { name: "", values: null }
+let stored = { name: "", values: null }
 
 /** The weights (heads of all layers, queries, keys) of that name; null if they aren't here. */
-export const weightsOf = (name) => name && kept.name === name ? kept.values : null
+export const weightsOf = (name) => name && stored.name === name ? stored.values : null
 
-function keep({ data }) {
+function store({ data }) {
   const { head, buffer, at } = openMessage(data)
-  kept = { name: head.name, values: new Float32Array(buffer, at) }
+  stored = { name: head.name, values: new Float32Array(buffer, at) }
 }
 
-export const numbers = { default: keep }
+export const numbers = { default: store }

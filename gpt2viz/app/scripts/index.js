@@ -26,7 +26,7 @@ const EARLY = [
 for (const name of EARLY) import(`./${name}.js`).catch(() => {}) // errors are left to `load`,
 if (globalThis.CSSStyleSheet) styled().catch(() => {}) // which imports again
 
-// Load a drawing function: a script's default, or a named one: "choices.tokens".
+// Load a drawing function: a script's default, or one of several: "choices.tokens".
 async function load(name) {
   const [file, part] = name.split("."), script = await import(`./${file}.js`)
   return part ? script[part] : script
@@ -36,8 +36,8 @@ async function load(name) {
 export const scriptOf = (data) =>
   (data instanceof Uint8Array ? openMessage(data).head : data).script
 
-// The element that a script draws in, kept from one message to the next.
-function place(root, name, html) {
+// The element that a script draws in, the same from one message to the next.
+function containerFor(root, name, html) {
   const known = root.querySelector("[data-script]")
   if (known?.dataset.script === name) return known
   const made = document.createElement("div")
@@ -51,5 +51,5 @@ function place(root, name, html) {
 export default async function ({ data, parentElement: root, setTriggerValue }) {
   const name = scriptOf(data), { default: draw, html } = await load(name)
   if (html) root.adoptedStyleSheets = [await styled()]
-  return draw({ data, parentElement: place(root, name, html), setTriggerValue })
+  return draw({ data, parentElement: containerFor(root, name, html), setTriggerValue })
 }

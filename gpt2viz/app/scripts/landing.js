@@ -10,15 +10,15 @@ export default function ({ data }) {
   if (!data.id) return
   const reader = new AbortController()
   const land = () => {
-    const place = document.getElementById(data.id)
-    if (!place) return
-    const top = place.getBoundingClientRect().top
-    if (top < 0 || top > innerHeight / 2) place.scrollIntoView()
+    const target = document.getElementById(data.id)
+    if (!target) return
+    const top = target.getBoundingClientRect().top
+    if (top < 0 || top > innerHeight / 2) target.scrollIntoView()
     const holder = document.activeElement
-    if (holder === place || holder?.closest(".st-key-chapter")) return
-    place.tabIndex = -1
-    place.style.outline = "none"
-    place.focus({ preventScroll: true })
+    if (holder === target || holder?.closest(".st-key-chapter")) return
+    target.tabIndex = -1
+    target.style.outline = "none"
+    target.focus({ preventScroll: true })
   }
   const moved = new ResizeObserver(land)
   const added = new MutationObserver(land)

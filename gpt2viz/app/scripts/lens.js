@@ -15,11 +15,11 @@ export function setLens(end, view, box) {
 }
 
 /** The corners of the lens in the map's pixels: from a box in the map, whose position in the window
- * is `here`, to a box of a view at `there`; none if that isn't beside it. */
-export function cornersOf(here, { x, y, w, h }, there, matrix, zoom = 1) {
-  if (there.left < here.right) return []
-  const right = (there.left - here.left) / zoom + matrix.x - 3
-  const top = (there.top - here.top) / zoom + matrix.y
+ * is `map`, to a box of a view at `view`; none if that isn't beside it. */
+export function cornersOf(map, { x, y, w, h }, view, matrix, zoom = 1) {
+  if (view.left < map.right) return []
+  const right = (view.left - map.left) / zoom + matrix.x - 3
+  const top = (view.top - map.top) / zoom + matrix.y
   return [[x + w, y], [right, top], [right, top + matrix.h], [x + w, y + h]]
 }
 
@@ -28,11 +28,11 @@ function drawLens() {
   if (!svg) return
   svg.replaceChildren()
   if (!matrix?.box || !matrix.view.isConnected || !matrix.view.offsetParent) return
-  const [here, there] = [square, matrix].map(({ view }) => view.getBoundingClientRect())
-  const corners = cornersOf(here, square.box, there, matrix.box, zoomOf(svg))
+  const [map, large] = [square, matrix].map(({ view }) => view.getBoundingClientRect())
+  const corners = cornersOf(map, square.box, large, matrix.box, zoomOf(svg))
   makeSvg("polygon", { points: corners.join(" ") }, svg)
   if (!corners.length) return
-  const [a, b, c, d] = corners, edge = here.width / zoomOf(svg)
+  const [a, b, c, d] = corners, edge = map.width / zoomOf(svg)
   makeSvg("path", { d: beyond(edge, a, b) + beyond(edge, d, c) }, svg)
 }
 

@@ -6,7 +6,7 @@ import { make, makeSvg } from "./make.js"
 export const html = `
 <div class="view" role="group">
   <div class="heads"></div>
-  <div class="say" aria-live="polite"></div>
+  <div class="summary" aria-live="polite"></div>
   <div class="ends"><span>query: who looks</span><span>key: what it looks at</span></div>
   <div class="scroll"></div>
   <p class="left-out"></p>
@@ -19,14 +19,14 @@ const SIDES = { q: ["queries", "query", "looks at"], k: ["keys", "key", "is look
 
 /** A token's position in the text, and its label: a name has both, unless the label is the
  * position. */
-export const placeIn = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
+export const splitName = (name) => [parseInt(name), name.slice(name.indexOf(" ") + 1)]
 
 /** The panels with these indices and `names` as one picture of lines; `settings` are those that
  * Python sends for lines: see components/lines.py. */
 export function lineData(p, numbers, names, settings) {
   const panels = numbers.slice(0, names.length).map((n) => p.panels[n])
   const [{ rows, columns, quantity, frame }] = panels, size = rows.length * columns.length
-  return { ...settings, quantity, queries: rows.map(placeIn), keys: columns.map(placeIn),
+  return { ...settings, quantity, queries: rows.map(splitName), keys: columns.map(splitName),
     chosen: frame && frame[0] === frame[1] ? frame[0] : -1,
     colors: settings.colors.slice(0, panels.length),
     matrices: panels.map(({ start }, n) => ({
@@ -34,10 +34,10 @@ export function lineData(p, numbers, names, settings) {
       hidden: Array.from({ length: size }, (_, cell) => p.masked(start + cell)) })) }
 }
 
-// Matrices that are `wide` cells wide as lines: the least number kept, so that there aren't too
-// many lines, the least one drawn while nothing is pointed at, and the share that is left out. The
-// widest line stands for `peak`, or for the largest number if that is null. `lines` in
-// pictures/lines.py does the same.
+// Matrices that are `wide` cells wide as lines: the `threshold`, the least number that is a
+// line, so that there aren't too many, the least that is drawn while nothing is pointed at, and the
+// share that is left out. The widest line stands for `peak`, or for the largest number if that is
+// null. `lines` in pictures/lines.py does the same.
 export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const seen = matrices.map(({ values, hidden }) =>
     Array.from(values, (n, at) => hidden?.[at] || !Number.isFinite(n) ? 0 : n))
@@ -45,25 +45,25 @@ export function asLines(matrices, wide, { peak: top, thresholds, most }) {
   const shares = thresholds.map((share) => share * peak), single = Math.fround // they are float32
   const reach = (least) => all.filter((n) => n >= single(least)).length
   const least = (count) => shares.find((share) => reach(share) <= count) ?? peak
-  const kept = least(most.kept), sum = (some) => some.reduce((a, b) => a + b, 0)
-  const lost = sum(all.filter((n) => n < single(kept))) / (sum(all) || 1)
+  const threshold = least(most.lines), sum = (some) => some.reduce((a, b) => a + b, 0)
+  const lost = sum(all.filter((n) => n < single(threshold))) / (sum(all) || 1)
   return {
-    peak, kept, rest: least(most.rest), lost,
+    peak, threshold, atRest: least(most.atRest), lost,
     sources: matrices.map(({ name }, s) => {
-      const places = [...seen[s].keys()].filter((n) => seen[s][n] >= single(kept))
-      return { name, q: places.map((n) => Math.floor(n / wide)), k: places.map((n) => n % wide),
-        v: places.map((n) => seen[s][n]) }
+      const cells = [...seen[s].keys()].filter((n) => seen[s][n] >= single(threshold))
+      return { name, q: cells.map((n) => Math.floor(n / wide)), k: cells.map((n) => n % wide),
+        v: cells.map((n) => seen[s][n]) }
     }),
   }
 }
 
 // Say which lines are left out, how thin they are, and their sum.
-export function leftOut({ kept, rest, lost, quantity }) {
+export function leftOut({ threshold, atRest, lost, quantity }) {
   const short = (number) => Number(number.toPrecision(2))
   const share = `${(100 * lost).toFixed(1)}% of the whole.`
-  return `Lines below ${short(kept)} are left out; together they are ${share}`
-    + (rest > kept ? ` While no token is pointed at, only those from ${short(rest)} up are drawn.`
-      : "")
+  return `Lines below ${short(threshold)} are left out; together they are ${share}`
+    + (atRest <= threshold ? ""
+      : ` While no token is pointed at, only those from ${short(atRest)} up are drawn.`)
     + ` A line's width is its ${quantity}.`
 }
 
@@ -93,15 +93,15 @@ export function strongest(source, side, n) {
 
 const across = (side) => side === "q" ? "k" : "q"
 
-const named = ([place, label]) => place === "" ? label : `${place} “${label}”`
+const named = ([position, label]) => position === "" ? label : `${position} “${label}”`
 
-// A number with `more` decimals than the one beside a token.
+// A number with `more` decimals than beside a token.
 const written = ({ decimals, unit = "" }, number, more = 0) =>
   `${number.toFixed(decimals + more)}${unit}`
 
 // Describe what a token attends to, or what attends to it: a summary, and a line per source.
 export function describeToken(data, side, n) {
-  const [mine, , does] = SIDES[side], [others] = SIDES[across(side)]
+  const [mine, , verb] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
     const matches = strongest(source, side, n), most = matches.slice(0, 4).map((m) =>
       `${named(data[others][source[across(side)][m]])} ${written(data, source.v[m], 1)}`)
@@ -109,16 +109,16 @@ export function describeToken(data, side, n) {
       + (most.join(", ") || "nothing that is drawn")
       + (matches.length > 4 ? ` and ${matches.length - 4} more` : "")
   })
-  return [`${named(data[mine][n])} ${data.ends ? "matches" : does}`, ...each]
+  return [`${named(data[mine][n])} ${data.ends ? "matches" : verb}`, ...each]
 }
 
 // The token that a key leads to, as side and index; null for a key that leads nowhere.
 export function step(data, side, n, key) {
   const to = { ArrowRight: "k", ArrowLeft: "q" }[key] ?? side
   const last = data[SIDES[to][0]].length - 1
-  const place = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last,
+  const index = { ArrowDown: n + 1, ArrowUp: n - 1, Home: 0, End: last,
     ArrowRight: n, ArrowLeft: n }[key]
-  return place === undefined ? null : [to, Math.min(Math.max(place, 0), last)]
+  return index === undefined ? null : [to, Math.min(Math.max(index, 0), last)]
 }
 
 const ends = ({ dataset }) => `${dataset.source} ${dataset.query} ${dataset.key}`
@@ -147,7 +147,7 @@ function move(svg, before) {
     const known = now.has(ends(path)) || from  // else it is too thin to be drawn at rest
     if (known && from !== width(path)) swell(path, from, width(path))
   }
-  for (const [both, path] of before) if (!now.has(both)) {
+  for (const [key, path] of before) if (!now.has(key)) {
     gone.append(path)
     swell(path, width(path), 0).onfinish = () => path.remove()
   }
@@ -174,7 +174,7 @@ function between(data) {
   const svg = makeSvg("svg", { ...box, "aria-hidden": true })
   const resting = makeSvg("g", { class: "rest" }), lit = makeSvg("g", { class: "lit" })
   data.sources.forEach(({ v }, s) => v.forEach((weight, n) => {
-    if (weight >= data.rest) resting.append(makeSvg("path", line(data, s, n)))
+    if (weight >= data.atRest) resting.append(makeSvg("path", line(data, s, n)))
   }))
   svg.append(resting, lit)
   rows.append(svg)
@@ -182,15 +182,15 @@ function between(data) {
 }
 
 function button(view, side, n) {
-  const { data } = view, [all, does] = SIDES[side], [place, label] = data[all][n]
+  const { data } = view, [all, role] = SIDES[side], [position, label] = data[all][n]
   const part = make("button", null, label, side), high = pitch(data)
   part.type = "button"
   part.tabIndex = n === Math.max(0, data.chosen) ? 0 : -1
-  part.setAttribute("aria-label", `${does} ${place} ${label}`)
+  part.setAttribute("aria-label", `${role} ${position} ${label}`)
   part.style.cssText = `top:${n * high}px;height:${high}px;` +
     `line-height:${high}px;font-size:${Math.min(13, high - 3)}px`
   part.onpointerenter = part.onfocus = () => point(view, side, n)
-  part.onclick = () => (side === "q" || data.ends) && view.send(does, n)
+  part.onclick = () => (side === "q" || data.ends) && view.send(role, n)
   part.onkeydown = (event) => walk(view, event, side, n)
   return part
 }
@@ -199,24 +199,24 @@ function walk({ data, buttons }, event, side, n) {
   const next = step(data, side, n, event.key)
   if (!next) return
   event.preventDefault()
-  const [to, place] = next
-  buttons[to].forEach((part, m) => { part.tabIndex = m === place ? 0 : -1 })
-  buttons[to][place].focus()
+  const [to, index] = next
+  buttons[to].forEach((part, m) => { part.tabIndex = m === index ? 0 : -1 })
+  buttons[to][index].focus()
 }
 
-function clear({ svg, lit, rows, say, data }) {
+function clear({ svg, lit, rows, summary, data }) {
   svg.classList.remove("pointed")
   lit.replaceChildren()
   rows.querySelectorAll(".numbers").forEach((part) => part.remove())
-  rows.querySelectorAll("button").forEach((part) => part.classList.remove("here", "there"))
-  say.replaceChildren(make("div", null, data.hint, "hint"))
+  rows.querySelectorAll("button").forEach((part) => part.classList.remove("pointed", "linked"))
+  summary.replaceChildren(make("div", null, data.hint, "hint"))
 }
 
 function point(view, side, n) {
-  const { data, svg, lit, rows, say, buttons } = view, other = across(side), numbers = new Map()
+  const { data, svg, lit, rows, summary, buttons } = view, other = across(side), numbers = new Map()
   clear(view)
   svg.classList.add("pointed")
-  buttons[side][n].classList.add("here")
+  buttons[side][n].classList.add("pointed")
   data.sources.forEach((source, s) => {
     for (const m of strongest(source, side, n)) {
       lit.append(makeSvg("path", line(data, s, m)))
@@ -231,13 +231,13 @@ function point(view, side, n) {
   for (const [end, part] of numbers) {
     part.style.cssText = `top:${(end + .5) * pitch(data)}px;` +
       `${side === "q" ? "right" : "left"}:var(--side)`
-    buttons[other][end].classList.add("there")
+    buttons[other][end].classList.add("linked")
     rows.append(part)
   }
-  say.replaceChildren(...describeToken(data, side, n).map((text) => make("div", null, text)))
+  summary.replaceChildren(...describeToken(data, side, n).map((text) => make("div", null, text)))
 }
 
-// Describe the focused token, or the chosen one, while nothing is pointed at.
+// Describe the focused token, or the chosen token, while nothing is pointed at.
 function settle(view, root) {
   const { buttons, data } = view, focused = root.getRootNode().activeElement
   const side = ["q", "k"].find((name) => buttons[name].includes(focused))
@@ -251,11 +251,11 @@ function settle(view, root) {
 export default function ({ data: sent, parentElement, setTriggerValue: send }) {
   const data = { ...sent, ...asLines(sent.matrices, sent.keys.length, sent) }
   const root = parentElement.querySelector(".view")
-  const scroll = root.querySelector(".scroll"), say = root.querySelector(".say")
+  const scroll = root.querySelector(".scroll"), summary = root.querySelector(".summary")
   const old = root.getRootNode().activeElement, top = scroll.scrollTop
   const was = old && scroll.contains(old) ? old.getAttribute("aria-label") : null
   root.setAttribute("aria-label", data.alt)
-  say.style.setProperty("--told", 1 + data.sources.length)
+  summary.style.setProperty("--lines", 1 + data.sources.length)
   root.querySelector(".heads").replaceChildren(...legend(data))
 
   root.querySelector(".left-out").textContent = leftOut(data)
@@ -264,7 +264,7 @@ export default function ({ data: sent, parentElement, setTriggerValue: send }) {
     root.querySelector(".left-out").append(` ${data.hint}`)
     root.querySelector(".ends").replaceChildren(...data.ends.map((end) => make("span", null, end)))
   }
-  const view = { data, say, send, buttons: {}, ...between(data) }
+  const view = { data, summary, send, buttons: {}, ...between(data) }
   const { rows, svg, resting } = view
   for (const side of ["q", "k"]) {
     view.buttons[side] = data[SIDES[side][0]].map((_, n) => button(view, side, n))

@@ -32,13 +32,13 @@ function list(root, title, lines, to, go) {
   make("figcaption", figure, title)
   const body = make("ol", figure), buttons = []
   body.setAttribute("aria-label", title)
-  lines.forEach((text, place) => {
-    const item = make("li", body), target = to(place + 1)
-    if (target === undefined) { write(item, text, place + 1); return }
+  lines.forEach((text, n) => {
+    const item = make("li", body), target = to(n + 1)
+    if (target === undefined) { write(item, text, n + 1); return }
     const button = make("button", item)
     button.type = "button"
     button.tabIndex = -1
-    button.line = place + 1
+    button.line = n + 1
     button.onclick = () => go(button.line)
     button.onkeydown = (event) => {
       const next = walk(event.key, buttons.indexOf(button), buttons.length)
@@ -46,7 +46,7 @@ function list(root, title, lines, to, go) {
       event.preventDefault()
       buttons[next].focus()
     }
-    write(button, text, place + 1)
+    write(button, text, n + 1)
     buttons.push(button)
   })
   return { body, buttons }
@@ -70,7 +70,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".listings")
   const { titles, listings, parts, beside, chosen } = data
   const choose = (line, shown) => {
-    const lines = parts.flatMap((part, place) => part === line ? [place + 1] : [])
+    const lines = parts.flatMap((part, n) => part === line ? [n + 1] : [])
     root.chosen = line
     light(root.first, lines, shown !== "first")
     light(root.second, beside[line] ?? [], shown !== "second" && beside[line]?.length)

@@ -66,18 +66,18 @@ function overPicture(part, ofKeys) {
 }
 
 // The cells that hold the tokens between two positions, whole words included: `Axis.within`.
-function cellsWithin(places, first, stop) {
-  const from = Math.max(0, places.findLastIndex((place) => place <= first))
-  const to = places.findIndex((place) => place >= stop)
-  return [from, Math.max(from + 1, to < 0 ? places.length : to)]
+function cellsWithin(starts, first, stop) {
+  const from = Math.max(0, starts.findLastIndex((start) => start <= first))
+  const to = starts.findIndex((start) => start >= stop)
+  return [from, Math.max(from + 1, to < 0 ? starts.length : to)]
 }
 
 // The first and last framed cell of a side, among those shown: all if nothing is chosen, null if
-// the chosen one isn't shown.
-function framedOn(places, [from, to], chosen) {
+// the chosen token isn't shown.
+function framedOn(starts, [from, to], chosen) {
   if (chosen === null) return [0, to - from - 1]
-  if (chosen < places[from] || to < places.length && chosen >= places[to]) return null
-  const cell = places.slice(from, to).findLastIndex((place) => place <= chosen)
+  if (chosen < starts[from] || to < starts.length && chosen >= starts[to]) return null
+  const cell = starts.slice(from, to).findLastIndex((start) => start <= chosen)
   return [cell, cell]
 }
 
@@ -101,7 +101,7 @@ function gridOf(grid, { rows: [down, short], columns: [across, shortest] }, zoom
     frame: framedIn(zooms, [down, rows], [across, columns]) } }
 }
 
-// The shown cells of every panel: their numbers and masks, one after the other.
+// The shown cells of every panel: their numbers and masks, panel by panel.
 function cellsOf({ panels, values, masked }, grids) {
   const shown = panels.map(({ grid }) => grids[grid].shown)
   const count = shown.reduce((sum, { rows, columns }) =>
@@ -149,7 +149,7 @@ function legendOf({ zooms, special }, { values, hidden, starts }) {
 }
 
 // The distinct grids, and the index of each grid among them.
-function onceEach(grids) {
+function distinct(grids) {
   const known = [], texts = []
   const numbers = grids.map((grid) => {
     const text = JSON.stringify(grid)
@@ -166,7 +166,7 @@ function onceEach(grids) {
 export function crop(p, part) {
   const { zooms } = p, whole = p.whole ?? p
   const cut = whole.grids.map((grid, n) => gridOf(grid, zooms.axes[n], zooms, part))
-  const [grids, numbers] = onceEach(cut.map(({ grid }) => grid))
+  const [grids, numbers] = distinct(cut.map(({ grid }) => grid))
   const cells = cellsOf(whole, cut), { values, hidden, starts } = cells
   const [low, high] = rangeOf(zooms, values)
   const panels = whole.panels.map((panel, n) => {
@@ -181,10 +181,10 @@ export function crop(p, part) {
 }
 
 // Positions in the text of an axis' first to last shown cells: `_positions` in app/view.py.
-function placesOf(places, [first, stop], cells) {
-  const [from, to] = cellsWithin(places, first, stop)
+function positionsOf(starts, [first, stop], cells) {
+  const [from, to] = cellsWithin(starts, first, stop)
   const [a, b] = cells.map((cell) => from + Math.min(Math.max(cell, 0), to - from - 1))
-  return [places[a], b + 1 < to ? places[b + 1] : stop]
+  return [starts[a], b + 1 < to ? starts[b + 1] : stop]
 }
 
 /** The part that the n-th panel's first to last row and column cover, while it shows `part`; null
@@ -192,7 +192,7 @@ function placesOf(places, [first, stop], cells) {
 export function draggedPart({ zooms, whole, panels }, part, n, rows, columns) {
   const [a, b, c, d] = part ?? [0, zooms.end, 0, zooms.end]
   const { grid, wide } = (whole?.panels ?? panels)[n], axes = zooms.axes[grid]
-  const queries = placesOf(axes.rows[0], [a, b], rows)
-  const keys = wide === "key" ? placesOf(axes.columns[0], [c, d], columns) : [c, d]
+  const queries = positionsOf(axes.rows[0], [a, b], rows)
+  const keys = wide === "key" ? positionsOf(axes.columns[0], [c, d], columns) : [c, d]
   return queries[0] < queries[1] && keys[0] < keys[1] ? [...queries, ...keys] : null
 }

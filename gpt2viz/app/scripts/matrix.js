@@ -94,9 +94,9 @@ export function upwards(pen, text, x, y, align) {
 /** A word, shortened at its end if it is wider than `room`. */
 export function cut(word, room, measure) {
   if (measure(word) <= room) return word
-  const kept = [...word]
-  while (kept.length && (kept.at(-1) === "…" || measure(`${kept.join("")}…`) > room)) kept.pop()
-  return kept.length ? `${kept.join("")}…` : ""
+  const start = [...word]
+  while (start.length && (start.at(-1) === "…" || measure(`${start.join("")}…`) > room)) start.pop()
+  return start.length ? `${start.join("")}…` : ""
 }
 
 /** Show a tip beside a box of its view, as far down as the view reaches. */
@@ -111,7 +111,7 @@ export function showTip(tip, view, { x, y, w }) {
 export const zoomOf = (element) => element?.currentCSSZoom ?? 1
 
 /** Where an event is in its element, in the element's own pixels. */
-export const placeOf = ({ offsetX, offsetY, target }) =>
+export const eventPoint = ({ offsetX, offsetY, target }) =>
   [offsetX, offsetY].map((length) => length / zoomOf(target))
 
 /** An index clamped to a list of `count` items. */

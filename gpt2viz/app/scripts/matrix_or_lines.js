@@ -14,16 +14,12 @@ export const html = `
 </div>
 `
 
-/** The data of lines: the part of the text that is shown. */
-export function shown(p, held = current) {
-  const { zooms } = p
-  return zooms ? crop(p, parsePart(held("zoom", formatPart(zooms.part)), zooms.end)) : p
-}
-
-/** Every picture of lines, in the order of their panels: its title and its data. */
+/** Every picture of lines, in the order of their panels: its title, and its data, of the part of
+ * the text that is shown. */
 export function pictures(p, held = current) {
-  const { lines, lined } = p.either, matrices = shown(p, held)
+  const { lines, lined } = p.either
   const part = p.zooms && parsePart(held("zoom", formatPart(p.zooms.part)), p.zooms.end)
+  const matrices = p.zooms ? crop(p, part) : p
   const other = p.zooms && formatPart(part) !== formatPart(p.zooms.part)
   let next = 0
   return lined.map(({ what, names, lit, alt }) => {
@@ -44,7 +40,7 @@ export const offers = (p, changes) =>
   "picture" in changes ? p.either.here : offersPart(p, changes)
 
 // Make `count` containers for pictures of lines.
-function places({ box }, count) {
+function makeContainers({ box }, count) {
   while (box.children.length < count) box.append(box.firstElementChild.cloneNode(true))
   while (box.children.length > count) box.lastElementChild.remove()
   box.classList.toggle("two", count > 1)
@@ -57,7 +53,7 @@ function draw(view) {
   view.classList.toggle("lined", view.lined)
   if (!view.lined) drawTiles({ data: p, parentElement: view, setTriggerValue: view.send })
   else {
-    const all = pictures(p), into = places(view, all.length)
+    const all = pictures(p), into = makeContainers(view, all.length)
     all.forEach(({ title, data }, n) => {
       into[n].querySelector(".title").textContent = title
       const choose = (_, row) => view.send("query", { picture: n, token: data.queries[row][0] })

@@ -6,7 +6,7 @@
 export function message(head, ...parts) {
   const json = new TextEncoder().encode(JSON.stringify(head))
   const length = Math.ceil(json.length / 4) * 4
-  const bytes = new Uint8Array(4 + length + parts.reduce((sum, one) => sum + one.byteLength, 0))
+  const bytes = new Uint8Array(4 + length + parts.reduce((sum, part) => sum + part.byteLength, 0))
   bytes.fill(0x20, 4, 4 + length)
   new DataView(bytes.buffer).setUint32(0, length, true)
   bytes.set(json, 4)

@@ -3,7 +3,7 @@
 import { setLens } from "./lens.js"
 import { make } from "./make.js"
 import {
-  imageOf, line, paletteOf, penOf, pixels, placeOf, rgb, showTip, within, zoomOf,
+  eventPoint, imageOf, line, paletteOf, penOf, pixels, rgb, showTip, within, zoomOf,
 } from "./matrix.js"
 import { choose, current, point, sender, sendPending, takePart } from "./state.js"
 import { openMessage } from "./matrices.js"
@@ -68,7 +68,7 @@ export function plan({ layers, heads, bare, arrows = [] }, width, tall) {
   return { boxes, side, left, top, turned, height: top + rows * down }
 }
 
-// The head at a point of the picture, and the row there.
+// The head at a point of the picture, and the row in it.
 export function under({ boxes, side }, rows, x, y) {
   const head = boxes.findIndex((box) =>
     x >= box.x && x < box.x + side && y >= box.y && y < box.y + side)
@@ -108,16 +108,16 @@ export function turn({ tokens }, token, key) {
 
 // The first words of a list that fit into a width.
 export function fitting(words, width, measure) {
-  let said = ""
+  let text = ""
   for (const [n, word] of words.entries()) {
-    const more = said ? `${said}  ${word}` : word
-    if (measure(n + 1 < words.length ? `${more} …` : more) > width) return `${said} …`
-    said = more
+    const longer = text ? `${text}  ${word}` : word
+    if (measure(n + 1 < words.length ? `${longer} …` : longer) > width) return `${text} …`
+    text = longer
   }
-  return said
+  return text
 }
 
-/** The token whose row is highlighted: the pointed one if this text has it, else the chosen one. */
+/** The token whose row is highlighted: the pointed token if this text has it, else `p.token`. */
 export const lit = ({ p, token }) => token in p.tokens ? token : p.token
 
 function draw(view) {
@@ -130,19 +130,19 @@ function draw(view) {
   if (view.head >= 0 && view.head !== p.chosen) mark(view, pen, view.head, style.color, 2)
   if (view.head >= 0 && p.power) power(view, pen, view.head, style.color)
   for (const head of p.off ?? []) power(view, pen, head, style.color)
-  for (const one of p.arrows) arrow(view, pen, one, style.color)
+  for (const edge of p.arrows) arrow(view, pen, edge, style.color)
   const box = look.boxes[p.chosen]
   setLens("square", view, { ...box, w: look.side, h: look.side })
 }
 
 // The ends of an arrow: it begins within a head, or at the tokens on top, and ends above another.
-export function ways({ boxes, side }, [from, to]) {
+export function arrowEnds({ boxes, side }, [from, to]) {
   const x = (box) => box.x + side / 2, end = [x(boxes[to]), boxes[to].y - 1]
   return [from < 0 ? [end[0], LINE] : [x(boxes[from]), boxes[from].y + side / 2], end]
 }
 
-function arrow({ p, look, background }, pen, one, text) {
-  const [[x, y], [right, low]] = ways(look, one), angle = Math.atan2(low - y, right - x)
+function arrow({ p, look, background }, pen, edge, text) {
+  const [[x, y], [right, low]] = arrowEnds(look, edge), angle = Math.atan2(low - y, right - x)
   const wing = (by) => pen.lineTo(right - 9 * Math.cos(angle + by), low - 9 * Math.sin(angle + by))
   for (const [color, width] of [[background, 6], [p.frame, 2.5]]) {
     pen.strokeStyle = color
@@ -155,15 +155,15 @@ function arrow({ p, look, background }, pen, one, text) {
     wing(-.45)
     pen.stroke()
   }
-  const wide = pen.measureText(one[2]).width + 8
-  const middle = [one[0] < 0 ? x + wide / 2 + 8 : (x + right) / 2, (y + low) / 2]
+  const wide = pen.measureText(edge[2]).width + 8
+  const middle = [edge[0] < 0 ? x + wide / 2 + 8 : (x + right) / 2, (y + low) / 2]
   pen.fillStyle = background
   pen.fillRect(middle[0] - wide / 2, middle[1] - LINE / 2 - 1, wide, LINE + 2)
   pen.lineWidth = 1
   pen.strokeRect(middle[0] - wide / 2, middle[1] - LINE / 2 - 1, wide, LINE + 2)
   pen.fillStyle = text
   pen.textAlign = "center"
-  pen.fillText(one[2], middle[0], middle[1] + 1)
+  pen.fillText(edge[2], middle[0], middle[1] + 1)
 }
 
 function thumbnail({ p, look, images: drawn, background }, pen, n, row) {
@@ -287,8 +287,8 @@ function lightUp(view, head, token) {
 }
 
 const layerAndHead = ({ heads }, head) => ({ layer: Math.floor(head / heads), head: head % heads })
-const texts = (place) =>
-  Object.fromEntries(Object.entries(place).map(([name, n]) => [name, `${n}`]))
+const texts = (numbers) =>
+  Object.fromEntries(Object.entries(numbers).map(([name, n]) => [name, `${n}`]))
 
 // Choose a head or a token here if all that it changes can be drawn here. It is marked at once: a
 // busy server may take a while to draw the rest.
@@ -304,8 +304,8 @@ function chooseHead(view, head, token = -1) {
 
 // The chosen head and token, by their indices in the map.
 function chosenNow({ p, drawn }) {
-  const place = layerAndHead(p, drawn.chosen)
-  const [layer, head] = ["layer", "head"].map((name) => Number(current(name, place[name])))
+  const shown = layerAndHead(p, drawn.chosen)
+  const [layer, head] = ["layer", "head"].map((name) => Number(current(name, shown[name])))
   const chosen = layer < p.layers && head < p.heads ? layer * p.heads + head : drawn.chosen
   const token = Number(current("query", drawn.token) ?? -1)
   return { chosen, token: token < p.tokens.length ? token : drawn.token }
@@ -329,25 +329,25 @@ function walk(view, event) {
 
 function listen(view) {
   const { canvas } = view
-  const headAt = (event) => under(view.look, view.p.rows.length, ...placeOf(event))
+  const headAt = (event) => under(view.look, view.p.rows.length, ...eventPoint(event))
   canvas.onpointermove = (event) => {
-    const there = headAt(event)
-    canvas.style.cursor = there ? "pointer" : "default"
-    pointAt(view, there ? there.head : -1, there ? tokenOf(view.p, there.row) : -1)
+    const target = headAt(event)
+    canvas.style.cursor = target ? "pointer" : "default"
+    pointAt(view, target ? target.head : -1, target ? tokenOf(view.p, target.row) : -1)
   }
   canvas.onpointerleave = view.links.onpointerleave = () => pointAt(view, -1, -1)
   canvas.onclick = (event) => {
-    const there = headAt(event)
-    if (there && view.p.power && onPower(view.look, there.head, ...placeOf(event)))
-      view.send("power", named(view.p, there.head))
-    else if (there) chooseHead(view, there.head)
+    const target = headAt(event)
+    if (target && view.p.power && onPower(view.look, target.head, ...eventPoint(event)))
+      view.send("power", named(view.p, target.head))
+    else if (target) chooseHead(view, target.head)
   }
   view.onkeydown = (event) => walk(view, event)
   view.onblur = () => pointAt(view, -1, -1)
   view.onfocus = () => view.matches(":focus-visible") && sendPending() // for its text alternative
-  const place = () => sized(view)
-  new ResizeObserver(() => view.clientWidth !== view.wide && place()).observe(view)
-  addEventListener("resize", place)
+  const resize = () => sized(view)
+  new ResizeObserver(() => view.clientWidth !== view.wide && resize()).observe(view)
+  addEventListener("resize", resize)
 }
 
 // Fit the map into the window's height below its top edge.

@@ -56,7 +56,7 @@ function listen(root, fields, { columns, largest }, send) {
     root.sent += 1
     send("edited", { values: fields.map((f) => f.number), count: root.sent })
   }
-  fields.forEach((field, place) => {
+  fields.forEach((field, n) => {
     field.onfocus = () => field.select()
     field.onblur = () => commit(field)
     field.onkeydown = (event) => {
@@ -65,7 +65,7 @@ function listen(root, fields, { columns, largest }, send) {
       if (!by) return
       event.preventDefault()
       commit(field)
-      fields[place + by]?.focus()
+      fields[n + by]?.focus()
     }
   })
 }
@@ -82,11 +82,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (data.count < root.sent) return
   root.sent = data.count
   root.style.setProperty("--longest", Math.max(...data.texts.map((text) => text.length)))
-  fields.forEach((field, place) => {
-    const typing = field.shown !== undefined && field.value !== field.shown
-    if (typing) return
-    field.number = data.values[place]
-    field.shown = field.value = data.texts[place]
+  fields.forEach((field, n) => {
+    if (field.shown !== undefined && field.value !== field.shown) return // still being typed
+    field.number = data.values[n]
+    field.shown = field.value = data.texts[n]
     field.setAttribute("aria-invalid", "false")
   })
   mark(root, fields, data.largest)

@@ -52,9 +52,9 @@ export function mergePending(link, search, since) {
   const now = new URLSearchParams(search)
   if (["text", "model"].some((name) => own.get(name) !== now.get(name))) return link
   let changed = false
-  for (const [name, { said, drawn, now: chosen }] of since) {
+  for (const [name, { inAddress, drawn, now: chosen }] of since) {
     const value = own.get(name)
-    if (value !== drawn && (value !== null || said !== null)) continue
+    if (value !== drawn && (value !== null || inAddress !== null)) continue
     changed = true
     if (chosen === null) own.delete(name)
     else own.set(name, chosen)
@@ -109,9 +109,9 @@ function enter(body) {
 function mark(link) {
   const to = link.getAttribute("href")
   if (to.startsWith("?")) link.setAttribute("href", `./${to}`) // the first page, in a new tab
-  const here = leadsTo(to, location.pathname)
-  if (here === link.hasAttribute("aria-current")) return
-  if (here) link.setAttribute("aria-current", "page")
+  const isOpen = leadsTo(to, location.pathname)
+  if (isOpen === link.hasAttribute("aria-current")) return
+  if (isOpen) link.setAttribute("aria-current", "page")
   else link.removeAttribute("aria-current")
 }
 
@@ -177,9 +177,9 @@ export const isDark = ([red, green, blue]) => red + green + blue < 3 * 128
 // Report when the page turns dark or light: this reruns when the theme changes, the page's script
 // doesn't. And change the theme: Streamlit reads it from the browser's storage as the page loads.
 function watchTheme({ data, parentElement, setTriggerValue }) {
-  const wanted = Object.entries(data.wanted)
-  if (wanted.length) {
-    for (const [name, theme] of wanted) localStorage.setItem(name, theme)
+  const themes = Object.entries(data.themes)
+  if (themes.length) {
+    for (const [name, theme] of themes) localStorage.setItem(name, theme)
     location.reload()
     return
   }

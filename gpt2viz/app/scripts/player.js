@@ -17,12 +17,12 @@ export function shown(known, data) {
 // The frame `by` steps further, or the last one on the way.
 export const step = (at, by, count) => Math.min(Math.max(at + by, 0), count - 1)
 
-// The marks that come, stay and go between those present and those of a frame.
-export function changes(there, marks) {
-  const wanted = new Set(marks.map(({ key }) => key)), have = new Set(there)
+// The marks that come and go between the present `keys` and the marks of a frame.
+export function changes(keys, marks) {
+  const next = marks.map(({ key }) => key)
   return {
-    come: marks.filter(({ key }) => !have.has(key)).map(({ key }) => key),
-    go: there.filter((key) => !wanted.has(key)),
+    added: next.filter((key) => !keys.includes(key)),
+    removed: keys.filter((key) => !next.includes(key)),
   }
 }
 
@@ -34,22 +34,22 @@ export function look({ box: [x, y, wide, tall], fill, ink }) {
 
 function paint(view) {
   const { data, at, parts, stage } = view, { caption, marks } = data.frames[at]
-  const { come, go: gone } = changes([...parts.keys()], marks)
-  for (const key of gone) {
+  const { added, removed } = changes([...parts.keys()], marks)
+  for (const key of removed) {
     const mark = parts.get(key)
     parts.delete(key)
     mark.style.opacity = "0"
     setTimeout(() => mark.remove(), 700)
   }
   for (const mark of marks) {
-    if (come.includes(mark.key)) parts.set(mark.key, make("div", stage))
+    if (added.includes(mark.key)) parts.set(mark.key, make("div", stage))
     const part = parts.get(mark.key)
     part.className = `${mark.fill ? "block" : "word"}${mark.left ? " left" : ""}`
     part.textContent = mark.text
     Object.assign(part.style, look(mark))
   }
   stage.style.height = `${1.6 * data.lines}rem`
-  if (view.say.textContent !== caption) view.say.textContent = caption
+  if (view.caption.textContent !== caption) view.caption.textContent = caption
   view.where.textContent = `${at + 1} of ${data.frames.length}`
   view.back.setAttribute("aria-disabled", String(at === 0))
   view.next.setAttribute("aria-disabled", String(at === data.frames.length - 1))
@@ -89,10 +89,10 @@ function walk(view, by) {
   go(view, step(view.at, by, view.data.frames.length))
 }
 
-function button(bar, text, does) {
+function button(bar, text, onclick) {
   const made = make("button", bar, text)
   made.type = "button"
-  made.onclick = does
+  made.onclick = onclick
   return made
 }
 
@@ -103,8 +103,8 @@ function build(root) {
   view.play.className = "play"
   view.next = button(bar, "Step ▶", () => walk(view, 1))
   view.where = make("span", bar, "", "where")
-  view.say = make("p", root, "", "say")
-  view.say.setAttribute("role", "status")
+  view.caption = make("p", root, "", "caption")
+  view.caption.setAttribute("role", "status")
   view.stage = make("div", root, "", "stage")
   view.stage.setAttribute("aria-hidden", "true")
   return view

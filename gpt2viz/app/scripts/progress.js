@@ -10,27 +10,27 @@ function read() {
 
 // The answers of each chapter that the server has, and the stored ones to questions that still
 // exist.
-export function together({ answered, known }, kept) {
+export function together({ answered, known }, stored) {
   return Object.fromEntries(Object.entries(answered).map(([chapter, ids]) => {
-    const others = Array.isArray(kept[chapter]) ? kept[chapter] : []
+    const others = Array.isArray(stored[chapter]) ? stored[chapter] : []
     return [chapter, [...new Set([...ids, ...others.filter((id) => known.includes(id))])]]
   }))
 }
 
 // The stored guesses of rows that still exist.
-export const predicted = ({ rows }, kept) =>
-  Object.fromEntries(rows.filter((id) => Array.isArray(kept[id])).map((id) => [id, kept[id]]))
+export const predicted = ({ rows }, stored) =>
+  Object.fromEntries(rows.filter((id) => Array.isArray(stored[id])).map((id) => [id, stored[id]]))
 
 export default function ({ data, setTriggerValue }) {
-  const kept = data.forgotten > forgotten ? {} : read()
+  const stored = data.forgotten > forgotten ? {} : read()
   forgotten = data.forgotten
   const all = { // older versions stored answers alone
-    answered: together(data, kept.answered ?? kept),
-    guesses: { ...predicted(data, kept.guesses ?? {}), ...data.guesses },
+    answered: together(data, stored.answered ?? stored),
+    guesses: { ...predicted(data, stored.guesses ?? {}), ...data.guesses },
   }
   try { localStorage.setItem(NAME, JSON.stringify(all)) } catch { /* the browser keeps nothing */ }
-  const more = Object.keys(data.answered).some((chapter) =>
+  const answered = Object.keys(data.answered).some((chapter) =>
     all.answered[chapter].length > data.answered[chapter].length)
   const guessed = Object.keys(all.guesses).length > Object.keys(data.guesses).length
-  if ((more || guessed) && !data.read) setTriggerValue("found", all)
+  if ((answered || guessed) && !data.read) setTriggerValue("stored", all)
 }

@@ -16,8 +16,8 @@ const stateOf = (page) => page.gpt2viz_state ??= { pending: new Map(), parts: ne
  * @typedef {(changes: Changes) => boolean | void} Offers
  * @typedef {{layer?: number, head?: number, query: number | null}} At
  * @typedef {{offers?: Offers, changed?: (changes: Changes) => unknown,
- *   pointed?: (at: At) => unknown}} Ways
- * @param {{isConnected: boolean}} part @param {Ways} ways */
+ *   pointed?: (at: At) => unknown}} Callbacks
+ * @param {{isConnected: boolean}} part @param {Callbacks} callbacks */
 export function takePart(
   part, { offers = () => {}, changed = () => {}, pointed = () => {} }, page = globalThis,
 ) {
@@ -57,7 +57,8 @@ export function choose(changes, drawn = {}, page = globalThis) {
   if (offers.includes(false) || !offers.includes(true) || !fits(search)) return false
   const { pending: values } = stateOf(page), before = new URLSearchParams(page.location.search)
   for (const [name, now] of Object.entries(changes)) {
-    const said = before.get(name), known = { said, drawn: drawn[name] ?? said }
+    const inAddress = before.get(name)
+    const known = { inAddress, drawn: drawn[name] ?? inAddress }
     values.set(name, { ...values.get(name) ?? known, now })
   }
   page.history.pushState({}, "", `${search}` ? `?${search}` : page.location.pathname)
@@ -65,14 +66,14 @@ export function choose(changes, drawn = {}, page = globalThis) {
   return true
 }
 
-/** The present value: the one chosen here, else the one that the server has `drawn`. */
+/** The present value: as chosen here, else as the server has `drawn` it. */
 export function current(name, drawn, page = globalThis) {
   const { pending: values } = stateOf(page)
   return values.has(name) ? values.get(name).now : drawn
 }
 
-/** By name, the values not sent to the server yet: what its address `said` (null for nothing), what
- * it has `drawn`, and what is chosen `now`. */
+/** By name, the values not sent to the server yet: the value `inAddress` then (null for none), what
+ * the server has `drawn`, and what is chosen `now`. */
 export const pending = (page = globalThis) => stateOf(page).pending
 
 /** Make Streamlit send the address to the server, as the browser's Back does; return whether there

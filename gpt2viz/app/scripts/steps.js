@@ -2,7 +2,7 @@
 // large, the next tokens, and curves of losses and scores. Dragging needs no server: all computed
 // points are here. Between two points the film blends weights; numbers are always one point's own.
 
-import { codeOf, cut, line as stroke, penOf, placeOf, cellState } from "./matrix.js"
+import { codeOf, cut, eventPoint, line as stroke, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
 import drawMap, { html as mapHtml } from "./model_map.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
@@ -48,15 +48,15 @@ export function read(text) {
 }
 
 // The position of each step from 0 to 1, on a logarithmic scale.
-export function places(steps) {
+export function logPositions(steps) {
   const [first, last] = [steps[0], steps[steps.length - 1]].map((n) => Math.log(n + 1))
   return steps.map((n) => last > first ? (Math.log(n + 1) - first) / (last - first) : .5)
 }
 
 // The index of the step nearest to a position from 0 to 1.
 export function nearest(steps, share) {
-  const apart = places(steps).map((place) => Math.abs(place - share))
-  return apart.indexOf(Math.min(...apart))
+  const distances = logPositions(steps).map((position) => Math.abs(position - share))
+  return distances.indexOf(Math.min(...distances))
 }
 
 // The point shown after a message: the browser's own, unless the address has changed.
@@ -134,12 +134,12 @@ export function both({ large, map, hidden }, then, now, drawn = then) {
   const values = new Float32Array(2 * size), start = chosen * size
   for (const [n, tiles] of [drawn, now].entries())
     if (tiles) values.set(tiles.subarray(start, start + size), n * size)
-  const said = Array.from({ length: then ? size : 0 }, (_, n) => masked(n) ? "masked"
+  const hover = Array.from({ length: then ? size : 0 }, (_, n) => masked(n) ? "masked"
     : `${then[start + n].toFixed(3)} here, ${now[start + n].toFixed(3)} in the final model`)
-  const here = drawn === then ? "at this checkpoint" : "blended"
-  const titles = [`Head ${named(map, chosen)}, ${here}`, "in the final model, 0 to 1"]
+  const kind = drawn === then ? "at this checkpoint" : "blended"
+  const titles = [`Head ${named(map, chosen)}, ${kind}`, "in the final model, 0 to 1"]
   return { values, masked, panels: panelsOf(large).map((panel, n) =>
-    ({ ...panel, title: titles[n], said, empty: n || then ? "" : "being read …" })) }
+    ({ ...panel, title: titles[n], hover, empty: n || then ? "" : "being read …" })) }
 }
 
 // Draw the most probable next tokens at this point, and those of the model itself, as bars.
@@ -150,8 +150,8 @@ function drawNext(view) {
   groups.forEach(([title, tokens], group) => {
     const top = group * BARS_TALL / 2
     written(draw, view, title, 0, top + LINE / 2)
-    tokens.forEach((one, n) => {
-      bar(draw, view, one, group, { x: 0, y: top + LINE + n * (high + 2), wide, high, room })
+    tokens.forEach((token, n) => {
+      bar(draw, view, token, group, { x: 0, y: top + LINE + n * (high + 2), wide, high, room })
     })
   })
 }
@@ -182,16 +182,16 @@ export function fitting(count, most) {
 // Draw the most probable next token after each layer, at this point and in the model itself.
 function drawLens(view) {
   const { p } = view, [draw, wide] = pen(view, "lens", TALL), names = 78
-  const rows = fitting(p.places.length, Math.floor(TALL / LINE) - 1)
+  const rows = fitting(p.stages.length, Math.floor(TALL / LINE) - 1)
   const half = (wide - names) / 2, apart = Math.min(26, (TALL - LINE) / rows.length)
   const groups = [["At this checkpoint", p.lens[view.at]], ["Final model", p.final.lens]]
-  rows.forEach((row, n) => written(draw, view, p.places[row], 0, LINE + (n + .5) * apart))
+  rows.forEach((row, n) => written(draw, view, p.stages[row], 0, LINE + (n + .5) * apart))
   groups.forEach(([title, tokens], group) => {
     const x = names + group * half, room = Math.min(110, half * .42)
-    const place = { x, wide: half, high: apart - 3, room }
+    const box = { x, wide: half, high: apart - 3, room }
     written(draw, view, title, x + room, LINE / 2)
     if (tokens.length) rows.forEach((row, n) => {
-      bar(draw, view, tokens[row], group, { ...place, y: LINE + n * apart + 1.5 })
+      bar(draw, view, tokens[row], group, { ...box, y: LINE + n * apart + 1.5 })
     })
   })
 }
@@ -207,7 +207,7 @@ export function ceiling({ lines, highest }) {
 function drawCurves(view, name) {
   const { p } = view, curves = p.curves[name], [draw, wide] = pen(view, name, TALL)
   const names = Math.min(210, wide * .42), end = wide - names, high = ceiling(curves)
-  const x = places(p.steps).map((s) => AROUND.left + s * (end - AROUND.left - AROUND.right))
+  const x = logPositions(p.steps).map((s) => AROUND.left + s * (end - AROUND.left - AROUND.right))
   const y = (v) => AROUND.top + (1 - v / high) * (TALL - AROUND.top - AROUND.bottom)
   axes(draw, view, { x, y, high, end })
   const lines = curves.lines.map((line) => ({ ...line, now: line.values[view.at] }))
@@ -224,8 +224,8 @@ function drawCurves(view, name) {
     dashed(draw, line, end + 6, at)
     draw.fillStyle = view.ink
     draw.textAlign = "left"
-    const said = line.now === null || line.now === undefined ? "–" : line.now.toFixed(2)
-    draw.fillText(`${line.name} ${said}`, end + 30, at, names - 30)
+    const number = line.now === null || line.now === undefined ? "–" : line.now.toFixed(2)
+    draw.fillText(`${line.name} ${number}`, end + 30, at, names - 30)
   })
 }
 
@@ -272,14 +272,14 @@ function paint(view) {
   view.scoreTitle.textContent = p.titles.score
   drawNext(view)
   drawLens(view)
-  paintPlace(view)
+  paintFrame(view)
 }
 
 // Paint the parts that move between two points of the film.
-function paintPlace(view) {
+function paintFrame(view) {
   const { p, at, frame } = view, drawn = drawnTiles(view)
-  const there = p.tiles[at] ? "" : " (being read …)"
-  view.mapTitle.textContent = (frame === at ? p.titles.map : p.titles.between) + there
+  const note = p.tiles[at] ? "" : " (being read …)"
+  view.mapTitle.textContent = (frame === at ? p.titles.map : p.titles.between) + note
   view.slider.step = view.plays ? "any" : "1"
   view.slider.value = frame
   view.slider.style.setProperty("--share", frame / (p.steps.length - 1 || 1))
@@ -326,7 +326,7 @@ function play(view, on) {
     const frame = Math.min(last, from + Math.max(0, now - began) / FILM * last), { at } = view
     view.frame = eased(frame)
     view.at = Math.round(view.frame)
-    if (view.at === at) paintPlace(view)
+    if (view.at === at) paintFrame(view)
     else paint(view)
     if (frame === last) return play(view, false)
     view.plays = requestAnimationFrame(advance)
@@ -350,7 +350,7 @@ function listen(view) {
   view.play.onclick = () => play(view, !view.plays)
   for (const name of ["loss", "score"]) view[name].onclick = (event) => {
     const wide = view[name].clientWidth, end = wide - Math.min(210, wide * .42)
-    const share = (placeOf(event)[0] - AROUND.left) / (end - AROUND.left - AROUND.right)
+    const share = (eventPoint(event)[0] - AROUND.left) / (end - AROUND.left - AROUND.right)
     if (share <= 1.02) go(view, nearest(view.p.steps, share))
   }
   new ResizeObserver(() => view.clientWidth !== view.wide && sized(view)).observe(view)

@@ -3,8 +3,8 @@
 
 import { make } from "./make.js"
 import {
-  codeOf, cut, FONT, imageOf, line, paletteOf, penOf, pixels, placeOf, shade, showTip, cellState,
-  upwards, within,
+  codeOf, cut, eventPoint, FONT, imageOf, line, paletteOf, penOf, pixels, shade, showTip,
+  cellState, upwards, within,
 } from "./matrix.js"
 import { crop, partInWords, parsePart, readMatrices, formatPart, draggedPart } from "./matrices.js"
 import { choose, current, sender, sendPending, takePart } from "./state.js"
@@ -98,11 +98,11 @@ export function plan(p, width, measure) {
   })
   let y = 0
   for (let n = 0; n < all.length; n += across) {
-    const boxes = all.slice(n, n + across), most = (of) => Math.max(...boxes.map(of))
+    const boxes = all.slice(n, n + across), most = (lengthOf) => Math.max(...boxes.map(lengthOf))
     const title = 7 + ROW * most((box) => box.title.length)
     for (const box of boxes) box.y = y + title
     y += title + most(({ h }) => h) + 4
-    y += most(({ last, below }) => last && below ? below + ROW + 8 : 0)
+    y += most(({ last, labelHeight: high }) => last && high ? high + ROW + 8 : 0)
   }
   return { boxes: all, height: y + (p.legend.length ? ROW + 9 : 0), across }
 }
@@ -115,8 +115,8 @@ function size({ rows, columns, columnEnds, square }, slot, tallest, measure) {
   if (square) cw = ch = Math.min(cw, ch)
   const upright = names > cw - 4 && names > 2 * ROW
   const w = cw * columns.length, h = ch * rows.length
-  return { cw, ch, w, h, upright, by: names,
-    below: upright ? names : columnEnds.length && ROW }
+  return { cw, ch, w, h, upright, labelWidth: names,
+    labelHeight: upright ? names : columnEnds.length && ROW }
 }
 
 function draw(view) {
@@ -186,7 +186,7 @@ function numbers(pen, texts, { columns, words }, { x, y, cw, ch }, inkOf) {
   })
 }
 
-// Draw a thin line between rows, so that equal rows can be told apart.
+// Draw a thin line between rows, so that equal rows can be distinguished.
 function between(pen, { rows }, { x, y, w, ch }) {
   for (let n = 1; ch >= 8 && n < rows.length; n++) line(pen, [x, y + n * ch], [x + w, y + n * ch])
 }
@@ -239,11 +239,11 @@ export function colorBar(pen, p, { boxes, across }) {
   upwards(pen, p.bar, beside, fits ? y + h / 2 : y, fits ? "center" : "right")
 }
 
-// Below everything, so that matrices side by side begin at one height, whatever is hidden in them;
-// below the last matrix of a row, if there is room.
+// Under everything, so that matrices side by side begin at one height, whatever is hidden in them;
+// under the last matrix of a row, if there is room.
 function legend(pen, p, { boxes, across, height }) {
   const y = height - ROW - 1, room = ([name]) => pen.measureText(name).width + 33
-  const all = p.legend.reduce((sum, one) => sum + room(one), 0)
+  const all = p.legend.reduce((sum, entry) => sum + room(entry), 0)
   const end = Math.max(...boxes.slice(0, across).map(({ x, w }) => x + w))
   pen.textAlign = "right"
   pen.textBaseline = "middle"
@@ -261,7 +261,7 @@ function legend(pen, p, { boxes, across, height }) {
   }
 }
 
-// The step between labels that fit: one takes `space` pixels.
+// The step between labels that fit: a label takes `space` pixels.
 export const labelStep = (cell, space) =>
   [1, 2, 5, 10, 20, 50, 100].find((n) => n * cell >= space) ?? 200
 
@@ -270,7 +270,7 @@ export const axisName = (down, room, measure) => measure(down) > room ? down.spl
 
 // Draw the names to the left of a panel and below it.
 function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
-  const { x, y, w, h, cw, ch, upright, below } = box
+  const { x, y, w, h, cw, ch, upright, labelWidth, labelHeight } = box
   if (box.first && rowEnds.length) {
     pen.textAlign = "right"
     pen.textBaseline = "middle"
@@ -280,8 +280,8 @@ function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
     const name = axisName(down, room, (text) => pen.measureText(text).width)
     upwards(pen, name, x - box.names + ROW / 2, y + h / 2, "center")
   }
-  if (!box.last || !below) return
-  for (let n = 0; n < columnEnds.length; n += labelStep(cw, upright ? ROW : box.by + 4)) {
+  if (!box.last || !labelHeight) return
+  for (let n = 0; n < columnEnds.length; n += labelStep(cw, upright ? ROW : labelWidth + 4)) {
     const middle = x + (n + .5) * cw
     if (upright) upwards(pen, columnEnds[n], middle, y + h + 5, "right")
     else {
@@ -292,14 +292,14 @@ function axisLabels(pen, { rowEnds, columnEnds, down, wide }, box) {
   }
   pen.textAlign = "center"
   pen.textBaseline = "top"
-  pen.fillText(wide, x + w / 2, y + h + below + 8)
+  pen.fillText(wide, x + w / 2, y + h + labelHeight + 8)
 }
 
 // A pointer that moves less, in pixels, between down and up is a click.
 const CLICK = 8
 
 // The panel under a point, and the position in it in cells; the first cell's centre is 0.
-export function place({ boxes }, x, y) {
+export function positionAt({ boxes }, x, y) {
   const panel = boxes.findIndex((box) =>
     x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h)
   if (panel < 0) return null
@@ -321,9 +321,9 @@ function coverCells(view, element, panel, top, bottom, first, last) {
 
 // Describe a cell in words.
 export function cellText(p, { panel, row, column }) {
-  const { start, columns, quantity, hidden, empty, said: words } = p.panels[panel]
+  const { start, columns, quantity, hidden, empty, hover } = p.panels[panel]
   const n = start + row * columns.length + column, state = stateIn(p, n)
-  if (words?.length) return words[n - start]
+  if (hover?.length) return hover[n - start]
   if (empty) return empty.replace("\n", " ")
   return state ? state === 1 ? hidden : p.special[state - 1].name
     : `${quantity} ${String(Number(p.values[n].toPrecision(6))).replace("-", "−")}`
@@ -376,7 +376,7 @@ export function messageFor({ panels, chooses, asks }, { panel, row, column }, sh
 
 function chooseCell(view, at, { shiftKey }) {
   const message = messageFor(view.p, at, shiftKey)
-  if (message && !view.drawn.takes?.(...message, view.p)) deliver(view, message)
+  if (message && !view.drawn.handle?.(...message, view.p)) deliver(view, message)
 }
 
 // Send a message once the server has drawn the part shown, as it counts cells of what it drew.
@@ -386,7 +386,7 @@ function deliver(view, message) {
   sendPending()
 }
 
-// Show the chosen part of the text: the server's, or another one cropped here.
+// Show the chosen part of the text: the server's, or another part, cropped here.
 function show(view, chosen) {
   const { drawn } = view, { zooms } = drawn, part = zooms && parsePart(chosen, zooms.end)
   const other = zooms && formatPart(part) !== formatPart(zooms.part)
@@ -424,21 +424,21 @@ function listen(view) {
   const { canvas, band } = view
   let from = null, start = null
   canvas.onpointerdown = (event) => {
-    start = placeOf(event)
-    from = event.button ? null : place(view.look, ...start)
+    start = eventPoint(event)
+    from = event.button ? null : positionAt(view.look, ...start)
     if (from) canvas.setPointerCapture(event.pointerId)
   }
   const end = (event) => {
     if (!from || !view.p.drags) return null
-    const [x, y] = placeOf(event)
+    const [x, y] = eventPoint(event)
     if (Math.hypot(x - start[0], y - start[1]) < CLICK) return null
     const box = view.look.boxes[from.panel]
     const inside = (value, low, side) => Math.min(Math.max(value, low), low + side - .01)
-    return place(view.look, inside(x, box.x, box.w), inside(y, box.y, box.h))
+    return positionAt(view.look, inside(x, box.x, box.w), inside(y, box.y, box.h))
   }
   canvas.onpointermove = (event) => {
     const to = end(event)
-    if (!to) return pointAt(view, under(place(view.look, ...placeOf(event))))
+    if (!to) return pointAt(view, under(positionAt(view.look, ...eventPoint(event))))
     pointAt(view, null)
     const [top, bottom] = [from.row, to.row].sort((a, b) => a - b)
     const [first, last] = [from.column, to.column].sort((a, b) => a - b)

@@ -61,8 +61,8 @@ export const bare = (label) => label.replace(SPACED, "$1")
 function shownNow(view) {
   const { p, at, pinned } = view, next = at ? at.next : pinned
   if (next !== undefined) return { next }
-  const of = (name) => Number(at?.[name] ?? current(name, p[name]))
-  const layer = of("layer"), head = of("head")
+  const numberOf = (name) => Number(at?.[name] ?? current(name, p[name]))
+  const layer = numberOf("layer"), head = numberOf("head")
   const links = (query) => linksOf(p, weightsOf(p.numbers), { layer, head }, query)
   const query = at?.query ?? current("query", p.chosen) ?? strongestQuery(p.n_tokens, links)
   return { layer, head, query: Number(query ?? p.n_tokens - 1) }

@@ -21,10 +21,10 @@ const row = (tag, cells, name) => make("tr", name, "", ...cells.map((text) => ma
 
 const DRAWN = {
   strip: ({ name, token, cells, ink }) => {
-    const of = make("span", "name", "", make("b", "", name), ...token ? [` ${token}`] : [])
-    of.firstChild.style.color = ink
-    of.title = `${name} ${token}`.trim()
-    return make("div", "strip", "", of, make("span", "cells", "", ...cells.map(cell)))
+    const label = make("span", "name", "", make("b", "", name), ...token ? [` ${token}`] : [])
+    label.firstChild.style.color = ink
+    label.title = `${name} ${token}`.trim()
+    return make("div", "strip", "", label, make("span", "cells", "", ...cells.map(cell)))
   },
   arrow: ({ says }) => make("div", "arrow", says),
   result: ({ name, value, model }) => make("div", "result", "", make("span", "name", name),

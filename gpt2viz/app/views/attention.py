@@ -225,7 +225,7 @@ def _large(
         here,
         _names(view, chosen) if here else [],
         _descriptions(view, chosen, list(described)),
-        _opened(view, chosen),
+        _reason(view, chosen),
         chosen.between,
     )
     components.draw_head(
@@ -257,7 +257,7 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
     return describe.token_names(view.trace)
 
 
-def _opened(view: View, chosen: _Chosen) -> str:
+def _reason(view: View, chosen: _Chosen) -> str:
     """Say why this head opened; "" if it was chosen."""
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
     if not opened or not run_cache.every_head(_with_mask(view), False).links.weights.any():

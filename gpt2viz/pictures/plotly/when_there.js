@@ -1,5 +1,5 @@
 // Waits for plotly.js: VS Code shows small outputs first, and so a figure before the plotly.js that
-// another cell brings. What draws the figure takes the place of the call.
+// another cell brings. The script that draws the figure replaces the call.
 /* global figure */
 (function draw() {
   if (!window.Plotly) return setTimeout(draw, 100)
