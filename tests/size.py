@@ -29,9 +29,9 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_640, 44_000),
-    "of them app/": (25_024, 17_500),
-    "lines of tests and benchmarks": (50_678, 37_000),
+    "product lines": (61_639, 44_000),
+    "of them app/": (25_021, 17_500),
+    "lines of tests and benchmarks": (50_674, 37_000),
     "modules": (300, 300),
     "private names of Streamlit": (2, 3),
     "selectors of Streamlit's in theme.css": (5, 10),
@@ -42,6 +42,10 @@ AT_MOST = {
 #: Participles and function words, which aren't nouns, and a word with too many meanings.
 VAGUE = re.compile(
     "found|one|said|told|wanted|asked|brought|handed|kept|spared|below|ahead|behind|places?"
+)
+#: The same in JavaScript: declared, a parameter, or a field of an object.
+VAGUE_JS = re.compile(
+    rf"(?:\b(?:const|let|function) |[(\[{{,]\s*)(?:{VAGUE.pattern})(?=\s?[=,:)\]}}(])"
 )
 #: A docstring says what something does or is.
 QUESTIONS = ("What ", "How ", "Where ", "Whether ", "Who ", "Which ")
@@ -110,9 +114,11 @@ def words() -> tuple[int, int]:
     """Bindings of ``VAGUE`` names, and docstrings that begin with one of ``QUESTIONS``."""
     vague = asking = 0
     for path in sources(PRODUCT):
+        text = path.read_text(encoding="utf-8")
         if path.suffix != ".py":
+            vague += len(VAGUE_JS.findall(text))
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 vague += VAGUE.fullmatch(node.id) is not None
             elif isinstance(node, ast.arg):
