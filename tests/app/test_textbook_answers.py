@@ -365,7 +365,7 @@ def test_a_file_that_is_no_progress_is_refused_and_only_known_questions_are_take
     ]
     for content in contents:
         with pytest.raises(ValueError, match=r"no progress|too large"):
-            progress.read(content, known)
+            progress.parse(content, known)
     odd: dict[str, Any] = {"nobody": ["mask_row"]}
     odd["mask"] = ["mask_row", "mask_row", "crane_half", 7, None, {}]
     assert progress.known_answers(odd, known) == {name: [] for name in known} | {

@@ -135,7 +135,7 @@ def test_a_file_without_guesses_or_with_junk_still_has_its_answers() -> None:
     answered: dict[str, Any] = {"answered": {"mask": ["mask_row"]}}
     cases: list[tuple[Any, Any]] = [(None, {}), ([], {}), (7, {}), (fits, fits), (odd, fits)]
     for more, expected in [*(({"guesses": given}, result) for given, result in cases), ({}, {})]:
-        done, result = progress.read(json.dumps(answered | more).encode(), known)
+        done, result = progress.parse(json.dumps(answered | more).encode(), known)
         assert done["mask"] == ["mask_row"]
         assert result == expected
     for junk in JUNK:

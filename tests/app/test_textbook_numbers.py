@@ -17,7 +17,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.app.course.written import in_a_field
+from gpt2viz.app.course.written import format_for_field
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
@@ -507,7 +507,7 @@ def test_quotients_say_that_they_are_rounded(
 
 def test_fields_show_the_numbers_that_are_used_or_say_that_they_are_rounded() -> None:
     exact = {0.7: "0.7", -100: "-100", 0.12345: "0.12345", 1e-3: "0.001", 0.336690366: "0.3367"}
-    assert {number: in_a_field(number) for number in exact} == exact
+    assert {number: format_for_field(number) for number in exact} == exact
     for at, count in (
         (chapter("crane"), 0),
         (visit("crane", crane_q="0.12345,0.7"), 0),

@@ -25,7 +25,7 @@ from gpt2viz.app.course.parts import (
 )
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import enough, equals
+from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.app.views import find
 from gpt2viz.labels import difference, pluralize, signed
 from gpt2viz.pictures.find import head_map
@@ -89,7 +89,7 @@ def norms(book: Book) -> dict[str, Any]:
         picture(book, "rms_rows", [panel], height=250)
     values: dict[str, Any] = {}
     for name, row, part in zip(("x", "moved"), both, scaled, strict=True):
-        n = enough(part.size, partial(np.divide, row), part.output)
+        n = decimals(part.size, partial(np.divide, row), part.output)
         values |= {f"rms_{name}": equals(part.size, n), f"normed_{name}": equals(part.output)}
     moves = [largest_gap(first.output, moved.output) for first, moved in (layer, scaled)]
     gap = largest_gap(layer[0].output, scaled[0].output)
@@ -121,8 +121,8 @@ def gate(book: Book) -> dict[str, Any]:
     panel = vectors("inside", list(inside[:4]), names, _THREE, ("", "channel"))
     picture(book, "gate_inside", [panel], height=250)
     passed, made = np.asarray(inside.passed, float), np.asarray(inside.up, float)
-    n = enough(passed, lambda p: down @ p, inside.output)
-    m = enough(inside.opened, lambda o: o * made.round(n), passed, n)
+    n = decimals(passed, lambda p: down @ p, inside.output)
+    m = decimals(inside.opened, lambda o: o * made.round(n), passed, n)
     unchanged = np.allclose(x, mlp.GATED_X) and np.allclose(up, mlp.UP)
     shut = abs(passed[1]) < SAME
     return {
@@ -148,7 +148,7 @@ def gate_sizes(_book: Book) -> None:
     )
 
 
-def rotated(book: Book) -> dict[str, Any]:
+def rotation(book: Book) -> dict[str, Any]:
     """Draw a query and a key, rotated by their positions and shifted together."""
     columns, moves = ("x₀", "y₀", "x₁", "y₁"), [0, 1, 2, 5, 10, 100, 1000]
     left, right = st.columns([2, 3], gap="large")
@@ -188,7 +188,7 @@ def rotated(book: Book) -> dict[str, Any]:
     }
 
 
-def by_distance(book: Book) -> None:
+def score_by_distance(book: Book) -> None:
     """Draw the score of the query and the key at every distance."""
     furthest, (q, k) = 64, book.values["both"]
     curves(
@@ -292,7 +292,7 @@ def sink(book: Book) -> dict[str, Any]:
     with right:
         panel = vectors("weights of fish", last.weights, ("fish",), _WORDS, ("query", "key"))
         picture(book, "sink_weights", [panel], "unit", height=170)
-    n = enough(last.weights, lambda w: w @ values, last.output)
+    n = decimals(last.weights, lambda w: w @ values, last.output)
     rests = float(last.weights[0]) > 0.9
     unchanged = scores[0] == np.float32(after_gpt2.SINK_SCORES[0]) and np.allclose(
         values, after_gpt2.SINK_VALUES
@@ -321,7 +321,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
     on_first = np.stack([weight_on(trace.stage("weights", layer)[0], targets) for layer in layers])
     drawn = head_map(on_first, "mean weight on the first token")
     picture(book, "sink_heads", [drawn], "unit", height=260)
-    name, most = _most(on_first)
+    name, most = _largest_head(on_first)
     values = {
         "alone": False,
         "head": name,
@@ -332,7 +332,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
     across = find.survey(book.view)
     if across is None or "first token" not in across.mean:
         return values | {"surveyed": False}
-    name, most = _most(across.mean["first token"])
+    name, most = _largest_head(across.mean["first token"])
     return values | {
         "surveyed": True,
         "passages": pluralize(across.n_passages, "passages"),
@@ -343,7 +343,7 @@ def real_sinks(book: Book) -> dict[str, Any]:
     }
 
 
-def _most(by_head: NDArray[np.floating]) -> tuple[str, str]:
+def _largest_head(by_head: NDArray[np.floating]) -> tuple[str, str]:
     """Return the head with the largest number of (n_layer, nh), and that number."""
     layer, head = np.unravel_index(np.nan_to_num(by_head).argmax(), by_head.shape)
     return f"{layer}.{head}", f"{by_head[layer, head]:.2f}"

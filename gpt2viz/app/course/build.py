@@ -71,7 +71,7 @@ def fill_gaps(book: Book) -> dict[str, Any]:
         "sentence": run,
         "given": given,
         "verdicts": verdicts,
-        "n_right": len(_right(verdicts)),
+        "n_right": len(_right_gaps(verdicts)),
         "gaps": pluralize(len(GAPS), "gaps"),
         "waits": not all(verdict.runs for verdict in verdicts.values()),
         **_checks(verdicts, same=True),
@@ -127,13 +127,13 @@ def write_on(book: Book) -> dict[str, Any]:
     if book.values["waits"]:
         return {}
     try:
-        own = _by_reader(run.key.model, run.token_ids, tuple(given.items()))
+        own = _reader_tokens(run.key.model, run.token_ids, tuple(given.items()))
     except ExpressionError as error:
         return {"stuck": error, **_checks(verdicts, same=False)}
-    real = _by_app(run.key.model, run.token_ids)
+    real = _app_tokens(run.key.model, run.token_ids)
     tokenizer = run_cache.load(run.key.model).tokenizer
     beginning, ends, real_end = (literal(tokenizer.decode(n)) for n in (run.token_ids, own, real))
-    same, complete = own == real, len(_right(verdicts)) == len(GAPS)
+    same, complete = own == real, len(_right_gaps(verdicts)) == len(GAPS)
     st.markdown(f"“{beginning}:{'green' if same else 'orange'}-background[{ends}]”")
     if same and complete:
         file = Draft(given).file(book.view.model, run.token_ids)
@@ -149,7 +149,7 @@ def write_on(book: Book) -> dict[str, Any]:
 
 
 @st.cache_data(max_entries=64, show_spinner="Your model writes …")
-def _by_reader(
+def _reader_tokens(
     model_name: str, text: tuple[int, ...], given: tuple[tuple[str, str], ...]
 ) -> list[int]:
     model = run_cache.load(model_name)
@@ -157,19 +157,19 @@ def _by_reader(
 
 
 @st.cache_data(max_entries=64, show_spinner="The model writes …")
-def _by_app(model_name: str, text: tuple[int, ...]) -> list[int]:
+def _app_tokens(model_name: str, text: tuple[int, ...]) -> list[int]:
     model = run_cache.load(model_name)
     return [choice.token for choice in generate(model, text, NEW)]
 
 
-def _right(verdicts: Mapping[str, Verdict]) -> list[str]:
+def _right_gaps(verdicts: Mapping[str, Verdict]) -> list[str]:
     """Return the gaps that are filled as in the real model."""
     return [name for name, verdict in verdicts.items() if verdict.kind == "right"]
 
 
 def _checks(verdicts: Mapping[str, Verdict], same: bool) -> dict[str, Check]:
     """Check the questions; ``same`` is false if the reader's model generates another text."""
-    right = _right(verdicts)
+    right = _right_gaps(verdicts)
     runs = bool(verdicts) and all(verdict.runs for verdict in verdicts.values())
     one_wrong = runs and len(right) == len(GAPS) - 1
     unnoticed = "One is wrong, but the tokens are the same. Spoil it more, or another."

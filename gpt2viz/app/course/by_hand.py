@@ -128,7 +128,7 @@ def head(book: Book) -> dict[str, Any]:
     }
 
 
-def stacked(book: Book, text: str) -> None:
+def compare_fused(book: Book, text: str) -> None:
     """Compare queries, keys and values by one fused table with those by three tables."""
     x, tables = book.values["x"], book.values["tables"]
     both = zip(attention.fused(x, *tables), map(partial(attention.project, x), tables), strict=True)
@@ -183,5 +183,5 @@ def scale(book: Book, text: str) -> dict[str, Check]:
         f"**{spread.mean:.2f}** ({spread.low:.2f} to {spread.high:.2f})" for spread in spreads
     )
     book.write(text, unscaled=unscaled, divided=divided)
-    guess.shown("scale")
+    guess.reveal("scale")
     return {"scale_one": Check(spreads[0].mean > 0.9)}

@@ -76,7 +76,7 @@ class Block(NamedTuple):
             case "question":
                 yield question(name, text, values)
             case "code":
-                code(*(_listed(book, made) for made in fill(f"{name} {text}", values).split()))
+                code(*(_source(book, made) for made in fill(f"{name} {text}", values).split()))
             case "python":
                 st.code(text.strip(), wrap_lines=True)
             case "heading":
@@ -167,7 +167,7 @@ def _blocks(text: str) -> Iterator[Block]:
         if kind := match["fence"]:
             body = match["body"]  # the parts of these begin on lines of their own
             lines = kind in ("question", "python")
-            yield Block(kind, match["name"] or "", body if lines else _joined(body))
+            yield Block(kind, match["name"] or "", body if lines else _join_lines(body))
         elif match["heading"]:
             yield Block("heading", match["anchor"] or "", match["heading"])
         elif match["condition"] is not None:
@@ -179,17 +179,17 @@ def _blocks(text: str) -> Iterator[Block]:
         elif match["link"]:
             yield Block("link", match["link"], match["label"])
         else:
-            yield Block("caption", "", _joined(match["caption"].replace("\n> ", "\n")))
+            yield Block("caption", "", _join_lines(match["caption"].replace("\n> ", "\n")))
         end = match.end()
     yield from _prose(text[end:])
 
 
 def _prose(text: str) -> Iterator[Block]:
     if text.strip():
-        yield Block("prose", "", _joined(text))
+        yield Block("prose", "", _join_lines(text))
 
 
-def _joined(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Join each paragraph of Markdown into one line; tables and bullet lists keep their lines."""
     return re.sub(r"(?<=\S)\n(?!\n|- |\|)", " ", text.strip())
 
@@ -199,15 +199,15 @@ def question(id: str, text: str, values: Mapping[str, Any]) -> Question:
     wording, *parts = _FIELD.split(fill(text, values))
     fields: dict[str, list[str]] = {"hint": [], "why": [], "answer": [], "also": [], "near": []}
     for name, value in zip(parts[::2], parts[1::2], strict=True):
-        fields[name].append(_joined(value))
+        fields[name].append(_join_lines(value))
     (hint,), (why,), answer = fields["hint"], fields["why"], "".join(fields["answer"])
     check = values.get(id, Check()) if answer else values[id]
     near = dict(line.split(" → ", 1) for line in fields["near"]) | dict(check.near)
     also = tuple(way for line in fields["also"] for way in line.split(" | "))
-    return Question(id, _joined(wording), hint, why, check.done, answer, also, check.note, near)
+    return Question(id, _join_lines(wording), hint, why, check.done, answer, also, check.note, near)
 
 
-def _listed(book: Book, name: str) -> Made:
+def _source(book: Book, name: str) -> Made:
     """Return a function or class by its dotted path, or the model's line that made a stage."""
     if "." not in name:
         return Line(book.view.trace, name, book.values.get("layer"))

@@ -67,7 +67,7 @@ def _title(name: str) -> str:
     """Return a chapter's number and title, with a tick once all its questions are answered."""
     chapter, number = CHAPTERS[name], list(CHAPTERS).index(name)
     n = len(chapter.questions)
-    tick = " ✓" if n and len(progress.answered().get(name, ())) == n else ""
+    tick = " ✓" if n and len(progress.answers().get(name, ())) == n else ""
     return f"{number}. {chapter.title}{tick}" if number else chapter.title
 
 
@@ -93,7 +93,7 @@ def overview(_book: Book, text: str) -> None:
 
 def _summary() -> str:
     """List the chapters that were begun, with the progress in each, as Markdown."""
-    answered, lines = progress.answered(), []
+    answered, lines = progress.answers(), []
     for name, chapter in CHAPTERS.items():
         count, given = len(answered.get(name, ())), progress.guesses().get(chapter.guess)
         parts = [f"{count} of {len(chapter.questions)} answered"] if count or given else []
@@ -123,14 +123,14 @@ def show(name: str) -> None:
         "Calculations use all the digits."
     )
     if chapter.examples:
-        _to_appendix(chapter.examples)
+        _link_to_appendix(chapter.examples)
     if position + 1 < len(names):
         following = names[position + 1]
         label = f"Next: {CHAPTERS[following].title}"
         _opener(label, following, icon=":material/arrow_forward:", type="primary")
 
 
-def _to_appendix(examples: tuple[str, ...]) -> None:
+def _link_to_appendix(examples: tuple[str, ...]) -> None:
     """Draw a button that opens the appendix at a chapter's examples."""
     st.button(
         f"Printed and computed: {', '.join(examples)}",

@@ -47,7 +47,7 @@ def weights(book: Book, text: str) -> dict[str, Any]:
     as_before = as_before and not hidden
     book.values["hidden"] = hidden
     with right:
-        seen = guess.shown("crane", as_before and sentence == "bird" and heat == 1)
+        seen = guess.reveal("crane", as_before and sentence == "bird" and heat == 1)
         if seen:
             _draw(book, text, steps, labels, heat)
     book.values.update(seen=seen, free=seen and not hidden, steps=steps, sentence=sentence)
@@ -111,17 +111,17 @@ def arrows(book: Book) -> None:
         attention.tip_to_tail(weights, steps.v),
         _temperature(),
     )
-    moved = partial(_moved, sentence)
+    moved = partial(_on_move, sentence)
     draw_arrows(drawn, key="crane_arrows", largest=LARGEST, moved=moved)
 
 
-def _moved(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
+def _on_move(sentence: str, query: list[float], keys: list[float], values: list[float]) -> None:
     write(parameters.CRANE_Q, attention.CRANE_QUERY, query)
     write(_KEYS[sentence], attention.CRANE_KEYS[sentence], keys)
     write(_VALUES[sentence], attention.CRANE_VALUES[sentence], values)
 
 
-def mixing(book: Book) -> None:
+def mixtures(book: Book) -> None:
     """Draw the mixture in the plane, word by word, and then that of the other sentence."""
     query, chosen = book.values["steps"].q[:1], book.values["sentence"]
 

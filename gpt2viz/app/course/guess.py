@@ -11,7 +11,7 @@ import streamlit as st
 from gpt2viz.app import prose
 from gpt2viz.app.components.book import ask_guess, compare_guess
 from gpt2viz.app.course import progress
-from gpt2viz.app.course.written import equals, given
+from gpt2viz.app.course.written import equals, latex
 from gpt2viz.labels import sentence
 from gpt2viz.textbook import guesses
 
@@ -40,7 +40,7 @@ _PREDICTIONS = {
 }
 
 
-def shown(id: str, as_in_text: bool = True) -> bool:
+def reveal(id: str, as_in_text: bool = True) -> bool:
     """Return whether a row's weights may be shown; if not yet, ask for the reader's guess.
 
     ``as_in_text`` is true if the numbers on the page are the row's: edited numbers need no guess,
@@ -59,7 +59,7 @@ def shown(id: str, as_in_text: bool = True) -> bool:
 def _ask(id: str) -> None:
     row, words = guesses.ROWS[id], _PREDICTIONS[id]
     prose.markdown(sentence("guess.ask", text=words.text))
-    st.latex(rf"\text{{{words.scores}}} = {given(np.round(row.scores, _EXACT))}")
+    st.latex(rf"\text{{{words.scores}}} = {latex(np.round(row.scores, _EXACT))}")
     ask_guess(
         words.title,
         row.words,
@@ -91,7 +91,7 @@ def _compare(id: str, guess: list[int]) -> None:
             key=f"compared_{id}",
         )
         if row.hs > 1:
-            divided = given(np.asarray(guesses.scaled(row)).round(_EXACT))
+            divided = latex(np.asarray(guesses.scaled(row)).round(_EXACT))
             st.latex(rf"\text{{divided}} = {divided} \\ \text{{softmax}} {equals(real)}")
         prose.markdown(describe(guesses.judge(row, guess)))
 

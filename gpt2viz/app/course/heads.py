@@ -57,7 +57,7 @@ def way(book: Book) -> dict[str, Any]:
     }
 
 
-def splitting(book: Book, text: str) -> None:
+def split(book: Book, text: str) -> None:
     """Draw vectors of C channels being split into nh heads, which divide C, and merged again."""
     B, T, C, nh = (book.values[size] for size in ("B", "T", "C", "nh"))
     drawn, hs = min(T, _ROWS), C // nh
@@ -86,7 +86,7 @@ def variants(book: Book) -> dict[str, Any]:
     return {"seed": seed, "difference": difference(gap), "variants_last": Check(near=seen)}
 
 
-def apart(book: Book) -> dict[str, str]:
+def separate_heads(book: Book) -> dict[str, str]:
     """Compare three heads computed by wide tables with three separate heads."""
     fused, apart = heads.apart_and_fused(C=12, nh=3, seed=book.values["seed"])
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
@@ -98,7 +98,7 @@ def apart(book: Book) -> dict[str, str]:
     return {"difference": difference(largest_gap(fused, apart))}
 
 
-def trained(book: Book, text: str) -> dict[str, Any]:
+def real_head(book: Book, text: str) -> dict[str, Any]:
     """Draw a head of the model above, and score how much each head attends to the same token."""
     view = book.view
     with st.container(horizontal=True, gap="large"):

@@ -18,7 +18,7 @@ from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import Book, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import enough, equals, spelled
+from gpt2viz.app.course.written import decimals, equals, latex_decimals
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
 from gpt2viz.labels import label, pluralize, signed
@@ -40,17 +40,17 @@ def batch(book: Book, text: str) -> dict[str, Any]:
     texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
     inputs, targets = (np.asarray(part) for part in learning.batch(texts))
 
-    def written(id: int) -> str:
+    def spell(id: int) -> str:
         return f"{label(view.model.tokenizer.token_bytes(id))}  ({id})"
 
     columns: dict[str, list[str]] = {}
     for n, name in enumerate(("sentence", "second row")):
         read = list(zip(inputs[n].tolist(), targets[n].tolist(), strict=True))
         columns[f"{name} reads"] = [
-            "padding" if target == learning.IGNORED else written(id) for id, target in read
+            "padding" if target == learning.IGNORED else spell(id) for id, target in read
         ]
         columns[f"{name}: target"] = [
-            signed(target) if target == learning.IGNORED else written(target) for _, target in read
+            signed(target) if target == learning.IGNORED else spell(target) for _, target in read
         ]
     output.table(columns, "A batch and its targets", hide_index=None, tallest=360)
     bits = surprise(view.trace)[1:]
@@ -64,7 +64,7 @@ def batch(book: Book, text: str) -> dict[str, Any]:
     }
 
 
-def by_hand(book: Book, text: str) -> dict[str, Any]:
+def loss_by_hand(book: Book, text: str) -> dict[str, Any]:
     """Draw a table of logits, and its loss on two words."""
     first, second = learning.WORDS
     book.write(text, first_word=first, second_word=second)
@@ -89,7 +89,7 @@ def by_hand(book: Book, text: str) -> dict[str, Any]:
     low, edited = loss < _LOW, not np.allclose(logits, learning.LOGITS)
     return {
         "logits": logits,
-        "each": spelled(each, enough(each, np.mean, loss)),
+        "each": latex_decimals(each, decimals(each, np.mean, loss)),
         "mean": equals(loss),
         "n_lessons": len(each),
         "ignore_index": learning.IGNORED,
@@ -205,7 +205,7 @@ def _draw_losses(book: Book, models: Mapping[str, Learned], done: Mapping[str, L
     )
 
 
-def real(book: Book) -> dict[str, Any]:
+def real_record(book: Book) -> dict[str, Any]:
     """Draw the training record of the model above."""
     model = book.view.model
     try:

@@ -14,7 +14,7 @@ from gpt2viz.app.course.parts import Book, code, largest_gap, pairs, picture, pl
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.tokens import both_orders
-from gpt2viz.app.course.written import equals, given
+from gpt2viz.app.course.written import equals, latex
 from gpt2viz.labels import difference
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.pictures import frames
@@ -35,16 +35,16 @@ def weights(book: Book) -> dict[str, Any]:
     shown = attention.hide_later(rows(scaled)) if causal else rows(scaled)
     weights = shown.softmax(dim=-1)
     with right:
-        seen = guess.shown("mask", causal and bool(np.allclose(scaled, attention.PRINTED_SCALED)))
+        seen = guess.reveal("mask", causal and bool(np.allclose(scaled, attention.PRINTED_SCALED)))
         if seen:
             panel = pairs("weights", weights, labels, "attention weight", shown.isneginf())
             picture(book, "mask_weights", [panel], "unit", height=330)
     for n, word in enumerate(labels if seen else ()):
-        st.latex(rf"\text{{{word}: }} \text{{softmax}}({given(shown[n])}) {equals(weights[n])}")
+        st.latex(rf"\text{{{word}: }} \text{{softmax}}({latex(shown[n])}) {equals(weights[n])}")
     code(attention.hide_later)
     five, in_a_column = abs(scaled[0, 0] - 5) < 1e-6, np.ptp(scaled[:, 3]) == 0
     not_a_row = "That is the column of “fish”: how others look at it. Its own row is the last one."
-    return _masked_after_softmax() | {
+    return _mask_after_softmax() | {
         "scaled": scaled,
         "seen": seen,
         "mask_first": Check(
@@ -56,7 +56,7 @@ def weights(book: Book) -> dict[str, Any]:
     }
 
 
-def _masked_after_softmax() -> dict[str, str]:
+def _mask_after_softmax() -> dict[str, str]:
     """Return the row sums of the original table if the mask were applied after softmax."""
     weights = np.asarray(rows(attention.PRINTED_SCALED).softmax(dim=-1))
     masked = np.where(hidden_pairs(np.arange(len(weights)), causal=True), 0, weights)
@@ -69,7 +69,7 @@ def _masked_after_softmax() -> dict[str, str]:
     }
 
 
-def closing(book: Book, text: str) -> None:
+def close_rows(book: Book, text: str) -> None:
     """Draw the scores on their way through the mask, a row per step."""
     book.write(text)
     states = attention.closing(book.values["scaled"])
@@ -88,7 +88,7 @@ def closing(book: Book, text: str) -> None:
 _CONTEXT, _B, _NH, _T = 8, 2, 12, 4
 
 
-def added(book: Book) -> dict[str, str]:
+def compare_masks(book: Book) -> dict[str, str]:
     """Draw the scaled scores with M added, and with −∞ filled in."""
     tensor, labels = rows(book.values["scaled"]), attention.SENTENCE
     M, added, filled = (
@@ -104,7 +104,7 @@ def added(book: Book) -> dict[str, str]:
     return {"added_gap": difference(gap)} | {name: str(size) for name, size in sizes.items()}
 
 
-def stored(_book: Book) -> None:
+def stored_shapes(_book: Book) -> None:
     """List the shapes of a stored mask."""
     steps_of = attention.stored_mask_steps(_CONTEXT, _B, _NH, _T)
     output.table(

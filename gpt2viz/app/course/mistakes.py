@@ -15,7 +15,7 @@ from gpt2viz.app.course.written import equals
 from gpt2viz.textbook import mistakes
 
 
-def made(_book: Book) -> None:
+def draw(_book: Book) -> None:
     """Draw each mistake with its message, its fix and its code."""
     for n, mistake in enumerate(mistakes.MISTAKES):
         with st.container(border=True, key=f"mistake_{n}"):

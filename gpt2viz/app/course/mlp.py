@@ -21,7 +21,7 @@ from gpt2viz.app.course.parts import (
 )
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import bracketed, equals, given
+from gpt2viz.app.course.written import bracket, equals, latex
 from gpt2viz.labels import signed
 from gpt2viz.textbook import heads, mlp
 from gpt2viz.textbook.attention import JOURNEY, JOURNEY_X
@@ -47,15 +47,14 @@ def linear(book: Book) -> dict[str, Any]:
         bias = table(parameters.LIN_B, "b", np.reshape(mlp.LINEAR_BIAS, (4, 1)), _OUT, ("b",))[:, 0]
     result = mlp.linear(x, weight, bias)
     products = (
-        rf"{bracketed(given(a))} \cdot {bracketed(given(w))}"
-        for a, w in zip(x, weight[0], strict=True)
+        rf"{bracket(latex(a))} \cdot {bracket(latex(w))}" for a, w in zip(x, weight[0], strict=True)
     )
     zero = bool(abs(np.asarray(result)).max() < 1e-3)
     unchanged = np.allclose(x, mlp.LINEAR_X) and np.allclose(weight, mlp.LINEAR_WEIGHT)
     note = "All four are 0, but x or W was changed too. Put them back."
     return {
         "products": " + ".join(products),
-        "bias": bracketed(given(bias[0])),
+        "bias": bracket(latex(bias[0])),
         "first": equals(result[0]),
         "outputs": equals(result),
         "linear_zero": Check(zero and unchanged, note if zero else ""),
@@ -74,7 +73,7 @@ def walk(book: Book) -> None:
         widened, bent, y = mlp.walk(x, widen, np.ones(8), back, curve)
         panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
         picture(book, "walk", [panel], height=190)
-    st.latex(rf"{given(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(y)}")
+    st.latex(rf"{latex(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(y)}")
     code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
 
 

@@ -14,14 +14,14 @@ from gpt2viz.app.course import guess
 from gpt2viz.app.course.parts import PLANE, Book, pick, picture, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import enough, equals
+from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.labels import pluralize
 from gpt2viz.textbook import logits
 
 _WORDS = logits.FOUR
 
 
-def four(book: Book) -> dict[str, Any]:
+def four_words(book: Book) -> dict[str, Any]:
     """Draw the logits and probabilities of four words."""
     left, right = st.columns([3, 5], gap="large")
     temperatures = [0.1, 0.5, 1.0, 2.0, 10.0]
@@ -42,7 +42,7 @@ def four(book: Book) -> dict[str, Any]:
         names = ("", "next word")
         picture(book, "logits", [vectors("logits z", scores, ("z",), _WORDS, names)], height=170)
         at_first = same_table and heat == 1 and bool(np.allclose(x, logits.LAST))
-        if seen := guess.shown("next", at_first):
+        if seen := guess.reveal("next", at_first):
             panel = vectors("probabilities p", chances, ("p",), _WORDS, names)
             picture(book, "chances", [panel], "unit", height=170)
     steel, even = int(scores.argmax()) == 1, bool(chances.max() < 0.3 and chances.min() > 0.2)
@@ -50,7 +50,7 @@ def four(book: Book) -> dict[str, Any]:
     near_already = "They are, but because of their logits. Let the temperature do it."
     return {
         "scores": scores,
-        "z": equals(scores, enough(scores, lambda z: softmax(z / heat), chances)),
+        "z": equals(scores, decimals(scores, lambda z: softmax(z / heat), chances)),
         "seen": seen,
         "heat": f"{heat:g}",
         "p": equals(chances),
@@ -77,7 +77,7 @@ def lessons(book: Book) -> dict[str, Any]:
     }
 
 
-def predicted(book: Book) -> dict[str, Any]:
+def predictions(book: Book) -> dict[str, Any]:
     """List the most probable token after each token, and the probability of the actual one.
 
     ``lost`` is true if the model's loss on the sentence is above that of a uniform guess.

@@ -25,7 +25,7 @@ _PROGRESS, _GUESSES, _WORDS, _READ, _FORGOTTEN, _WRONG = (
 _KEY, _FILE = "progress_kept", "open_progress"
 
 
-def answered() -> dict[str, list[str]]:
+def answers() -> dict[str, list[str]]:
     """Return the ids of answered questions by chapter, in the order of answering."""
     answers: dict[str, list[str]] = st.session_state.setdefault(_PROGRESS, {})
     return answers
@@ -61,7 +61,7 @@ def fitting_guesses(given: object) -> dict[str, list[int]]:
     return {id: guess for id, guess in fitting.items() if guess == [] or fits(guess, ROWS[id])}
 
 
-def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
+def parse(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     """Return the answers and guesses of a progress file. Raises ``ValueError`` for other files."""
     if len(content) > LARGEST:
         raise ValueError("too large")
@@ -72,9 +72,9 @@ def read(content: bytes, known: Answered) -> tuple[dict[str, list[str]], dict[st
         raise ValueError("no progress") from None
 
 
-def written() -> str:
+def serialize() -> str:
     """Return the answers and guesses as the content of a progress file."""
-    done = {name: ids for name, ids in answered().items() if ids}
+    done = {name: ids for name, ids in answers().items() if ids}
     return json.dumps({"answered": done, "guesses": guesses()}, indent=2)
 
 
@@ -83,7 +83,7 @@ def bar(known: Answered, summary: str) -> None:
 
     Until one is answered, only their total is drawn. ``summary`` lists them in Markdown.
     """
-    count, total = sum(map(len, answered().values())), sum(map(len, known.values()))
+    count, total = sum(map(len, answers().values())), sum(map(len, known.values()))
     started = count or guesses()
     prose.caption(f"{count} of {total} questions answered." if count else f"{total} questions.")
     with st.popover("Progress", icon=":material/checklist:"):
@@ -91,7 +91,7 @@ def bar(known: Answered, summary: str) -> None:
             st.markdown(summary)
         prose.caption("Kept in this browser. A file carries it to another.")
         name, mime = "gpt2viz-progress.json", "application/json"
-        output.file_button("Save as a file", written(), name, mime, disabled=not started)
+        output.file_button("Save as a file", serialize(), name, mime, disabled=not started)
         st.file_uploader(
             "Open a progress file",
             type="json",
@@ -112,7 +112,7 @@ def bar(known: Answered, summary: str) -> None:
     keep_progress(
         key=_KEY,
         data={
-            "answered": {name: answered().get(name, []) for name in known},
+            "answered": {name: answers().get(name, []) for name in known},
             "guesses": guesses(),
             "known": [id for ids in known.values() for id in ids],
             "rows": list(ROWS),
@@ -139,7 +139,7 @@ def _open(known: Answered) -> None:
     if uploaded is None:
         return
     try:
-        _add(*read(uploaded.read(LARGEST + 1), known))
+        _add(*parse(uploaded.read(LARGEST + 1), known))
     except ValueError:
         st.session_state[_WRONG] = True
 
@@ -147,14 +147,14 @@ def _open(known: Answered) -> None:
 def _add(more: Answered, more_guesses: Guesses) -> None:
     """Merge in more progress; existing answers and guesses stay as they are."""
     for name, ids in more.items():
-        here = answered().setdefault(name, [])
+        here = answers().setdefault(name, [])
         here += [id for id in ids if id not in here]
     for id, guess in more_guesses.items():
         guesses().setdefault(id, guess)
 
 
 def _forget() -> None:
-    answered().clear()
+    answers().clear()
     guesses().clear()
     st.session_state.update({f"answer_{id}": "" for id in explanations()})
     explanations().clear()

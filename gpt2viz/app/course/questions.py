@@ -57,7 +57,7 @@ def is_right(given: str, answer: str, also: Sequence[str] = ()) -> bool:
     """
     if answer == EXPLAINED:
         return len(given.split()) >= _WORDS_OF_IT
-    return any(_same(given[:LONGEST], right) for right in (answer, *also))
+    return any(_is_same(given[:LONGEST], right) for right in (answer, *also))
 
 
 def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
@@ -67,7 +67,7 @@ def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
     """
     given = given[:LONGEST]
     for wrong, sentence in near.items():
-        if any(_same(given, answer_text) for answer_text in wrong.split(" | ")):
+        if any(_is_same(given, answer_text) for answer_text in wrong.split(" | ")):
             return sentence
     if _is_shape(answer):
         return _shape_hint(_sizes(given), _sizes(answer))
@@ -77,8 +77,8 @@ def explain_wrong(given: str, answer: str, near: Mapping[str, str]) -> str:
 def values(given: str) -> Iterator[float]:
     """Yield the readings of a typed number: commas and points may mark thousands or decimals."""
     plain = given.casefold().translate(_SIGNS).replace("√", "sqrt").rpartition("=")[2]
-    plain = _ungrouped(plain, " '’_\u00a0\u202f")
-    readings = (_ungrouped(plain, ","), plain.replace(",", "."), _ungrouped(plain, "."))
+    plain = _ungroup_digits(plain, " '’_\u00a0\u202f")
+    readings = (_ungroup_digits(plain, ","), plain.replace(",", "."), _ungroup_digits(plain, "."))
     for reading in dict.fromkeys(readings):
         try:
             yield _Calculation(_tokens(reading)).value()
@@ -86,7 +86,7 @@ def values(given: str) -> Iterator[float]:
             continue
 
 
-def _same(given: str, answer: str) -> bool:
+def _is_same(given: str, answer: str) -> bool:
     if _is_shape(answer):
         return _sizes(given) == _sizes(answer)
     if _is_number(answer):
@@ -133,7 +133,7 @@ def _number_hint(numbers: list[float], answer: str) -> str:
     return ""
 
 
-def _ungrouped(text: str, separators: str) -> str:
+def _ungroup_digits(text: str, separators: str) -> str:
     """Remove the separators between groups of three digits."""
     grouped = re.compile(_GROUPED % re.escape(separators))
     return grouped.sub(lambda group: re.sub(f"[{re.escape(separators)}]", "", group[0]), text)
@@ -225,7 +225,7 @@ def ask(chapter: str, questions: Iterable[Question]) -> None:
     drawn below what it is about.
     """
     for question in questions:
-        _ask(question, progress.answered().setdefault(chapter, []))
+        _ask(question, progress.answers().setdefault(chapter, []))
     if st.session_state.pop("_noted", False):
         st.rerun()
 
@@ -242,7 +242,7 @@ def _ask(question: Question, answered: list[str]) -> None:
         prose.markdown(f"{tick} {question.text}", slot=words)
         with hint.popover("Hint", type="tertiary"):
             prose.markdown(question.hint)
-        done = _explained(question.id) if explained else before or _done(question)
+        done = _ask_explanation(question.id) if explained else before or _ask_answer(question)
         if before or done:
             with st.container(key=f"{'compare' if explained else 'why'}_{question.id}"):
                 verdict = "**Compare for yourself.**\n\n" if explained else ":green-badge[done] "
@@ -252,7 +252,7 @@ def _ask(question: Question, answered: list[str]) -> None:
                 st.session_state["_noted"] = True  # redraw the contents, which were drawn before
 
 
-def _explained(id: str) -> bool:
+def _ask_explanation(id: str) -> bool:
     """Draw the field for an explanation; return whether it is long enough."""
     texts, key = progress.explanations(), f"answer_{id}"
     st.session_state.setdefault(key, texts.get(id, ""))
@@ -265,7 +265,7 @@ def _explained(id: str) -> bool:
     return done
 
 
-def _done(question: Question) -> bool:
+def _ask_answer(question: Question) -> bool:
     """Draw a question's field, if any; return whether it is answered now, or draw its note."""
     done, note = question.done, question.note
     if question.answer:

@@ -13,7 +13,7 @@ from gpt2viz import sampling_distribution
 from gpt2viz.analysis.cell import Step, cell_arithmetic
 from gpt2viz.app import address, pages, parameters, run_cache
 from gpt2viz.app.course.parts import Book, link, picture, vectors
-from gpt2viz.app.course.written import bracketed, enough, equals, spelled
+from gpt2viz.app.course.written import bracket, decimals, equals, latex_decimals
 from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
@@ -37,22 +37,22 @@ _SHOWN, _TOP = 8, 5
 _FEW = 12
 
 
-def _followed(view: View) -> int:
+def _followed_position(view: View) -> int:
     """Return the position of the followed token: the chosen one, else the last."""
     return view.n_tokens - 1 if view.query is None else view.query
 
 
-def _quoted(view: View, position: int) -> str:
+def _quote(view: View, position: int) -> str:
     return f"“{literal(view.labels[position])}”"
 
 
-def _rounded(number: float) -> str:
+def _format(number: float) -> str:
     return signed(number, ".3f")
 
 
 def cell_of(view: View, layer: int, head: int) -> Step:
     """Return the followed token's cell in a head, at the key of its largest weight."""
-    query = _followed(view)
+    query = _followed_position(view)
     return Step(layer, head, query, strongest_key(view, layer, head, query))
 
 
@@ -60,13 +60,13 @@ def _followed_cell(book: Book, layer: int, head: int) -> Step:
     """Return the followed token's cell in a head, and put its parts into the book's values."""
     view = book.view
     at = cell_of(view, layer, head)
-    book.values.update(at._asdict(), asks=_quoted(view, at.query), looked=_quoted(view, at.key))
+    book.values.update(at._asdict(), asks=_quote(view, at.query), looked=_quote(view, at.key))
     return at
 
 
-def to_cell(view: View, at: Step) -> None:
+def link_to_cell(view: View, at: Step) -> None:
     """Draw a link to the head, with the cell framed in each of its pictures."""
-    both = f"{_quoted(view, at.query)} and {_quoted(view, at.key)}"
+    both = f"{_quote(view, at.query)} and {_quote(view, at.key)}"
     link(
         pages.HEAD,
         f"The cell of {both} on the page Head",
@@ -80,12 +80,12 @@ def to_cell(view: View, at: Step) -> None:
     )
 
 
-def to_shapes(label: str, tensor: str) -> None:
+def link_to_shapes(label: str, tensor: str) -> None:
     """Draw a link to a tensor, by its name, in the list of all tensors."""
     link(pages.SHAPES, label, {parameters.FILTER: tensor})
 
 
-def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
+def _draw_first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> None:
     """Draw the first numbers of some vectors, a row each, at most as many as the shortest has."""
     size = min(_SHOWN, *map(np.size, rows.values()))
     values = np.stack([np.asarray(row)[:size] for row in rows.values()])
@@ -97,38 +97,38 @@ def _first(book: Book, key: str, title: str, rows: Mapping[str, ArrayLike]) -> N
 
 def _sum(parts: Sequence[float], total: float) -> str:
     """Return the sum of the first channel in LaTeX."""
-    n = enough(parts, np.sum, total)
-    added = " + ".join(bracketed(spelled(part, n)) for part in parts)
+    n = decimals(parts, np.sum, total)
+    added = " + ".join(bracket(latex_decimals(part, n)) for part in parts)
     return rf"\text{{channel }} 0\text{{: }} {added} {equals(total)}"
 
 
 def _row(view: View, stage: StageName, layer: int | None = None) -> Array:
     """Return a stage's vector (C,) of the followed token."""
-    vector: Array = view.trace.stage(stage, layer)[0][_followed(view)]
+    vector: Array = view.trace.stage(stage, layer)[0][_followed_position(view)]
     return vector
 
 
-def _before(view: View, layer: int) -> Array:
+def _stream_before(view: View, layer: int) -> Array:
     """Return the stream (C,) of the followed token, as a layer reads it."""
     return _row(view, "residual_out", layer - 1) if layer else _row(view, "embedding")
 
 
 def tokens(book: Book, text: str) -> None:
     """Write about the token table's row of the followed token."""
-    view, n = book.view, _followed(book.view)
-    begins = _rounded(_row(view, "token_embedding")[0])
+    view, n = book.view, _followed_position(book.view)
+    begins = _format(_row(view, "token_embedding")[0])
     id = f"{view.trace.token_ids[n]:,}"
-    book.write(text, followed=_quoted(view, n), id=id, begins=begins)
+    book.write(text, followed=_quote(view, n), id=id, begins=begins)
 
 
 def order(book: Book, text: str) -> dict[str, str]:
     """Draw the token's vector, its position's, and their sum."""
-    view, n = book.view, _followed(book.view)
+    view, n = book.view, _followed_position(book.view)
     token, total = _row(view, "token_embedding"), _row(view, "embedding")
     position = view.trace.stage("position_embedding")[n]
-    book.write(text, followed=_quoted(view, n), n=n)
+    book.write(text, followed=_quote(view, n), n=n)
     rows = {"token": token, "position": position, "sum x": total}
-    _first(book, "real_order", "the stream's start", rows)
+    _draw_first(book, "real_order", "the stream's start", rows)
     # A copy: PyTorch takes no read-only arrays.
     tokens = np.array(view.trace.stage("token_embedding")[0])
     alike = cosines(tokens, np.array(view.trace.stage("position_embedding"))).abs().mean()
@@ -144,8 +144,8 @@ def crane(book: Book, text: str) -> None:
     with np.errstate(all="ignore"):  # the page warns of overflows above
         product = q * k
     alone = view.n_tokens == 1 or (view.trace.causal and at.query == 0)
-    book.write(text, alone=alone, size=len(q), score=_rounded(score))
-    _first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
+    book.write(text, alone=alone, size=len(q), score=_format(score))
+    _draw_first(book, "real_qk", "query and key", {"query": q, "key": k, "product": product})
 
 
 def by_hand(book: Book, text: str) -> None:
@@ -162,8 +162,8 @@ def by_hand(book: Book, text: str) -> None:
         divisor = rf"\sqrt{{{config.head_dim}}}"
     book.write(text)
     size = config.head_dim**0.5 * further
-    n = enough(raw[at.key], lambda score: score / size, scaled[at.key])
-    st.latex(rf"{spelled(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
+    n = decimals(raw[at.key], lambda score: score / size, scaled[at.key])
+    st.latex(rf"{latex_decimals(raw[at.key], n)} / {divisor} {equals(scaled[at.key])}")
     names = ("raw scores", "scaled scores")
     panel = vectors("scores", [raw, scaled], names, view.labels, ("", "key"))
     picture(book, "real_scaled", [panel], height=150 if view.n_tokens <= _FEW else 230)
@@ -173,7 +173,7 @@ def mask(book: Book, text: str) -> None:
     """Draw the weights, with the mask on or off."""
     view = book.view
     at = _followed_cell(book, *controls.layer_and_head(view))
-    weight = _rounded(view.trace.stage("weights", *at[:2])[at.query, at.key])
+    weight = _format(view.trace.stage("weights", *at[:2])[at.query, at.key])
     book.write(text, on=view.trace.causal, weight=weight)
     draw_weights(
         view,
@@ -196,21 +196,21 @@ def heads(book: Book, text: str) -> dict[str, bool]:
         size=config.head_dim,
         nh=pluralize(config.n_head, "heads"),
         merged=config.n_head * config.head_dim,
-        begins=_rounded(outputs[at.head, 0]),
+        begins=_format(outputs[at.head, 0]),
     )
     rows = {f"head {n}": row for n, row in enumerate(outputs)}
     rows["added"] = _row(view, "attention_output", at.layer)
-    _first(book, "real_outputs", "outputs of the heads", rows)
+    _draw_first(book, "real_outputs", "outputs of the heads", rows)
     return {"drops": "projected" in view.trace.graph}
 
 
 def mlp(book: Book, text: str) -> None:
     """Draw the stream before a layer's MLP, and what the MLP adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
+    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
     stream, adds = _row(view, "residual_mid", layer), _row(view, "mlp_output", layer)
     rows = {"x + attention": stream, "MLP adds": adds}
-    _first(book, "real_mlp", f"the MLP of layer {layer}", rows)
+    _draw_first(book, "real_mlp", f"the MLP of layer {layer}", rows)
 
 
 def neurons(book: Book, text: str) -> dict[str, str]:
@@ -236,11 +236,11 @@ def neurons(book: Book, text: str) -> dict[str, str]:
     return {"sum": _sum([strong, rest, float(inside.bias[0])], float(adds[0]))}
 
 
-def stored(book: Book, text: str) -> None:
+def most_active_neuron(book: Book, text: str) -> None:
     """Draw the token's most active neuron: on which tokens it fires, and what it writes."""
     view, layer = book.view, book.values["layer"]
     inside = neurons_at(view.model, layer, view.trace.stage("residual_mid", layer)[0])
-    neuron = int(np.nan_to_num(inside.bent[_followed(view)]).argmax())
+    neuron = int(np.nan_to_num(inside.bent[_followed_position(view)]).argmax())
     (alike,) = cosines(table_of(view.model), inside.back[:, [neuron]].T)
     near = nearest(alike, _TOP)
     names = run_cache.vocabulary(view.model.name)
@@ -253,14 +253,14 @@ def stored(book: Book, text: str) -> None:
 def residual(book: Book, text: str) -> dict[str, str]:
     """Draw the stream before and after a layer, and what the layer adds."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
+    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
     rows = {
-        "before": _before(view, layer),
+        "before": _stream_before(view, layer),
         "attention": _row(view, "attention_output", layer),
         "MLP": _row(view, "mlp_output", layer),
         "after": _row(view, "residual_out", layer),
     }
-    _first(book, "real_stream", f"the stream in layer {layer}", rows)
+    _draw_first(book, "real_stream", f"the stream in layer {layer}", rows)
     *parts, total = (float(row[0]) for row in rows.values())
     streams = view.trace.graph["residual_mid"].path(layer).removesuffix("_mid")
     return {"sum": _sum(parts, total), "streams": streams}
@@ -268,12 +268,12 @@ def residual(book: Book, text: str) -> dict[str, str]:
 
 def next_word(book: Book, text: str) -> dict[str, int]:
     """Draw the highest logits after the token."""
-    view, n = book.view, _followed(book.view)
+    view, n = book.view, _followed_position(book.view)
     logits, names = view.trace.logits_at(n), run_cache.vocabulary(view.model.name)
     best = largest(np.nan_to_num(logits), _TOP)
     book.write(
         text,
-        followed=_quoted(view, n),
+        followed=_quote(view, n),
         count=f"{len(logits):,}",
         first=literal(names[int(best[0])]),
         chance=f"{sampling_distribution(logits)[best[0]]:.1%}",
@@ -287,16 +287,16 @@ def next_word(book: Book, text: str) -> dict[str, int]:
 def rms_norm(book: Book, text: str) -> dict[str, str]:
     """Draw the stream before a layer of a Llama model, and the norm's steps there."""
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
-    book.write(text, followed=_quoted(view, _followed(view)), layer=layer)
-    x = _before(view, layer).astype(float)
+    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer)
+    x = _stream_before(view, layer).astype(float)
     norm = Norm.of(view.model.network.blocks[layer].attention_norm)
     with np.errstate(all="ignore"):  # the page warns of overflows above
         rms = float(norm.sigma(x))
         normed = x / rms
-        before, after = _rounded(x.mean()), _rounded(normed.mean())
+        before, after = _format(x.mean()), _format(normed.mean())
     rows = {"x": x, "x / RMS": normed, "times γ": normed * norm.gain}
-    _first(book, "real_norm", f"the norm before layer {layer}", rows)
-    return {"rms": _rounded(rms), "mean_before": before, "mean_after": after}
+    _draw_first(book, "real_norm", f"the norm before layer {layer}", rows)
+    return {"rms": _format(rms), "mean_before": before, "mean_after": after}
 
 
 def gate(book: Book, text: str) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     view, (layer, _) = book.view, controls.layer_and_head(book.view)
     inside = gated_at(view.model, layer, _row(view, "residual_mid", layer))
     best = largest(abs(inside.passed.numpy()), _SHOWN)
-    book.write(text, followed=_quoted(view, _followed(view)), layer=layer, shown=len(best))
+    book.write(text, followed=_quote(view, _followed_position(view)), layer=layer, shown=len(best))
     curve = type(view.model.network.layers[layer].mlp.act_fn).__name__
     rows = ("gate", f"{curve}(gate)", "up", "passes")
     values = np.stack([part.numpy()[best] for part in inside[:4]])
@@ -312,7 +312,7 @@ def gate(book: Book, text: str) -> dict[str, Any]:
     picture(book, "real_gate", [panel], height=210)
     return {
         "channel": best[0],
-        "passed": _rounded(values[-1, 0]),
+        "passed": _format(values[-1, 0]),
         "shut": f"{float((inside.gate < 0).float().mean()):.0%}",
     }
 
@@ -324,8 +324,8 @@ def turn(book: Book) -> dict[str, Any]:
     arithmetic = cell_arithmetic(view.trace, *at)
     q, k = arithmetic.unturned
     return {
-        "unturned": _rounded(float(q @ k)),
-        "turned": _rounded(arithmetic.model_score),
+        "unturned": _format(float(q @ k)),
+        "turned": _format(arithmetic.model_score),
         "away": pluralize(abs(at.query - at.key), "tokens"),
         "itself": at.query == at.key,
     }

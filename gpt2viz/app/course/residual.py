@@ -11,7 +11,7 @@ from gpt2viz.app import parameters
 from gpt2viz.app.course.parts import Book, curves, pick, picture, play, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import enough, equals
+from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.labels import bidi_isolate, label, power_of_ten
 from gpt2viz.pictures import frames
 from gpt2viz.pictures.frames import Stop, written
@@ -106,14 +106,14 @@ def norm(_book: Book) -> dict[str, Any]:
     steps = residual.layer_norm(*rows)
     x, gain, shift = rows.astype(float)
     normed, variance = np.asarray(steps.normed, float), float(steps.variance)
-    k = enough(normed, lambda z: z * gain + shift, steps.output)
+    k = decimals(normed, lambda z: z * gain + shift, steps.output)
     centred = np.asarray(steps.centred, float)
-    m = enough(centred, lambda c: c / np.sqrt(variance + residual.EPSILON), normed, k)
-    n = enough(variance, lambda v: centred / np.sqrt(v + residual.EPSILON), normed, m)
+    m = decimals(centred, lambda c: c / np.sqrt(variance + residual.EPSILON), normed, k)
+    n = decimals(variance, lambda v: centred / np.sqrt(v + residual.EPSILON), normed, m)
     equal, shifted = bool(np.ptp(x) == 0), bool(np.any(shift != 0))
     note = "The shift is added at the end. Put it back to 0." if shifted else "Not four zeros."
     return {
-        "mean": equals(steps.mean, enough(steps.mean, lambda mu: x - mu, centred, n)),
+        "mean": equals(steps.mean, decimals(steps.mean, lambda mu: x - mu, centred, n)),
         "variance": equals(variance, n),
         "centred": equals(centred, m),
         "normed": equals(normed, k),

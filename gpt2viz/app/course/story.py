@@ -19,14 +19,14 @@ from gpt2viz.app.course import tables
 from gpt2viz.app.course.parts import TOKENS, Book, pairs, picture, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.written import (
-    bracketed,
-    brief,
-    enough,
+    bracket,
+    decimals,
     equals,
-    given,
-    gives,
+    equals_brief,
+    latex,
+    latex_brief,
+    latex_decimals,
     product,
-    spelled,
 )
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.pictures.panel import Panel
@@ -53,7 +53,7 @@ class _Table(NamedTuple):
     columns: Sequence[str]
 
 
-def _of_head(letter: str, head: int, parameter: ListParam) -> _Table:
+def _head_table(letter: str, head: int, parameter: ListParam) -> _Table:
     made = getattr(MADE.heads[head], letter)
     title = f"W_{letter.upper()}"
     if head:  # the chapter of head 0 comes before there are others
@@ -66,12 +66,12 @@ _EDITABLE: Mapping[str, _Table] = {
     "positions": _Table(
         parameters.TINY_PLACES, "Position vectors", MADE.positions, "0123", CHANNELS
     ),
-    "q0": _of_head("q", 0, parameters.TINY_Q0),
-    "k0": _of_head("k", 0, parameters.TINY_K0),
-    "v0": _of_head("v", 0, parameters.TINY_V0),
-    "q1": _of_head("q", 1, parameters.TINY_Q1),
-    "k1": _of_head("k", 1, parameters.TINY_K1),
-    "v1": _of_head("v", 1, parameters.TINY_V1),
+    "q0": _head_table("q", 0, parameters.TINY_Q0),
+    "k0": _head_table("k", 0, parameters.TINY_K0),
+    "v0": _head_table("v", 0, parameters.TINY_V0),
+    "q1": _head_table("q", 1, parameters.TINY_Q1),
+    "k1": _head_table("k", 1, parameters.TINY_K1),
+    "v1": _head_table("v", 1, parameters.TINY_V1),
     "merge": _Table(parameters.TINY_MERGE, "W_O", MADE.merge, CHANNELS, FOUND),
     "widen": _Table(
         parameters.TINY_WIDEN,
@@ -103,12 +103,12 @@ class Mine(NamedTuple):
     tables: Tables
     edited: frozenset[str]
 
-    def as_made(self, *names: str) -> bool:
+    def is_unchanged(self, *names: str) -> bool:
         """Return whether none of these tables was changed."""
         return not self.edited & set(names)
 
 
-def _read(book: Book) -> tuple[Reading, Mine]:
+def _run(book: Book) -> tuple[Reading, Mine]:
     """Return the tiny crane's run with the tables in the address, and the tables.
 
     Names the changed tables that other chapters show, with a button that resets them.
@@ -134,7 +134,7 @@ def _read(book: Book) -> tuple[Reading, Mine]:
         ),
         edited,
     )
-    elsewhere = [name for name in _used(book.chapter) if name in edited]
+    elsewhere = [name for name in _tables_shown_elsewhere(book.chapter) if name in edited]
     if elsewhere and not book.values.get("way_back"):
         book.values["way_back"] = True  # a chapter may call this twice
         titles = ", ".join(f"**{_EDITABLE[name].title}**" for name in elsewhere)
@@ -149,7 +149,7 @@ def _read(book: Book) -> tuple[Reading, Mine]:
     return tiny_crane.read(mine.tables), mine
 
 
-def _used(chapter: str) -> list[str]:
+def _tables_shown_elsewhere(chapter: str) -> list[str]:
     """Return the tables that a chapter's step uses and only other chapters show."""
     last = "by-hand" if chapter == "crane" else chapter  # the chapter after shows crane's tables
     before = CHAPTERS[: CHAPTERS.index(last) + 1]
@@ -175,7 +175,7 @@ def _fields(chapter: str) -> None:
                 _field(name)
 
 
-def _by_token(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
+def _token_panel(title: str, values: ArrayLike, columns: Sequence[str] = CHANNELS) -> Panel:
     """Return a panel with a row for each token of the sentence."""
     return vectors(title, values, SENTENCE, columns, TOKENS)
 
@@ -188,41 +188,41 @@ _IN_LATEX = (r"\text{thing}", r"\text{action}", r"\text{hand}_\rightarrow", r"\t
 
 def tokens(book: Book, text: str) -> dict[str, str]:
     """Draw the token table, and the rows that the sentence reads from it."""
-    crane, _ = _read(book)
+    crane, _ = _run(book)
     book.write(text)
     left, right = st.columns(2, gap="medium")
     with left:
         _field("tokens")
     with right:
-        picture(book, "tiny_tokens", [_by_token("token vectors", crane.tokens)], height=230)
+        picture(book, "tiny_tokens", [_token_panel("token vectors", crane.tokens)], height=230)
     return {
         "sentence": " ".join(SENTENCE),
-        "ids": given(tiny_crane.IDS),
-        "fish": given(crane.tokens[_FISH]),
+        "ids": latex(tiny_crane.IDS),
+        "fish": latex(crane.tokens[_FISH]),
     }
 
 
 def order(book: Book, text: str) -> dict[str, str]:
     """Draw the position vectors, and their sum with the tokens'."""
-    crane, mine = _read(book)
-    book.write(text, as_made=mine.as_made("tokens", "positions"))
+    crane, mine = _run(book)
+    book.write(text, as_made=mine.is_unchanged("tokens", "positions"))
     left, right = st.columns([2, 3], gap="medium")
     with left:
         _field("positions")
     with right:
-        panels = [_by_token("token vectors", crane.tokens), _by_token("their sum x", crane.x)]
+        panels = [_token_panel("token vectors", crane.tokens), _token_panel("their sum x", crane.x)]
         picture(book, "tiny_order", panels, height=210)
     return {
-        "token": given(crane.tokens[_FISH]),
-        "position": given(crane.positions[_FISH]),
-        "x": gives(crane.x[_FISH]),
+        "token": latex(crane.tokens[_FISH]),
+        "position": latex(crane.positions[_FISH]),
+        "x": equals_brief(crane.x[_FISH]),
     }
 
 
 def average(book: Book, text: str) -> None:
     """Draw the mean of each word and those before it: attention whose scores are all equal."""
     book.write(text)
-    x = _read(book)[0].x
+    x = _run(book)[0].x
     steps = attention.attend(0 * x, x, x, causal=True)
     hidden = steps.masked_scores.isneginf()
     left, right = st.columns([2, 3], gap="medium")
@@ -230,31 +230,31 @@ def average(book: Book, text: str) -> None:
         shares = pairs("equal shares", steps.weights, SENTENCE, "share", hidden)
         picture(book, "tiny_shares", [shares], "unit", height=230)
     with right:
-        panels = [_by_token("their sum x", x), _by_token("shares · x", steps.output)]
+        panels = [_token_panel("their sum x", x), _token_panel("shares · x", steps.output)]
         picture(book, "tiny_means", panels, height=210)
 
 
 def crane(book: Book, text: str) -> dict[str, Any]:
     """Draw the queries, keys and values, and the scores of "fish"."""
-    crane, mine = _read(book)
-    who, head = mine.as_made("tokens", "positions", "q0", "k0"), crane.free
-    book.write(text, who=who, as_told=who and mine.as_made("v0"))
-    panels = [_by_token("their sum x", crane.x)]
+    crane, mine = _run(book)
+    who, head = mine.is_unchanged("tokens", "positions", "q0", "k0"), crane.free
+    book.write(text, who=who, as_told=who and mine.is_unchanged("v0"))
+    panels = [_token_panel("their sum x", crane.x)]
     panels += [
-        _by_token(f"{name} of two numbers", part, ("1", "2"))
+        _token_panel(f"{name} of two numbers", part, ("1", "2"))
         for name, part in zip(("queries", "keys", "values"), (head.q, head.k, head.v), strict=True)
     ]
     picture(book, "tiny_qkv", panels, height=210)
     q = np.asarray(head.q[_FISH])
     for word, k, score in zip(SENTENCE, np.asarray(head.k), head.scores[_FISH], strict=True):
         st.latex(rf"\text{{fish and {word}: }} {product(q, k, float(score))}")
-    best = _highest(head.scores[_FISH], SENTENCE)
-    return {"best": _all(best), "one": len(best) == 1}
+    best = _highest_names(head.scores[_FISH], SENTENCE)
+    return {"best": _quote(best), "one": len(best) == 1}
 
 
 def by_hand(book: Book, text: str) -> dict[str, str]:
     """Draw the tables of one head, and compute the weights and output of "fish"."""
-    crane, mine = _read(book)
+    crane, mine = _run(book)
     book.write(text)
     head = crane.free
     _fields(book.chapter)
@@ -262,27 +262,27 @@ def by_hand(book: Book, text: str) -> dict[str, str]:
         np.asarray(part, np.float64)
         for part in (head.scaled_scores[_FISH], head.weights[_FISH], head.v)
     )
-    n = enough(weights, lambda w: w @ values, head.output[_FISH])
-    m = enough(scaled, softmax, weights, n)
+    n = decimals(weights, lambda w: w @ values, head.output[_FISH])
+    m = decimals(scaled, softmax, weights, n)
     x, scores, w_q = crane.x[_FISH], head.scores[_FISH], np.asarray(mine.tables.heads[0].q)
-    best = _highest(weights, SENTENCE)
+    best = _highest_names(weights, SENTENCE)
     share = float(weights.max() * len(best))
     much = "nearly all" if share > 0.9 else "more than half" if share > 0.5 else "the largest part"
     return {
-        "x": brief(x, enough(x, lambda x: w_q @ x, head.q[_FISH])),
-        "q": gives(head.q[_FISH]),
-        "scores": brief(scores, enough(scores, lambda s: s / 2**0.5, scaled, m)),
+        "x": latex_brief(x, decimals(x, lambda x: w_q @ x, head.q[_FISH])),
+        "q": equals_brief(head.q[_FISH]),
+        "scores": latex_brief(scores, decimals(scores, lambda s: s / 2**0.5, scaled, m)),
         "scaled": equals(scaled, m),
         "weights": equals(weights, n),
         "output": equals(head.output[_FISH]),
         "much": much,
-        "best": _all(best),
+        "best": _quote(best),
     }
 
 
 def mask(book: Book, text: str) -> None:
     """Draw scores and weights of all words, with the mask on."""
-    head = _read(book)[0].heads[0]
+    head = _run(book)[0].heads[0]
     book.write(text)
     hidden = head.masked_scores.isneginf()
     panels = [
@@ -300,12 +300,12 @@ def mask(book: Book, text: str) -> None:
 
 def heads(book: Book, text: str) -> dict[str, str]:
     """Draw the second head's tables, both heads' weights, and what they add together."""
-    crane, mine = _read(book)
-    as_words = mine.as_made("v0", "v1")
+    crane, mine = _run(book)
+    as_words = mine.is_unchanged("v0", "v1")
     book.write(
         text,
-        looks_back=mine.as_made("tokens", "positions", "q1", "k1"),
-        keeps=as_words and mine.as_made("merge"),
+        looks_back=mine.is_unchanged("tokens", "positions", "q1", "k1"),
+        keeps=as_words and mine.is_unchanged("merge"),
     )
     _fields(book.chapter)
     hidden = crane.heads[0].masked_scores.isneginf()
@@ -316,30 +316,30 @@ def heads(book: Book, text: str) -> dict[str, str]:
     picture(book, "tiny_heads", looks, "unit", height=250)
     four = ("0: thing", "0: action", "1: thing", "1: action") if as_words else FOUND
     panels = [
-        _by_token("outputs, side by side", crane.merged, four),
-        _by_token("what attention adds", crane.attention),
+        _token_panel("outputs, side by side", crane.merged, four),
+        _token_panel("what attention adds", crane.attention),
     ]
     picture(book, "tiny_merged", panels, height=210)
     merged, table = np.asarray(crane.merged[_FISH], float), np.asarray(mine.tables.merge)
-    n = enough(merged, lambda z: z @ table.T, crane.attention[_FISH])
+    n = decimals(merged, lambda z: z @ table.T, crane.attention[_FISH])
     return {"merged": equals(merged, n), "attention": equals(crane.attention[_FISH])}
 
 
 def mlp(book: Book, text: str) -> dict[str, Any]:
     """Draw the MLP's tables, its output for each word, and the neurons of "fish"."""
-    crane, mine = _read(book)
+    crane, mine = _run(book)
     named = mine.edited <= {"back"}
     neurons = ("no action", "action", "both") if named else NEURONS
     book.write(text, named=named, as_made=not mine.edited)
     _fields(book.chapter)
     first = [
-        _by_token("x + attention", crane.mid),
-        _by_token("hidden layer", crane.widened, neurons),
+        _token_panel("x + attention", crane.mid),
+        _token_panel("hidden layer", crane.widened, neurons),
     ]
     picture(book, "tiny_mlp", first, height=210)
     second = [
-        _by_token("after ReLU", crane.bent, neurons),
-        _by_token("what the MLP adds", crane.mlp),
+        _token_panel("after ReLU", crane.bent, neurons),
+        _token_panel("what the MLP adds", crane.mlp),
     ]
     picture(book, "tiny_mlp_adds", second, height=210)
     return _neurons_of_fish(crane, mine)
@@ -353,34 +353,35 @@ def _neurons_of_fish(crane: Reading, mine: Mine) -> dict[str, Any]:
     )
     bent = np.asarray(crane.bent[_FISH], np.float64)
     active = np.flatnonzero(bent)
-    n = enough(bent, lambda h: back @ h, crane.mlp[_FISH])
-    m = enough(crane.mid[_FISH], lambda z: widen @ z + bias, crane.widened[_FISH], n)
+    n = decimals(bent, lambda h: back @ h, crane.mlp[_FISH])
+    m = decimals(crane.mid[_FISH], lambda z: widen @ z + bias, crane.widened[_FISH], n)
     st.latex(rf"\text{{fish: }} x {equals(crane.mid[_FISH], m)}")
     for neuron in active:
-        st.latex(rf"{_combined(widen[neuron], bias[neuron])} {equals(bent[neuron], n)}")
+        st.latex(rf"{_neuron_sum(widen[neuron], bias[neuron])} {equals(bent[neuron], n)}")
     added = " + ".join(
-        rf"{spelled(bent[neuron_id], n)} \cdot {given(back[:, neuron_id])}" for neuron_id in active
+        rf"{latex_decimals(bent[neuron_id], n)} \cdot {latex(back[:, neuron_id])}"
+        for neuron_id in active
     )
     if added:
         st.latex(rf"\text{{added: }} {added} {equals(crane.mlp[_FISH])}")
     return {"active": added}
 
 
-def _combined(row: ArrayLike, bias: float) -> str:
+def _neuron_sum(row: ArrayLike, bias: float) -> str:
     """Return a neuron's sum in LaTeX, without terms whose weight is 0."""
     terms = ""
     for number, channel in zip(np.ravel(row), _IN_LATEX, strict=True):
         if number:
-            times = "" if abs(number) == 1 else rf"{given(abs(number))} \cdot "
+            times = "" if abs(number) == 1 else rf"{latex(abs(number))} \cdot "
             terms += f"{' - ' if number < 0 else ' + '}{times}{channel}"
     if bias or not terms:
-        terms += f"{' - ' if bias < 0 else ' + '}{given(abs(bias))}"
+        terms += f"{' - ' if bias < 0 else ' + '}{latex(abs(bias))}"
     return terms.removeprefix(" + ").strip()
 
 
 def residual(book: Book, text: str) -> dict[str, str]:
     """Draw all vectors added to the stream of "fish", and their sum."""
-    crane, _ = _read(book)
+    crane, _ = _run(book)
     book.write(text)
     parts = {
         "token": crane.tokens,
@@ -393,18 +394,18 @@ def residual(book: Book, text: str) -> dict[str, str]:
     panel = vectors("the stream of fish", rows, tuple(parts), CHANNELS, ("", "channel"))
     picture(book, "tiny_stream", [panel], height=240)
     *things, total = (part[0] for part in rows)
-    n = enough(things, np.sum, total)
-    added = " + ".join(bracketed(spelled(thing, n)) for thing in things)
+    n = decimals(things, np.sum, total)
+    added = " + ".join(bracket(latex_decimals(thing, n)) for thing in things)
     return {"added": added, "total": equals(total)}
 
 
 def next_word(book: Book, text: str) -> dict[str, Any]:
     """Draw the logits and probabilities of every word after each, and return the predictions."""
-    crane, mine = _read(book)
+    crane, mine = _run(book)
     chances, table = np.asarray(crane.probabilities), np.asarray(mine.tables.tokens)
     book.write(text, clockless=not table[:, 2:].any())
     last = np.asarray(crane.end[_FISH], float)
-    n = enough(last, lambda z: table @ z, crane.logits[_FISH])
+    n = decimals(last, lambda z: table @ z, crane.logits[_FISH])
     st.latex(rf"\text{{fish, at the end}} {equals(last, n)}")
     names = ("token", "next word")
     left, right = st.columns(2, gap="medium")
@@ -414,11 +415,11 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
     with right:
         panel = vectors("all probabilities", chances, SENTENCE, VOCABULARY, names)
         picture(book, "tiny_chances", [panel], "unit", height=230)
-    best = [_highest(row, VOCABULARY) for row in chances]
-    guesses = (f"{_all(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
+    best = [_highest_names(row, VOCABULARY) for row in chances]
+    guesses = (f"{_quote(next)} after “{word}”" for word, next in zip(SENTENCE, best, strict=True))
     return {
         "guesses": ", ".join(guesses),
-        "best": _all(best[_FISH]),
+        "best": _quote(best[_FISH]),
         "one": len(best[_FISH]) == 1,
         "chance": f"{chances[_FISH].max():.1%}",
     }
@@ -426,7 +427,7 @@ def next_word(book: Book, text: str) -> dict[str, Any]:
 
 def project(book: Book, text: str) -> dict[str, Check]:
     """Draw all tables and the predictions; check whether the sentence restarts after "fish"."""
-    crane, _ = _read(book)
+    crane, _ = _run(book)
     now, made = (
         [VOCABULARY[n] for n in reading.probabilities.argmax(dim=-1)]
         for reading in (crane, tiny_crane.read())
@@ -443,13 +444,13 @@ def project(book: Book, text: str) -> dict[str, Check]:
     return {"project_again": Check(again and others, note)}
 
 
-def _highest(values: ArrayLike, names: Sequence[str]) -> list[str]:
+def _highest_names(values: ArrayLike, names: Sequence[str]) -> list[str]:
     """Return the names of the highest value and its equals."""
     numbers = np.asarray(values, np.float64)
     return [name for name, number in zip(names, numbers, strict=True) if number == numbers.max()]
 
 
-def _all(names: Sequence[str]) -> str:
+def _quote(names: Sequence[str]) -> str:
     """Join names as “A”, “crane” and “ate”."""
     *others, last = (f"“{name}”" for name in names)
     return f"{', '.join(others)} and {last}" if others else last

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpt2viz.app import address, prose
 from gpt2viz.app.components.book import number_fields
-from gpt2viz.app.course.written import in_a_field, shortest
+from gpt2viz.app.course.written import format_for_field, format_shortest
 from gpt2viz.app.parameters import ListParam
 from gpt2viz.arrays import Array
 
@@ -35,12 +35,12 @@ def table(
     ``parameter`` holds its edited numbers, ``default`` are the original ones. Numbers lie between
     −``largest`` and ``largest``.
     """
-    start, values = _flat(default), _read(parameter, default, largest)
+    start, values = _flatten(default), _numbers_in_address(parameter, default, largest)
     prose.markdown("**" + re.sub(r"W_[QKVO]", r"$\g<0>$", title) + "**")
-    texts = [in_a_field(x) for x in values]
+    texts = [format_for_field(x) for x in values]
     edited = partial(write, parameter, start, largest=largest)
     number_fields(parameter.name, title, values, texts, rows, columns, largest, edited)
-    if any(text != shortest(x) for text, x in zip(texts, values, strict=True)):
+    if any(text != format_shortest(x) for text, x in zip(texts, values, strict=True)):
         prose.caption("Rounded to four digits; the numbers used have more.")
     if values != start:
         st.button(
@@ -56,17 +56,17 @@ def table(
 
 def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) -> Array:
     """Return the numbers of a table that is drawn elsewhere, in the shape of its ``default``."""
-    values = _read(parameter, default, largest)
+    values = _numbers_in_address(parameter, default, largest)
     return np.array(values, np.float32).reshape(np.shape(default))
 
 
-def _read(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:
-    start = _flat(default)
+def _numbers_in_address(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:
+    start = _flatten(default)
     expected = f"{len(start)} numbers from −{largest:g} to {largest:g}, with commas between"
-    return address.several_values(parameter, _reader(len(start), largest), expected) or start
+    return address.several_values(parameter, _parser(len(start), largest), expected) or start
 
 
-def _flat(values: ArrayLike) -> _Flat:
+def _flatten(values: ArrayLike) -> _Flat:
     return tuple(map(float, np.ravel(values)))
 
 
@@ -77,12 +77,12 @@ def write(
 
     Numbers out of range, or a wrong count of them, are ignored.
     """
-    start = _flat(default)
+    start = _flatten(default)
     if len(values) == len(start) and all(abs(x) <= largest for x in values):
         address.put(parameter, () if tuple(values) == start else tuple(values))
 
 
-def _reader(size: int, largest: float) -> Callable[[str], _Flat]:
+def _parser(size: int, largest: float) -> Callable[[str], _Flat]:
     def parse(raw: str) -> _Flat:
         values = tuple(map(float, raw.split(",")))
         if len(values) != size or not all(abs(x) <= largest for x in values):

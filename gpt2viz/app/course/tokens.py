@@ -14,7 +14,7 @@ from gpt2viz.app import address, output, parameters, prose, run_cache
 from gpt2viz.app.course.parts import PLANE, SAME, TOKENS, Book, largest_gap, picture, play, vectors
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
-from gpt2viz.app.course.written import equals, given
+from gpt2viz.app.course.written import equals, latex
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Text
 from gpt2viz.errors import GPT2VizError
@@ -80,10 +80,10 @@ def sums(book: Book, text: str) -> dict[str, Any]:
     alike = bool(np.abs(positions[0] - positions[2]).max() < SAME)
     crane = words[0].astype(float)
     return {
-        "word": given(words[0]),
-        "position_first": given(added[0]),
+        "word": latex(words[0]),
+        "position_first": latex(added[0]),
         "sum_first": equals(crane + added[0]),
-        "position_last": given(added[2]),
+        "position_last": latex(added[2]),
         "sum_last": equals(crane + added[2]),
         "gap": f"{gap:.4f}",
         "order_on": Check(on and gap > 1e-3),
@@ -181,7 +181,7 @@ def neighbours(book: Book) -> None:
     words, table = book.values["points"], embeddings.table_of(book.view.model)
     cosine = embeddings.cosines(table, table[list(words.values())])
     nearest = [
-        _listed(book, embeddings.nearest(row, _NEAR, [id]))
+        _spell(book, embeddings.nearest(row, _NEAR, [id]))
         for row, id in zip(cosine, words.values(), strict=True)
     ]
     output.table(
@@ -206,7 +206,7 @@ def nearest_to_sum(book: Book, text: str) -> dict[str, Any]:
     itself = rows["the sum"][0].id in three
     book.write(text, sum=literal(_sum_text(terms)), hoped=hoped_word, itself=itself)
     output.table(
-        {"nearest to": list(rows), "with the cosine": [_listed(book, n) for n in rows.values()]},
+        {"nearest to": list(rows), "with the cosine": [_spell(book, n) for n in rows.values()]},
         "Nearest neighbours of the sum",
     )
     rank, rank_alone = (embeddings.rank(cosine, hoped, three) for cosine in (total, alone))
@@ -224,7 +224,7 @@ def _sum_text(terms: _Words) -> str:
     return f"{a} − {b} + {c}"
 
 
-def _listed(book: Book, near: Sequence[Near]) -> str:
+def _spell(book: Book, near: Sequence[Near]) -> str:
     names = run_cache.vocabulary(book.view.model.name)
     return ", ".join(f"{names[token.id]} {token.cosine:.2f}" for token in near)
 
@@ -233,7 +233,7 @@ def _listed(book: Book, near: Sequence[Near]) -> str:
 _LONG = 9
 
 
-def merging(book: Book) -> dict[str, Any]:
+def merge_steps(book: Book) -> dict[str, Any]:
     """Draw the merges of the followed token's word, one by one, if the tokenizer has merges."""
     view, tokenizer = book.view, book.view.model.tokenizer
     last = view.n_tokens - 1 if view.query is None else view.query

@@ -55,7 +55,7 @@ def modules(book: Book) -> dict[str, Any]:
     }
 
 
-def made(book: Book) -> None:
+def source_lines(book: Book) -> None:
     """List the line that made each tensor."""
     nodes = [node for node in book.values["nodes"] if node.made]
     output.table(
@@ -116,14 +116,14 @@ def _links(view: View, keys: tuple[str, ...], layer: int, head: int) -> None:
     if not keys:
         link(pages.PREDICT, "The model writes on", {parameters.PREDICT: "generate"})
     if set(keys) & set(HEAD_STAGES):
-        real_step.to_cell(view, real_step.cell_of(view, layer, head))
+        real_step.link_to_cell(view, real_step.cell_of(view, layer, head))
     for key in keys:
         stage = STAGE[key]
         if key == "last_logits":
             link(pages.PREDICT, f"{stage.label}, on Predict", {parameters.PREDICT: "next"})
         elif key not in HEAD_STAGES:
             name = stage.path(layer) if stage.per_layer else key
-            real_step.to_shapes(f"{stage.label}, among all tensors", name)
+            real_step.link_to_shapes(f"{stage.label}, among all tensors", name)
 
 
 def knobs(book: Book) -> None:
@@ -167,7 +167,7 @@ def parts(_book: Book) -> dict[str, Any]:
     }
 
 
-def released(_book: Book) -> None:
+def released_models(_book: Book) -> None:
     """List the four released models."""
     models = sizes.RELEASED
     output.table(

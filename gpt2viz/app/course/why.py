@@ -102,7 +102,7 @@ def show(book: Book, text: str) -> None:
         alike=f"{1 / seen:.2f}",
     )
     _weights(view, look, "why_look")
-    _to(pages.HEAD, "See how this weight was made, on Head", read, look)
+    _link_to(pages.HEAD, "See how this weight was made, on Head", read, look)
 
 
 def _weights(view: View, step: Step, key: str) -> None:
@@ -127,7 +127,7 @@ def take_apart(book: Book) -> dict[str, Any]:
     row, names = case.row, case.row.names
     return values | {
         "case": case,
-        "before": _before(case),
+        "before": _find_earlier_cell(case),
         "n_writers": len(names),
         "n_pairs": len(names) ** 2,
         "writers": ", ".join(names[:3]),
@@ -156,14 +156,14 @@ def parts(book: Book) -> dict[str, Any]:
     return {"pair": pair, "share": share, "ablated": ablated}
 
 
-def _before(case: Reason) -> Step | None:
+def _find_earlier_cell(case: Reason) -> Step | None:
     """Return the cell that a head among the leading pairs attended to, the key's first, or None."""
     at_key = (case.source_of("key", pair.key_part) for pair in case.pairs)
     at_query = (case.source_of("query", pair.query_part) for pair in case.pairs)
     return next((step for step in (*at_key, *at_query) if step is not None), None)
 
 
-def read_before(book: Book, text: str) -> None:
+def earlier_cell(book: Book, text: str) -> None:
     """Draw the cell that one of the writers attended to before."""
     read, look, before = (book.values[name] for name in ("read", "look", "before"))
     view = read.view
@@ -181,10 +181,10 @@ def read_before(book: Book, text: str) -> None:
     )
     _weights(view, before, "why_read")
     why = {parameters.SEE: "why", parameters.WHY: (before,)}
-    _to(pages.HEAD, f"Why did {part} look there?", read, look, why)
+    _link_to(pages.HEAD, f"Why did {part} look there?", read, look, why)
 
 
-def without(book: Book, text: str) -> None:
+def ablate(book: Book, text: str) -> None:
     """Show the same weight with the earlier head off: by the sum, and by a run."""
     read, case, before = (book.values[name] for name in ("read", "case", "before"))
     row, edit = case.row, Edit("off", before.layer, before.head)
@@ -198,10 +198,10 @@ def without(book: Book, text: str) -> None:
         by_sum=f"{row.ablated_part_weight(case.key, part):.2f}",
     )
     at = Step(row.layer, row.head, row.query, case.key)
-    _to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, {parameters.EDITS: (edit,)})
+    _link_to(pages.WHAT_IF, f"Switch {part} off, on What if", read, at, {parameters.EDITS: (edit,)})
 
 
-def _to(
+def _link_to(
     page: Page, label: str, read: _Text, at: Step, more: dict[Parameter, Any] | None = None
 ) -> None:
     """Draw a link to the cell on another page."""

@@ -20,36 +20,36 @@ from gpt2viz.textbook.attention import Steps
 _FITS = 8
 
 
-def given(values: ArrayLike) -> str:
+def latex(values: ArrayLike) -> str:
     """Format numbers with all their digits: a LaTeX row vector, or a single number."""
-    return _row_of(values, shortest)
+    return _row(values, format_shortest)
 
 
-def spelled(values: ArrayLike, digits: int = 4) -> str:
-    """Format numbers rounded to ``digits`` decimals, like ``given``; −∞ and NaN are named."""
-    return _row_of(values, lambda x: f"{round(x, digits) + 0.0:.{digits}f}")
+def latex_decimals(values: ArrayLike, digits: int = 4) -> str:
+    """Format like ``latex``, rounded to ``digits`` decimals; −∞ and NaN are named."""
+    return _row(values, lambda x: f"{round(x, digits) + 0.0:.{digits}f}")
 
 
 def equals(values: ArrayLike, digits: int = 4) -> str:
-    """Format like ``spelled`` after a sign: = if rounding loses nothing, else ≈."""
+    """Format like ``latex_decimals`` after a sign: = if rounding loses nothing, else ≈."""
     numbers = np.asarray(values, np.float64)
     finite, unit = numbers[np.isfinite(numbers)], 10.0**-digits
     noise = np.minimum(np.finfo(np.float32).eps * np.maximum(1, np.abs(finite)), unit / 100)
     sign = "=" if np.all(np.abs(finite - finite.round(digits)) <= noise) else r"\approx"
-    return rf"{sign} {spelled(values, digits)}"
+    return rf"{sign} {latex_decimals(values, digits)}"
 
 
-def brief(values: ArrayLike, digits: int = 4) -> str:
-    """Format like ``given`` if all numbers are whole, else like ``spelled``."""
-    return given(values) if _whole(values) else spelled(values, digits)
+def latex_brief(values: ArrayLike, digits: int = 4) -> str:
+    """Format like ``latex`` if all numbers are whole, else like ``latex_decimals``."""
+    return latex(values) if _is_whole(values) else latex_decimals(values, digits)
 
 
-def gives(values: ArrayLike, digits: int = 4) -> str:
-    """Format like ``brief`` after the sign of ``equals``."""
-    return f"= {given(values)}" if _whole(values) else equals(values, digits)
+def equals_brief(values: ArrayLike, digits: int = 4) -> str:
+    """Format like ``latex_brief`` after the sign of ``equals``."""
+    return f"= {latex(values)}" if _is_whole(values) else equals(values, digits)
 
 
-def enough(
+def decimals(
     values: ArrayLike,
     leads_to: Callable[[NDArray[Any]], ArrayLike],
     result: ArrayLike,
@@ -76,8 +76,8 @@ def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, s
     raw, weights, output = (
         np.asarray(part[row], np.float64) for part in (steps.scores, steps.weights, steps.output)
     )
-    n = enough(weights, lambda w: w @ np.asarray(steps.v, np.float64), output)
-    m = enough(raw, lambda s: softmax(s / temperature), weights, n)
+    n = decimals(weights, lambda w: w @ np.asarray(steps.v, np.float64), output)
+    m = decimals(raw, lambda s: softmax(s / temperature), weights, n)
     return [
         ("scores", equals(raw, m)),
         ("weights", equals(weights, n)),
@@ -87,36 +87,36 @@ def mixture(steps: Steps, row: int, temperature: float = 1) -> list[tuple[str, s
 
 def product(q: ArrayLike, k: ArrayLike, score: float) -> str:
     """Write out a dot product, number by number, followed by a sign and the ``score``."""
-    n = enough(np.stack([q, k]), lambda both: both[0] @ both[1], score)
+    n = decimals(np.stack([q, k]), lambda both: both[0] @ both[1], score)
     terms = (
-        rf"{bracketed(brief(a, n))} \cdot {bracketed(brief(b, n))}"
+        rf"{bracket(latex_brief(a, n))} \cdot {bracket(latex_brief(b, n))}"
         for a, b in zip(np.asarray(q), np.asarray(k), strict=True)
     )
-    return f"{' + '.join(terms)} {gives(score)}"
+    return f"{' + '.join(terms)} {equals_brief(score)}"
 
 
-def bracketed(number: str) -> str:
+def bracket(number: str) -> str:
     """Put a number that begins with a minus sign in brackets, to follow a + or a dot."""
     return f"({number})" if number.startswith("-") else number
 
 
-def shortest(x: float) -> str:
+def format_shortest(x: float) -> str:
     """Format a number with the fewest digits that identify it among float32 numbers."""
     return np.format_float_positional(np.float32(x), trim="-")
 
 
-def in_a_field(x: float) -> str:
-    """Format like ``shortest`` if that fits in a field, else with four significant digits."""
-    exact = shortest(x)
-    return exact if len(exact.lstrip("-")) <= _FITS else shortest(float(f"{x:.4g}"))
+def format_for_field(x: float) -> str:
+    """Format like ``format_shortest`` if that fits in a field, else with 4 significant digits."""
+    exact = format_shortest(x)
+    return exact if len(exact.lstrip("-")) <= _FITS else format_shortest(float(f"{x:.4g}"))
 
 
-def _whole(values: ArrayLike) -> bool:
+def _is_whole(values: ArrayLike) -> bool:
     numbers = np.asarray(values, np.float64)
     return bool(np.all(np.isfinite(numbers) & (numbers == numbers.round())))
 
 
-def _row_of(values: ArrayLike, write: Callable[[float], str]) -> str:
+def _row(values: ArrayLike, write: Callable[[float], str]) -> str:
     flat = [_number(float(x), write) for x in np.ravel(values)]
     return flat[0] if np.ndim(values) == 0 else "[" + r",\; ".join(flat) + "]"
 
