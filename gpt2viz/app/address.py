@@ -38,7 +38,7 @@ _NOTES = "_address_notes"
 _OF_FRAME = "_address_notes_of_frame"
 _DROPPED = "_address_dropped"
 _SAVED = "_address_saved"
-#: Callbacks that run before a parameter changes, by name: see ``when_changed``.
+#: Callbacks that run before a parameter changes, by name: see ``on_change``.
 _CHANGES: dict[str, Callable[[Any, Any], None]] = {}
 _BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
@@ -164,7 +164,7 @@ def number(parameter: SelectParam, within: range, default: int | None = None) ->
     return {"min_value": within[0], "max_value": within[-1], **bound}
 
 
-def several(
+def choices(
     parameter: MultiParam, options: Sequence[int], default: Sequence[int] = ()
 ) -> dict[str, Any]:
     """Return the arguments of a widget that picks several numbers: ``0,2`` in the address.
@@ -181,7 +181,7 @@ def several(
     return {"options": options, **bound}
 
 
-def several_values(
+def values(
     parameter: ListParam, parse: Callable[[str], tuple[Any, ...]], expected: str
 ) -> tuple[Any, ...]:
     """Return a list that no single widget holds, () by default; ``put`` changes it.
@@ -205,7 +205,7 @@ def peek(parameter: Parameter) -> Any:
     return None if last is None else last.value
 
 
-def chosen(parameter: Parameter) -> Any:
+def get_chosen(parameter: Parameter) -> Any:
     """Return the value of a parameter that the page has read; None if it is a default."""
     return None if is_default(parameter) else get(parameter)
 
@@ -227,7 +227,7 @@ def put(parameter: Parameter, value: Any) -> None:
     _write(parameter.name)
 
 
-def when_changed(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
+def on_change(parameter: Parameter, call: Callable[[Any, Any], None]) -> None:
     """Call ``call(old, new)`` each time the user chooses another value."""
     _CHANGES[parameter.name] = call
 
@@ -263,7 +263,7 @@ def has_room(changes: Mapping[Parameter, Any]) -> bool:
     return _fits(parameters(changes))
 
 
-def unwritten() -> dict[str, str]:
+def long_choices() -> dict[str, str]:
     """Return, by name, the text of each choice that is too long for the address."""
     return {
         name: _format(last.value)
@@ -272,7 +272,7 @@ def unwritten() -> dict[str, str]:
     }
 
 
-def restored(saved: Mapping[str, str]) -> dict[str, str]:
+def restore(saved: Mapping[str, str]) -> dict[str, str]:
     """Replace all choices by saved ones; return the parameters to open a page with.
 
     A text too long for the address is passed on in the session.

@@ -158,4 +158,4 @@ def model_at(model_name: str, step: int) -> gpt2viz.Model:
 
 @st.cache_resource
 def _runs() -> ByteLRUCache[CheckpointRun]:
-    return ByteLRUCache(server_config.kept_runs() // 4)
+    return ByteLRUCache(server_config.run_budget() // 4)

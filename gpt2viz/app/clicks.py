@@ -166,7 +166,7 @@ def _typed_text(run: RunKey) -> str:
     tokenizer = run_cache.load(run.model).tokenizer
     text = tokenizer.text_of(run.token_ids)
     try:
-        again = tokenizer.encode(text, bos=address.chosen(parameters.BOS))
+        again = tokenizer.encode(text, bos=address.get_chosen(parameters.BOS))
     except TextError:
         return ""
     return text if tuple(again) == run.token_ids else ""

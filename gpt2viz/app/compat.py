@@ -65,7 +65,7 @@ def forget_widgets() -> bool:
     return True
 
 
-def came_back() -> bool:
+def is_reconnection() -> bool:
     """Return whether this browser was connected before, in a session that may be gone.
 
     A browser that lost its server names its last session when it reconnects.

@@ -82,7 +82,7 @@ def _sweep_forever() -> None:
     while True:
         time.sleep(QUIET)
         sweeper.look(time.monotonic())
-        if (pages := metrics.current("pages")) >= cleared + PAGES:
+        if (pages := metrics.get_count("pages")) >= cleared + PAGES:
             clear_caches()
             cleared = pages
 

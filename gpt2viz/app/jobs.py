@@ -68,7 +68,7 @@ class Job(ABC):
             self._idle.clear()
             Thread(target=self._run, args=(model,), daemon=True).start()
 
-    def seen(self) -> None:
+    def touch(self) -> None:
         """Note that a page still waits for it."""
         self._seen = time.monotonic()
 
@@ -76,7 +76,7 @@ class Job(ABC):
         """Stop, and keep the results so far."""
         self.cancelled = True
 
-    def again(self) -> None:
+    def reset(self) -> None:
         """Let the next page that shows it start it anew; its results stay until then."""
         self.cancelled, self.error, self.share = False, "", 0.0
 
@@ -117,7 +117,7 @@ def bar(jobs: Sequence[Job], doing: str, offer: str, key: str) -> None:
     if any(job.running for job in jobs):
         _progress(jobs, doing, key)
     elif any(job.share < 1 for job in jobs):
-        _stopped(jobs, offer, key)
+        _offer_restart(jobs, offer, key)
 
 
 def _mean_share(jobs: Sequence[Job]) -> float:
@@ -129,7 +129,7 @@ def _progress(jobs: Sequence[Job], doing: str, key: str) -> None:
     """Draw the bar and *Cancel*; redraw the page after each ``_STEP`` of progress."""
     drawn: float = st.session_state.setdefault(f"_{key}_drawn", _mean_share(jobs))
     for job in jobs:
-        job.seen()
+        job.touch()
     if not any(job.running for job in jobs) or not drawn <= _mean_share(jobs) < drawn + _STEP:
         del st.session_state[f"_{key}_drawn"]
         st.rerun()
@@ -147,7 +147,7 @@ def _cancel(jobs: Sequence[Job]) -> None:
         job.cancel()
 
 
-def _stopped(jobs: Sequence[Job], offer: str, key: str) -> None:
+def _offer_restart(jobs: Sequence[Job], offer: str, key: str) -> None:
     """Draw the reason for an early end, and a button to start again."""
     why = next((job.error for job in jobs if job.error), "")
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -167,7 +167,7 @@ def _stopped(jobs: Sequence[Job], offer: str, key: str) -> None:
 def _restart(jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.share < 1:
-            job.again()
+            job.reset()
 
 
 #: Seconds that a page waits for the numbers before it is drawn without them.
@@ -292,7 +292,7 @@ class Download:
         except Exception as error:  # else the page would wait for a thread that is gone
             self.error = f"{type(error).__name__}: {error}"
         finally:
-            run_cache.from_hub.clear()
+            run_cache.hub_cache.clear()
             self.ended = True
 
     def _tell(self, here: int) -> None:

@@ -22,7 +22,7 @@ def count(name: str, by: int = 1) -> None:
 
 
 @contextmanager
-def counted(name: str) -> Iterator[None]:
+def count_while(name: str) -> Iterator[None]:
     """Count something for as long as it lasts."""
     count(name)
     try:
@@ -31,21 +31,21 @@ def counted(name: str) -> Iterator[None]:
         count(name, -1)
 
 
-def current(name: str) -> int:
+def get_count(name: str) -> int:
     """Return a count."""
     return _counts[name]
 
 
-def own_memory() -> int:
+def process_memory() -> int:
     """Return the bytes that would be freed if this process ended; shared memory isn't counted."""
     return int(psutil.Process().memory_full_info().uss)
 
 
-def read() -> dict[str, int]:
+def snapshot() -> dict[str, int]:
     """Return the metrics, by the names that ``serving.health`` publishes."""
     return {
-        "gpt2viz_visitors": current("visitors"),
-        "gpt2viz_runs_total": current("runs"),
-        "gpt2viz_waiting": current("waiting"),
-        "gpt2viz_memory_bytes": own_memory(),
+        "gpt2viz_visitors": get_count("visitors"),
+        "gpt2viz_runs_total": get_count("runs"),
+        "gpt2viz_waiting": get_count("waiting"),
+        "gpt2viz_memory_bytes": process_memory(),
     }

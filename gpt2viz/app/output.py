@@ -96,7 +96,7 @@ def begin(page: str) -> None:
 
 def snapshot() -> PageOutputs:
     """Return a copy of the page's outputs so far."""
-    outputs = shown()
+    outputs = page_outputs()
     return replace(outputs, runs=dict(outputs.runs), entries=dict(outputs.entries))
 
 
@@ -107,7 +107,7 @@ def restore(before: PageOutputs) -> None:
     )
 
 
-def shown() -> PageOutputs:
+def page_outputs() -> PageOutputs:
     """Return the page's outputs; they are complete once its script has ended."""
     outputs: PageOutputs = st.session_state["_shown"]
     return outputs
@@ -115,7 +115,7 @@ def shown() -> PageOutputs:
 
 def run(name: str, trace: Trace) -> None:
     """Remember a run that the page shows numbers of."""
-    shown().runs[name] = trace.key
+    page_outputs().runs[name] = trace.key
 
 
 def picture(
@@ -144,7 +144,7 @@ def picture(
     Screen readers announce what it shows (``Picture.what``), what stands out in its numbers and, if
     ``of_run``, the length of the sentence and the state of the mask.
     """
-    alt_text, colors = remember(drawn, of_run), colors or shown().colors
+    alt_text, colors = remember(drawn, of_run), colors or page_outputs().colors
     with nullcontext() if slot is st else slot:
         if isinstance(drawn, Matrices):
             tiles.draw(
@@ -155,7 +155,7 @@ def picture(
                 choose=choose,
                 drag=drag,
                 then=then,
-                of_page=shown().runs.get(OF_PAGE),
+                of_page=page_outputs().runs.get(OF_PAGE),
             )
         elif isinstance(drawn, Lens):
             _lens(drawn, alt_text, colors, key)
@@ -182,13 +182,13 @@ def remember(drawn: Picture, of_run: bool = True, *, listed: bool = False) -> st
     If ``listed``, its numbers are among the page's tables too.
     """
     _add(drawn.what, packed=pickle.dumps(drawn), listed=listed or None)
-    read = _read() if of_run else ""
+    read = _describe_sentences() if of_run else ""
     return " ".join(filter(None, [f"{drawn.what}.", export.alt_text(drawn), read]))
 
 
-def _read() -> str:
+def _describe_sentences() -> str:
     """Say how long the page's sentences are and, if its runs agree, whether the mask is on."""
-    runs = shown().runs.values()
+    runs = page_outputs().runs.values()
     lengths = sorted({len(key.token_ids) for key in runs})
     masks = {key.causal for key in runs}
     if not lengths:
@@ -204,7 +204,7 @@ def _read() -> str:
 
 def code(*made_by: Made, of: Sequence[str], slot: Any = st) -> None:
     """Draw a button that opens the code behind the numbers of the pictures ``of``."""
-    entries = shown().entries
+    entries = page_outputs().entries
     entries.update({name: replace(entries[name], explained=True) for name in of if name in entries})
     with slot.popover("Code", icon=":material/code:", type="tertiary"):
         source_code.listing(*made_by)
@@ -260,7 +260,7 @@ def tables_on_demand(
     """
     for name, make in made.items():
         _add(name, frame=pickle.dumps(make))
-    entries, names = shown().entries, list(made)
+    entries, names = page_outputs().entries, list(made)
 
     def draw() -> None:
         for name in names:
@@ -279,16 +279,16 @@ def file_button(
     slot.download_button(label, data, file_name=name, mime=mime, **options)
 
 
-def numbers_of(name: str) -> int:
+def draw_numbers(name: str) -> int:
     """Draw as a table the numbers of a picture on the page; return how many rows there are."""
-    rows = shown().pictures[name].table()
+    rows = page_outputs().pictures[name].table()
     st.dataframe(rows, hide_index=True, height=_height(rows, 420))
     return len(rows)
 
 
 def _add(name: str, **parts: Any) -> None:
     """Add parts to the entry of that name, or of "name (2)", … if it has such parts already."""
-    entries = shown().entries
+    entries = page_outputs().entries
     new = {part: value for part, value in parts.items() if value is not None}
     n, unique = 2, name
     while any(getattr(entries.get(unique), part, None) is not None for part in new):

@@ -73,14 +73,14 @@ def name_of(title: str) -> str:
     return title.lower().replace(" ", "_")
 
 
-def _of(scores: Iterable[Score]) -> str:
+def _terms_of(scores: Iterable[Score]) -> str:
     """Return the glossary's terms for these scores, if it has them."""
     return " ".join(score.term for score in scores if score.term)
 
 
 #: The terms of all head scores, and of those that a training record follows.
-_HABITS = _of(DECLARED)
-_FOLLOWED = _of(score for score in DECLARED if score.record)
+_HABITS = _terms_of(DECLARED)
+_FOLLOWED = _terms_of(score for score in DECLARED if score.record)
 
 #: The menu, in its order.
 MENU: tuple[Page, ...] = (
@@ -175,7 +175,7 @@ ADDED = Page("Added", what="A page of another package")
 
 
 @cache
-def added() -> tuple[AddedPage, ...]:
+def added_pages() -> tuple[AddedPage, ...]:
     """Return the pages of other packages: the entry point "surest_heads" is "Surest heads".
 
     A page whose name is taken is left out, and stderr says so.
@@ -194,7 +194,7 @@ def added() -> tuple[AddedPage, ...]:
     return tuple(by_name.values())
 
 
-def called(title: str) -> Page | None:
+def find_page(title: str) -> Page | None:
     """Return the page of that title or name, or None."""
     name = name_of(title)
-    return next((page for page in (*PAGES, *added()) if page.name == name), None)
+    return next((page for page in (*PAGES, *added_pages()) if page.name == name), None)

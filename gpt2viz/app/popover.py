@@ -24,7 +24,7 @@ def button(
     ``body`` that shows them (``of_page``) is drawn after the page if it is open meanwhile.
     """
     if of_page:
-        st.session_state[_with_page(key)] = True
+        st.session_state[_with_page_key(key)] = True
     _draw(label, body, key, icon, help)
 
 
@@ -40,7 +40,7 @@ def _draw(
         key=key,
         on_change="rerun",
     )
-    with_page = st.session_state.pop(_with_page(key), False)
+    with_page = st.session_state.pop(_with_page_key(key), False)
     if popover.open:
         with popover, st.container(key=f"{key}_body"):
             if with_page:
@@ -48,19 +48,19 @@ def _draw(
                 browser.run_again(key=f"{key}_again")
             else:
                 body()
-    if st.session_state.pop(_left(key), False):
+    if st.session_state.pop(_left_key(key), False):
         st.rerun()  # after drawing it: the browser can't go on from an empty fragment
 
 
 def close(key: str) -> None:
     """Close a popover, and rerun the whole page. For callbacks inside it."""
     st.session_state[key] = False
-    st.session_state[_left(key)] = True
+    st.session_state[_left_key(key)] = True
 
 
-def _left(key: str) -> str:
+def _left_key(key: str) -> str:
     return f"_{key}_left"
 
 
-def _with_page(key: str) -> str:
+def _with_page_key(key: str) -> str:
     return f"_{key}_with_page"

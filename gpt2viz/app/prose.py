@@ -1,8 +1,8 @@
 """The pages' text, in Markdown: each of the glossary's words links there at its first use.
 
 Every caption and explanation is written with ``markdown`` or ``caption``; an alert takes
-``linked(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and “quotations” get no
-links, nor does what ``literal`` shows: words of the user's sentence are not the glossary's.
+``link_terms(…)``, a widget's help ``tip(…)``. Headings, code, formulas, tables and “quotations” get
+no links, nor does what ``literal`` shows: words of the user's sentence are not the glossary's.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ def restore(linked: frozenset[str]) -> None:
 
 def markdown(text: str, *, slot: Any = st, **options: Any) -> None:
     """Write ``st.markdown``, in the container ``slot`` if given, with links to the glossary."""
-    slot.markdown(linked(text), **options)
+    slot.markdown(link_terms(text), **options)
 
 
 def caption(text: str, *, slot: Any = st, **options: Any) -> None:
     """Write ``st.caption``, in the container ``slot`` if given, with links to the glossary."""
-    slot.caption(linked(text), **options)
+    slot.caption(link_terms(text), **options)
 
 
-def linked(text: str) -> str:
+def link_terms(text: str) -> str:
     """Return the Markdown ``text``, with a link at each term that the page has not linked yet."""
     return _link_first_uses(text, st.session_state["_linked"])
 

@@ -76,7 +76,7 @@ _QUEUE = RenderQueue()
 @contextmanager
 def turn() -> Iterator[None]:
     """Wait for a page's turn, and end it afterwards."""
-    with metrics.counted("waiting"):
+    with metrics.count_while("waiting"):
         ticket = _QUEUE.take()
     metrics.count("pages")
     try:

@@ -132,12 +132,12 @@ def model_folders() -> dict[str, Path]:
     Names are unique, and a name stays with its folder whatever is fetched later. Raises
     ``CheckpointError`` if the owner's file can't be read.
     """
-    fetched = ((name, folder) for name, folder in from_hub().items() if server_config.allows(name))
-    return dict(_named(tuple(server_config.folders()), tuple(fetched), int(time.monotonic())))
+    fetched = ((name, folder) for name, folder in hub_cache().items() if server_config.allows(name))
+    return dict(_folders(tuple(server_config.folders()), tuple(fetched), int(time.monotonic())))
 
 
 @lru_cache(maxsize=1)
-def _named(
+def _folders(
     own: tuple[Path, ...], fetched: tuple[tuple[str, Path], ...], _second: int
 ) -> dict[str, Path]:
     """Return the folders by name, read from disk once a second: a page calls this seven times."""
@@ -150,14 +150,14 @@ def is_bundled(folder: Path) -> bool:
 
 
 @st.cache_resource(ttl=60, show_spinner=False)
-def from_hub() -> dict[str, Path]:
+def hub_cache() -> dict[str, Path]:
     """Name -> folder of each complete model in the hub's cache."""
     return hub.cached()
 
 
 def name_of_fetched(name: str) -> str | None:
     """Return the app's name for a model of the hub, or None if the cache lacks some of it."""
-    folder = from_hub().get(name)
+    folder = hub_cache().get(name)
     return next((n for n, f in model_folders().items() if f == folder), None)
 
 
@@ -189,7 +189,7 @@ def shared(name: str) -> gpt2viz.Model | None:
     return preload.find(name, model_folders()[name])
 
 
-def in_memory(name: str) -> bool:
+def is_in_memory(name: str) -> bool:
     """Return whether the model can be run without loading it first."""
     return name in models() or shared(name) is not None
 
@@ -198,17 +198,17 @@ def load_as(key: Hashable, nbytes: int, make: Callable[[], gpt2viz.Model]) -> gp
     """Return a model that has no name, of ``nbytes`` bytes, cached among the others."""
     cached = models()
 
-    def made() -> gpt2viz.Model:
+    def make_with_room() -> gpt2viz.Model:
         _forget(cached.make_room(nbytes))
         return make()
 
-    return cached.get(key, made)
+    return cached.get(key, make_with_room)
 
 
 @st.cache_resource
 def models() -> ByteLRUCache[gpt2viz.Model]:
     """Return the cache of models, shared by all visitors."""
-    return ByteLRUCache(server_config.kept_models())
+    return ByteLRUCache(server_config.model_budget())
 
 
 def _forget(names: Collection[Hashable]) -> None:
@@ -218,7 +218,7 @@ def _forget(names: Collection[Hashable]) -> None:
 
 def run(key: RunKey) -> gpt2viz.Trace:
     """Return the trace of that key. Raises ``TextError``, ``ContextError`` or ``EditError``."""
-    with metrics.counted("waiting"):
+    with metrics.count_while("waiting"):
         return _run(key)
 
 
@@ -228,12 +228,12 @@ def _run(key: RunKey) -> gpt2viz.Trace:
         if length > (limit := server_config.longest_text(model.config)):
             limited_by = "this server" if limit < model.config.n_positions else "this model"
             raise gpt2viz.ContextError(length, limit, limited_by)
-        return _made(key)
+        return _trace(key)
 
     return _runs().get(key, make)
 
 
-def _made(key: RunKey) -> gpt2viz.Trace:
+def _trace(key: RunKey) -> gpt2viz.Trace:
     model = load(key.model)
     means = reference(key.model) if take_mean(key.edits) else None
     source = None
@@ -255,7 +255,7 @@ def _made(key: RunKey) -> gpt2viz.Trace:
 
 @st.cache_resource
 def _runs() -> ByteLRUCache[gpt2viz.Trace]:
-    return ByteLRUCache(server_config.kept_runs())
+    return ByteLRUCache(server_config.run_budget())
 
 
 def reference(model_name: str) -> gpt2viz.Trace:
@@ -276,7 +276,7 @@ def probe(key: RunKey) -> gpt2viz.Trace | None:
 
 def head_scores(key: RunKey) -> dict[str, scores.Scores]:
     """Return every head score of a run: (n_layer, n_head) by name, NaN for one that fails."""
-    return scored(key).scores
+    return score_run(key).scores
 
 
 class Scored(NamedTuple):
@@ -287,7 +287,7 @@ class Scored(NamedTuple):
 
 
 @st.cache_data(max_entries=64, hash_funcs=BY_KEY, show_spinner="Scoring every head …")
-def scored(key: RunKey) -> Scored:
+def score_run(key: RunKey) -> Scored:
     """Score every head of a run, with the scores of other packages as far as they work."""
     failed: list[str] = []
     by_name = scores.head_scores(run(key), lambda error: failed.append(plugins.warn(error)))

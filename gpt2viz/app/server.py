@@ -110,7 +110,7 @@ def _page_routes() -> list[Route]:
 
 
 def _metrics(_request: Request) -> JSONResponse:
-    return JSONResponse(metrics.read())
+    return JSONResponse(metrics.snapshot())
 
 
 class Limits:

@@ -47,12 +47,12 @@ def longest_text(config: ModelConfig) -> int:
     return int(min(positions, settings.number(TOKENS_VARIABLE, positions, least=1)))
 
 
-def kept_runs() -> int:
+def run_budget() -> int:
     """Return the bytes of runs that this process may cache, for all visitors together."""
     return int(settings.number(RUNS_VARIABLE, DEFAULT_MEGABYTES) * 10**6 * _share())
 
 
-def kept_models() -> int:
+def model_budget() -> int:
     """Return the bytes of models that this process may cache, for all visitors together."""
     return int(settings.number(MODELS_VARIABLE, total_memory() // 2 / 10**6) * 10**6 * _share())
 
@@ -76,7 +76,7 @@ def admit() -> None:
     except CheckpointError as error:
         st.error(literal(str(error)), icon=":material/error:")
         st.stop()
-    if not st.session_state.get(_ADMITTED) and metrics.current("visitors") > most:
+    if not st.session_state.get(_ADMITTED) and metrics.get_count("visitors") > most:
         full = sentence("server.full", visitors=pluralize(most, "visitors"))
         st.warning(full, icon=":material/group:")
         st.stop()
@@ -105,7 +105,7 @@ def folders() -> list[Path]:
     return given + settings.folders()
 
 
-def allowed() -> list[str]:
+def allowed_models() -> list[str]:
     """Return the hub's names that visitors may load, or ``EVERY_MODEL``; none by default.
 
     Raises ``CheckpointError`` for a file that can't be read.
@@ -114,8 +114,8 @@ def allowed() -> list[str]:
 
 
 def allows(name: str) -> bool:
-    """Return whether visitors may load the model ``name``. Raises what ``allowed`` does."""
-    return not {EVERY_MODEL, name}.isdisjoint(allowed())
+    """Return whether visitors may load the model ``name``. Raises what ``allowed_models`` does."""
+    return not {EVERY_MODEL, name}.isdisjoint(allowed_models())
 
 
 def device() -> str:
@@ -134,11 +134,11 @@ def is_local() -> bool:
 
 
 def _arguments() -> argparse.Namespace:
-    return _read(tuple(sys.argv[1:]))
+    return _parse(tuple(sys.argv[1:]))
 
 
 @lru_cache(maxsize=1)
-def _read(given: tuple[str, ...]) -> argparse.Namespace:
+def _parse(given: tuple[str, ...]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--allow-model", action="append", default=[])

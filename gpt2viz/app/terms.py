@@ -328,7 +328,7 @@ A_TERM = (
 )
 
 
-def containing(text: str) -> tuple[Term, ...]:
+def find_terms(text: str) -> tuple[Term, ...]:
     """Return the terms whose name or meaning contains ``text``, ignoring case; all for ""."""
     needle = text.casefold().strip()
     return tuple(term for term in TERMS if needle in f"{term.name}\n{term.meaning}".casefold())

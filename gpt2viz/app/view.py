@@ -25,7 +25,7 @@ class View:
     @property
     def colors(self) -> Palette:
         """The page's colours."""
-        return output.shown().colors
+        return output.page_outputs().colors
 
     @property
     def labels(self) -> tuple[str, ...]:

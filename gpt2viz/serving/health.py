@@ -20,7 +20,7 @@ from urllib.request import urlopen
 PATIENCE = 2.0
 #: Seconds between two polls of the workers.
 EVERY = 5.0
-#: A worker's metrics, by name, as ``app.metrics.read`` gives them: kind and help.
+#: A worker's metrics, by name, as ``app.metrics.snapshot`` gives them: kind and help.
 FAMILIES = {
     "gpt2viz_visitors": ("gauge", "Browsers that are connected."),
     "gpt2viz_runs_total": ("counter", "Runs of a model that pages asked for."),

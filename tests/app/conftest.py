@@ -26,7 +26,7 @@ def _pages_read_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     bind = address._bind
 
     def checked(parameter: Parameter, *rest: Any) -> dict[str, Any]:
-        here = pages.called(output.shown().page)
+        here = pages.find_page(output.page_outputs().page)
         assert here in parameter.on, f"{parameter.name} isn't declared to be on {here}"
         return bind(parameter, *rest)
 

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 import gpt2viz
 from gpt2viz.app import address, parameters
 from gpt2viz.app.components import attention as components
-from gpt2viz.app.components.attention import together
+from gpt2viz.app.components.attention import line_heads
 from gpt2viz.app.frame.examples import EXAMPLES
 from gpt2viz.app.views import attention, edits
 from gpt2viz.app.views.measures import MEASURES
@@ -477,5 +477,5 @@ def test_more_numbers_than_a_message_may_have_stay_where_they_are(
 
 
 def test_four_heads_at_most_and_none_twice() -> None:
-    assert together(2, [0, 2, 3, 4, 5]) == [2, 0, 3, 4]
-    assert together(0, []) == [0]
+    assert line_heads(2, [0, 2, 3, 4, 5]) == [2, 0, 3, 4]
+    assert line_heads(0, []) == [0]

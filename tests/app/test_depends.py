@@ -275,7 +275,7 @@ def test_a_cancelled_sweep_keeps_what_came_and_begins_anew(monkeypatch: pytest.M
     sweeping.go_on(model)
     assert not sweeping.running  # nobody wants it
     monkeypatch.setattr(sweeping, "_report", came)
-    sweeping.again()
+    sweeping.reset()
     sweeping.go_on(model)
     sweeping.wait(time.monotonic() + 60)
     assert_allclose(cast(gpt2viz.PatchSweep, sweeping.result).values, whole, **TOLERANCE)

@@ -152,9 +152,9 @@ def test_without_such_a_model_a_chapter_says_how_to_get_one(
     assert not [box for box in at.text_input if box.key == "text"]
     packaged = {"Packaged": write_llama(models / "packaged")}
     monkeypatch.setattr(settings, "packaged", lambda: packaged)
-    run_cache._named.cache_clear()
+    run_cache._folders.cache_clear()
     at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
-    run_cache._named.cache_clear()
+    run_cache._folders.cache_clear()
     assert "make run" not in page_text(at)
     assert "that stories doesn't have, so Packaged reads your sentence here." in page_text(at)
     pages = {"rope": "head", "grouped": ""}

@@ -14,10 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 import gpt2viz
 from gpt2viz.app import pages, parameters, prose, run_cache
-from gpt2viz.app.frame.examples import EXAMPLES, FIRST, Example, offered
+from gpt2viz.app.frame.examples import EXAMPLES, FIRST, Example, is_offered
 from gpt2viz.app.frame.tour import AFTER, BACK, COPY, LAST, STEPS, TEXT
 from gpt2viz.app.literal import literal
-from gpt2viz.app.terms import SPELLED, TERM, TERMS, containing
+from gpt2viz.app.terms import SPELLED, TERM, TERMS, find_terms
 from gpt2viz.model.checkpoint import BUNDLED
 from tests.app.cases import each
 from tests.app.pages import ROOT, chips, open_page, page_text, plain
@@ -228,7 +228,7 @@ def test_a_word_links_to_its_entry_and_carries_what_is_chosen() -> None:
 )
 def test_the_first_use_of_a_word_is_a_link(text: str, linked: str | None) -> None:
     prose.begin()
-    made = prose.linked(text)
+    made = prose.link_terms(text)
     assert re.sub(r'\]\(glossary\?term=[a-z-]+ "[^"]+"\)', "]", made) == (linked or text)
 
 
@@ -237,7 +237,7 @@ def test_words_of_the_sentence_are_no_terms() -> None:
     prose.begin()
     for spelling in SPELLED:
         for text in (spelling, f"a {spelling.title()}!", f"{spelling} {spelling}"):
-            shown = prose.linked(literal(text))
+            shown = prose.link_terms(literal(text))
             (paragraph,) = MarkdownIt().parse(shown)[1:2]
             assert "".join(part.content for part in paragraph.children or ()) == text
 
@@ -268,7 +268,7 @@ def test_an_example_is_offered_where_its_promise_is_kept_and_its_line_holds(
 ) -> None:
     """Where an example of before isn't: python -m tests.docs.examples"""
     holds = keeps(example)
-    assert offered(example, BUNDLED.name) == holds
+    assert is_offered(example, BUNDLED.name) == holds
     assert holds or example.answer
     if example is FIRST or not holds:
         return
@@ -301,7 +301,7 @@ def test_a_first_visit_opens_on_the_head_that_copies() -> None:
 
 
 def test_it_is_said_where_no_example_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpt2viz.app.frame.examples.offered", lambda *_: False)
+    monkeypatch.setattr("gpt2viz.app.frame.examples.is_offered", lambda *_: False)
     at = open_page("attention")
     at.session_state["examples"] = True
     assert "None of the examples" in page_text(at.run())
@@ -333,7 +333,7 @@ def test_each_word_stands_once_in_the_order_of_the_alphabet() -> None:
 
 
 def test_words_are_found_by_name_and_meaning() -> None:
-    assert [term.key for term in containing("KL div")] == ["kl-divergence"]
-    assert "attention-sink" in {term.key for term in containing(" First ")}
-    assert containing("") == TERMS
-    assert containing("zebra") == ()
+    assert [term.key for term in find_terms("KL div")] == ["kl-divergence"]
+    assert "attention-sink" in {term.key for term in find_terms(" First ")}
+    assert find_terms("") == TERMS
+    assert find_terms("zebra") == ()

@@ -194,7 +194,7 @@ def _restore() -> None:
 
     from gpt2viz.app import address
 
-    st.session_state["asked"] = address.restored(st.session_state["saved"])
+    st.session_state["asked"] = address.restore(st.session_state["saved"])
 
 
 def beside(at: AppTest, script: object, *names: str) -> AppTest:

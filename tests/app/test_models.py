@@ -216,7 +216,7 @@ def test_two_folders_of_one_name_are_two_models(
         write_checkpoint(folder, seed=seed)
     monkeypatch.setenv(run_cache.MODELS_VARIABLE, pathsep.join(map(str, folders)))
     st.cache_resource.clear()
-    monkeypatch.setattr(run_cache, "from_hub", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
+    monkeypatch.setattr(run_cache, "hub_cache", lambda: {"gpt2": tmp_path / "hub", "a/b": tmp_path})
     monkeypatch.setenv(server_config.ALLOW_VARIABLE, server_config.EVERY_MODEL)
     assert list(run_cache.model_folders()) == ["a/gpt2", "b/gpt2", "stories", "gpt2", "a/b"]
     one, other = (run_cache.load(name).network.wte.weight for name in ("a/gpt2", "b/gpt2"))

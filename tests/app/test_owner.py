@@ -32,7 +32,7 @@ def test_where_nothing_is_listed_nothing_is_allowed_whatever_the_address(
 ) -> None:
     """A proxy on this machine lets others in, and the server's address doesn't tell."""
     monkeypatch.setattr(st, "get_option", {"server.address": address}.get)
-    assert server_config.allowed() == []
+    assert server_config.allowed_models() == []
     assert not server_config.allows("gpt2")
     assert not server_config.allows("*")
 

@@ -99,7 +99,7 @@ def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
     assert server.install()
     open_page("glossary")  # so that what follows takes a moment only
     monkeypatch.setattr(render_queue, "_QUEUE", turns := RenderQueue(longest=60))
-    before, opened, held = metrics.current("waiting"), Event(), turns.take()
+    before, opened, held = metrics.get_count("waiting"), Event(), turns.take()
 
     def open_one() -> None:
         open_page("glossary")
@@ -107,10 +107,10 @@ def test_a_page_waits_for_its_turn_and_is_counted_among_those_that_wait(
 
     Thread(target=open_one, daemon=True).start()
     assert not opened.wait(1)
-    assert metrics.current("waiting") == before + 1
+    assert metrics.get_count("waiting") == before + 1
     turns.give_back(held)
     assert opened.wait(60)
-    assert metrics.current("waiting") == before
+    assert metrics.get_count("waiting") == before
     assert turns._free == 1
 
 

@@ -115,8 +115,8 @@ def test_what_was_written_is_told_by_the_run_that_read_on(monkeypatch: pytest.Mo
     for key in (BASE, edited, replace(BASE, causal=False)):
         run_cache.run(key)
     ran: list[RunKey] = []
-    made = run_cache._made
-    monkeypatch.setattr(run_cache, "_made", lambda key: ran.append(key) or made(key))
+    made = run_cache._trace
+    monkeypatch.setattr(run_cache, "_trace", lambda key: ran.append(key) or made(key))
     for key in (BASE, edited, replace(BASE, causal=False)):
         start = replace(key, token_ids=IDS[:4])
         trace = gpt2viz.trace(bundled_model(), IDS[:4], key.causal, edits=key.edits)

@@ -134,7 +134,7 @@ def test_who_is_connected_is_counted_and_heard_through_the_limits() -> None:
     async def streamlit(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "websocket.accept"})
-        counts.append(metrics.current("visitors"))
+        counts.append(metrics.get_count("visitors"))
         while (message := await receive())["type"] == "websocket.receive":
             read.append(message["bytes"])
         await send({"type": "websocket.close"})
@@ -143,7 +143,7 @@ def test_who_is_connected_is_counted_and_heard_through_the_limits() -> None:
     with TestClient(server.Limits(streamlit, False)).websocket_connect("/_stcore/stream") as socket:
         socket.send_bytes(BackMsg(clear_cache=True).SerializeToString())
         socket.send_bytes(expected)
-    assert (counts, read, metrics.current("visitors")) == ([1], [expected], 0)
+    assert (counts, read, metrics.get_count("visitors")) == ([1], [expected], 0)
 
 
 def test_a_page_is_told_where_its_server_is() -> None:

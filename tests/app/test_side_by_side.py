@@ -349,7 +349,7 @@ def test_models_of_two_sizes_share_some_heads(
 
 def test_models_that_cannot_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(run_cache.MODELS_VARIABLE, raising=False)
-    monkeypatch.setattr("gpt2viz.app.run_cache.from_hub", dict)
+    monkeypatch.setattr("gpt2viz.app.run_cache.hub_cache", dict)
     at = open_page("side_by_side", text=FIRST, differs="model")
     assert "Models" not in at.segmented_control(key="differs").options
     assert "differs" not in at.query_params

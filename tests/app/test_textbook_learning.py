@@ -181,7 +181,7 @@ def test_a_training_is_stopped_and_begun_anew(
     assert list(job.learned) == list(learning.PARTS)[:3]  # what came stays
     assert [bool(one.written) for one in job.learned.values()] == [True, True, False]
     monkeypatch.setattr(job, "tell", tell)
-    job.again()
+    job.reset()
     job.go_on(model)
     job.wait(time.monotonic() + 60)
     assert (job.share, len(job.learned)) == (1.0, len(learning.PARTS))
@@ -198,7 +198,7 @@ def test_one_training_at_a_time(one_training: None) -> None:
         job.wait(time.monotonic() + 20)
     assert not job.running
     assert not job.learned
-    job.again()
+    job.reset()
     job.go_on(model)  # its turn, as nobody's place was taken
     job.wait(time.monotonic() + 60)
     assert job.share == 1

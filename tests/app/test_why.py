@@ -396,7 +396,7 @@ def test_edits_that_cannot_be_explained_are_told(edits: str, expected: str) -> N
 
 def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many heads or cells in one, of patched runs, of what can't be typed or named."""
-    monkeypatch.setattr(address, "chosen", lambda _parameter: None)
+    monkeypatch.setattr(address, "get_chosen", lambda _parameter: None)
     room = {"text": CATS}
     monkeypatch.setattr(address, "parameters", lambda requested: address_after(room, requested))
     trace = gpt2viz.trace(bundled_model(), CATS)
@@ -427,7 +427,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     result = way(replace(here, token_ids=dog))
     assert result is not None
     assert result[parameters.TEXT] == "The dog"
-    monkeypatch.setattr(address, "chosen", lambda _parameter: True)  # <|endoftext|> goes first
+    monkeypatch.setattr(address, "get_chosen", lambda _parameter: True)  # <|endoftext|> goes first
     first = tuple(tokenizer.encode("The dog", bos=True))
     assert (way(replace(here, token_ids=first)) or {})[parameters.TEXT] == "The dog"
     assert way(replace(here, token_ids=dog)) is None

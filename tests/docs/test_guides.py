@@ -44,9 +44,9 @@ def read(name: str) -> str:
 def packaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """SmolLM2 is listed where it is installed, and hidden again at the end."""
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
-    run_cache._named.cache_clear()
+    run_cache._folders.cache_clear()
     yield
-    run_cache._named.cache_clear()
+    run_cache._folders.cache_clear()
 
 
 @pytest.mark.usefixtures("packaged")

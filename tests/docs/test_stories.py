@@ -12,7 +12,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis.lens import contributions, logit_lens
 from gpt2viz.analysis.scores import first_token, induction, previous_token, weight_on
-from gpt2viz.app.frame.examples import EXAMPLES, offered
+from gpt2viz.app.frame.examples import EXAMPLES, is_offered
 from tests.app.pages import ROOT, of_head, page_text
 from tests.bundled import CATS
 from tests.docs.test_guides import read
@@ -130,7 +130,7 @@ def test_every_example_of_the_first_screen_is_offered(
     model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
-    assert all(offered(example, model.name) for example in EXAMPLES)
+    assert all(is_offered(example, model.name) for example in EXAMPLES)
     at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
     at.query_params["model"] = model.name
     at.run()

@@ -71,10 +71,10 @@ def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(
     fetched: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["app.py", "--model", str(fetched), "--allow-model", "gpt2"])
-    run_cache.from_hub.clear()
+    run_cache.hub_cache.clear()
     assert list(run_cache.model_folders()) == ["someone/tiny", "stories", "gpt2"]
     assert run_cache.model_folders()["someone/tiny"] == fetched
-    run_cache.from_hub.clear()
+    run_cache.hub_cache.clear()
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_links_that_go_round_in_a_circle_are_listed_and_refused(
     assert "README.md" not in [file.name for file in stored_files(tmp_path / "files")]
     assert "loop can't be loaded" in run("models").stderr
     monkeypatch.setattr(sys, "argv", ["app.py"])
-    run_cache.from_hub.clear()
+    run_cache.hub_cache.clear()
     assert {"loop", "files"} <= run_cache.model_folders().keys()
     assert not any(map(run_cache.is_bundled, (loop, tmp_path / "files")))
     assert run("trace", "A", "-m", "loop").exit_code == 1
     assert run("app", "-m", str(loop)).exit_code == 1
-    run_cache.from_hub.clear()
+    run_cache.hub_cache.clear()
 
 
 def test_the_app_looks_at_its_folders_again_each_second(

@@ -137,7 +137,7 @@ def main(folder: Path, example: str) -> None:
     seen["confidence"] = head_scores(run)["confidence"].tolist()
     add_broken(folder / "site")
     SCORES._looked = KINDS._looked = False  # as in a program that starts now
-    pages.added.cache_clear()
+    pages.added_pages.cache_clear()
     failed: list[str] = []
     result = head_scores(run, lambda error: failed.append(str(error)))
     seen |= {

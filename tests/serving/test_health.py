@@ -211,9 +211,9 @@ def test_a_log_has_the_place_of_an_error_and_not_its_words(
 def test_a_worker_counts_what_its_server_tells() -> None:
     from gpt2viz.app import metrics
 
-    with metrics.counted("waiting"):
-        numbers = metrics.read()
+    with metrics.count_while("waiting"):
+        numbers = metrics.snapshot()
     assert set(numbers) == set(FAMILIES)
     assert (numbers["gpt2viz_waiting"], numbers["gpt2viz_visitors"]) == (1, 0)
-    assert metrics.read()["gpt2viz_waiting"] == 0
+    assert metrics.snapshot()["gpt2viz_waiting"] == 0
     assert 10**7 < numbers["gpt2viz_memory_bytes"] < 10**11

@@ -93,7 +93,7 @@ def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:
     n_head = picture.tiles.shape[1]
     return map_header(picture) | {
         "script": "model_map",
-        "links": [_listed(token_links, n_head) for token_links in links.strongest_of_each()],
+        "links": [_link_triples(token_links, n_head) for token_links in links.strongest_of_each()],
         "arrows": [_ends(arrow, n_head) for arrow in picture.arrows],
         "hint": _PATH_HINT if picture.arrows else _HINT,
         "none": ": none, only at itself and at the first token",
@@ -103,7 +103,7 @@ def _header(picture: Thumbnails, links: TopAttention) -> dict[str, Any]:
 def map_header(picture: Thumbnails) -> dict[str, Any]:
     """Return the heads, tokens and colours of a map."""
     n_layer, n_head = picture.tiles.shape[:2]
-    colors = output.shown().colors
+    colors = output.page_outputs().colors
     layer, head = picture.chosen or (0, 0)
     tokens = Axis("token", picture.labels, picture.positions)
     row = None if picture.row is None else tokens.row_at(picture.row)
@@ -128,7 +128,7 @@ def _ends(arrow: Arrow, n_head: int) -> tuple[int, int, str]:
     return start, end, arrow.written
 
 
-def _listed(links: Sequence[Link], n_head: int) -> list[tuple[int, int, str]]:
+def _link_triples(links: Sequence[Link], n_head: int) -> list[tuple[int, int, str]]:
     """Return a token's strongest links: the head's number in the map, key, weight as text."""
     return [(link.layer * n_head + link.head, link.key, f"{link.weight:.2f}") for link in links]
 
@@ -167,7 +167,7 @@ class Heads:
     between: str
 
 
-def together(head: int, more: Sequence[int]) -> list[int]:
+def line_heads(head: int, more: Sequence[int]) -> list[int]:
     """Return the heads drawn as lines: ``head`` and the first of ``more`` that aren't ``head``.
 
     A head of ``more`` that becomes ``head`` comes back once ``head`` is another.
@@ -193,7 +193,7 @@ def draw_head(
     name = panel.named(f"{picture.what}, layer {heads.layer}, head {heads.head}")
     matrix = replace(picture, what=name, panels=[panel], n_columns=1)
     if as_lines:
-        listed = together(heads.head, heads.more)
+        listed = line_heads(heads.head, heads.more)
         name = ", ".join(map(str, listed))
         name = panel.named(f"{picture.what} of layer {heads.layer}, head {name}")
         named = [f"Head {n}" for n in listed]
@@ -208,12 +208,12 @@ def draw_head(
         view.colors,
         key=key,
         drag=drag,
-        of_page=output.shown().runs.get(output.OF_PAGE),
+        of_page=output.page_outputs().runs.get(output.OF_PAGE),
         script="head_picture",
         on_query_change=_query(key),
-        on_more_change=_more(key),
+        on_more_change=_on_more_heads(key),
         further=alt
-        | {"chooses": True, "head": asdict(heads) | _for_lines(view, picture, as_lines)},
+        | {"chooses": True, "head": asdict(heads) | _line_settings(view, picture, as_lines)},
     )
 
 
@@ -222,12 +222,12 @@ def _query(key: str) -> Callable[[], None]:
     return lambda: address.put(parameters.QUERY, int(st.session_state[key].query))
 
 
-def _more(key: str) -> Callable[[], None]:
+def _on_more_heads(key: str) -> Callable[[], None]:
     """Return a callback that chooses further heads, whose numbers the browser lacks."""
     return lambda: address.put(parameters.MORE, [int(n) for n in st.session_state[key].more])
 
 
-def _for_lines(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
+def _line_settings(view: View, picture: Heatmaps, as_lines: bool) -> dict[str, Any]:
     """Return the browser's settings and sentences for lines."""
     return {
         "what": picture.what,

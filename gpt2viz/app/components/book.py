@@ -92,7 +92,7 @@ def draw_arrows(
     Numbers lie between −``largest`` and ``largest``.
     """
     counts: dict[str, int] = st.session_state.setdefault(_EDITS, {})
-    colors = output.shown().colors
+    colors = output.page_outputs().colors
 
     def on_moved() -> None:
         message = st.session_state[key]["moved"]
@@ -182,7 +182,7 @@ def draw_player(drawn: Frames, *, key: str, at: int, choose: Callable[[int], Non
 
 
 def _mark(mark: Mark) -> dict[str, Any]:
-    fill = mark.fill(output.shown().colors)
+    fill = mark.fill(output.page_outputs().colors)
     return {
         "key": mark.key,
         "box": [round(n, 5) for n in (mark.x, mark.y, mark.wide, mark.tall)],
@@ -247,7 +247,7 @@ def land(chapter: str, example: str) -> None:
     From another page, the title needs no scrolling: the page opens at its top.
     """
     last: _Landing = st.session_state.get(_LAST, _Landing("", "", 0))
-    arrived = output.shown().arrived
+    arrived = output.page_outputs().arrived
     if arrived or chapter != last.chapter:
         target = example or ("" if arrived else chapter)
         last = st.session_state[_LAST] = _Landing(chapter, target, last.visit + 1)

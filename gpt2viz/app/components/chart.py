@@ -39,9 +39,9 @@ def draw(
         "alt": alt_text,
         "chooses": choose is not None,
     }
-    mount(data, key=key, on_picked_change=partial(_picked, key, choose))
+    mount(data, key=key, on_picked_change=partial(_on_pick, key, choose))
 
 
-def _picked(key: str, choose: Callable[[Cell], None] | None) -> None:
+def _on_pick(key: str, choose: Callable[[Cell], None] | None) -> None:
     if choose and (name := st.session_state[key].picked):
         choose(Cell(str(name), 0, 0))

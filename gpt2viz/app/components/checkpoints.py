@@ -98,7 +98,7 @@ def draw(
 
 def _heads(picture: Thumbnails, large: Heatmaps) -> dict[str, Any]:
     """Return the map and the chosen head without their numbers, and the colours of bars."""
-    colors = output.shown().colors
+    colors = output.page_outputs().colors
     plain = {"chooses": False, "drags": False, "asks": [], "alt": large.what}
     return {
         "map": map_header(picture)
@@ -118,12 +118,12 @@ def _points(
         "steps": list(steps),
         "hidden": "".join("01"[int(cell)] for cell in picture.hidden.ravel()),
         "stages": ["embeddings", *(f"layer {n}" for n in range(n_layer))],
-        "tiles": ["" if point is None else _packed(point.tiles) for point in listed],
+        "tiles": ["" if point is None else _pack(point.tiles) for point in listed],
         "next": [[] if point is None else list(point.following) for point in listed],
         "lens": [[] if point is None else list(point.lens) for point in listed],
         "loss": [None if point is None else _number(point.loss) for point in listed],
         "final": {
-            "tiles": _packed(final.tiles),
+            "tiles": _pack(final.tiles),
             "next": list(final.following),
             "lens": list(final.lens),
             "loss": _number(final.loss),
@@ -131,7 +131,7 @@ def _points(
     }
 
 
-def _packed(tiles: Array) -> str:
+def _pack(tiles: Array) -> str:
     """Pack weights in [0, 1] as base64 of little-endian 16-bit numbers, NaN as the largest."""
     whole = np.round(np.nan_to_num(tiles, nan=1.0) * (_MOST - 1))
     return b64encode(np.where(np.isnan(tiles), _MOST, whole).astype("<u2").tobytes()).decode()
@@ -144,7 +144,7 @@ def _number(value: float) -> float | None:
 def _lines(picture: Curves, steps: Sequence[int]) -> dict[str, Any]:
     """Return curves as numbers at every step, None for missing ones."""
     count = len({curve.role for curve in picture.curves if isinstance(curve.role, int)})
-    lines, colors = [], output.shown().colors
+    lines, colors = [], output.page_outputs().colors
     for curve in picture.curves:
         at = dict(zip(curve.x, curve.y, strict=True))
         values = [at.get(step) for step in steps]

@@ -25,7 +25,7 @@ from gpt2viz.pictures.picture import Heatmaps
 _NUMBERS = "All its numbers are in the menu, under Numbers."
 
 
-def switched(*parts: Window, named: bool = False) -> bool:
+def switch(*parts: Window, named: bool = False) -> bool:
     """Draw the switch between matrix and lines; return True for lines.
 
     The browser switches, as it has the numbers for both pictures. A long text is drawn as a matrix
@@ -76,12 +76,12 @@ def _switch(*, enabled: bool) -> None:
     )
 
 
-def on_every_page(position: int) -> None:
+def put_query(position: int) -> None:
     """Choose a query on every page."""
     address.put(parameters.QUERY, position)
 
 
-def nowhere(_position: int) -> None:
+def ignore_click(_position: int) -> None:
     """Ignore a click: for tokens that aren't the sentence's."""
 
 
@@ -136,7 +136,7 @@ class Lined:
 
     what: str
     names: Sequence[str]
-    choose: Callable[[int], None] = on_every_page
+    choose: Callable[[int], None] = put_query
     lit: bool = True
 
 
@@ -159,7 +159,7 @@ def draw(
     the browser switches between them itself. The rest is as for ``output.picture``.
     """
     if as_lines:
-        alt, alts = f"{picture.what}.", _remembered(picture, lined, of_run)
+        alt, alts = f"{picture.what}.", _remember(picture, lined, of_run)
     else:
         alt, alts = output.remember(picture, of_run), [f"{plot.what}, as lines." for plot in lined]
     either = {
@@ -178,7 +178,7 @@ def draw(
         key=key,
         choose=choose,
         drag=drag,
-        of_page=output.shown().runs.get(output.OF_PAGE),
+        of_page=output.page_outputs().runs.get(output.OF_PAGE),
         script="matrix_or_lines",
         further={"either": either},
         on_query_change=_query(key, [plot.choose for plot in lined]),
@@ -187,7 +187,7 @@ def draw(
         output.code(*made_by, of=[picture.what])
 
 
-def _remembered(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list[str]:
+def _remember(picture: Heatmaps, lined: Sequence[Lined], of_run: bool) -> list[str]:
     """Remember each picture of lines, and return their text alternatives."""
     left, unit = iter(picture.panels), picture.scale == "unit"
     drawn = (

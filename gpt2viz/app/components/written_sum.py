@@ -30,7 +30,7 @@ def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, 
     ``ink`` is the colour of its ``name``; ``token`` is the token whose numbers they are, if any.
     """
     cells = [
-        (shade, f"dimension {n}: {written(value)}")
+        (shade, f"dimension {n}: {spell(value)}")
         for n, (value, shade) in enumerate(zip(values, _shades(values, peak, colors), strict=True))
     ]
     return {"kind": "strip", "name": name, "token": token, "cells": cells, "ink": ink}
@@ -43,7 +43,7 @@ def arrow(says: str) -> Part:
 
 def result(name: str, value: float, model: float) -> Part:
     """Return a computed number, with the model's own value of it."""
-    return {"kind": "result", "name": name, "value": written(value), "model": written(model)}
+    return {"kind": "result", "name": name, "value": spell(value), "model": spell(model)}
 
 
 def table(
@@ -62,7 +62,7 @@ def note(says: str) -> Part:
     return {"kind": "note", "says": says}
 
 
-def written(value: float) -> str:
+def spell(value: float) -> str:
     """Return a number with four decimal places and a true minus sign."""
     return signed(value, ".4f")
 

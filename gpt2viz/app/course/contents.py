@@ -111,7 +111,7 @@ def show(name: str) -> None:
     position = names.index(name)
     st.header(chapter.title, anchor=name)
     view = None
-    reader = page.reader_with(chapter.stages.split()) if chapter.sentence else None
+    reader = page.model_with_stages(chapter.stages.split()) if chapter.sentence else None
     if reader is not None:
         known = [
             switch for switch, lesson in _EXPLAINED_IN.items() if names.index(lesson) <= position

@@ -103,7 +103,7 @@ def real_head(book: Book, text: str) -> dict[str, Any]:
     view = book.view
     with st.container(horizontal=True, gap="large"):
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.switched(whole_text(view.n_tokens), named=True)
+        as_lines = lines.switch(whole_text(view.n_tokens), named=True)
     config = view.trace.config
     to_itself, scores, most = SCORES["same token"], {}, {}
     for n in range(config.n_layer):

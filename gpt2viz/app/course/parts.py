@@ -55,7 +55,7 @@ class Book:
     @property
     def colors(self) -> Palette:
         """The page's colours."""
-        return output.shown().colors
+        return output.page_outputs().colors
 
     @property
     def view(self) -> View:
@@ -193,7 +193,7 @@ def link(page: Page, label: str, requested: Mapping[Parameter, Any] | None = Non
     It opens with the model that read the sentence here, even if another is chosen.
     """
     changes = dict(requested or {})
-    run = output.shown().runs.get(output.OF_PAGE)
+    run = output.page_outputs().runs.get(output.OF_PAGE)
     if run and run.model != address.get(parameters.MODEL):
         changes[parameters.MODEL] = run.model
     st.page_link(

@@ -63,7 +63,7 @@ def numbers(parameter: ListParam, default: ArrayLike, largest: float = LARGEST) 
 def _numbers_in_address(parameter: ListParam, default: ArrayLike, largest: float) -> _Flat:
     start = _flatten(default)
     expected = f"{len(start)} numbers from −{largest:g} to {largest:g}, with commas between"
-    return address.several_values(parameter, _parser(len(start), largest), expected) or start
+    return address.values(parameter, _parser(len(start), largest), expected) or start
 
 
 def _flatten(values: ArrayLike) -> _Flat:

@@ -62,7 +62,7 @@ def layer(view: View, among: int | None = None, opening: Opening | None = None) 
         help=prose.tip(
             "Layers run one after another, each building on the previous one; 0 is the first."
         ),
-        **_layers(opening or at_first(view), layers, view.model.config.n_head),
+        **_layers(opening or opening_head(view), layers, view.model.config.n_head),
     )
     return chosen
 
@@ -78,7 +78,7 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
             "Each layer has several heads, and each decides for itself how much every token looks "
             "at every other."
         ),
-        **_heads(opening or at_first(view), heads),
+        **_heads(opening or opening_head(view), heads),
     )
     return chosen
 
@@ -86,9 +86,9 @@ def head(view: View, among: int | None = None, opening: Opening | None = None) -
 def layer_and_head(view: View, opening: Opening | None = None) -> tuple[int, int]:
     """Return the chosen layer and head, without widgets: a picture picks them.
 
-    By default they are those of ``opening``, or of ``at_first`` if it isn't given.
+    By default they are those of ``opening``, or of ``opening_head`` if it isn't given.
     """
-    config, opening = view.model.config, opening or at_first(view)
+    config, opening = view.model.config, opening or opening_head(view)
     _layers(opening, range(config.n_layer), config.n_head)
     _heads(opening, range(config.n_head))
     return address.get(parameters.LAYER), address.get(parameters.HEAD)
@@ -114,12 +114,12 @@ def _heads(opening: Opening, heads: range) -> dict[str, Any]:
     return address.choice(parameters.HEAD, heads, best) | {"on_change": _keep_head, "args": ()}
 
 
-def at_first(view: View) -> Opening:
+def opening_head(view: View) -> Opening:
     """Return the opening head: the copying head for a first visit's sentence, else by attention
     weights. It is chosen with the mask on, so that it stays the same with the mask off."""
 
     def opening(layer: int | None, head: int | None) -> tuple[int, int]:
-        copies = examples.at_first(view.trace)
+        copies = examples.first_visit_view(view.trace)
         if copies and layer in (None, copies.layer) and head in (None, copies.head):
             return copies.layer, copies.head
         links = run_cache.every_head(replace(view.trace.key, causal=True), False).links
@@ -137,7 +137,7 @@ def _keep_head() -> None:
 
 def more_heads(view: View) -> list[int]:
     """Return the layer's heads that are chosen besides the chosen head."""
-    address.several(parameters.MORE, range(view.model.config.n_head))
+    address.choices(parameters.MORE, range(view.model.config.n_head))
     chosen: list[int] = address.get(parameters.MORE)
     return chosen
 
@@ -163,7 +163,7 @@ def several_layers(view: View, layer: int) -> list[int]:
         selection_mode="multi",
         wrap=True,
         help=prose.tip("Choose two to four; the first is compared with each of the others."),
-        **address.several(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),
+        **address.choices(parameters.LAYERS, layers, sorted({0, layer or layers[-1]})),
     )
     if len(chosen) > 4:
         prose.caption("Four layers fit side by side; the first four chosen are shown.")

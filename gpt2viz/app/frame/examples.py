@@ -143,7 +143,7 @@ def button() -> None:
 def _body() -> None:
     n = 0
     for example in EXAMPLES:
-        if offered(example, address.get(parameters.MODEL)):
+        if is_offered(example, address.get(parameters.MODEL)):
             shown = f"**{example.name}** :gray[{literal(shorten(example.text, 60))}]"
             name = f"example_{example.name}"
             st.button(shown, key=name, type="tertiary", on_click=_open, args=(example,))
@@ -152,18 +152,18 @@ def _body() -> None:
         st.caption(words("example.none"))
 
 
-def offered(example: Example, model_name: str) -> bool:
+def is_offered(example: Example, model_name: str) -> bool:
     """Return whether the model can read the example and does what it promises."""
     with suppress(GPT2VizError):
         ids = run_cache.load(model_name).tokenizer.encode(example.text)
-        return _is_kept(example, RunKey(model_name, tuple(ids)))
+        return _works(example, RunKey(model_name, tuple(ids)))
     return False
 
 
 @st.cache_data(
     max_entries=256, hash_funcs=run_cache.BY_KEY, show_spinner="Trying the examples on this model …"
 )
-def _is_kept(example: Example, key: RunKey) -> bool:
+def _works(example: Example, key: RunKey) -> bool:
     return find(example, run_cache.run(key)) is not None
 
 
@@ -195,13 +195,13 @@ def find(example: Example, trace: Trace) -> Seen | None:
         layers = range(trace.config.n_layer)
         scores = np.stack([trace.stage("weights", n)[0, :, query, key] for n in layers])
     enough = scores.max() >= example.least  # false if some are NaN
-    if not enough or (example.answer and not _goes_on(trace, example.answer)):
+    if not enough or (example.answer and not _predicts(trace, example.answer)):
         return None
     layer, head = np.unravel_index(scores.argmax(), scores.shape)
     return Seen(int(layer), int(head), query, key)
 
 
-def _goes_on(trace: Trace, answer: str) -> bool:
+def _predicts(trace: Trace, answer: str) -> bool:
     """Return whether the answer is the next token, with at least ``_PROBABLE``."""
     best = trace.next_tokens(1)[0]
     return best.text == answer and best.probability >= _PROBABLE
@@ -217,7 +217,7 @@ def _position(text: str, end: int, token_bytes: Sequence[bytes]) -> int:
     return n
 
 
-def at_first(trace: Trace) -> Seen | None:
+def first_visit_view(trace: Trace) -> Seen | None:
     """Return the view of a first visit: the copying head, with the mask on. None if a sentence was
     chosen or no head copies."""
     if not address.is_default(parameters.TEXT) or not trace.text.endswith(FIRST.text):
@@ -225,21 +225,21 @@ def at_first(trace: Trace) -> Seen | None:
     return find(FIRST, run_cache.run(replace(trace.key, causal=True)))
 
 
-def copy_too(trace: Trace, seen: Seen) -> str:
+def other_copying_heads(trace: Trace, seen: Seen) -> str:
     """List the heads that share keys and values with the first visit's head, and copy as well."""
     scores = run_cache.head_scores(replace(trace.key, causal=True))[FIRST.habit][seen.layer]
     also = [n for n in sharing(trace.config, seen.head) if scores[n] >= FIRST.least]
     return ", ".join(f"{seen.layer}.{n}" for n in also)
 
 
-def says(trace: Trace) -> str:
+def note(trace: Trace) -> str:
     """Return a note, Markdown, on the example whose sentence is open on the first page, else "".
 
     ``FIRST`` has none: a first visit's screen says it in the words beside its head.
     """
     text = address.get(parameters.TEXT)
     example = next((example for example in EXAMPLES if example.text == text), None)
-    here = pages.called(output.shown().page) is pages.ATTENTION
+    here = pages.find_page(output.page_outputs().page) is pages.ATTENTION
     seen = example and here and example is not FIRST and find(example, trace)
     if not (example and seen):
         return ""

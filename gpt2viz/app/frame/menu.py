@@ -14,8 +14,8 @@ from gpt2viz.app.components import browser
 from gpt2viz.app.components.browser import is_dark
 from gpt2viz.app.frame import tour
 from gpt2viz.app.frame.save import numbers_button, save_button, share_button
-from gpt2viz.app.pages import MENU, Page, added
-from gpt2viz.app.terms import TERM, Term, containing
+from gpt2viz.app.pages import MENU, Page, added_pages
+from gpt2viz.app.terms import TERM, Term, find_terms
 from gpt2viz.pictures.palette import palette
 
 _SCRIPTS = "_scripts"
@@ -27,7 +27,7 @@ def draw_menu(here: Page) -> None:
     browser.add_keyboard()
     st.markdown("**gpt2viz**", width="content")
     chosen = address.parameters()
-    for page in (*MENU, *added()):
+    for page in (*MENU, *added_pages()):
         name = f"**{page.title}**" if page is here else page.title
         query_params, what = chosen | page.asks, prose.tip(page.what)
         st.page_link(_script(page), label=name, help=what, query_params=query_params)
@@ -62,7 +62,7 @@ def _words_body(page: Page) -> None:
         label_visibility="collapsed",
         key="words_find",
     )
-    matches = containing(typed)
+    matches = find_terms(typed)
     here = [TERM[key] for key in page.words.split() if TERM[key] in matches]
     others = [term for term in matches if term not in here]
     if not matches:
@@ -143,7 +143,7 @@ def draw_tools(which: Page) -> DeltaGenerator:
         save_button()
         sharing = st.container(width="content")
         tour.offer(which)
-        output.shown().colors = palette(theme_switch())
+        output.page_outputs().colors = palette(theme_switch())
         with sharing:
             share_button()
         return st.container(width="content")

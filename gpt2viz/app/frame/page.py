@@ -89,8 +89,8 @@ def read_sentence(
     """Draw the inputs and run the model; if that fails, show one message and stop the page.
 
     ``choosing`` is as for ``open_page``. A switch that isn't among ``switches`` is drawn only if it
-    was moved on another page, so that it can be moved back. The model ``reader`` (``reader_with``)
-    reads the sentence; if it isn't the chosen one, the page says so.
+    was moved on another page, so that it can be moved back. The model ``reader``
+    (``model_with_stages``) reads the sentence; if it isn't the chosen one, the page says so.
     """
     model = _model_and_sentence(switches)
     if reader not in (None, model.name):
@@ -99,13 +99,13 @@ def read_sentence(
         model = run_cache.load(reader)
     trace = _run(model)
     output.run(output.OF_PAGE, trace)
-    first = examples.at_first(trace)
+    first = examples.first_visit_view(trace)
     query = sentence.draw_tokens(trace, choosing, first and first.query)
-    _notes(model, trace, "" if choosing is None else examples.says(trace))
+    _notes(model, trace, "" if choosing is None else examples.note(trace))
     return View(model, trace, query)
 
 
-def reader_with(stages: Collection[str]) -> str | None:
+def model_with_stages(stages: Collection[str]) -> str | None:
     """Return the name of the first model with these stages: the chosen, the bundled, the packaged.
 
     A chosen model that can't be loaded is returned too: ``read_sentence`` reports it. None if no
@@ -115,18 +115,18 @@ def reader_with(stages: Collection[str]) -> str | None:
     address.choice(parameters.MODEL, names, names[0])
     chosen: str = address.get(parameters.MODEL)
     try:
-        if _has(chosen, stages):
+        if _has_stages(chosen, stages):
             return chosen
     except GPT2VizError:
         return chosen
     for name in (BUNDLED.name, *settings.packaged()):
         with suppress(GPT2VizError):
-            if _has(name, stages):
+            if _has_stages(name, stages):
                 return name
     return None
 
 
-def _has(name: str, stages: Collection[str]) -> bool:
+def _has_stages(name: str, stages: Collection[str]) -> bool:
     """Return whether the model has all of these stages; for none it isn't loaded."""
     return not stages or network_graph(run_cache.load(name).network).keys() >= set(stages)
 
@@ -137,7 +137,7 @@ def _run(model: Model) -> Trace:
         ids = sentence.encode(model, address.get(parameters.TEXT))
         trace = run_cache.run(RunKey(model.name, ids, address.get(parameters.CAUSAL)))
     except ContextError as error:
-        sentence.too_long(model, error)
+        sentence.stop_too_long(model, error)
     except GPT2VizError as error:
         st.info(literal(str(error)), icon=":material/edit:")
         st.stop()
@@ -151,13 +151,13 @@ def _notes(model: Model, trace: Trace, example: str) -> None:
     """Show notes on the run in one line, after the note on an ``example``."""
     notes = [example] if example else []
     if not trace.causal:
-        notes.append(_without_mask(trace))
-    notes += sentence.added_tokens(model.tokenizer)
+        notes.append(_explain_mask_off(trace))
+    notes += sentence.describe_added_tokens(model.tokenizer)
     if notes:
         prose.caption(" · ".join(notes))
 
 
-def _without_mask(trace: Trace) -> str:
+def _explain_mask_off(trace: Trace) -> str:
     """Explain the mask being off, and its effect on the prediction."""
     notes = [labels.sentence("frame.mask_off")]
     both = trace, run_cache.run(replace(trace.key, causal=True))
@@ -254,5 +254,5 @@ def welcome_back() -> None:
     if st.session_state.get(_WELCOMED):
         return
     st.session_state[_WELCOMED] = True
-    if compat.came_back():
+    if compat.is_reconnection():
         st.toast(WELCOME_BACK, icon=":material/sync:", duration="long")

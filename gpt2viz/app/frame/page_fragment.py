@@ -46,7 +46,7 @@ def draw(
     Streamlit keeps them while the page is open.
     """
     view = open_page(which, words := choosing())
-    st.session_state[_FRAME] = _Frame(_chosen(), words, output.snapshot(), prose.snapshot())
+    st.session_state[_FRAME] = _Frame(_frame_values(), words, output.snapshot(), prose.snapshot())
     st.session_state[_WITH_FRAME] = True
     _draw(view.trace.key, view.query, body, choosing)
 
@@ -60,7 +60,7 @@ def _draw(
 ) -> None:
     frame: _Frame = st.session_state[_FRAME]
     alone = not st.session_state.pop(_WITH_FRAME, False)
-    if frame.chosen != _chosen() or (alone and address.frame_has_notes()):
+    if frame.chosen != _frame_values() or (alone and address.frame_has_notes()):
         st.rerun()
     try:
         view = View(run_cache.load(key.model), run_cache.run(key), query)
@@ -87,6 +87,6 @@ def rerun() -> NoReturn:
         st.rerun()
 
 
-def _chosen() -> tuple[Any, ...]:
+def _frame_values() -> tuple[Any, ...]:
     """Return the values of the frame's parameters."""
     return tuple(map(address.peek, parameters.OF_EVERY_PAGE))

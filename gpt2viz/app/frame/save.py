@@ -59,7 +59,7 @@ def save_button() -> None:
 
 
 def _body() -> None:
-    outputs = output.shown()
+    outputs = output.page_outputs()
     traces = outputs.traces()
     with st.spinner("Reading the model's checksum …"):
         about = partial(export.about_runs, list(traces.values()))
@@ -196,7 +196,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
     chosen = all_choices()
     session = export.Session(outputs.page, chosen, about.sha256)
     _download("page", "json", about, lambda: session.to_json().encode(), words="Session")
-    if long := address.unwritten():
+    if long := address.long_choices():
         st.caption(sentence("save.too_long", names=", ".join(long)))
         return
     st.markdown("**A link** to this view, for anyone who can reach this server")
@@ -205,7 +205,7 @@ def _page(outputs: output.PageOutputs, about: About) -> None:
 
 def _live_page() -> None:
     """Offer the model itself in one HTML page, if this page has a run and the model fits one."""
-    if not output.shown().runs:
+    if not output.page_outputs().runs:
         return
     model, text = run_cache.load(address.get(parameters.MODEL)), address.get(parameters.TEXT)
     try:
@@ -243,7 +243,7 @@ def all_choices() -> dict[str, str]:
     """Return all current choices by parameter name, with text and model even at defaults."""
     own: tuple[Parameter, ...] = (parameters.TEXT, parameters.MODEL)
     read = {p: address.get(p) for p in own if p.name in st.session_state}
-    return address.parameters(read) | address.unwritten()
+    return address.parameters(read) | address.long_choices()
 
 
 def link() -> str:
@@ -269,7 +269,7 @@ def open_session() -> None:
         st.error(literal(str(error)), icon=":material/error:")
         return
     if same or st.button("Open it anyway", key="open_anyway"):
-        st.switch_page(page.path, query_params=address.restored(session.parameters))
+        st.switch_page(page.path, query_params=address.restore(session.parameters))
     st.warning(
         "This session was saved with **other weights** under the same model name, so the numbers "
         "will differ.",
@@ -279,7 +279,7 @@ def open_session() -> None:
 
 def _saved_page(session: Session) -> Page:
     """Return the page that a session opens. Raises ``ExportError`` if the app lacks it."""
-    page = pages.called(session.page)
+    page = pages.find_page(session.page)
     if page is None:
         raise ExportError(sentence("save.no_page", page=f"{session.page!r:.40}"))
     return page
@@ -311,7 +311,7 @@ def numbers_button() -> None:
 
 
 def _numbers_body() -> None:
-    outputs = output.shown()
+    outputs = output.page_outputs()
     names = _names(outputs.pictures)
     if not names:
         st.caption(
@@ -321,7 +321,7 @@ def _numbers_body() -> None:
         )
         return
     name: str = st.selectbox("Picture", names, key="numbers_picture")
-    count = output.numbers_of(name)
+    count = output.draw_numbers(name)
     st.caption(sentence("save.numbers", numbers=pluralize(count, "numbers")))
 
 
@@ -342,13 +342,13 @@ def share_button() -> None:
 
 
 def _share_body() -> None:
-    if long := address.unwritten():
+    if long := address.long_choices():
         st.caption(sentence("save.too_long", names=", ".join(long)))
     else:
         st.markdown("**A link** to this view")
         st.code(link(), language=None, wrap_lines=True)
-    outputs = output.shown()
-    if pages.called(outputs.page) in _OF_A_HEAD and outputs.runs:
+    outputs = output.page_outputs()
+    if pages.find_page(outputs.page) in _OF_A_HEAD and outputs.runs:
         _share_picture(next(iter(outputs.traces().values())), outputs.colors)
     else:
         st.caption("*Attention* and *Head* offer a slide here; *Save* has this page's pictures.")

@@ -60,12 +60,12 @@ def _note_spaces(which: Text, text: str) -> None:
         )
 
 
-def too_long(
+def stop_too_long(
     model: Model, error: ContextError, which: Text = parameters.TEXT, whose: str = ""
 ) -> NoReturn:
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     tokenizer = model.tokenizer
-    added = *tokenizer.before(address.chosen(parameters.BOS)), *tokenizer.last
+    added = *tokenizer.before(address.get_chosen(parameters.BOS)), *tokenizer.last
     count = "counts as one" if len(added) == 1 else f"count as {len(added)}"
     too = f" {token_markdown(tokenizer, added)} {count}." if added else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
@@ -85,7 +85,7 @@ def encode(model: Model, text: str) -> tuple[int, ...]:
     """Return the tokens that the model reads of a text, with or without the first one as its switch
     says, which must have been drawn. Raises ``TextError``.
     """
-    return tuple(model.tokenizer.encode(text, bos=address.chosen(parameters.BOS)))
+    return tuple(model.tokenizer.encode(text, bos=address.get_chosen(parameters.BOS)))
 
 
 def bos_switch(model: Model, offered: bool = True) -> None:
@@ -111,9 +111,9 @@ def bos_switch(model: Model, offered: bool = True) -> None:
     )
 
 
-def added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
+def describe_added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
     """Yield a sentence of Markdown about the tokens that are added to the text, or left out."""
-    before = tokenizer.before(address.chosen(parameters.BOS))
+    before = tokenizer.before(address.get_chosen(parameters.BOS))
     name = token_markdown(tokenizer, before or tokenizer.first)
     if tokenizer.first:
         yield sentence("frame.put_first" if before else "frame.left_out", name=name)
@@ -197,16 +197,16 @@ OF_A_HEAD = {*parameters.HEAD.on} - {pages.FIND, pages.TEXTBOOK}
 
 def keep_choices() -> None:
     """Register callbacks that keep the chosen head and tokens when the sentence changes."""
-    address.when_changed(parameters.TEXT, _text_changed)
-    address.when_changed(parameters.BOS, _bos_changed)
+    address.on_change(parameters.TEXT, _on_text_change)
+    address.on_change(parameters.BOS, _on_bos_change)
 
 
-def _text_changed(before: str, after: str) -> None:
+def _on_text_change(before: str, after: str) -> None:
     n_common = _common_length(_ids(before), _ids(after))
     _carry(lambda position: position if position < n_common else None, parameters.TEXT)
 
 
-def _bos_changed(_before: bool, on: bool) -> None:
+def _on_bos_change(_before: bool, on: bool) -> None:
     n = len(run_cache.load(address.get(parameters.MODEL)).tokenizer.bos)
     by = n if on else -n
     _carry(lambda position: position + by if position + by >= 0 else None, parameters.BOS)
@@ -231,7 +231,7 @@ def _carry(to: To, changed: Parameter) -> None:
     The head may be a default: the best for the old sentence. Choices that belong to one text are
     forgotten with it.
     """
-    on_screen = pages.called(output.shown().page) in OF_A_HEAD
+    on_screen = pages.find_page(output.page_outputs().page) in OF_A_HEAD
     for number in (parameters.LAYER, parameters.HEAD):
         if on_screen and address.raw(number) is None and address.peek(number) is not None:
             address.put(number, address.peek(number))

@@ -95,22 +95,22 @@ def draw(page: Page) -> None:
                 _go(page, n + 1, "Next", "arrow_forward")
             label = "Leave the tour" if n < len(STEPS) else "End the tour"
             if st.button(label, icon=":material/close:", type="tertiary"):
-                st.query_params.from_dict(address.restored(_without(n)))
+                st.query_params.from_dict(address.restore(_parameters_after(n)))
                 st.rerun()
 
 
 def remember() -> None:
     """Remember the current choices, off the tour, to restore them after it."""
     if address.raw(parameters.TOUR) is None:
-        st.session_state[_BEFORE] = address.parameters() | address.unwritten()
+        st.session_state[_BEFORE] = address.parameters() | address.long_choices()
 
 
-def _without(n: int) -> dict[str, str]:
+def _parameters_after(n: int) -> dict[str, str]:
     """Return the parameters after leaving the ``n``-th step: those that it set are restored.
 
     Choices made since stay; after a new sentence nothing is restored.
     """
-    now, given = address.parameters() | address.unwritten(), _address(n)
+    now, given = address.parameters() | address.long_choices(), _address(n)
     own = {name: value for name, value in now.items() if given.get(name) != value}
     before = {} if parameters.TEXT.name in own else st.session_state.get(_BEFORE, {})
     return {**before, **own}

@@ -19,7 +19,7 @@ _LOG = logging.getLogger("gpt2viz")
 def show() -> None:
     """Draw the page that the address names, or one message if that fails."""
     name = address.raw(parameters.ADDED) or ""
-    shown = next((added for added in pages.added() if added.plugin.name == name), None)
+    shown = next((added for added in pages.added_pages() if added.plugin.name == name), None)
     if shown is None:
         page.open_menu(pages.ADDED)
         st.info(

@@ -95,13 +95,13 @@ def _heads(view: View) -> None:
     the_map, large = st.columns([5, 3] if is_deep else [4, 3], gap="medium")
     with large, st.container(key="choices", horizontal=True, vertical_alignment="center"):
         shown, whole_words = measures.choose()
-        as_lines = lines.switched(part := zoom.whole_or_part(view))
+        as_lines = lines.switch(part := zoom.whole_or_part(view))
     chosen = _Chosen(layer, head, controls.more_heads(view), shown, whole_words, as_lines)
     every_head = run_cache.every_head(view.trace.key, whole_words)
     numbers = measures.measure(view.trace, layer, shown, whole_words)
     panels = [
         part.fit(one_head(numbers, n, f"Layer {layer} · Head {n}{chosen.between}", shown))
-        for n in (components.together(head, chosen.more) if as_lines else [head])
+        for n in (components.line_heads(head, chosen.more) if as_lines else [head])
     ]
     with large:
         zoom.note(view, part)
@@ -133,7 +133,7 @@ def _purpose(view: View) -> None:
             link = address.parameters()
             st.page_link(pages.WHAT_IF.path, label="Go on in What if", query_params=link)
             return
-        if note := examples.says(view.trace):
+        if note := examples.note(view.trace):
             prose.caption(note)
             return
         bundled = view.model.name == BUNDLED.name
@@ -262,10 +262,10 @@ def _reason(view: View, chosen: _Chosen) -> str:
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
     if not opened or not run_cache.every_head(_with_mask(view), False).links.weights.any():
         return ""
-    copies, head = examples.at_first(view.trace), f"{chosen.layer}.{chosen.head}"
+    copies, head = examples.first_visit_view(view.trace), f"{chosen.layer}.{chosen.head}"
     if not copies or copies[:2] != (chosen.layer, chosen.head):
         return sentence("head.opened", head=head)
-    if others := examples.copy_too(view.trace, copies):
+    if others := examples.other_copying_heads(view.trace, copies):
         return sentence("head.copies_in_group", head=head, others=others)
     return sentence("head.copies", head=head)
 

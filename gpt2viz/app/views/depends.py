@@ -231,7 +231,7 @@ def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
 
 def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
     """Return the address's patch, or the attention output with the largest share of the answer."""
-    requested = address.several_values(
+    requested = address.values(
         parameters.PATCH,
         lambda raw: (_fitting(runs, parse_edits(raw)),),
         "a piece of these runs, such as patch:residual_in:2:3 or patch:q:1.4",

@@ -69,7 +69,7 @@ def _edits() -> tuple[Edit, ...]:
     examples = (
         f"edits such as off:1.3, scale:1.3:0.5 or window:3, separated by commas, at most {MOST}"
     )
-    edits: tuple[Edit, ...] = address.several_values(parameters.EDITS, _parse, examples)
+    edits: tuple[Edit, ...] = address.values(parameters.EDITS, _parse, examples)
     return edits
 
 
@@ -140,7 +140,7 @@ def in_words(view: View) -> None:
 
 
 def opening(view: View) -> controls.Opening:
-    """Open on the head whose weights the edits change most, or else as ``controls.at_first``."""
+    """Open on the head whose weights the edits change most, else as ``controls.opening_head``."""
 
     def most_changed(layer: int | None, head: int | None) -> tuple[int, int]:
         address.text(parameters.TEXT2, "", one_line=False)
@@ -151,7 +151,7 @@ def opening(view: View) -> controls.Opening:
             best = np.where(matches[0] & matches[1], change, 0).argmax()
             if change.flat[best] > 0:
                 return int(layers.flat[best]), int(heads.flat[best])
-        return controls.at_first(view)(layer, head)
+        return controls.opening_head(view)(layer, head)
 
     return most_changed
 

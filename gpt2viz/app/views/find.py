@@ -140,7 +140,7 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     """Rank all heads by their similarity to a chosen one."""
     with choices:
         layer, head = controls.layer(view), controls.head(view)
-        as_lines = lines.switched(whole_text(view.n_tokens))
+        as_lines = lines.switch(whole_text(view.n_tokens))
         prose.caption(
             "**Cosine similarity** of weights: 1 for the same, 0 for no key in common.",
             width="content",
@@ -199,7 +199,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
     """Draw maps of every head score, on each text and by the weights alone, and a ranking."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
-    results = {text: run_cache.scored(run.key) for text, run in runs.items()}
+    results = {text: run_cache.score_run(run.key) for text, run in runs.items()}
     scores = {text: result.scores for text, result in results.items()}
     prose.plugin_errors(*SCORES.errors, *chain(*(result.failed for result in results.values())))
     over_texts = survey(view)
@@ -401,7 +401,7 @@ def _pick_keys(view: View, query: int, opening: Link | None) -> list[int]:
     seen = range(query + 1 if view.trace.causal else view.n_tokens)
     small = ":small[:gray[{}]]".format
     first = opening.key if opening else query
-    bound = address.several(parameters.KEYS, seen, [first])
+    bound = address.choices(parameters.KEYS, seen, [first])
 
     opened = {first} if address.is_default(parameters.KEYS) else set[int]()
 
@@ -451,7 +451,7 @@ def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
 
 def _pick_pattern(view: View) -> tuple[Kind, int, tuple[PatternCell, ...]]:
     """Pick a pattern, its number and the cells painted over it."""
-    cells: tuple[PatternCell, ...] = address.several_values(
+    cells: tuple[PatternCell, ...] = address.values(
         parameters.CELLS, parse_cells, "pairs of query and key, such as 3:1,4:2"
     )
     bound = address.choice(parameters.PATTERN, list(_PATTERNS))
@@ -615,7 +615,7 @@ def _ranked(
     with st.container(key="listed", horizontal=True, vertical_alignment="center"):
         table = ranking(columns, by, _pick_layers(view))
         if as_lines is None:
-            as_lines = lines.switched(whole_text(len(trace.labels)))
+            as_lines = lines.switch(whole_text(len(trace.labels)))
     chosen = (table["layer"] == layer) & (table["head"] == head)
     rows = [int(n) for n in np.flatnonzero(chosen)]
     heads = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
@@ -677,7 +677,7 @@ def _draw_best(view: View, best: pd.DataFrame, by: str, trace: Trace, as_lines: 
         row=view.query if own else None,
         numbers=NUMBERS_FIT_LARGE if alone else 0,
     )
-    to = lines.on_every_page if own else lines.nowhere
+    to = lines.put_query if own else lines.ignore_click
     lines.draw(
         view,
         picture,
@@ -699,6 +699,6 @@ def _pick_layers(view: View) -> list[int]:
         selection_mode="multi",
         wrap=True,
         help=prose.tip("Lists only the heads of these layers; with none chosen, all."),
-        **address.several(parameters.ONLY, every),
+        **address.choices(parameters.ONLY, every),
     )
     return chosen

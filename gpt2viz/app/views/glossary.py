@@ -6,7 +6,7 @@ import streamlit as st
 
 from gpt2viz.app import address, pages, parameters
 from gpt2viz.app.frame import menu, page
-from gpt2viz.app.terms import TERM, TERMS, containing
+from gpt2viz.app.terms import TERM, TERMS, find_terms
 from gpt2viz.labels import pluralize
 
 
@@ -27,7 +27,7 @@ def show() -> None:
             placeholder="Choose a word",
             **address.choice(parameters.TERM, keys),
         )
-    matches = containing(typed)
+    matches = find_terms(typed)
     if chosen:
         menu.glossary_entry(TERM[chosen], chosen=True)
     if not matches:

@@ -27,9 +27,9 @@ from gpt2viz.app.components.written_sum import (
     note,
     peak,
     result,
+    spell,
     strip,
     table,
-    written,
 )
 from gpt2viz.app.frame import controls, page_fragment, sentence
 from gpt2viz.app.literal import literal
@@ -99,7 +99,7 @@ def _on_this_sentence(
     """Draw every stage of the head's run, and one cell's computation written out."""
     layer, head = chosen.layer, chosen.head
     with choices:
-        as_lines = lines.switched(part, named=True)
+        as_lines = lines.switch(part, named=True)
     _offer_repetition(view, layer, head)
     with st.container(key="stages"):
         drawn = _stages(view, part, chosen, as_lines)
@@ -374,7 +374,7 @@ def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> 
     if not cell.unturned:
         return []
     (q, k), colors, both = cell.unturned, view.colors, peak(*cell.unturned)
-    before, after = written(float(q @ k)), written(cell.score)
+    before, after = spell(float(q @ k)), spell(cell.score)
     return [
         strip("q", f"{view.labels[query]} before", q, both, colors, colors.query),
         strip("k", f"{view.labels[key]} before", k, both, colors, colors.key),
@@ -392,7 +392,7 @@ def _scale_and_mask(view: View, cell: CellArithmetic) -> list[Part]:
     elif view.trace.causal:
         mask = "not masked: this key does not come after the query"
     return [
-        arrow(f"÷ {divisor} = {written(cell.divisor)}"),
+        arrow(f"÷ {divisor} = {spell(cell.divisor)}"),
         result("Scaled score", cell.scaled, cell.model_scaled),
         arrow(mask),
     ]
@@ -405,7 +405,7 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
         (
             [
                 f"{n} {shorten(view.labels[n])}",
-                *(written(of[n]) for of in (cell.row, cell.exponentials, cell.weights)),
+                *(spell(of[n]) for of in (cell.row, cell.exponentials, cell.weights)),
             ],
             float(cell.weights[n]),
         )
@@ -413,13 +413,13 @@ def _softmax(view: View, cell: CellArithmetic, key: int) -> list[Part]:
     ]
     if others := len(cell.weights) - len(listed):
         e, weight = (float(np.delete(of, listed).sum()) for of in (cell.exponentials, cell.weights))
-        rows.append(([pluralize(others, "others"), "", written(e), written(weight)], weight))
+        rows.append(([pluralize(others, "others"), "", spell(e), spell(weight)], weight))
     total, part = cell.exponentials.sum(), cell.exponentials[key]
     return [
         table(
             ["key", "score x", "eˣ⁻ᵐᵃˣ", "weight", ""], rows, listed.index(key), view.colors.accent
         ),
-        arrow(labels.sentence("head.softmax", part=written(part), total=written(total))),
+        arrow(labels.sentence("head.softmax", part=spell(part), total=spell(total))),
         result("Attention weight", float(cell.weights[key]), cell.model_weight),
     ]
 
@@ -428,7 +428,7 @@ def _output(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part
     colors, weight = view.colors, float(cell.weights[key])
     same = peak(cell.value, cell.output)
     return [
-        arrow(labels.sentence("head.times", weight=written(weight))),
+        arrow(labels.sentence("head.times", weight=spell(weight))),
         strip("v", view.labels[key], cell.value, same, colors, colors.value),
         strip("weight × v", "", cell.contribution, same, colors, colors.value),
         arrow("plus the same for every other key"),

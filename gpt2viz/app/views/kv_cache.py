@@ -116,7 +116,7 @@ def _dropped(whole: Trace) -> None:
         edits = evictions(*_sizes(server_config.longest_text(whole.config)))
     runs = {name: run_cache.run(replace(whole.key, edits=of)) for name, of in edits.items()}
     for name, run in runs.items():
-        if run.key not in output.shown().runs.values():  # the text's own is, until a step
+        if run.key not in output.page_outputs().runs.values():  # the text's own is, until a step
             output.run(f"The cache: {name}", run)
     bits = {name: _bits(run.key) for name, run in runs.items()}
     held = held_tokens(edits["drop the oldest"], len(whole.labels))

@@ -89,7 +89,7 @@ def _models() -> None:
                 "Parameters": weights // 4,
                 "Weights": spell(weights),
                 "Longest run": spell(run_bytes(config)),
-                "In memory": run_cache.in_memory(name),
+                "In memory": run_cache.is_in_memory(name),
             }
         )
     numbers = ("Layers", "Heads", "Channels", "Vocabulary", "Longest text", "Parameters")
@@ -105,7 +105,7 @@ def _source(folder: Path) -> str:
         return "gpt2viz"
     if folder in settings.packaged().values():
         return "a package"
-    if folder in run_cache.from_hub().values():
+    if folder in run_cache.hub_cache().values():
         return "the hub"
     return "a file" if is_gguf(folder) else "a folder"
 
@@ -113,7 +113,7 @@ def _source(folder: Path) -> str:
 def _ask_by_name() -> None:
     """Draw the search for a model on the hub, its size, and the button that downloads it."""
     prose.markdown("#### Get another model")
-    if not server_config.allowed():
+    if not server_config.allowed_models():
         prose.markdown(
             "Other models can be fetched from Hugging Face if this server's owner permits them; "
             "none is permitted yet. If you are the owner, start it with their names, or with "
@@ -294,7 +294,7 @@ def _origin(name: str, folder: Path) -> str:
         return "came with gpt2viz"
     if folder in settings.packaged().values():
         return f"a package that is installed here: {folder.parent.name}"
-    if folder in run_cache.from_hub().values():
+    if folder in run_cache.hub_cache().values():
         return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
     return f"{_source(folder)} that this server's owner lists"
 

@@ -438,9 +438,9 @@ def _generated(view: View) -> tuple[int, ...]:
         known = all(0 <= n < config.vocab_size for n in ids)
         return known and view.n_tokens + len(ids) <= server_config.longest_text(config)
 
-    if output.shown().arrived:
+    if output.page_outputs().arrived:
         _play(0)
-    written = address.several_values(parameters.NEW, parse, _EXPECTED)
+    written = address.values(parameters.NEW, parse, _EXPECTED)
     if not written:
         return ()
     belongs_to, *ids = written

@@ -17,7 +17,7 @@ from gpt2viz.analysis.patterns import likeness
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache
 from gpt2viz.app.clicks import choose_query, open_head
 from gpt2viz.app.components import lines
-from gpt2viz.app.components.lines import Lined, on_every_page
+from gpt2viz.app.components.lines import Lined, put_query
 from gpt2viz.app.frame import controls, page_fragment
 from gpt2viz.app.literal import literal
 from gpt2viz.app.parameters import Parameter
@@ -96,7 +96,7 @@ def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
         parts = (window(both.a.view),) * 2
     with choices:
         heads = _pick_heads(both, what)
-        as_lines = lines.switched(*parts)
+        as_lines = lines.switch(*parts)
         prose.caption(difference_in_words("B − A", "A", "B"), width="content")
     with pictures:
         drawn = _weights(both, what, heads, as_lines, parts)
@@ -134,10 +134,10 @@ def _weights(
     """Draw the weights of both sides and their difference, and return them."""
     a, b = (side.title(head) for side, head in zip(both.both, heads, strict=True))
     weights = two_runs.weights(both, heads, (a, b), "B − A")
-    shown, tokens = weights.fit(parts), (on_every_page, on_every_page)
+    shown, tokens = weights.fit(parts), (put_query, put_query)
     if what == "text":
         of_b = partial(two_texts.choose_from_second, both.matches, both.a.token)
-        tokens = (on_every_page, of_b)
+        tokens = (put_query, of_b)
     traces = zip(both.traces, heads, strict=True)
     two_runs.draw(
         both,
@@ -390,7 +390,7 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
     with choices:
         layer, head = controls.layer_and_head(view)
         layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
-        as_lines = lines.switched(part)
+        as_lines = lines.switch(part)
         chosen = _Layers(layers, shown, measures.words(), as_lines)
         if len(layers) > 1:
             compared = difference_in_words("Difference", f"layer {layers[0]}", "the other layer")

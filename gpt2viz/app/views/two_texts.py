@@ -91,7 +91,7 @@ def read(view: View, text: str) -> View:
         ids = sentence.encode(view.model, text)
         trace = run_cache.run(replace(view.trace.key, token_ids=ids))
     except ContextError as error:
-        sentence.too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
+        sentence.stop_too_long(view.model, error, parameters.TEXT2, "Second sentence: ")
     except GPT2VizError as error:
         st.info(f"Second sentence: {literal(str(error))}", icon=":material/edit:")
         st.stop()
@@ -144,9 +144,7 @@ def matches(view: View, other: View) -> dict[int, int]:
     The user's own matches come first, then equal tokens, then those that replace each other.
     """
     a, b = view.trace.token_ids, other.trace.token_ids
-    own = address.several_values(
-        parameters.MATCH, parse_cells, "positions in both texts such as 1:6,3:2"
-    )
+    own = address.values(parameters.MATCH, parse_cells, "positions in both texts such as 1:6,3:2")
     matched = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
     beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
     for token, partner in (*shared(a, b), *beside):

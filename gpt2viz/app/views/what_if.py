@@ -57,7 +57,7 @@ def _draw_edits(view: View, choices: DeltaGenerator) -> None:
         opening = editing.opening(view)
         layer, head = (pick(view, opening=opening) for pick in (controls.layer, controls.head))
         at = layer, None if two_runs.pick_whole() else head
-        as_lines = lines.switched(part)
+        as_lines = lines.switch(part)
         st.caption(f"{ABOVE.capitalize()}: the weight rose; {BELOW}: it fell.", width="content")
     weights = _weights(both, part, at, as_lines)
     next_tokens, changed_heads = st.columns([8, 5], gap="medium")
@@ -102,7 +102,7 @@ def _weights(both: Sides, part: Window, at: Head, as_lines: bool) -> Weights:
             (f"{what}, baseline and changed", f"{what}, changed − baseline"),
             as_lines=as_lines,
             made_by=(Line(both.b.trace, "weights", layer), changes),
-            tokens=(lines.on_every_page, lines.on_every_page),
+            tokens=(lines.put_query, lines.put_query),
             choose=editing.hide(both.a.view, part, shown.a),
             drag=part.drag(shown.a),
             hint=hint,

@@ -48,7 +48,7 @@ _SIDES: tuple[Side, Side] = ("query", "key")
 def draw(view: View, chosen: Step) -> None:
     """Explain the chosen cell, or a cell further down that was opened from it."""
     expected = "heads of earlier layers, each at the query or key of the one before"
-    path = address.several_values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
+    path = address.values(parameters.WHY, lambda raw: _path(view, chosen, raw), expected)
     steps = (chosen, *path)
     runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
     _breadcrumbs(view, steps)

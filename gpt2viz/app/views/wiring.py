@@ -162,7 +162,7 @@ def _chosen(
         return (name,)
 
     expected = "a head, one of a later layer, and q, k or v, such as 0.0:1.0:k"
-    if names := address.several_values(parameters.EDGE, parse, expected):
+    if names := address.values(parameters.EDGE, parse, expected):
         edge = every_edge.edge(*names[0])
         if not np.isnan(edge.z(choice.by)):
             return edge

@@ -20,7 +20,7 @@ def window(view: View) -> Window:
 def whole_or_part(view: View) -> Window:
     """Return the part of the text in the address."""
     T, expected = view.n_tokens, "first and last query, first and last key"
-    ends = address.several_values(parameters.ZOOM, _parse, expected)
+    ends = address.values(parameters.ZOOM, _parse, expected)
     if not ends or max(ends) > T:
         return whole_text(T)
     return Window(range(*ends[:2]), range(*ends[2:]), T)
