@@ -46,7 +46,7 @@ def nothing_is_remembered() -> None:
 
 
 def path_of(key: RunKey) -> Any:
-    panels, _ = measures.in_every_layer(key, "mean", "weights", False)
+    panels, _ = measures.layer_panels(key, "mean", "weights", False)
     return np.stack([panel.values for panel in panels])
 
 
@@ -75,7 +75,7 @@ KEPT: dict[str, Any] = {
         lambda model, trace: similarities(trace),
     ),
     "apart": (
-        lambda key: two_runs.apart(BASE, key, ((5, 5), (4, 4))),
+        lambda key: two_runs.compare(BASE, key, ((5, 5), (4, 4))),
         lambda model, trace: largest_differences(
             gpt2viz.trace(model, IDS), trace, [(5, 5), (4, 4)]
         ),

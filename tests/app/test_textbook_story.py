@@ -451,5 +451,5 @@ def test_where_nothing_can_be_copied_the_reason_is_told(monkeypatch: pytest.Monk
     words = prose(open_page("textbook", chapter="why", text="A"))
     assert "not even where your sentence is said twice." in words
     assert "too long" not in words
-    monkeypatch.setattr(why, "said_twice", lambda view: None)
+    monkeypatch.setattr(why, "repeat_sentence", lambda view: None)
     assert "said twice would be too long" in prose(open_page("textbook", chapter="why", text="A"))

@@ -205,7 +205,7 @@ def test_a_drag_inside_one_cell_takes_in_nothing_and_a_way_leads_back(
     drag(Dragged("weights", (1, 2), (4, 3)))
     assert not kept
     drag(Dragged("weights", (1, 2), (3, 3)))
-    zoom.back()
+    zoom.show_whole()
     assert kept == [(parameters.ZOOM, (301, 303, 293, 294)), (parameters.ZOOM, ())]
 
 

@@ -19,7 +19,7 @@ from gpt2viz.app.literal import literal
 from gpt2viz.app.pages import Page
 from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.view import View
-from gpt2viz.app.views.head import said_twice
+from gpt2viz.app.views.head import repeat_sentence
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.labels import pluralize, sentence
 from gpt2viz.pictures.explanation import reason_map
@@ -60,7 +60,7 @@ def _text(view: View) -> _Text | None:
     """Return the sentence if a token repeats after being followed by another, else it twice."""
     if induction(view.trace.token_ids).any():
         return _Text(address.get(parameters.TEXT), view, twice=False)
-    if (twice := said_twice(view)) is None:
+    if (twice := repeat_sentence(view)) is None:
         return None
     text, run = twice
     output.run("The sentence said twice", run)

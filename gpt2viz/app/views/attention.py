@@ -107,14 +107,14 @@ def _heads(view: View) -> None:
         zoom.note(view, part)
         with st.container(key="head_large"):
             here = _numbers(every_head, numbers, shown)
-            _large(view, part, numbers, chosen, panels, here)
+            _draw_large(view, part, numbers, chosen, panels, here)
     with the_map, st.container(key="heads"):
         _explain_squares(view, chosen)
         drawn = _map(view, chosen, numbers, every_head)
     with words:
         _words(view, before, (layer, head), "" if whole_words else here)
     with the_map, st.container(key="below"):
-        _about(view, chosen, panels[0], drawn, here, bool((every_head.first > _STRONG).any()))
+        _draw_notes(view, chosen, panels[0], drawn, here, bool((every_head.first > _STRONG).any()))
 
 
 def _purpose(view: View) -> None:
@@ -122,7 +122,7 @@ def _purpose(view: View) -> None:
     config = view.model.config
     with st.container(key="purpose", horizontal=True, vertical_alignment="center"):
         if view.trace.edits:
-            editing.in_words(view)
+            editing.describe_edits(view)
             st.button(
                 "Switch on again",
                 key="all_on",
@@ -193,7 +193,7 @@ def _choose(positions: Sequence[int] | None) -> Callable[[int, int, int | None],
     return choose
 
 
-def _large(
+def _draw_large(
     view: View,
     part: Window,
     numbers: Measure,
@@ -237,7 +237,7 @@ def _descriptions(view: View, chosen: _Chosen, heads: Sequence[tuple[int, int]])
     """Describe heads (layer, head) in words, by name "layer.head", from the numbers shown."""
     runs = [view.trace]
     if not view.trace.causal:
-        runs.append(run_cache.run(_with_mask(view)))
+        runs.append(run_cache.run(_key_with_mask(view)))
 
     numbers = {
         layer: [measures.measure(run, layer, chosen.shown, chosen.whole_words) for run in runs]
@@ -260,7 +260,7 @@ def _names(view: View, chosen: _Chosen) -> list[str]:
 def _reason(view: View, chosen: _Chosen) -> str:
     """Say why this head opened; "" if it was chosen."""
     opened = any(map(address.is_default, (parameters.LAYER, parameters.HEAD)))
-    if not opened or not run_cache.every_head(_with_mask(view), False).links.weights.any():
+    if not opened or not run_cache.every_head(_key_with_mask(view), False).links.weights.any():
         return ""
     copies, head = examples.first_visit_view(view.trace), f"{chosen.layer}.{chosen.head}"
     if not copies or copies[:2] != (chosen.layer, chosen.head):
@@ -270,7 +270,7 @@ def _reason(view: View, chosen: _Chosen) -> str:
     return sentence("head.copies", head=head)
 
 
-def _with_mask(view: View) -> RunKey:
+def _key_with_mask(view: View) -> RunKey:
     """Return the key of the same sentence's run with the causal mask on."""
     return replace(view.trace.key, causal=True)
 
@@ -283,7 +283,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
     """
     name = pluralize(view.n_tokens, "tokens")
     shown = choose_part(view.trace, view.query)
-    coming, was = _coming(view), _coming(before) if view is not before else []
+    coming, was = _next_tokens(view), _next_tokens(before) if view is not before else []
     opened = tokens.draw_words(
         view, name, shown, at, numbers=numbers, coming=coming, before=was[:1]
     )
@@ -294,7 +294,7 @@ def _words(view: View, before: View, at: tuple[int, int], numbers: str) -> None:
         open_head(layer, head)
 
 
-def _coming(view: View) -> list[dict[str, Any]]:
+def _next_tokens(view: View) -> list[dict[str, Any]]:
     """Return the most probable next tokens with their routes; [] if probabilities aren't finite."""
     share = view.trace.next_token_probabilities[0]
     if not np.isfinite(share).all():
@@ -320,7 +320,7 @@ def _explain_squares(view: View, chosen: _Chosen) -> None:
         prose.caption(sentence("attention.pooled", size=THUMBNAIL))
 
 
-def _about(
+def _draw_notes(
     view: View, chosen: _Chosen, panel: Panel, drawn: Thumbnails, here: str, strong: bool
 ) -> None:
     """Draw code, tables and notes of both pictures; ``strong`` if some head's first column is."""
@@ -338,7 +338,7 @@ def _about(
             open_head(layer, chosen.head)
         training.offer_birth(view, layer, chosen.head)
         output.code(
-            *measures.made_by(view, layer, shown, whole_words),
+            *measures.code_behind(view, layer, shown, whole_words),
             thumbnails,
             of=[drawn.what, the_large],
         )

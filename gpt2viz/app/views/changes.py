@@ -134,7 +134,7 @@ def _start(job: Job, load: Callable[[], Model], doing: str, offer: str, key: str
 def _texts(sources: Sequence[str]) -> tuple[str, ...]:
     """Return the user's own texts, or the passages of a model's survey, joined by document."""
     passages: dict[int, set[str]] = {}
-    for passage in _surveyed(sources):
+    for passage in _survey_passages(sources):
         passages.setdefault(passage.document, set()).add(passage.text)
     with st.expander("Texts", expanded=not passages):
         typed: str = st.text_area(
@@ -146,7 +146,7 @@ def _texts(sources: Sequence[str]) -> tuple[str, ...]:
     return own or tuple("\n".join(sorted(texts)) for _, texts in sorted(passages.items()))
 
 
-def _surveyed(sources: Sequence[str]) -> Sequence[Passage]:
+def _survey_passages(sources: Sequence[str]) -> Sequence[Passage]:
     """Return the passages of the first model that has a survey."""
     for name in sources:
         try:

@@ -101,7 +101,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         stages = (*STREAMS, _pick_piece())
     heads, details = left.container(gap="xsmall"), right.container(gap="xsmall")
     with progress:
-        known = _known(runs, stages)
+        known = _shares_so_far(runs, stages)
     at = _chosen_patch(runs, known)
     if address.raw(parameters.EDITS):
         progress.caption(
@@ -130,7 +130,7 @@ def _details(runs: Runs, at: Edit | None, of_heads: Shares | None) -> None:
         piece = OF_HEADS[0] if of_heads is None else of_heads.stage
         _paths_into(runs, _head(at, of_heads), piece)
     else:
-        _fewest(runs)
+        _draw_fewest_heads(runs)
 
 
 def _head(at: Edit | None, of_heads: Shares | None) -> tuple[int, int] | None:
@@ -196,7 +196,7 @@ def _pick_piece() -> str:
     )
 
 
-def _known(runs: Runs, stages: Sequence[str]) -> list[Shares]:
+def _shares_so_far(runs: Runs, stages: Sequence[str]) -> list[Shares]:
     """Return each stage's shares so far, and draw a progress bar while sweeps run."""
     estimated = runs.metric == "logit difference"
     sweeping = _sweep(
@@ -233,15 +233,15 @@ def _chosen_patch(runs: Runs, known: Sequence[Shares]) -> Edit | None:
     """Return the address's patch, or the attention output with the largest share of the answer."""
     requested = address.values(
         parameters.PATCH,
-        lambda raw: (_fitting(runs, parse_edits(raw)),),
+        lambda raw: (_single_patch(runs, parse_edits(raw)),),
         "a piece of these runs, such as patch:residual_in:2:3 or patch:q:1.4",
     )
     with suppress(ValueError):  # chosen in a longer sentence or a larger model
-        return _fitting(runs, requested)
+        return _single_patch(runs, requested)
     best = next((shares for shares in known if shares.stage == "attention_output"), None)
     if best is None:
         return None
-    differ = two_texts.differing(runs.clean, runs.corrupted)
+    differ = two_texts.differing_positions(runs.clean, runs.corrupted)
     carried = best.values.copy()
     if round(100 * np.delete(carried, differ, axis=1).max(initial=0)):
         carried[:, differ] = -np.inf  # these tokens differ from the start
@@ -256,7 +256,7 @@ def _patch(stage: str, layer: int, at: int) -> Edit:
     return Edit("patch", stage=stage, layer=layer, head=at)
 
 
-def _fitting(runs: Runs, edits: Sequence[Edit]) -> Edit:
+def _single_patch(runs: Runs, edits: Sequence[Edit]) -> Edit:
     """Return the single edit. Raises ``ValueError`` unless it is a patch of a cell of the maps."""
     if len(edits) != 1 or edits[0].kind != "patch":
         raise EditError(f"not one patch: {edits}")
@@ -539,7 +539,7 @@ def _path_in_words(runs: Runs, name: str, shares: np.ndarray) -> str:
     )
 
 
-def _fewest(runs: Runs) -> None:
+def _draw_fewest_heads(runs: Runs) -> None:
     """Draw the fewest heads that keep the answer, in words and as a curve, as far as computed."""
     config = runs.clean.model.config
     n_heads = config.n_layer * config.n_head

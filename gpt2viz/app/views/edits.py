@@ -130,7 +130,7 @@ def apply(view: View, edits: tuple[Edit, ...]) -> View:
     return replace(view, trace=changed)
 
 
-def in_words(view: View) -> None:
+def describe_edits(view: View) -> None:
     """Describe the edits of the run that is shown, if any."""
     if edits := view.trace.edits:
         names = [*map(labels.bidi_isolate, view.labels)]
@@ -167,7 +167,7 @@ def _change(key: RunKey, edits: tuple[Edit, ...]) -> Scores | None:
         second = _second_ids(run_cache.load(key.model)) if patches(edits) else ()
         edited = replace(key, edits=edits, patch_from=second)
         if all(run_cache.run(run).explicit for run in (key, edited)):
-            return two_runs.apart(key, edited, tuple((n, n) for n in range(len(key.token_ids))))
+            return two_runs.compare(key, edited, tuple((n, n) for n in range(len(key.token_ids))))
     return None
 
 
@@ -181,7 +181,7 @@ def both_runs(view: View, choices: DeltaGenerator) -> Sides:
         st.warning(why, icon=":material/block:")
     prose.plugin_errors(*KINDS.errors)
     _stop_where_impossible(view, edits, second)
-    return two_runs.before_and_after(view, edits, second)
+    return two_runs.sides_of_edits(view, edits, second)
 
 
 def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
@@ -205,7 +205,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
             values[name] = _field(view, name)
     patched = bool(patches(edits))
     patching, meaning = kinds[kind].takes == "second text", kinds[kind].meaning
-    second = _second(view) if patched or patching else ()
+    second = _second_text(view) if patched or patching else ()
     st.button(
         "Add",
         icon=":material/add:",
@@ -223,7 +223,7 @@ def _pick(view: View, edits: tuple[Edit, ...]) -> tuple[int, ...]:
     return second if patched else ()
 
 
-def _second(view: View) -> tuple[int, ...]:
+def _second_text(view: View) -> tuple[int, ...]:
     """Draw the box of the text that patches copy from; return its tokens, () if it is empty."""
     sentence.box(
         parameters.TEXT2,

@@ -88,7 +88,7 @@ _TABLE = 190
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.FIND, _modes, _choosing)
+    page_fragment.draw(pages.FIND, _modes, _hint)
 
 
 def _modes(view: View) -> None:
@@ -100,17 +100,17 @@ def _modes(view: View) -> None:
         st.info("With a single token all heads are alike. Write a longer sentence.")
         return
     ways = {
-        "habit": _by_habit,
-        "look": _by_look,
-        "pattern": _by_pattern,
-        "head": _by_head,
-        "all": _all_by_similarity,
+        "habit": _rank_by_habit,
+        "look": _rank_by_look,
+        "pattern": _rank_by_pattern,
+        "head": _rank_by_head,
+        "all": _group_by_similarity,
         "wiring": wiring.draw,
     }
     ways[chosen](view, choices)
 
 
-def _by_pattern(view: View, choices: DeltaGenerator) -> None:
+def _rank_by_pattern(view: View, choices: DeltaGenerator) -> None:
     """Rank all heads by their similarity to a drawn pattern."""
     with choices:
         kind, n, cells = _pick_pattern(view)
@@ -130,13 +130,13 @@ def _by_pattern(view: View, choices: DeltaGenerator) -> None:
         result.info("The pattern is empty: paint a cell below the first row, or choose a pattern.")
         return
     with result:
-        values = _every_layer(view, lambda weights: similarity(weights, pattern))
+        values = _score_layers(view, lambda weights: similarity(weights, pattern))
         _similarity_map(values, _chosen_head(view))
     with ranking:
-        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace)
+        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY, view.trace)
 
 
-def _by_head(view: View, choices: DeltaGenerator) -> None:
+def _rank_by_head(view: View, choices: DeltaGenerator) -> None:
     """Rank all heads by their similarity to a chosen one."""
     with choices:
         layer, head = controls.layer(view), controls.head(view)
@@ -150,10 +150,10 @@ def _by_head(view: View, choices: DeltaGenerator) -> None:
     with picture:
         draw_weights(view, layer, head, key="chosen_head", as_lines=as_lines, height=340)
     with result:
-        values = alike(view, layer, head)
+        values = head_similarities(view, layer, head)
         _similarity_map(values, (layer, head))
     with ranking:
-        _ranked(view, {SIMILARITY: values}, SIMILARITY, view.trace, as_lines, large=False)
+        _draw_ranking(view, {SIMILARITY: values}, SIMILARITY, view.trace, as_lines, large=False)
 
 
 def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> None:
@@ -170,7 +170,7 @@ def _similarity_map(values: Scores, framed: tuple[int | None, int | None]) -> No
         )
 
 
-def _choosing() -> str:
+def _hint() -> str:
     """Return a hint at what choosing a token of the sentence does."""
     chosen, text = address.raw(parameters.FIND), address.raw(parameters.ON)
     if chosen == "look":
@@ -181,21 +181,21 @@ def _choosing() -> str:
     return sentence.LIGHT_UP if of_sentence and chosen != "all" else ""
 
 
-def alike(view: View, layer: int, head: int | None) -> Scores:
+def head_similarities(view: View, layer: int, head: int | None) -> Scores:
     """Return every head's similarity to one of them, or to a layer's mean: (n_layer, n_head)."""
     weights = view.trace.stage("weights", layer)[0]
     model = weights.mean(axis=0) if head is None else weights[head]
-    return _every_layer(view, lambda weights: likeness(weights, model))
+    return _score_layers(view, lambda weights: likeness(weights, model))
 
 
-def _every_layer(view: View, score: Callable[[Array], Any]) -> Scores:
+def _score_layers(view: View, score: Callable[[Array], Any]) -> Scores:
     """Return a ``score`` of each layer's weights (n_head, T, T), stacked: (n_layer, n_head)."""
     every = range(view.model.config.n_layer)
     scores: Scores = np.stack([score(view.trace.stage("weights", n)[0]) for n in every])
     return scores
 
 
-def _by_habit(view: View, choices: DeltaGenerator) -> None:
+def _rank_by_habit(view: View, choices: DeltaGenerator) -> None:
     """Draw maps of every head score, on each text and by the weights alone, and a ranking."""
     probe = run_cache.probe(view.trace.key)
     runs = {"sentence": view.trace} | ({} if probe is None else {"probe": probe})
@@ -237,7 +237,7 @@ def _by_habit(view: View, choices: DeltaGenerator) -> None:
         columns = {"± (95 %)": surveyed.margin[score], **columns}
     run = runs.get(text, view.trace)
     with ranking:
-        _ranked(view, columns, declared.title, run)
+        _draw_ranking(view, columns, declared.title, run)
     if surveyed:
         _passages(surveyed, score)
 
@@ -333,13 +333,13 @@ def _passages(over_texts: Survey, score: str) -> None:
     )
 
 
-def _by_look(view: View, choices: DeltaGenerator) -> None:
+def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
     """Rank all heads by a query's attention to the chosen keys."""
     query, opening = _query_and_opening(view)
     with choices:
         by = _pick_measure()
     keys = _pick_keys(view, query, opening)
-    numbers = given(view, query, keys)
+    numbers = attention_to_keys(view, query, keys)
     layer, head = _chosen_head(view)
     maps, ranking = _columns()
     if opening and address.is_default(parameters.KEYS):
@@ -361,13 +361,13 @@ def _by_look(view: View, choices: DeltaGenerator) -> None:
                     (layer, head),
                     f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
                     key=f"map_{name}",
-                    made_by=(taken if name == GIVEN else given,),
+                    made_by=(taken if name == GIVEN else attention_to_keys,),
                     choose=_choose_look(query, keys),
                     scale="unit" if name == WEIGHT else "amount",
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
                 )
     with ranking:
-        _ranked(view, numbers, by, view.trace)
+        _draw_ranking(view, numbers, by, view.trace)
 
 
 def _choose_look(query: int, keys: list[int]) -> Callable[[Cell], None]:
@@ -441,11 +441,11 @@ def _pick_measure() -> str:
     )
 
 
-def given(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
+def attention_to_keys(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
     """Return ``WEIGHT`` and ``GIVEN`` from query to keys, in every head: (n_layer, n_head) each."""
     every = range(view.model.config.n_layer)
     lengths = [taken(view.model, view.trace, n, query, keys) for n in every]
-    weights = _every_layer(view, lambda weights: weights[:, query, keys].sum(axis=1))
+    weights = _score_layers(view, lambda weights: weights[:, query, keys].sum(axis=1))
     return {WEIGHT: weights, GIVEN: np.stack(lengths)}
 
 
@@ -513,7 +513,7 @@ def _paint(view: View) -> Callable[[Cell], None]:
     return clicked
 
 
-def _all_by_similarity(view: View, _choices: DeltaGenerator) -> None:
+def _group_by_similarity(view: View, _choices: DeltaGenerator) -> None:
     """Draw the map of all heads and the table of groups; clicks open one head, or two."""
     config = view.model.config
     values, joined = _similarities(view.trace.key)
@@ -594,7 +594,7 @@ def _columns() -> tuple[DeltaGenerator, DeltaGenerator]:
     return maps.container(gap="xsmall"), ranking.container(gap="xsmall")
 
 
-def _ranked(
+def _draw_ranking(
     view: View,
     columns: Mapping[str, Scores],
     by: str,
@@ -633,7 +633,7 @@ def _ranked(
     with st.container(key="best", gap="xsmall"):
         best = table[table[by].notna()].head(SHOWN)
         if len(alone) and layer is not None and head is not None:
-            _about_chosen(layer, head)
+            _draw_head_buttons(layer, head)
             best = alone
         if len(best):
             _draw_best(view, best, by, trace, as_lines)
@@ -646,7 +646,7 @@ def _chosen_head(view: View) -> tuple[int, int] | tuple[None, None]:
     return (None, None) if default else chosen
 
 
-def _about_chosen(layer: int, head: int) -> None:
+def _draw_head_buttons(layer: int, head: int) -> None:
     """Draw buttons from the chosen head: to *Head*, or back to the best heads."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Look inside this head", icon=":material/search:", type="tertiary"):

@@ -90,10 +90,10 @@ def _modes(view: View) -> None:
     if mode == "why":
         why.draw(view, chosen)
     else:
-        _on_this_sentence(view, part, chosen, strongest, choices)
+        _draw_run(view, part, chosen, strongest, choices)
 
 
-def _on_this_sentence(
+def _draw_run(
     view: View, part: Window, chosen: Step, strongest: int, choices: DeltaGenerator
 ) -> None:
     """Draw every stage of the head's run, and one cell's computation written out."""
@@ -155,7 +155,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             with st.container():
                 drawn.append(draw(stage, "↓", (True, stage == sources[-1]), None))
     with st.container(key="pairs"):
-        row = st.columns(_alike(view.labels, len(scores)), vertical_alignment="bottom")
+        row = st.columns(_equal_widths(view.labels, len(scores)), vertical_alignment="bottom")
         for stage, column in zip(scores, row, strict=True):
             with column:
                 drawn.append(draw(stage, "→", (stage == scores[0], False), 150))
@@ -178,7 +178,7 @@ def _rows(graph: Mapping[str, Stage]) -> tuple[list[Stage], list[Stage], list[St
     return of_head[:first], scores, [stage for stage in of_head[first:] if stage not in scores]
 
 
-def _alike(labels: Sequence[str], n: int) -> list[float]:
+def _equal_widths(labels: Sequence[str], n: int) -> list[float]:
     """Return width shares that give n matrices one size, with names to the left of the first."""
     names = pixels(Axis("query", labels).longest()) + _BESIDE
     side = max(60.0, (_ROW - names) / n)
@@ -245,7 +245,7 @@ def _draw_stage(
     whole = stage_panel(view.trace, view.labels, key, layer, chosen.head, title="")
     panel = part.fit(whole)
     prose.markdown(
-        _stage_title(view.trace, stage, layer, arrow) + _sharing(view.trace, stage, chosen.head),
+        _stage_title(view.trace, stage, layer, arrow) + _list_group(view.trace, stage, chosen.head),
         help=prose.tip(_stage_facts(view, whole, layer)),
     )
     rows = _ROWS if "q_unrotated" not in view.trace.graph else _LOW_ROWS
@@ -282,7 +282,7 @@ def _stage_title(trace: Trace, stage: Stage, layer: int, arrow: str) -> str:
     return f"{arrow} **{stage.label}**{between}:small[{made}]"
 
 
-def _sharing(trace: Trace, stage: Stage, head: int) -> str:
+def _list_group(trace: Trace, stage: Stage, head: int) -> str:
     """List the other heads that share this one's keys or values, if any."""
     config, used = trace.config, {*trace.graph["scores"].reads, *trace.graph["head_output"].reads}
     if not stage.of_group or stage.key not in used:
@@ -359,7 +359,7 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
     colors, both = view.colors, peak(cell.query, cell.key)
     count = len(cell.products)
     return [
-        *_before_the_turn(view, cell, query, key),
+        *_unrotated_parts(view, cell, query, key),
         strip("q", view.labels[query], cell.query, both, colors, colors.query),
         strip("k", view.labels[key], cell.key, both, colors, colors.key),
         arrow("q × k in each dimension"),
@@ -369,7 +369,7 @@ def _score(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]
     ]
 
 
-def _before_the_turn(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
+def _unrotated_parts(view: View, cell: CellArithmetic, query: int, key: int) -> list[Part]:
     """Return q and k before their rotation, and its effect on their product; [] without any."""
     if not cell.unturned:
         return []
@@ -443,7 +443,7 @@ def _offer_repetition(view: View, layer: int, head: int) -> None:
     probe = run_cache.probe(view.trace.key)
     if probe is None or run_cache.head_scores(probe.key)["induction"][layer, head] < _COPIES:
         return
-    if (repetition := said_twice(view)) is None:
+    if (repetition := repeat_sentence(view)) is None:
         return
     text, run = repetition
     copied = run.stage("weights", layer)[0, head] * induction(run.token_ids)
@@ -477,7 +477,7 @@ def _say_twice(text: str, layer: int, head: int, query: int, key: int) -> None:
     address.put(parameters.KEY, key)
 
 
-def said_twice(view: View) -> tuple[str, Trace] | None:
+def repeat_sentence(view: View) -> tuple[str, Trace] | None:
     """Return the sentence repeated, and its run; None if it can't be encoded or is too long."""
     text: str = address.get(parameters.TEXT)
     twice = f"{text} {text}"

@@ -44,15 +44,15 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
     prose.markdown(f"**{_agreement(predicted.correlation)}**")
     left, right = st.columns([6, 5], gap="medium")
     with left:
-        _beside(view, part, layer, head, predicted)
+        _compare(view, part, layer, head, predicted)
     reading = jobs.read_weights(view.model)
     with right:
-        _among_all(view, reading, layer, head)
+        _draw_rank(view, reading, layer, head)
         of_token = st.expander(
             "What it does with a token", expanded=address.raw(parameters.TOKEN) is not None
         )
         with st.expander("What it makes of positions"):
-            _by_position(view, layer, head)
+            _draw_positions(view, layer, head)
         jobs.weights_bar(reading)
         if reading.wiring is not None:
             with st.expander("The heads that it is wired to"):
@@ -65,7 +65,7 @@ def draw(view: View, part: Window, layer: int, head: int) -> None:
                 "row, and r is their correlation."
             )
     with of_token:  # last: typed text that is no token stops the page
-        _of_token(view, layer, head)
+        _draw_token(view, layer, head)
 
 
 def _agreement(correlation: float) -> str:
@@ -78,7 +78,7 @@ def _agreement(correlation: float) -> str:
     return sentence("weights.partly" if correlation >= _PARTLY else "weights.hardly", r=r)
 
 
-def _beside(view: View, part: Window, layer: int, head: int, predicted: PredictedScores) -> None:
+def _compare(view: View, part: Window, layer: int, head: int, predicted: PredictedScores) -> None:
     """Draw the scores by the weights alone beside the run's."""
     panels = [part.fit(panel) for panel in predicted_panels(predicted, view.labels)]
     output.picture(
@@ -110,7 +110,7 @@ def _beside(view: View, part: Window, layer: int, head: int, predicted: Predicte
         )
 
 
-def _among_all(view: View, reading: WeightReading, layer: int, head: int) -> None:
+def _draw_rank(view: View, reading: WeightReading, layer: int, head: int) -> None:
     """Show its copying score, its rank among all heads, and its scores across many texts."""
     with st.container(horizontal=True, vertical_alignment="center"):
         if reading.scores is not None:
@@ -159,7 +159,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
     )
 
 
-def _of_token(view: View, layer: int, head: int) -> None:
+def _draw_token(view: View, layer: int, head: int) -> None:
     """List the tokens that it writes and looks for, for a picked token, else the chosen or last
     one."""
     position = view.n_tokens - 1 if view.query is None else view.query
@@ -182,7 +182,7 @@ def _of_token(view: View, layer: int, head: int) -> None:
     )
 
 
-def _by_position(view: View, layer: int, head: int) -> None:
+def _draw_positions(view: View, layer: int, head: int) -> None:
     """Draw its scores by position alone, and the weights that they would give."""
     by_distance, weights, offset = _position_scores(view.model.name, layer, head)
     output.picture(

@@ -53,16 +53,16 @@ def draw(view: View, text: RunKey) -> None:
     with step:
         _step(whole)
     with dropped:
-        _dropped(whole)
+        _draw_evictions(whole)
 
 
 def _step(whole: Trace) -> None:
     """Draw the shapes of a run of all tokens and of the last alone, and what the cache saves."""
-    alone, n, config = _alone(whole.key), len(whole.token_ids), whole.config
+    alone, n, config = _last_token_tensors(whole.key), len(whole.token_ids), whole.config
     last, before = literal(whole.labels[-1]), pluralize(n - 1, "tokens")
     prose.markdown(sentence("kv_cache.step", token=last, before=before))
     which = "kv_cache.shared" if config.n_kv_head < config.n_head else "kv_cache.each"
-    prose.caption(f"{sentence(which, before=before)} {_beyond_windows(whole)}")
+    prose.caption(f"{sentence(which, before=before)} {_window_note(whole)}")
     output.table(
         _shapes(whole, alone),
         "Shapes of a run of all tokens and of the last alone",
@@ -79,7 +79,7 @@ def _step(whole: Trace) -> None:
     )
 
 
-def _beyond_windows(whole: Trace) -> str:
+def _window_note(whole: Trace) -> str:
     """Return a note on layers whose window hides a part of this text, all of which is kept here."""
     n, windows = len(whole.token_ids), map(whole.config.window, range(whole.config.n_layer))
     shorter = [window for window in windows if window is not None and window < n]
@@ -109,7 +109,7 @@ def _shape(record: TensorRecord | None) -> str:
     return "in a fused step" if record is None else f"({', '.join(f'{n:,}' for n in record.shape)})"
 
 
-def _dropped(whole: Trace) -> None:
+def _draw_evictions(whole: Trace) -> None:
     """Draw the surprise under caches of a fixed size, beside one that keeps all tokens."""
     prose.markdown("#### A cache that drops tokens")
     with st.container(horizontal=True, gap="medium"):
@@ -159,7 +159,7 @@ def _means(
 ) -> None:
     """List how much each cache holds after the last token, and its surprise per token."""
     n = len(whole.token_ids)
-    each = cache_bytes(_alone(whole.key)) // n
+    each = cache_bytes(_last_token_tensors(whole.key)) // n
     held = [held_tokens(edits[name], n) for name in POLICIES]
     output.table(
         {
@@ -183,7 +183,7 @@ def _words(edits: Mapping[str, tuple[Edit, ...]], fits: bool) -> None:
 
 
 @st.cache_data(max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner=False)
-def _alone(text: RunKey) -> tuple[TensorRecord, ...]:
+def _last_token_tensors(text: RunKey) -> tuple[TensorRecord, ...]:
     return last_token_alone(run_cache.load(text.model), run_cache.run(text))
 
 

@@ -91,7 +91,7 @@ def words(sums_to_one: bool = True) -> bool:
     return chosen
 
 
-def made_by(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
+def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
     """Return the code behind the numbers of a measure."""
     further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
     words = (in_words,) if whole_words else ()
@@ -228,13 +228,13 @@ def draw_head_map(
     )
 
 
-def of_head(which: int | str) -> str:
+def pick_for_head(which: int | str) -> str:
     """Pick the measure of one head in every layer, a key in ``MEASURES``; otherwise "weights"."""
     return _pick(label_visibility="collapsed", width=280) if isinstance(which, int) else "weights"
 
 
 @st.cache_data(max_entries=16, hash_funcs=run_cache.BY_KEY, show_spinner="Drawing every layer …")
-def in_every_layer(
+def layer_panels(
     key: RunKey, which: int | str, chosen: str, whole_words: bool
 ) -> tuple[list[Panel], Scale]:
     """Return a head (or "mean", "rollout") in every layer, pooled to small panels, and their scale.

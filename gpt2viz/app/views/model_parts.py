@@ -110,7 +110,7 @@ def tokenizer(name: str) -> None:
         _plain_list(tokenizer, words)
         return
     _ids(words)
-    _around(tokenizer)
+    _name_added_tokens(tokenizer)
     prose.markdown(
         "A word starts as single bytes, or characters. Each step merges the neighbouring pair that "
         "was learned **first** (the lowest rank), until no pair is in the list of merges. `·` is a "
@@ -120,7 +120,7 @@ def tokenizer(name: str) -> None:
         _merges(n, word)
 
 
-def _around(tokenizer: Tokenizer) -> None:
+def _name_added_tokens(tokenizer: Tokenizer) -> None:
     """Name the tokens that this tokenizer adds to every text, if any."""
     parts = [
         f"{sentence.token_markdown(tokenizer, ids)} {where} it"
@@ -159,7 +159,7 @@ def _merges(n: int, word: Word) -> None:
         prose.caption(labels.sentence("models.no_merge", pieces=literal(pieces)))
         return
     steps = [("", None, "", word.start)] + [
-        (_pair(merge.pair), merge.rank, _waiting(merge.others), merge.pieces)
+        (_pair(merge.pair), merge.rank, _join_pairs(merge.others), merge.pieces)
         for merge in word.merges
     ]
     output.table(
@@ -190,7 +190,7 @@ def _pair(pair: Pair) -> str:
     return " + ".join(map(label, pair))
 
 
-def _waiting(others: Sequence[tuple[Pair, int]]) -> str:
+def _join_pairs(others: Sequence[tuple[Pair, int]]) -> str:
     named = [f"{_pair(pair)} ({rank:,})" for pair, rank in others[:_WAITING]]
     more = len(others) - _WAITING
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")

@@ -122,7 +122,7 @@ def _ask_by_name() -> None:
         st.code("gpt2viz app --allow-model gpt2 --allow-model distilgpt2", language="sh")
         return
     released = [name for name in hub.RELEASED if server_config.allows(name)]
-    picked = _released(released) if released else None
+    picked = _pick_released(released) if released else None
     with (
         st.form("by_name", border=False),
         st.container(horizontal=True, vertical_alignment="bottom"),
@@ -142,7 +142,7 @@ def _ask_by_name() -> None:
         _ask(offer)
 
 
-def _released(names: Sequence[str]) -> str | None:
+def _pick_released(names: Sequence[str]) -> str | None:
     """Draw the released models as buttons; return the name of the pressed one."""
     with st.container(key="released", horizontal=True, vertical_alignment="center"):
         prose.markdown("Released", width="content")

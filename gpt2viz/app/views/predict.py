@@ -57,10 +57,10 @@ PLAY = 10
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.PREDICT, _modes, _choosing)
+    page_fragment.draw(pages.PREDICT, _modes, _hint)
 
 
-def _choosing() -> str:
+def _hint() -> str:
     """Return a hint at what choosing a token of the sentence does."""
     writes = address.raw(parameters.PREDICT) == "generate"
     return "" if writes else "Choose a token to see what comes after it."
@@ -79,7 +79,7 @@ def _modes(view: View) -> None:
                 help=f"Lets the model write {PLAY} tokens and shows what a head attends to.",
             )
     if mode == "next":
-        _next(view, settings)
+        _draw_next(view, settings)
     else:
         _generate(view, settings)
 
@@ -92,7 +92,7 @@ class Sampling(TypedDict):
     top_p: float
 
 
-def _next(view: View, settings: Any) -> None:
+def _draw_next(view: View, settings: Any) -> None:
     """Draw the mode; ``settings`` is the container for the sampling widgets."""
     page.stop_without_numbers(view.trace)
     with settings:
@@ -333,16 +333,16 @@ def _generate(view: View, settings: Any) -> None:
     if st.session_state.pop(_INSPECTED, False):
         open_head(*controls.layer_and_head(view))
     page.stop_without_numbers(view.trace)
-    ids = _generated(view)
+    ids = _generated_ids(view)
     with settings:
         sampling, seed = _pick_sampling(), _pick_seed()
-    before = run_cache.run(_with(view.trace.key, ids[:-1]))
+    before = run_cache.run(_extend(view.trace.key, ids[:-1]))
     output.run("The run", before)  # the run that the picture shows
     row, text = st.columns(2, gap="medium")
     with text:
         _buttons(view, ids, sampling, seed)
         offered = _continuation(view, ids)
-        if why := _ended(view, ids):
+        if why := _end_reason(view, ids):
             st.info(f"{why} Undo a token or start over to go on.", icon=":material/flag:")
         else:
             prose.caption(
@@ -350,14 +350,14 @@ def _generate(view: View, settings: Any) -> None:
                 + (" Choose a written token to look inside the head there." if offered else "")
             )
         if ids:
-            _what_was_written(view, ids)
+            _list_new_tokens(view, ids)
     with row, st.container(gap="xsmall"):  # last: its widgets fix the buttons' arguments
-        _where_it_looked(view, before, ids)
-    kv_cache.draw(view, _with(view.trace.key, ids))
+        _draw_last_row(view, before, ids)
+    kv_cache.draw(view, _extend(view.trace.key, ids))
     _go_on(view, ids, sampling, seed)
 
 
-def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
+def _draw_last_row(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     """Draw a head's row as it predicted the last of ``ids``; ``before`` is the run before it."""
     picture = st.container(gap="xsmall")
     with st.container(horizontal=True, gap="large"):
@@ -387,12 +387,12 @@ def _where_it_looked(view: View, before: Trace, ids: tuple[int, ...]) -> None:
     )
 
 
-def _what_was_written(view: View, ids: tuple[int, ...]) -> None:
+def _list_new_tokens(view: View, ids: tuple[int, ...]) -> None:
     """List each new token with its probability and rank."""
     st.markdown("**What was written**")
     prompt = view.trace.key
     first = 0 if prompt.causal else max(0, len(ids) - PLAY)
-    choices = [run_cache.choice(_with(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]
+    choices = [run_cache.choice(_extend(prompt, ids[:n]), ids[n]) for n in range(first, len(ids))]
     output.table(
         tables.choice_table(choices, run_cache.vocabulary(view.model.name)),
         "Tokens that were written",
@@ -417,12 +417,12 @@ def sign(prompt: RunKey) -> str:
     return f"{zlib.crc32(read.encode()):08x}"
 
 
-def _with(prompt: RunKey, ids: tuple[int, ...]) -> RunKey:
+def _extend(prompt: RunKey, ids: tuple[int, ...]) -> RunKey:
     """Return the key of the run of the prompt and the tokens ``ids`` after it."""
     return replace(prompt, token_ids=(*prompt.token_ids, *ids))
 
 
-def _generated(view: View) -> tuple[int, ...]:
+def _generated_ids(view: View) -> tuple[int, ...]:
     """Return the ids generated so far; () if the sentence, model or mask has changed."""
 
     config = view.model.config
@@ -455,7 +455,7 @@ def _put(prompt: RunKey, ids: tuple[int, ...]) -> None:
 
 
 def _step(prompt: RunKey, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
-    read = run_cache.run(_with(prompt, ids))
+    read = run_cache.run(_extend(prompt, ids))
     _put(prompt, (*ids, draw_token(read, **settings, seed=seed)))
 
 
@@ -468,7 +468,7 @@ def _truncate(prompt: RunKey, ids: tuple[int, ...]) -> None:
     _put(prompt, ids)
 
 
-def _ended(view: View, ids: tuple[int, ...]) -> str:
+def _end_reason(view: View, ids: tuple[int, ...]) -> str:
     """Return the reason why no token can be added, or ""."""
     n_positions = server_config.longest_text(view.model.config)
     if view.n_tokens + len(ids) == n_positions:
@@ -492,7 +492,7 @@ def _pick_seed() -> int:
 
 def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> None:
     """Draw the buttons: step, write, stop, undo, start over."""
-    over, prompt = bool(_ended(view, ids)), view.trace.key
+    over, prompt = bool(_end_reason(view, ids)), view.trace.key
     playing = st.session_state.get(_PLAYING, 0)
     with st.container(horizontal=True, key="write", gap="xsmall"):
         st.button(
@@ -557,7 +557,7 @@ def _go_on(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) -> N
     remaining = st.session_state.get(_PLAYING, 0)
     if not remaining:
         return
-    if _ended(view, ids):
+    if _end_reason(view, ids):
         _play(0)
     else:
         _play(remaining - 1)

@@ -30,8 +30,8 @@ from gpt2viz.app.views.two_runs import (
     Side,
     Sides,
     Weights,
-    of_one_text,
-    with_mask_and_without,
+    sides_of_mask,
+    sides_of_text,
 )
 from gpt2viz.app.views.zoom import window
 from gpt2viz.labels import sentence
@@ -78,14 +78,14 @@ def _modes(view: View) -> None:
     if what == "layers":
         _several_layers(view, choices)
     else:
-        _two_sides(view, what, choices)
+        _draw_sides(view, what, choices)
 
 
-def _two_sides(view: View, what: str, choices: DeltaGenerator) -> None:
+def _draw_sides(view: View, what: str, choices: DeltaGenerator) -> None:
     """Draw the mode ``what``, a key of the page's modes, with its widgets in ``choices``."""
     pictures = st.container(key="sides", gap="xsmall")  # above the widgets that decide them
     both = _pick_sides(view, what, choices)
-    if what == "model" and _over_many_texts(both, choices):
+    if what == "model" and _compare_over_texts(both, choices):
         return
     for letter, side in zip("AB", both.both, strict=True):
         if side.trace is not view.trace:
@@ -174,9 +174,9 @@ def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
         sides = Side("A: First sentence", view, a), Side("B: Second sentence", other, b)
         return Sides(*sides, matches)
     if what == "head":
-        return of_one_text(("A: One head", "B: Another"), view, view)
+        return sides_of_text(("A: One head", "B: Another"), view, view)
     if what == "mask":
-        return with_mask_and_without(view)
+        return sides_of_mask(view)
     return _two_models(view, choices)
 
 
@@ -189,14 +189,14 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
         **address.choice(parameters.MODEL2, others, others[0]),
     )
     try:
-        if not _cut_alike(name, chosen):
+        if not _tokenize_alike(name, chosen):
             raise GPT2VizError(sentence("side_by_side.tokenizers", a=name, b=chosen))
         model = _load_beside(name, chosen)
         trace = run_cache.run(replace(view.trace.key, model=chosen))
     except GPT2VizError as error:
         st.error(f"Model B: {literal(str(error))}", icon=":material/error:")
         st.stop()
-    return of_one_text(
+    return sides_of_text(
         (f"A: {name}", f"B: {chosen}"), view, replace(view, model=model, trace=trace)
     )
 
@@ -205,7 +205,7 @@ def _two_models(view: View, choices: DeltaGenerator) -> Sides:
 _OVER = {"sentence": "This sentence", "texts": "Over many texts"}
 
 
-def _over_many_texts(both: Sides, choices: DeltaGenerator) -> bool:
+def _compare_over_texts(both: Sides, choices: DeltaGenerator) -> bool:
     """Compare both models over many texts, if picked in ``choices``; return whether it is."""
     models = [side.view.model for side in both.both]
     try:
@@ -230,7 +230,7 @@ def _over_many_texts(both: Sides, choices: DeltaGenerator) -> bool:
 
 
 @st.cache_data(max_entries=64, show_spinner="Comparing the tokenizers …")
-def _cut_alike(a: str, b: str) -> bool:
+def _tokenize_alike(a: str, b: str) -> bool:
     folders = run_cache.model_folders()
     return load_tokenizer(folders[a]).cuts_like(load_tokenizer(folders[b]))
 
@@ -271,7 +271,7 @@ def _head_map(both: Sides, like: bool, heads: Sequence[Head]) -> None:
     """
     prose.markdown(f":small[**{_MAP_TITLE[like]}**]", help=prose.tip(_MAP_CAPTION[like]))
     (layer, head), framed = heads
-    numbers = find.alike(both.a.view, layer, head) if like else both.apart()
+    numbers = find.head_similarities(both.a.view, layer, head) if like else both.head_differences()
     quantity = "cosine similarity" if like else "largest difference"
     with st.container(key="side_heads"):
         measures.draw_head_map(
@@ -347,12 +347,12 @@ def _mask_in_words(seen: Panel, query: int) -> str:
     others = [name for n, name in enumerate(names) if allowed[n] and n != query]
     hidden = [name for n, name in enumerate(names) if not allowed[n]]
     visible = sentence(
-        "mask.sees" if others else "mask.sees_itself", query=names[query], keys=_listed(others)
+        "mask.sees" if others else "mask.sees_itself", query=names[query], keys=_join_names(others)
     )
-    return " ".join([visible] + [sentence("mask.hides", keys=_listed(hidden))] * bool(hidden))
+    return " ".join([visible] + [sentence("mask.hides", keys=_join_names(hidden))] * bool(hidden))
 
 
-def _listed(names: list[str], most: int = 8) -> str:
+def _join_names(names: list[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -377,11 +377,11 @@ class _Layers:
         """The suffix of titles."""
         return " · whole words" if self.whole_words else ""
 
-    def made_by(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
+    def code_behind(self, view: View, shown: str = "weights") -> tuple[Made, ...]:
         """Return the code behind the measure ``shown``, a key in ``MEASURES``."""
         shown = shown if isinstance(self.head, int) else self.head
         words = self.whole_words and shown != "norms"
-        return measures.made_by(view, self.layers[0], shown, words)
+        return measures.code_behind(view, self.layers[0], shown, words)
 
 
 def _several_layers(view: View, choices: DeltaGenerator) -> None:
@@ -402,7 +402,7 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
             "nothing (Abnar & Zuidema 2020). A rough guide, not a measurement."
         )
     _layer_pictures(view, part, chosen)
-    _in_every_layer(view, chosen)
+    _draw_every_layer(view, chosen)
     if chosen.whole_words:
         prose.caption(measures.words_note(view))
 
@@ -446,7 +446,7 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
             with of_differences:
                 _layer_differences(view, part, whole, chosen, change)
     with st.container(horizontal=True, vertical_alignment="center"):
-        output.code(*chosen.made_by(view), *([difference] if others else []), of=[alt, change])
+        output.code(*chosen.code_behind(view), *([difference] if others else []), of=[alt, change])
         if chosen.head != "rollout":
             measures.proof(view, chosen.layers)
         prose.caption(
@@ -480,14 +480,14 @@ def _layer_differences(
     )
 
 
-def _in_every_layer(view: View, chosen: _Layers) -> None:
+def _draw_every_layer(view: View, chosen: _Layers) -> None:
     """Draw one head in every layer, small; a click opens that head, or the layer."""
     head = chosen.head
     name = {"mean": "The mean of all heads", "rollout": "Rollout"}.get(str(head), f"Head {head}")
     with st.container(horizontal=True, gap="medium", vertical_alignment="center"):
         prose.markdown(f"**{name} in every layer**", width="content")
-        of_head = measures.of_head(head)
-    strip, scale = measures.in_every_layer(view.trace.key, head, of_head, chosen.whole_words)
+        of_head = measures.pick_for_head(head)
+    strip, scale = measures.layer_panels(view.trace.key, head, of_head, chosen.whole_words)
     n_columns = min(len(strip), 6 if len(strip) <= 12 else 8)
     with st.container(key="strip"):
         output.picture(
@@ -502,7 +502,7 @@ def _in_every_layer(view: View, chosen: _Layers) -> None:
                 bar=strip[0].quantity,
             ),
             key="strip_chart",
-            made_by=chosen.made_by(view, of_head),
+            made_by=chosen.code_behind(view, of_head),
             then=lambda cell: _open_layer(int(cell.panel), head),
         )
 

@@ -280,7 +280,7 @@ def _habit_name(habit: str) -> str:
     return "copying (induction)" if habit == "induction" else habit
 
 
-def _formed(view: View, training: Steps, habits: Mapping[int, Measured]) -> list[str]:
+def _new_heads(view: View, training: Steps, habits: Mapping[int, Measured]) -> list[str]:
     """List the heads that formed at each step, highest score first; "" until all are scored."""
     if len(habits) < len(training):
         return [""] * len(training)
@@ -290,10 +290,10 @@ def _formed(view: View, training: Steps, habits: Mapping[int, Measured]) -> list
         habit, born = _birth(dated, habits, head)
         if born.point:
             formed[dated[born.point]].append((-born.last, f"{_name(head)} {_habit_name(habit)}"))
-    return [_in_words([name for _, name in sorted(heads)]) for heads in formed.values()]
+    return [_heads_in_words([name for _, name in sorted(heads)]) for heads in formed.values()]
 
 
-def _in_words(heads: list[str]) -> str:
+def _heads_in_words(heads: list[str]) -> str:
     named, more = ", ".join(heads[:3]), len(heads) - 3
     if more > 0:
         return sentence("training.more_form_here", heads=named, more=more)
@@ -346,11 +346,11 @@ def _slider(
             for step in training
         ],
         list(training),
-        {step: _seen(view, run) for step, run in seen.items()},
-        _seen(view, final),
+        {step: _checkpoint_view(view, run) for step, run in seen.items()},
+        _checkpoint_view(view, final),
         curves,
         TITLES | {"score": f"Scores of head {head} on random tokens, repeated"},
-        _formed(view, training, habits),
+        _new_heads(view, training, habits),
         at=at,
         alt=f"Checkpoints of the training of {view.model.name}. {' '.join(alt)}",
         key="steps",
@@ -378,7 +378,7 @@ def _pictures(
         run_cache.vocabulary(view.model.name),
     )
     beside = _one_head(view, point, drawn, final, chosen)
-    return drawn, beside, _following(view, point, here, final), lens
+    return drawn, beside, _next_token_bars(view, point, here, final), lens
 
 
 def _one_head(
@@ -397,7 +397,7 @@ def _one_head(
     return Heatmaps(what, panels, n_columns=2, numbers=NUMBERS_FIT_LARGE)
 
 
-def _following(view: View, point: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
+def _next_token_bars(view: View, point: str, here: CheckpointRun, final: CheckpointRun) -> Bars:
     """Return the probabilities of the tokens that are probable at that point or in the model."""
     ids = list(dict.fromkeys(n for run in (here, final) for n, _ in run.following))
     return probability_bars(
@@ -410,7 +410,7 @@ def _following(view: View, point: str, here: CheckpointRun, final: CheckpointRun
     )
 
 
-def _seen(view: View, run: CheckpointRun) -> Seen:
+def _checkpoint_view(view: View, run: CheckpointRun) -> Seen:
     lens = run.lens  # its rows at the embeddings and after each layer
     rows = [n for n, (key, _layer) in enumerate(lens.sites) if key != "residual_mid"]
     return Seen(

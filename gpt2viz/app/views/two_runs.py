@@ -98,9 +98,9 @@ class Sides:
         """The run of A, then that of B."""
         return self.a.trace, self.b.trace
 
-    def apart(self) -> Scores:
+    def head_differences(self) -> Scores:
         """Return the largest difference of a weight in every head: (n_layer, n_head)."""
-        return apart(self.a.trace.key, self.b.trace.key, tuple(self.matches.items()))
+        return compare(self.a.trace.key, self.b.trace.key, tuple(self.matches.items()))
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return the longer of both models' vocabularies; one may have more ids than the other."""
@@ -108,32 +108,30 @@ class Sides:
 
 
 @st.cache_data(max_entries=32, hash_funcs=run_cache.BY_KEY, show_spinner="Comparing every head …")
-def apart(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
+def compare(a: RunKey, b: RunKey, matches: tuple[tuple[int, int], ...]) -> Scores:
     """Return the largest difference of a weight between two runs per head: (n_layer, n_head)."""
     return largest_differences(run_cache.run(a), run_cache.run(b), matches)
 
 
-def of_one_text(names: tuple[str, str], a: View, b: View) -> Sides:
+def sides_of_text(names: tuple[str, str], a: View, b: View) -> Sides:
     """Return two runs of the same tokens, compared at the chosen token, or the last."""
     token = a.n_tokens - 1 if a.query is None else a.query
     sides = Side(names[0], a, token), Side(names[1], b, token)
     return Sides(*sides, {n: n for n in range(a.n_tokens)})
 
 
-def with_mask_and_without(view: View) -> Sides:
+def sides_of_mask(view: View) -> Sides:
     """Return the runs of the text with the causal mask on, and off."""
     on, off = (run_cache.run(replace(view.trace.key, causal=causal)) for causal in (True, False))
-    return of_one_text(
+    return sides_of_text(
         ("A: Mask on", "B: Mask off"), replace(view, trace=on), replace(view, trace=off)
     )
 
 
-def before_and_after(
-    view: View, edits: tuple[Edit, ...], patch_from: tuple[int, ...] = ()
-) -> Sides:
+def sides_of_edits(view: View, edits: tuple[Edit, ...], patch_from: tuple[int, ...] = ()) -> Sides:
     """Return the run and the edited run; patches copy from a run of the tokens ``patch_from``."""
     changed = run_cache.run(replace(view.trace.key, edits=edits, patch_from=patch_from))
-    return of_one_text(("Baseline", "Changed"), view, replace(view, trace=changed))
+    return sides_of_text(("Baseline", "Changed"), view, replace(view, trace=changed))
 
 
 @dataclass(frozen=True)
@@ -197,10 +195,10 @@ def draw(
     with pair:
         if both.of_one_text:
             picture = _matrices(both.a, of_both, shown.a, shown.b)
-            lined = [_lined(shown.a, tokens[0]), _lined(shown.b, tokens[1])]
+            lined = [_as_lines(shown.a, tokens[0]), _as_lines(shown.b, tokens[1])]
             lines.draw(both.a.view, picture, lined, as_lines=as_lines, key="both_sides", **answers)
         else:
-            drawn = _one_each(both, shown, tokens, as_lines=as_lines, **answers)
+            drawn = _draw_separately(both, shown, tokens, as_lines=as_lines, **answers)
     with third:
         picture = _matrices(both.a, of_change, shown.change)
         output.picture(picture, key="difference", **answers)
@@ -222,12 +220,12 @@ def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmap
     )
 
 
-def _lined(panel: Panel, choose: Choose) -> Lined:
+def _as_lines(panel: Panel, choose: Choose) -> Lined:
     """Return one side as lines, with the chosen token highlighted."""
     return Lined(panel.named(panel.title), [panel.title], choose)
 
 
-def _one_each(
+def _draw_separately(
     both: Sides, shown: Weights, tokens: tuple[Choose, Choose], **answers: Any
 ) -> list[str]:
     """Draw a picture for each side, for texts with different tokens; return their names."""
@@ -238,7 +236,7 @@ def _one_each(
             lines.draw(
                 side.view,
                 _matrices(side, panel.title, panel, bar=False),
-                [_lined(panel, choose)],
+                [_as_lines(panel, choose)],
                 key=f"weights_{panel.name}",
                 **answers,
             )

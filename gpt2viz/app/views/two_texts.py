@@ -64,27 +64,27 @@ PUBLISHED = (
 
 
 def ask(view: View, choices: DeltaGenerator) -> View:
-    """Draw the box of the second text in ``choices``, and ``read`` it."""
+    """Draw the box of the second text in ``choices``, and ``run_second`` it."""
     changes = _changes(replace(view.trace.key, causal=True))
     with choices:
         current = sentence.box(
             parameters.TEXT2,
-            proposed(view.trace.key) or address.get(parameters.TEXT),
+            propose(view.trace.key) or address.get(parameters.TEXT),
             "Second sentence",
             help="The same model reads both, each on its own.",
             placeholder="Type another sentence and press Enter",
         )
         _change_a_word(view, changes, current)
-    return read(view, current)
+    return run_second(view, current)
 
 
-def proposed(key: RunKey) -> str | None:
+def propose(key: RunKey) -> str | None:
     """Return the default second text: the first with a word changed, or None if none can be."""
     changes = _changes(replace(key, causal=True))
     return changes[len(changes) // 2].text if changes else None
 
 
-def read(view: View, text: str) -> View:
+def run_second(view: View, text: str) -> View:
     """Run the second ``text`` like the first; if that fails, show a message and stop the page."""
     sentence.notes(parameters.TEXT2)
     try:
@@ -243,7 +243,7 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
     with choices:
         current = sentence.box(
             parameters.TEXT2,
-            _proposed_pair(view.trace.key) or "",
+            _propose_pair(view.trace.key) or "",
             "Second sentence",
             help=prose.tip(
                 "The first sentence with a change, as many tokens long. Patching shows "
@@ -252,7 +252,7 @@ def ask_pair(view: View, choices: DeltaGenerator) -> View:
             placeholder="The sentence above, with one word changed",
         )
         _offer_pairs(view)
-    other = read(view, current)
+    other = run_second(view, current)
     try:
         check_pair(view.model, list(view.trace.token_ids), list(other.trace.token_ids))
     except PatchError as error:
@@ -289,9 +289,9 @@ def _open_pair(pair: Pair) -> None:
 @st.cache_data(
     max_entries=64, hash_funcs=run_cache.BY_KEY, show_spinner="Looking for a word to change …"
 )
-def _proposed_pair(key: RunKey) -> str | None:
-    """Return the text of a run with a word changed, as ``proposed``, or else any token."""
-    if text := proposed(key):
+def _propose_pair(key: RunKey) -> str | None:
+    """Return the text of a run with a word changed, as ``propose``, or else any token."""
+    if text := propose(key):
         return text
     model = run_cache.load(key.model)
     ids = one_token_changed(model, run_cache.run(key))
@@ -312,7 +312,7 @@ def _refuse(view: View, error: PatchError) -> None:
     if text is not None:
         read = sentence.encode(view.model, text)
         text = text if len(read) == len(ids) and read != ids else None
-    if text := text or _proposed_pair(view.trace.key):
+    if text := text or _propose_pair(view.trace.key):
         st.button(
             f"Use “{literal(labels.shorten(text, 80))}”",
             on_click=address.put,
@@ -323,7 +323,7 @@ def _refuse(view: View, error: PatchError) -> None:
     st.stop()
 
 
-def differing(view: View, other: View) -> list[int]:
+def differing_positions(view: View, other: View) -> list[int]:
     """Return the positions of the tokens that differ."""
     pairs = zip(view.trace.token_ids, other.trace.token_ids, strict=True)
     return [n for n, (a, b) in enumerate(pairs) if a != b]
@@ -331,7 +331,7 @@ def differing(view: View, other: View) -> list[int]:
 
 def _second_tokens(view: View, other: View) -> None:
     """Draw the second sentence around its differing tokens, which are marked."""
-    differ = differing(view, other)
+    differ = differing_positions(view, other)
     parts: list[str] = []
     for n, label in enumerate(other.labels):
         if n in differ:

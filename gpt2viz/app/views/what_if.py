@@ -24,10 +24,10 @@ from gpt2viz.run.interventions import changes
 
 def show() -> None:
     """Draw the page."""
-    page_fragment.draw(pages.WHAT_IF, _modes, _choosing)
+    page_fragment.draw(pages.WHAT_IF, _modes, _hint)
 
 
-def _choosing() -> str:
+def _hint() -> str:
     """Return a hint at what choosing a token of the sentence does."""
     patches = address.raw(parameters.WHAT_IF) == "depends"
     return "" if patches else sentence.LIGHT_UP
@@ -169,7 +169,7 @@ def _changed_heads(both: Sides, shown: Head) -> None:
     )
     with st.container(key="where"):
         measures.draw_head_map(
-            both.apart(),
+            both.head_differences(),
             "largest difference",
             shown,
             "Largest change of a weight in every head",

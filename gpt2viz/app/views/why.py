@@ -52,14 +52,14 @@ def draw(view: View, chosen: Step) -> None:
     steps = (chosen, *path)
     runs, kind = address.switch(parameters.WITHOUT), address.choice(parameters.PARTS, _TABLES)
     _breadcrumbs(view, steps)
-    editing.in_words(view)
+    editing.describe_edits(view)
     answer = st.container(key="why_answer")
     drawing, weights = st.columns([8, 5], gap="medium")
     with weights:
         _weights(view, steps[-1], choose=not path)
     row = explain_row(view.model, view.trace, *steps[-1][:3])
     if steps[-1].key not in row.keys:
-        answer.caption(sentence("why.hidden", what=_hides(view, steps[-1])))
+        answer.caption(sentence("why.hidden", what=_name_hider(view, steps[-1])))
         return
     case = reason(row, steps[-1].key)
     if not np.isfinite(case.deviation).all():
@@ -80,7 +80,7 @@ def draw(view: View, chosen: Step) -> None:
             if case.pairs:
                 output.table(pair_table(case), "The strongest pairs", formats=_DIGITS)
             _heads(view, case, steps, runs)
-            _carries(view, steps[-1])
+            _draw_value(view, steps[-1])
         with parts:
             _parts(view, case, steps, kind)
 
@@ -107,7 +107,7 @@ def _open_strand(drawn: Panel, case: Reason, path: tuple[Step, ...]) -> Callable
     return clicked
 
 
-def _hides(view: View, step: Step) -> str:
+def _name_hider(view: View, step: Step) -> str:
     """Name what hides a cell's key from its query."""
     return "The mask" if view.trace.causal and step.key > step.query else "An edit"
 
@@ -193,7 +193,7 @@ def _head(view: View, case: Reason, at: Step, opened: Step, runs: bool) -> None:
     )
 
 
-def _carries(view: View, step: Step) -> None:
+def _draw_value(view: View, step: Step) -> None:
     """Show the cell's contribution to the likeliest next token, by the sources of its value."""
     token = int(view.trace.logits_at(step.query).argmax())
     whole = route(view.model, view.trace, token, step.query)

@@ -74,26 +74,26 @@ def draw(view: View, choices: DeltaGenerator) -> None:
         )
         return
     copying, edges = _copying(view, every_edge), drawn.edges
-    chosen = _chosen(view, every_edge, drawn, choice, copying)
+    chosen = _chosen_edge(view, every_edge, drawn, choice, copying)
     if chosen is not None and chosen[:3] not in [edge[:3] for edge in edges]:
         edges = (*edges, chosen)
-    carries_here = [_carries(view, edge) for edge in edges]
+    carries_here = [_contribution(view, edge) for edge in edges]
     lead = st.container()
     left, right = st.columns([7, 6], gap="medium")
     patched = None
     with right:
         if chosen is not None:
-            words = _in_words(view, chosen, choice.by, drawn.limit, copying)
+            words = _describe(view, chosen, choice.by, drawn.limit, copying)
             prose.markdown(f"**{words}**", slot=lead)
             with st.expander("Both as one virtual head"):
-                _as_one(view, chosen)
-                _acts(view, every_edge, chosen, choice.by)
+                _draw_virtual_head(view, chosen)
+                _describe_copying(view, every_edge, chosen, choice.by)
             patched = _path(view, chosen)
         with st.expander("All that is drawn, as a table"):
             _table(edges, choice.by, carries_here)
         with st.expander("How this is measured"):
             if chosen is not None:
-                _measured(view, chosen)
+                _name_cell(view, chosen)
             if copying is not None:
                 _habits(copying, choice.by, drawn.limit)
             _note(drawn, choice)
@@ -148,7 +148,7 @@ def _copying(view: View, every_edge: Composition) -> Copying | None:
     return Copying(edge, float(back), float(copies))
 
 
-def _chosen(
+def _chosen_edge(
     view: View, every_edge: Composition, drawn: Wired, choice: Choices, copying: Copying | None
 ) -> Edge | None:
     """Return the chosen edge: by default the induction circuit's, or else the strongest drawn."""
@@ -249,7 +249,7 @@ def _habits(copying: Copying, by: Measure, limit: float) -> None:
     prose.markdown(f"{habits} {wired}")
 
 
-def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copying | None) -> str:
+def _describe(view: View, edge: Edge, by: Measure, limit: float, copying: Copying | None) -> str:
     """Describe the chosen edge and what it carries on the sentence, as Markdown."""
     (a, b), (c, d) = edge.sender, edge.receiver
     heads = {"writer": f"{a}.{b}", "reader": f"{c}.{d}", "part": READS[edge.into]}
@@ -259,7 +259,7 @@ def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copyin
         lead = sentence("wiring.copies", **heads)
     else:
         lead = sentence("wiring.feeds", **heads)
-    here, name = _carries(view, edge), "wiring.value" if edge.into == "v" else "wiring.score"
+    here, name = _contribution(view, edge), "wiring.value" if edge.into == "v" else "wiring.score"
     if np.isnan(here.share):
         name = "wiring.nothing"
     query, key = (f"“{literal(view.labels[n])}”" for n in (here.query, here.key))
@@ -267,26 +267,26 @@ def _in_words(view: View, edge: Edge, by: Measure, limit: float, copying: Copyin
     return sentence(name, lead=lead, share=share, query=query, key=key, **heads)
 
 
-def _measured(view: View, edge: Edge) -> None:
+def _name_cell(view: View, edge: Edge) -> None:
     """Name the cell where an edge's share is measured."""
-    here, (c, d) = _carries(view, edge), edge.receiver
+    here, (c, d) = _contribution(view, edge), edge.receiver
     query, key = (f"{n} {literal(view.labels[n])}" for n in (here.query, here.key))
     at_another_key = here.key not in (0, here.query)
     name = "wiring.measured" if at_another_key else "wiring.measured_at_first"
     prose.markdown(sentence(name, reader=f"{c}.{d}", query=query, key=key, weight=here.weight))
 
 
-def _carries(view: View, edge: Edge) -> Carried:
+def _contribution(view: View, edge: Edge) -> Carried:
     """Return what an edge carries on the sentence, from the chosen token or the last."""
-    return _carried(view.trace.key, edge, view.query)
+    return _cached_contribution(view.trace.key, edge, view.query)
 
 
 @st.cache_data(max_entries=4000, show_spinner="Asking what each edge carries …")
-def _carried(key: RunKey, edge: Edge, query: int | None) -> Carried:
+def _cached_contribution(key: RunKey, edge: Edge, query: int | None) -> Carried:
     return carried(run_cache.load(key.model), run_cache.run(key), edge, query)
 
 
-def _as_one(view: View, edge: Edge) -> None:
+def _draw_virtual_head(view: View, edge: Edge) -> None:
     """Draw the pattern of both heads as one virtual head, on the sentence."""
     (a, b), (c, d) = edge.sender, edge.receiver
     virtual = virtual_head(view.model, edge.sender, edge.receiver)
@@ -306,7 +306,7 @@ def _as_one(view: View, edge: Edge) -> None:
     )
 
 
-def _acts(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
+def _describe_copying(view: View, every_edge: Composition, edge: Edge, by: Measure) -> None:
     """Describe the copying score of both heads as one, and their edge into values."""
     z = every_edge.edge(edge.sender, edge.receiver, "v").z(by)
     score = virtual_head(view.model, edge.sender, edge.receiver).copying_score
@@ -337,7 +337,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
     answer = telling_answers(view.trace, other.trace)
     key = view.trace.key
     texts = key.token_ids, other.trace.key.token_ids
-    patched = _patched(key.model, texts, EdgeName(*edge[:3]), answer, key.causal)
+    patched = _patch_path(key.model, texts, EdgeName(*edge[:3]), answer, key.causal)
     names = run_cache.vocabulary(view.model.name)
     prose.markdown(effect_in_words(patched, *(names[n] for n in answer)))
     return patched
@@ -358,7 +358,7 @@ def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
 
 
 @st.cache_data(max_entries=256, show_spinner="Patching the path …")
-def _patched(
+def _patch_path(
     checkpoint: str, texts: tuple[tuple[int, ...], tuple[int, ...]], edge: EdgeName,
     answer: tuple[int, int], masked: bool,
 ) -> PatchedPath:  # fmt: skip

@@ -31,10 +31,10 @@ def note(view: View, part: Window) -> None:
     T = view.n_tokens
     if part.whole and T > GRID:
         prose.caption(sentence("frame.pooled", tokens=T))
-    tokens.draw_part(Shown(part.ends, T), here=part.shown is not None, back=back)
+    tokens.draw_part(Shown(part.ends, T), here=part.shown is not None, back=show_whole)
 
 
-def back() -> None:
+def show_whole() -> None:
     """Show the whole text. For callbacks."""
     address.put(parameters.ZOOM, ())
 
