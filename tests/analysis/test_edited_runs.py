@@ -30,13 +30,11 @@ from gpt2viz.analysis.comparison import (
 from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.analysis.generation import appraise, draw
 from gpt2viz.analysis.patterns import similarities
-from gpt2viz.analysis.reasons import reason
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.analysis.scores import head_scores
 from gpt2viz.run.edit_kinds import KINDS, OF_HEADS, STREAMS, EditKind
 from gpt2viz.run.edits import REFERENCE_TEXT
 from tests.analysis.head_scores import expected_scores
-from tests.analysis.test_explanation import read_by
 from tests.checkpoints import with_stages
 from tests.numpy_gpt2 import Tolerance, softmax
 from tests.oracles import FAMILIES, Oracle, oracle, written
@@ -504,42 +502,6 @@ def what_comes_next(case: Case) -> None:
     logits = case.theirs["logits"]
     bits = [-np.log2(softmax(logits[n])[IDS[n + 1]]) for n in range(LAST)]
     assert_allclose(surprise(case.run)[1:], bits, **CLOSE)
-
-
-@analysis
-def a_score_taken_apart(case: Case) -> None:
-    """By what each part wrote; and of a part that is a head, what it had read."""
-    layer, head, query, of, theirs = 2, 1, 6, case.of, case.theirs
-    parts = {"token": of.embedding[IDS], **of.position_vectors(len(IDS))}
-    biases = case.edited.biases()
-    for n in range(layer):
-        wrote = case.edited.written(n, theirs["head_output"][n])
-        parts |= {f"head {n}.{h}": x for h, x in enumerate(wrote)}
-        parts |= {f"bias {n}": np.tile(biases[n], (len(IDS), 1))} if biases else {}
-        parts[f"mlp {n}"] = theirs["mlp_output"][n]
-    before = theirs["residual_out"][layer - 1]
-
-    every = [*parts.values(), None]
-    q, k = (
-        np.array([read_by(of, layer, head, into, x, before) for x in every]) for into in "qk"
-    )  # (parts, T, hs)
-    row = gpt2viz.explain_row(case.model, case.run, layer, head, query)
-    assert row.names == (*parts, "constant")
-    assert_array_equal(row.keys, np.flatnonzero(theirs["weights"][layer][head, query]))
-    for key in row.keys.tolist():
-        assert_allclose(row.table(key), q[:, query] @ k[:, key].T, rtol=1e-3, atol=1e-4)
-    pairs = reason(row, query).pairs
-    reads = {pair.query_part: pair.query_read for pair in pairs}
-    reads |= {pair.key_part: pair.key_read for pair in pairs}
-    for part, had_read in reads.items():
-        if not part.startswith("head "):
-            assert had_read is None
-            continue
-        n, h = map(int, part.removeprefix("head ").split("."))
-        assert (had_read is not None) == case.given(n, range(len(IDS)))[h].any()
-        if had_read is not None:
-            weights = theirs["weights"][n][h, query]
-            assert weights[had_read.token] == pytest.approx(weights.max(), abs=1e-5)
 
 
 @pytest.mark.slow

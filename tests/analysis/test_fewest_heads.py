@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,9 @@ from gpt2viz.analysis import patching
 from gpt2viz.analysis.fewest_heads import FewestHeads
 from tests.analysis.copying_model import copying_model
 from tests.checkpoints import write_checkpoint
+from tests.oracles import FAMILIES, written
 
 CLEAN, CORRUPTED, ANSWER = [5, 300, 17, 219, 7], [5, 300, 23, 219, 7], (12, 40)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> gpt2viz.Model:
-    return gpt2viz.load_model(write_checkpoint(tmp_path_factory.mktemp("model"), n_layer=2))
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +50,20 @@ def test_a_circuit_built_by_hand_is_found_again(copying: gpt2viz.Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("over", "causal", "part"),
-    [("the pair", True, 32), ("the pair", True, 3), ("others", True, 32), ("others", False, 32)],
+    ("family", "over", "causal", "part"),
+    [
+        ("gpt2", "the pair", True, 32),
+        ("gpt2", "the pair", True, 3),
+        ("gpt2", "others", False, 32),
+        *((family, "others", True, 32) for family in FAMILIES),
+    ],
 )
 def test_the_curve_is_what_mean_edits_give(
-    model: gpt2viz.Model, over: str, causal: bool, part: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, family: str, over: str, causal: bool, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each head goes that leaves most as it is, by runs with ``mean`` edits, or a third of them."""
+    layers = {"gpt2": "n_layer"}.get(family, "num_hidden_layers")
+    model = gpt2viz.load_model(written(tmp_path, family, **{layers: 2}))
     texts = [CLEAN, CORRUPTED] if over == "the pair" else [[8, 9, 10, 11, 12], [9, 3, 200, 1, 2, 4]]
     means = gpt2viz.mean_reference(model, texts)
 
@@ -117,8 +121,9 @@ def test_the_heads_that_keep_the_answer_in_words() -> None:
 
 
 def test_a_search_tells_how_far_it_is_and_can_be_ended(
-    model: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=2))
     monkeypatch.setattr(patching, "AT_ONCE", 2 * 3 * 4)  # both texts of four heads
     messages: list[tuple[int, float]] = []
 

@@ -6,21 +6,18 @@ NumPy that reads token by token and deletes keys and values for good.
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from torch.utils.flop_counter import FlopCounterMode
 
 import gpt2viz
 from gpt2viz.anatomy.cost import products, products_of
 from gpt2viz.anatomy.kv_cache import POLICIES, cache_bytes, evictions, held_tokens, last_token_alone
-from gpt2viz.run.edits import Edit, forbidden
-from gpt2viz.run.prefix import Start
 from tests.checkpoints import transformers_model, write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 from tests.oracles import written
@@ -90,27 +87,6 @@ def test_dropped_tokens_are_those_that_an_edit_hides(pair: Any, n_tokens: int) -
             assert abs(expected[1] - expected[2]).max() > 0.01
 
 
-@pytest.mark.parametrize("explicit", [True, False])
-def test_a_window_is_so_many_hidden_pairs(pair: Any, explicit: bool) -> None:
-    _, _, model = pair
-    n = len(IDS)
-    for width, first in product((1, 2, 5), (None, 1, 3)):
-        pairs = [
-            Edit("forbid", query=i, key=j)
-            for i in range(n)
-            for j in range(i)
-            if i - j >= width and j >= (first or 0)
-        ]
-        window = [Edit("window", width=width, first=first)]
-        hidden = forbidden(window, n)
-        assert hidden is not None
-        assert_array_equal(np.tril(hidden), forbidden(pairs, n))
-        one, other = (
-            gpt2viz.trace(model, IDS, edits=edits, explicit=explicit) for edits in (window, pairs)
-        )
-        assert_array_equal(one.logits, other.logits)
-
-
 def test_a_room_that_is_none() -> None:
     for room, first in ((1, 1), (4, 4), (4, 0), (0, 1)):
         with pytest.raises(ValueError, match=f"for {room} tokens can't keep the first {first}"):
@@ -147,28 +123,6 @@ def test_a_step_is_transformers_step_with_its_cache(pair: Any, n_tokens: int) ->
         factors = [int(n.replace(",", "")) for n in one.worked.split(" · ")]
         assert np.prod(factors) * one.times == one.multiply_adds
         assert len(factors) == len(one.formula.split(" · "))
-
-
-def test_a_step_makes_the_last_rows_of_the_whole_run(pair: Any) -> None:
-    folder, _, model = pair
-    expected, trace = reference(folder, IDS, True), gpt2viz.trace(model, IDS)
-    past = Start(trace, len(IDS) - 1).past(torch.device("cpu"), explicit=False)
-    scores: list[np.ndarray] = []
-    hooks = [
-        block.attn.attend.masked_scores.register_forward_hook(
-            lambda _module, _inputs, made: scores.append(made.numpy())
-        )
-        for block in model.network.h
-    ]
-    try:
-        with torch.inference_mode():
-            logits = model.network(torch.tensor([IDS[-1:]]), explicit=True, past=past)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    assert_allclose(logits[0, -1], expected["logits"][-1], **TOLERANCE)
-    for layer, made in enumerate(scores):
-        assert_allclose(made[0, :, 0], expected["masked_scores"][layer][:, -1], **TOLERANCE)
 
 
 def test_where_nothing_can_be_kept(pair: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import random
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from gpt2viz.anatomy.parameters import parts
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from tests.checkpoints import (
-    TEXT,
     edit_json,
     transformers_model,
     write_checkpoint,
     write_tokenizer,
 )
+from tests.model.test_tokenizer import anything, both, like_text, repetitive
 from tests.oracles import FAMILIES, written
+
+__all__ = ["both", "repetitive"]
 
 RELEASED: dict[int, dict[str, Any]] = {
     124_439_808: {"n_layer": 12, "n_head": 12, "n_embd": 768},
@@ -34,46 +37,50 @@ RELEASED: dict[int, dict[str, Any]] = {
     774_030_080: {"n_layer": 36, "n_head": 20, "n_embd": 1280},
     1_557_611_200: {"n_layer": 48, "n_head": 25, "n_embd": 1600},
 }
-ODD = {"vocab_size": 11, "n_positions": 7, "n_embd": 6, "n_layer": 3, "n_head": 2, "n_inner": 5}
-LLAMAS = [family for family in FAMILIES if family != "gpt2"]
-
-# Our parts by the module of transformers that holds them.
-THEIRS = {
-    "wte": ["token embeddings"],
-    "wpe": ["position embeddings"],
-    "ln_1": ["norm before attention"],
-    "attn.c_attn": ["attention: Q", "attention: K", "attention: V"],
-    "attn.c_proj": ["attention: output"],
-    "ln_2": ["norm before the MLP"],
-    "mlp.c_fc": ["MLP: widen"],
-    "mlp.c_proj": ["MLP: back"],
-    "ln_f": ["final norm"],
-    "lm_head": ["head", "head: tied"],
+#: Our products by the module that makes them.
+MODULES: dict[str, dict[str, list[str]]] = {
+    "GPT2": {
+        "h.{}.attn.c_attn": ["Q, K and V"],
+        "h.{}.attn.attend": ["scores Q · Kᵀ", "weights · V"],
+        "h.{}.attn.c_proj": ["heads merged and projected"],
+        "h.{}.mlp.c_fc": ["MLP: widen"],
+        "h.{}.mlp.c_proj": ["MLP: back"],
+    },
+    "Llama": {
+        "layers.{}.self_attn.q_proj": ["Q"],
+        "layers.{}.self_attn.k_proj": ["K"],
+        "layers.{}.self_attn.v_proj": ["V"],
+        "layers.{}.self_attn.attend": ["scores Q · Kᵀ", "weights · V"],
+        "layers.{}.self_attn.o_proj": ["heads merged and projected"],
+        "layers.{}.mlp.gate_proj": ["MLP: gate"],
+        "layers.{}.mlp.up_proj": ["MLP: widen"],
+        "layers.{}.mlp.down_proj": ["MLP: back"],
+    },
 }
 
 
-def test_every_part_has_as_many_parameters_as_transformers(subtests: pytest.Subtests) -> None:
-    from transformers import GPT2Config, GPT2LMHeadModel
+@pytest.fixture(scope="module", params=[*FAMILIES, "gpt2, odd sizes, untied"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("parts")
+    if request.param in FAMILIES:
+        return written(folder, request.param)
+    return write_checkpoint(folder, n_inner=10, n_head=2, tie_word_embeddings=False)
 
-    cases: list[dict[str, Any]] = [*RELEASED.values(), ODD]
-    for tied in (True, False):
-        for sizes in cases:
-            with subtests.test(tied=tied, sizes=sizes):
-                ours = parts(gpt2viz.GPT2Config(**sizes, tie_word_embeddings=tied))
-                with torch.device("meta"):
-                    theirs = GPT2LMHeadModel(GPT2Config(**sizes, tie_word_embeddings=tied))
-                theirs.tie_weights()
-                counted = dict.fromkeys(THEIRS, 0)
-                for name, weight in theirs.named_parameters():  # a tied one comes once
-                    counted[next(m for m in THEIRS if f".{m}." in f".{name}")] += weight.numel()
-                for module, names in THEIRS.items():
-                    assert (
-                        sum(p.n_parameters for p in ours if p.name in names) == counted[module]
-                    ), module
-                assert sum(p.n_parameters for p in ours) == sum(
-                    p.numel() for p in theirs.parameters()
-                )
-                assert len({p.n_parameters for p in ours if p.name in THEIRS["attn.c_attn"]}) == 1
+
+def test_every_part_has_as_many_parameters_as_transformers(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    counted, ours = Counter[str](), Counter[str]()
+    for name, weight in transformers_model(folder).named_parameters():  # a tied one comes once
+        module = re.sub(r"^(model|transformer)\.|(h|layers)\.\d+\.", "", name.rpartition(".")[0])
+        counted[module] += weight.numel()
+    every = parts(read_config(folder))
+    for part in every:
+        ours[part.tensors.partition(":")[0]] += part.n_parameters
+    assert ours == counted
+    untied = "untied" in request.node.callspec.params["folder"]
+    assert every[-1].name == ("head" if untied else "head: tied")
+    assert len({part.n_parameters for part in every if "c_attn" in part.tensors}) <= 1
 
 
 @pytest.mark.parametrize("total", RELEASED)
@@ -83,83 +90,26 @@ def test_the_parts_sum_to_the_released_counts(total: int) -> None:
     assert [part.n_parameters for part in result if part.group == "head"] == [0]
 
 
-@pytest.mark.parametrize("explicit", [True, False], ids=["explicit", "fused"])
 @pytest.mark.parametrize("n_tokens", [1, 5, 24])
-@pytest.mark.parametrize("changes", [{}, {"n_inner": 10, "n_head": 2}], ids=["plain", "odd"])
-def test_multiply_adds_are_half_of_pytorchs_flops(
-    tmp_path: Path, changes: dict[str, Any], n_tokens: int, explicit: bool
-) -> None:
-    model = gpt2viz.load_model(write_checkpoint(tmp_path, **changes))
-    ids = list(range(n_tokens))
+def test_multiply_adds_are_half_of_pytorchs_flops(folder: Path, n_tokens: int) -> None:
+    model, ids = gpt2viz.load_model(folder), list(range(n_tokens))
     with FlopCounterMode(display=False) as counter, torch.inference_mode():
         # Explicit: of the fused step on a processor PyTorch has no count.
         model.network(torch.tensor([ids]), explicit=True, last_only=True)
-    result = products(gpt2viz.trace(model, ids, explicit=explicit))
-    assert 2 * sum(p.multiply_adds for p in result) == counter.get_total_flops()
     theirs = {
-        name.removeprefix("GPT2."): sum(flops.values())
+        name.partition(".")[2]: sum(flops.values())
         for name, flops in counter.get_flop_counts().items()
     }
-    ours = {p.name: 2 * p.multiply_adds for p in result}
-    layers = range(model.config.n_layer)
-    for module, names in {
-        "attn.c_attn": ["Q, K and V"],
-        "attn.attend": ["scores Q · Kᵀ", "weights · V"],
-        "attn.c_proj": ["heads merged and projected"],
-        "mlp.c_fc": ["MLP: widen"],
-        "mlp.c_proj": ["MLP: back"],
-    }.items():
-        counted = sum(theirs[f"h.{layer}.{module}"] for layer in layers)
-        assert sum(ours[name] for name in names) == counted, module
-    assert ours["logits after the last token"] == theirs["lm_head"]
-
-
-@pytest.mark.parametrize("family", LLAMAS)
-def test_multiply_adds_of_each_family_are_half_of_pytorchs_flops(
-    tmp_path: Path, family: str
-) -> None:
-    model = gpt2viz.load_model(written(tmp_path, family))
-    with FlopCounterMode(display=False) as counter, torch.inference_mode():
-        model.network(torch.tensor([[1, 2, 3, 4, 5]]), explicit=True, last_only=True)
-    theirs = {
-        name.removeprefix("Llama."): sum(flops.values())
-        for name, flops in counter.get_flop_counts().items()
-    }
-    trace = gpt2viz.trace(model, [1, 2, 3, 4, 5])
-    result, made = products(trace), [tensors.name for tensors in activations(trace)]
-    assert sorted(made) == sorted(stage.label for stage in trace.graph.values())
-    ours = {product.name: 2 * product.multiply_adds for product in result}
-    for module, names in {
-        "self_attn.q_proj": ["Q"],
-        "self_attn.k_proj": ["K"],
-        "self_attn.v_proj": ["V"],
-        "self_attn.attend": ["scores Q · Kᵀ", "weights · V"],
-        "self_attn.o_proj": ["heads merged and projected"],
-        "mlp.gate_proj": ["MLP: gate"],
-        "mlp.up_proj": ["MLP: widen"],
-        "mlp.down_proj": ["MLP: back"],
-    }.items():
-        counted = sum(theirs[f"layers.{layer}.{module}"] for layer in range(3))
-        assert sum(ours.pop(name) for name in names) == counted, module
-    assert ours == {"logits after the last token": theirs["lm_head"]}
-
-
-@pytest.mark.parametrize("family", LLAMAS)
-def test_every_part_of_each_family_has_as_many_parameters_as_transformers(
-    tmp_path: Path, family: str
-) -> None:
-    folder = written(tmp_path, family)
-    counted: dict[str, int] = {}
-    for name, weight in transformers_model(folder).named_parameters():  # a tied one comes once
-        module = name.rpartition(".")[0].removeprefix("model.")
-        module = module.partition(".")[2].partition(".")[2] or module
-        counted[module] = counted.get(module, 0) + weight.numel()
-    ours = {part.tensors.partition(":")[0]: part for part in parts(read_config(folder))}
-    tied = ours["lm_head"].name == "head: tied"
-    assert counted == {
-        name: part.n_parameters for name, part in ours.items() if not (tied and name == "lm_head")
-    }
-    assert tied == ("untied" not in family)
+    for explicit in (True, False):
+        trace = gpt2viz.trace(model, ids, explicit=explicit)
+        ours = {product.name: 2 * product.multiply_adds for product in products(trace)}
+        assert sum(ours.values()) == counter.get_total_flops()
+        labels = [trace.graph[record.key].label for record in trace.tensors]
+        assert {tensors.name for tensors in activations(trace)} == {*labels}
+        for module, names in MODULES[type(model.network).__name__].items():
+            counted = sum(theirs[module.format(layer)] for layer in range(3))
+            assert sum(ours.pop(name) for name in names) == counted, module
+        assert ours == {"logits after the last token": theirs["lm_head"]}
 
 
 def test_each_product_is_written_out_as_it_is_counted(tiny: gpt2viz.Model) -> None:
@@ -183,48 +133,29 @@ def test_bytes_are_those_of_the_trace(tiny: gpt2viz.Model, explicit: bool) -> No
     ] * explicit
 
 
-@pytest.fixture(scope="module", params=["text", "two letters"])
-def both(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Tokenizer, ByteLevelBPETokenizer]:
-    """(ours, Hugging Face's) of one vocabulary; the second's merges overlap in every way."""
-    folder = tmp_path_factory.mktemp("bpe")
-    if request.param == "text":
-        write_tokenizer(folder, 600)
-    else:
-        tokenizer = ByteLevelBPETokenizer()
-        letters = "".join(random.Random(0).choices("aab", k=4000))
-        tokenizer.train_from_iterator([letters], vocab_size=400, show_progress=False)
-        tokenizer.save_model(str(folder))
-    theirs = ByteLevelBPETokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    return load_tokenizer(folder), theirs
-
-
-words = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=30)
-known = st.lists(st.sampled_from([*TEXT.split(" "), " ", "'s", "a", "ab", "7"])).map("".join)
-
-
 @pytest.mark.slow
-@given(text=words | known)
-@example("it's \n\t 42 🦩🦩 e\u0301")
-@example("\x1c\x1f\x85\u200b\u3000x")
+@given(text=anything | like_text, letters=st.text("ab", max_size=30))
+@example("it's \n\t 42 🦩🦩 e\u0301", "")
+@example("\x1c\x1f\x85\u200b\u3000x", "")
 @settings(max_examples=300)
 def test_merges_end_in_the_tokens_of_both_tokenizers(
-    both: tuple[Tokenizer, ByteLevelBPETokenizer], text: str
+    both: tuple[Tokenizer, ByteLevelBPETokenizer],
+    repetitive: tuple[Tokenizer, ByteLevelBPETokenizer],
+    text: str,
+    letters: str,
 ) -> None:
-    ours, theirs = both
-    result = follow(ours, text)
-    ids = [i for word in result for i in word.ids]
-    assert ids == ours.encode(text) == theirs.encode(text).ids
-    assert b"".join(piece for word in result for piece in word.pieces) == text.encode()
-    for word in result:
-        pieces = word.start
-        assert all(len(piece) == 1 for piece in pieces)
-        for merge in word.merges:
-            at = next(k for k in range(len(pieces)) if pieces[k : k + 2] == merge.pair)
-            pieces = (*pieces[:at], b"".join(merge.pair), *pieces[at + 2 :])
-            assert pieces == merge.pieces
-            assert all(merge.rank < rank for _, rank in merge.others)
+    for (ours, theirs), read in ((both, text), (repetitive, letters), (repetitive, text)):
+        result = follow(ours, read)
+        assert [i for word in result for i in word.ids] == theirs.encode(read).ids
+        assert b"".join(piece for word in result for piece in word.pieces) == read.encode()
+        for word in result:
+            pieces = word.start
+            assert all(len(piece) == 1 for piece in pieces)
+            for merge in word.merges:
+                at = next(k for k in range(len(pieces)) if pieces[k : k + 2] == merge.pair)
+                pieces = (*pieces[:at], b"".join(merge.pair), *pieces[at + 2 :])
+                assert pieces == merge.pieces
+                assert all(merge.rank < rank for _, rank in merge.others)
 
 
 def test_ranks_are_the_lines_of_merges_txt(tmp_path: Path) -> None:

@@ -283,15 +283,6 @@ def test_heads_of_json_lines_parquet_and_stdin(run: Run, tiny_folder: Path) -> N
     assert (result.exit_code, "There are: id, body." in result.stderr) == (1, True)
 
 
-def test_heads_where_no_cluster_answers(run: Run, tiny_folder: Path) -> None:
-    pytest.importorskip("ray")
-    Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
-    where = ("--engine", "ray", "--address", "127.0.0.1:9", "--tokens", "12")
-    result = run("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), *where)
-    text = "gpt2viz: No Ray cluster answers at 127.0.0.1:9; `ray start --head` starts one\n"
-    assert (result.exit_code, result.stderr) == (1, text)
-
-
 def test_what_heads_cannot_do_is_one_line(run: Run, tiny_folder: Path) -> None:
     Path("corpus.txt").write_text("A crane ate fish. A crane ate fish.", encoding="utf-8")
     common = ("heads", "--corpus", "corpus.txt", "--model", str(tiny_folder), "--workers", "1")

@@ -202,9 +202,9 @@ def test_a_head_that_was_trained_is_first_and_putting_it_back_undoes_the_change(
 
 
 def test_rounding_alone_changes_no_head(tiny: Model) -> None:
-    """40 times, by another rounding than the one that is measured: that of float16 itself."""
+    """20 times, by another rounding than the one that is measured: that of float16 itself."""
     listed = 0
-    for seed in range(40):
+    for seed in range(20):
         before = with_noise(tiny, 0.02, seed=seed)
         network = copy.deepcopy(before.network)
         with torch.no_grad():
@@ -214,7 +214,7 @@ def test_rounding_alone_changes_no_head(tiny: Model) -> None:
         changes = compare_models(before, after, TEXTS, n_tokens=8)
         listed += any(head.changed for head in changes.heads)
         assert all(head.moved["own output"].mean > 0 for head in changes.heads)
-    assert listed <= 3
+    assert listed <= 2
 
 
 def test_the_list_holds_the_rate_of_false_discoveries() -> None:

@@ -33,7 +33,7 @@ from gpt2viz.survey.run import survey, survey_steps
 from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
 from gpt2viz.survey.tables import head_rows, passage_rows
 from tests.analysis.head_scores import expected_scores
-from tests.checkpoints import write_checkpoint
+from tests.checkpoints import edit_json, write_checkpoint
 from tests.oracles import FAMILIES, oracle, written
 from tests.processes import ends
 
@@ -492,41 +492,26 @@ def test_a_survey_in_this_process_gives_its_threads_back(
 
 
 def test_another_survey_is_not_mixed_in(tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
-    survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS, "cpu", local(1))
+    out = tmp_path / "out"
+    for about in ("", "Five texts."):  # which may be said anew
+        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
+        assert json.loads((out / "survey.json").read_text())["about"] == about
     with pytest.raises(SurveyError, match="a survey of other texts"):
-        survey(corpus, tiny_folder, tmp_path / "out", N_TOKENS + 1, "cpu", local(1))
+        survey(corpus, tiny_folder, out, N_TOKENS + 1, "cpu", local(1))
     for n_tokens in (25, 1, 0, -5):
         with pytest.raises(SurveyError, match="2 to 24"):
-            survey(corpus, tiny_folder, tmp_path / "out", n_tokens, "cpu", local(1))
+            survey(corpus, tiny_folder, out, n_tokens, "cpu", local(1))
     begun = write_checkpoint(tmp_path / "begun")
     (begun / "tokenizer_config.json").write_text('{"add_bos_token": true}', encoding="utf-8")
     with pytest.raises(SurveyError, match="3 to 24"):
-        survey(corpus, begun, tmp_path / "out", 2, "cpu", local(1))
+        survey(corpus, begun, out, 2, "cpu", local(1))
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     with pytest.raises(SurveyError, match="no text"):
         survey(tmp_path / "empty.txt", tiny_folder, tmp_path / "none", 12, "cpu", local(1))
-
-
-def test_a_survey_of_other_scores_is_not_gone_on_with(
-    tiny_folder: Path, corpus: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
-    record = json.loads((out / "survey.json").read_text(encoding="utf-8"))
-    assert record["scores"] == list(SCORES)
-    record["scores"].remove("entropy")
-    (out / "survey.json").write_text(json.dumps(record), encoding="utf-8")
+    assert json.loads((out / "survey.json").read_text())["scores"] == list(SCORES)
+    edit_json(out / "survey.json", scores=[name for name in SCORES if name != "entropy"])
     with pytest.raises(SurveyError, match="by an earlier version"):
         survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1))
-
-
-def test_what_the_texts_are_may_be_said_anew(
-    tiny_folder: Path, corpus: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    for about in ("", "Five texts."):
-        survey(corpus, tiny_folder, out, N_TOKENS, "cpu", local(1), about)
-        assert json.loads((out / "survey.json").read_text())["about"] == about
 
 
 def same_as_one_worker(engine: Engine, tiny_folder: Path, corpus: Path, tmp_path: Path) -> None:
