@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
@@ -37,7 +36,7 @@ from tests.app.pages import (
 )
 from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import Tolerance, reference
+from tests.numpy_gpt2 import Tolerance, read, reference
 from tests.survey.test_survey import margin
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
@@ -172,21 +171,14 @@ def test_one_token_has_no_score() -> None:
 def test_who_looks_from_here_to_there(stages: Any) -> None:
     size = "size of contribution"
     at = open_page("find", text=TEXT, find="look", query="14", keys="1,3", rank=size)
-    weights = load_file(BUNDLED / "model.safetensors")
-    for layer in range(N_LAYER):
-        (name,) = [n for n in weights if n.endswith(f"h.{layer}.attn.c_proj.weight")]
-        projection = weights[name].astype(np.float64)
-        alpha = stages["weights"][layer][:, 14]
-        assert_allclose(
-            heatmaps(at, "map_attention weight")["attention weight"][layer],
-            alpha[:, 1] + alpha[:, 3],
-            **TOLERANCE,
-        )
-        shown = heatmaps(at, f"map_{size}")[size][layer]
-        for head in range(N_HEAD):
-            v, W_O = stages["v"][layer][head], projection[HS * head : HS * (head + 1)]
-            vector = alpha[head, 1] * v[1] @ W_O + alpha[head, 3] * v[3] @ W_O
-            assert shown[head] == pytest.approx(np.linalg.norm(vector), rel=2e-3, abs=2e-3)
+    alpha = np.array(stages["weights"])[:, :, 14, [1, 3]]  # (n_layer, nh, 2)
+    v = np.array(stages["v"])[:, :, [1, 3]]
+    drawn = heatmaps(at, "map_attention weight")["attention weight"]
+    assert_allclose(drawn, alpha.sum(axis=2), **TOLERANCE)
+    for layer, shown in enumerate(heatmaps(at, f"map_{size}")[size]):
+        W_O = read(BUNDLED).w[f"h.{layer}.attn.c_proj.weight"].reshape(N_HEAD, HS, -1)
+        added = alpha[layer][:, None] @ v[layer] @ W_O  # (nh, 1, C)
+        assert_allclose(shown, np.linalg.norm(added[:, 0], axis=1), rtol=2e-3, atol=2e-3)
     table = at.dataframe[0].value
     assert list(table[size]) == sorted(table[size], reverse=True)
 
@@ -238,6 +230,14 @@ def test_the_token_that_looks_stays_when_keys_are_chosen() -> None:
     assert not any("Example" in c.value for c in at.caption)
 
 
+def cosines(stages: Any, pattern: np.ndarray, since: int = 1) -> np.ndarray:
+    """(n_layer, nh): how alike each head's rows from ``since`` on are to a pattern's."""
+    rows = np.array(stages["weights"])[:, :, since:].reshape(N_LAYER, N_HEAD, -1)
+    of = pattern[since:].ravel()
+    result: np.ndarray = rows @ of / np.linalg.norm(rows, axis=-1) / np.linalg.norm(of)
+    return result
+
+
 def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells(
     stages: Any,
 ) -> None:
@@ -253,12 +253,7 @@ def test_heads_most_like_a_drawn_pattern_which_begins_anew_without_painted_cells
             expected[t, j] = 1 / len(keys)
     assert_allclose(heatmaps(at, "drawn")["pattern"], expected, rtol=1e-6)
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
-    for layer in range(N_LAYER):
-        for head in range(N_HEAD):
-            theirs = stages["weights"][layer][head][3:]
-            cosine = (theirs * expected[3:]).sum()
-            cosine /= np.linalg.norm(theirs) * np.linalg.norm(expected[3:])
-            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+    assert_allclose(shown, cosines(stages, expected, since=3), atol=1e-3)
     assert at.button[-1].label == "Clear 2 painted cells"
     at.selectbox(key="pattern").set_value("empty").run()
     assert not at.exception
@@ -273,12 +268,7 @@ def test_heads_most_like_a_chosen_one(stages: Any) -> None:
     assert_allclose(heatmaps(at, "chosen_head")["weights"], stages["weights"][2][3], **TOLERANCE)
     shown = heatmaps(at, "map_similarity")["cosine similarity"]
     assert shown[2, 3] == pytest.approx(1)
-    chosen = stages["weights"][2][3][1:]
-    for layer in range(N_LAYER):
-        for head in range(N_HEAD):
-            theirs = stages["weights"][layer][head][1:]
-            cosine = (theirs * chosen).sum() / np.linalg.norm(theirs) / np.linalg.norm(chosen)
-            assert shown[layer, head] == pytest.approx(cosine, abs=1e-3)
+    assert_allclose(shown, cosines(stages, stages["weights"][2][3]), atol=1e-3)
     table = at.dataframe[0].value
     assert (table["layer"][0], table["head"][0]) == (2, 3)
 
@@ -290,12 +280,10 @@ def test_all_heads_by_likeness(stages: Any) -> None:
     assert sorted(names) == [
         f"{layer}.{head}" for layer in range(N_LAYER) for head in range(N_HEAD)
     ]
-    rows = {name: stages["weights"][int(name[0])][int(name[2])][1:].ravel() for name in names}
-    for n, one in enumerate(names):
-        for m, other in enumerate(names):
-            cosine = rows[one] @ rows[other]
-            cosine /= np.linalg.norm(rows[one]) * np.linalg.norm(rows[other])
-            assert shown[n, m] == pytest.approx(cosine, abs=1e-3)
+    layers, heads = ([int(name[place]) for name in names] for place in (0, 2))
+    for row, layer, head in zip(shown, layers, heads, strict=True):
+        expected = cosines(stages, stages["weights"][layer][head])
+        assert_allclose(row, expected[layers, heads], atol=1e-3)
     table = at.dataframe[0].value
     assert len(table)
     assert len(frames(at, "alike_map")) == len(table)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.model.checkpoint import BUNDLED
@@ -28,7 +27,7 @@ from tests.app.pages import (
     titles,
 )
 from tests.bundled import HEADS, HS, N_HEAD, C, bundled_model
-from tests.numpy_gpt2 import Tolerance, reference
+from tests.numpy_gpt2 import Tolerance, read, reference
 
 TEXT = "The animal didn't cross the street because it was too tired"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}  # the bundled model's scores reach hundreds
@@ -82,9 +81,7 @@ def test_a_masked_cell_is_no_zero_in_a_table(expected: Any) -> None:
 
 def test_value_weighted_and_without_the_first_token(expected: Any) -> None:
     causal, stages = expected
-    W_O = load_file(BUNDLED / "model.safetensors")
-    names = [name for name in W_O if name.endswith("h.2.attn.c_proj.weight")]
-    projection = W_O[names[0]].astype(np.float64).reshape(N_HEAD, HS, C)
+    projection = read(BUNDLED).w["h.2.attn.c_proj.weight"].reshape(N_HEAD, HS, C)
     given = np.linalg.norm(stages["v"][2] @ projection, axis=-1)
     lengths = stages["weights"][2] * given[:, None, :]
     rest = stages["weights"][2][:, 1:, 1:]

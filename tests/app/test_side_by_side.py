@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.numpy import load_file
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz.analysis.comparison import addition_sites, path, stream_sites
 from gpt2viz.analysis.model_changes import MEASURES as MOVED
 from gpt2viz.app import run_cache
 from gpt2viz.app.views.measures import MEASURES
@@ -36,7 +36,7 @@ from tests.app.pages import (
 )
 from tests.bundled import N_HEAD, N_LAYER, bundled_model, ids_of
 from tests.checkpoints import load_ahead, write_checkpoint
-from tests.numpy_gpt2 import Tolerance, reference, softmax
+from tests.numpy_gpt2 import Tolerance, read, reference, softmax
 
 FIRST, VERB, AFTER = "A crane ate fish", "A crane lifted steel", "The steel was lifted by a crane"
 TOLERANCE: Tolerance = {"rtol": 2e-3, "atol": 2e-3}
@@ -79,18 +79,10 @@ def test_the_path_of_crane_after_its_context_and_what_it_comes_near_to() -> None
     at = open_page("side_by_side?differs=text", text=FIRST, text2=AFTER)
     assert chosen(at) == 6
     for causal, mask in ((True, "mask on"), (False, "mask off")):
-        one, other = runs(FIRST, AFTER, causal=causal)
-        stream = [1.0, cosine(one["embedding"][1], other["embedding"][6])]
-        added = []
-        for layer in range(4):
-            for after, part in (
-                ("residual_mid", "attention_output"),
-                ("residual_out", "mlp_output"),
-            ):
-                stream.append(cosine(one[after][layer][1], other[after][layer][6]))
-                added.append(cosine(one[part][layer][1], other[part][layer][6]))
-        assert_allclose(lines(at)[f"{mask}: stream"], stream, **TOLERANCE)
-        assert_allclose(lines(at)[f"{mask}: added by this step"], added, **TOLERANCE)
+        one, other = (gpt2viz.trace(bundled_model(), t, causal=causal) for t in (FIRST, AFTER))
+        for line, sites in (("stream", stream_sites), ("added by this step", addition_sites)):
+            of_crane = path(one, other, (1, 6), sites(N_LAYER))
+            assert_allclose(lines(at)[f"{mask}: {line}"], of_crane.cosine, **TOLERANCE)
     table = at.dataframe[0].value  # before that of what comes next
     weights = bundled_model().network.wte.weight.detach().numpy().astype(np.float64)
     rows = weights / np.linalg.norm(weights, axis=1, keepdims=True)
@@ -385,13 +377,12 @@ def strip(**parameters: str) -> dict[str, np.ndarray]:
 
 
 def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
-    run, stored = reference(BUNDLED, ids_of(MAN), True), load_file(BUNDLED / "model.safetensors")
+    run = reference(BUNDLED, ids_of(MAN), True)
     weights = np.array(run["weights"])
     for layer, shown in strip(head="4").items():
         assert_allclose(shown, weights[int(layer)][4], **TOLERANCE)
     for layer, shown in strip(head="4", show="norms", words="true").items():
-        (name,) = [n for n in stored if n.endswith(f"h.{layer}.attn.c_proj.weight")]
-        part = stored[name].astype(np.float64)[32 * 4 : 32 * 5]
+        part = read(BUNDLED).w[f"h.{layer}.attn.c_proj.weight"][32 * 4 : 32 * 5]
         lengths = np.linalg.norm(run["v"][int(layer)][4] @ part, axis=1)
         assert_allclose(shown, weights[int(layer)][4] * lengths, rtol=5e-3, atol=5e-3)
     for layer, shown in strip(compare="mean", show="norms").items():

@@ -1,7 +1,8 @@
-"""The textbook's modules against PyTorch's own, and what each variant promises."""
+"""The textbook's modules against PyTorch's own, and what each variant promises; their shapes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from gpt2viz.textbook.heads import (
     separate,
 )
 from gpt2viz.textbook.tensors import drawn, normal
+from tests.bundled import bundled_model
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
 
@@ -275,3 +277,24 @@ def test_a_gated_mlp_is_worked_out_from_the_weights_alone(name: str, tmp_path: P
         patch.setattr(type(model.network.layers[1].mlp), "forward", None)
         inside = mlp.gated_at(model, 1, stream)
     np.testing.assert_allclose(inside.output, made["mlp_output"][1][-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["A", "A crane ate fish"])
+def test_the_sheet_has_the_shapes_of_the_tensors_that_are_made(text: str) -> None:
+    model = bundled_model()
+    run = gpt2viz.trace(model, text)
+    page = sizes.shape_sheet(model.config, "<stories>", len(run.token_ids))
+    cells = [re.findall(r"<td>(.*?)</td>", line) for line in page.splitlines()]
+    listed = [(row[2], row[3]) for row in cells if len(row) == 4]
+    made = [record for record in run.tensors if record.layer in (None, 0)]
+    expected = [(f"({', '.join(one.axes)})", str(tuple(one.shape))) for one in made]
+    assert listed == expected
+    assert "<stories>" not in page
+    assert "<h1>Shapes of &lt;stories&gt;</h1>" in page
+
+
+def test_every_axis_of_the_sheet_is_explained() -> None:
+    result = sizes.shape_rows(gpt2viz.GPT2Config(), 4)
+    page = sizes.shape_sheet(gpt2viz.GPT2Config(), "GPT-2 small", 4)
+    for axis in {axis for *_, axes, _ in result for axis in axes.strip("()").split(", ")} - {"1"}:
+        assert f"<tr><td>{axis}</td>" in page
