@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,6 @@ from tests.app.pages import (
 from tests.bundled import HS, N_HEAD, N_LAYER, VOCABULARY, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import Tolerance, read, reference
-from tests.survey.test_survey import margin
 
 TEXT = "When Mary and John went to the garden, John gave the flower to Mary"
 TOLERANCE: Tolerance = {"rtol": 2e-4, "atol": 2e-4}
@@ -300,6 +297,7 @@ DID = ["ate", "lifted", "crossed the street for", "said it's", "was tired, and s
 def test_scores_across_many_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_documents: int
 ) -> None:
+    """As they are stored; against NumPy: see ``tests/survey/test_survey.py``."""
     folder = write_checkpoint(tmp_path / f"surveyed{n_documents}")
     texts = [f"A crane ate fish. A crane {did} <b>steel</b>, twice." for did in DID[:n_documents]]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
@@ -319,20 +317,6 @@ def test_scores_across_many_texts(
     rows = stored.loc["entropy"].sort_values("mean", ascending=False)
     assert_allclose(table["entropy"], rows["mean"])
     assert_allclose(table["± (95 %)"], rows["high"] - rows["mean"])
-    encode = gpt2viz.load_model(folder).tokenizer.encode
-    cut = [[ids[n : n + 10] for n in range(0, len(ids), 10)] for ids in map(encode, texts)]
-    runs = [
-        [(ids, reference(folder, ids, causal=True)["weights"]) for ids in parts if len(ids) >= 8]
-        for parts in cut
-    ]
-    for row in table.to_dict("records"):
-        values = [
-            [expected_scores(w[row["layer"]], ids)["entropy"][row["head"]] for ids, w in document]
-            for document in runs
-        ]
-        assert row["entropy"] == pytest.approx(mean(chain(*values)), abs=1e-3)
-        expected = margin([np.array(document) for document in values])
-        assert row["± (95 %)"] == pytest.approx(expected, abs=1e-3, nan_ok=True)
     assert any(f"only the {n_documents} documents" in caption.value for caption in at.caption)
     best = pd.read_csv(folder / "survey" / "passages.csv")
     assert passages["value"].max() == best[best["score"] == "entropy"]["value"].max()

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.textbook import attention, mlp
+from gpt2viz.textbook import after_gpt2, attention, mlp
 from tests.app.chapters import chapter as shown
 from tests.app.chapters import (
     follows,
@@ -125,24 +125,18 @@ def test_both_are_moved_and_the_score_stays(
 ) -> None:
     places = {"rope_q": str(at_q), "rope_k": str(at_k), "rope_move": str(move)}
     at = visit("rope", rope_qk=spelled(table), **places)
-    both = np.array(table, float).reshape(2, 4)
-    pairs = both[:, 0::2] + 1j * both[:, 1::2]
-    speeds = np.array([1, 0.01])
-    turned = pairs * np.exp(1j * np.outer([at_q + move, at_k + move], speeds))
-    result = matrix(at, "rope_turned")[2:]
-    assert_allclose(result[:, 0::2] + 1j * result[:, 1::2], turned, atol=1e-4)
-
-    def score(distance: int) -> float:
-        return float((pairs[0] * pairs[1].conj() * np.exp(1j * distance * speeds)).real.sum())
-
+    q, k = both = np.array(table, float).reshape(2, 4)
+    turned = after_gpt2.rotate(both, [at_q + move, at_k + move])
+    assert_allclose(matrix(at, "rope_turned")[2:], turned, atol=1e-4)
     for by in (0, move):
         written = formula(at, rf"q_{{{at_q + by}}} \cdot k_{{{at_k + by}}} ")
-        follows(written, score(at_q - at_k))
+        follows(written, after_gpt2.rotary_score(q, k, at_q, at_k))
     (curve,) = chart(at, "rope_distance")["data"]
-    assert_allclose(curve["y"], [score(n) for n in range(65)], atol=1e-4)
+    assert_allclose(curve["y"], after_gpt2.score_by_distance(q, k, 64), atol=1e-4)
     assert f"moved on by {move:,}, still {abs(at_q - at_k)} apart" in text_of(at)
     assert ("the key comes later" in text_of(at)) == (at_k > at_q)
-    assert np.allclose(2 * np.pi / speeds, [6, 628], atol=0.5)  # as the page says
+    turn = after_gpt2.rotary_angles([1], 4)[0]
+    assert_allclose(2 * np.pi / turn, [6, 628], atol=0.5)  # as the page says
 
 
 @pytest.mark.parametrize(("groups", "x"), [(1, ODD), (2, attention.SENTENCE_X), (4, ODD)])

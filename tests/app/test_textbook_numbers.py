@@ -21,8 +21,8 @@ from gpt2viz.app.course.written import format_for_field
 from gpt2viz.labels import label
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.frames import Still
-from gpt2viz.textbook import attention, mlp
-from gpt2viz.textbook.residual import LANES, lane_gradients
+from gpt2viz.textbook import attention, embeddings, mlp
+from gpt2viz.textbook.residual import LANES, lane_gradients, stops
 from tests.app.chapters import (
     captions,
     chapter,
@@ -38,7 +38,7 @@ from tests.app.chapters import (
 from tests.app.pages import heatmaps, open_page, sent
 from tests.bundled import N_LAYER, bundled_model
 from tests.js.test_scripts import HERE, run
-from tests.numpy_gpt2 import read, reference, softmax
+from tests.numpy_gpt2 import read, softmax
 from tests.textbook.oracle import hidden, orders
 
 LATER = ~np.tri(4, dtype=bool)
@@ -430,21 +430,15 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     results = [
         [one.get(f"{key} number", "") for key in ("added", "length", "turned")] for one in marks
     ]
-    ids = bundled_model().tokenizer.encode(text)
-    out = reference(BUNDLED, ids, causal=causal)
-    streams = [out["embedding"][query]]
-    for n in range(N_LAYER):
-        streams += [out["residual_mid"][n][query], out["residual_out"][n][query]]
-    assert len(results) == 2 + 2 * N_LAYER
-    for before, now, (added, length, turned) in zip(
-        streams, streams[1:], results[2:], strict=False
-    ):
-        size, gap = np.linalg.norm(now), np.linalg.norm(now - before)
-        assert float(length) == pytest.approx(size, abs=0.06 if size > 9.9 else 0.006)
-        assert float(added) == pytest.approx(gap, abs=0.06 if gap > 9.9 else 0.006)
-        cosine = now @ before / size / np.linalg.norm(before)
-        assert float(turned.replace("−", "-")) == pytest.approx(cosine, abs=0.006)
-    word = gpt2viz.trace(bundled_model(), text).labels[query]
+    run = gpt2viz.trace(bundled_model(), text, causal=causal)
+    way = stops(bundled_model(), run, query)
+    assert len(results) == len(way) == 2 + 2 * N_LAYER
+    for stop, (added, length, turned) in zip(way[1:], results[1:], strict=True):
+        for number, vector in ((length, stop.stream), (added, stop.added)):
+            size = np.linalg.norm(vector)
+            assert float(number) == pytest.approx(size, abs=0.06 if size > 9.9 else 0.006)
+        assert float(turned.replace("−", "-")) == pytest.approx(stop.cosine, abs=0.006)
+    word = run.labels[query]
     messages = [frame["caption"] for frame in frames]
     assert all(caption.startswith(f"“{word}”: ") for caption in messages)
     assert messages[0].endswith(f"Nearest row: “{word}”, cosine 1.00.")
@@ -452,11 +446,10 @@ def test_the_stream_is_that_of_the_readers_sentence(text: str, query: int, causa
     lengths, cosines = kept(
         at, f"A token's way through the residual stream, step 3 of {len(results)}"
     ).series
-    after = [np.linalg.norm(vector) for vector in (streams[1] - streams[0], streams[1])]
+    after = [np.linalg.norm(vector) for vector in (way[2].added, way[2].stream)]
     assert_allclose(np.array(lengths.x, float), after, rtol=1e-4)
     assert (lengths.y, cosines.y[0]) == (("added", "stream"), "before")
-    cosine = streams[1] @ streams[0] / np.linalg.norm(streams[0]) / np.linalg.norm(streams[1])
-    assert cosines.x[0] == pytest.approx(cosine, abs=1e-5)
+    assert cosines.x[0] == pytest.approx(way[2].cosine, abs=1e-5)
     parts = [f"layer {n}, {part}" for n in range(N_LAYER) for part in ("attention", "the MLP")]
     for caption, part, row in zip(messages[1:], ["its position", *parts], results[1:], strict=True):
         added, length, turned = row
@@ -557,14 +550,12 @@ def test_words_lie_where_the_model_has_them() -> None:
     plane = at.session_state["_shown"].pictures["Words as points of a plane"]
     assert plane.names == (*words, "king − man + woman")
     assert plane.made == (3,)
-    x = table[[names.index(f"·{word}") for word in words]]
-    points = np.stack([plane.x, plane.y], axis=1)
-    apart = np.linalg.norm(x[:, None] - x[None], axis=2)  # three points lie in one plane
-    assert_allclose(np.linalg.norm(points[:3, None] - points[None, :3], axis=2), apart, rtol=1e-3)
-    king, man, woman = table[[names.index(f"·{word}") for word in ("king", "man", "woman")]]
-    sides = np.linalg.lstsq((x[1:] - x[0]).T, king - man + woman - x.mean(axis=0), rcond=None)[0]
-    inside = sides @ (points[1:3] - points[0])
-    assert_allclose(points[3], inside, atol=1e-3)  # the sum's shadow on that plane
+    listed = [*words, "king", "man", "woman"]
+    *x, king, man, woman = torch.tensor(table[[names.index(f"·{word}") for word in listed]])
+    points = embeddings.onto_plane(
+        embeddings.plane(torch.stack(x)), torch.stack([*x, king - man + woman])
+    )
+    assert_allclose(np.stack([plane.x, plane.y], axis=1), points, atol=1e-4)
 
 
 def test_words_that_cannot_be_drawn_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
