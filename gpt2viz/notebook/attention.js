@@ -35,7 +35,7 @@ export function blockOf({ tokens }, token) {
   return token < tokens[0] ? -1 : Math.max(0, tokens.findIndex((edge) => edge > token)) - 1
 }
 
-const named = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
+const namesOf = ({ tokens }, names) => tokens.slice(0, -1).map((token) => names[token])
 const span = (edge, { tokens }) => [tokens[edge], tokens[edge + 1] - 1]
 
 // The layer's bytes; the two layers that were drawn last stay in the cache.
@@ -78,7 +78,7 @@ async function drawHead(view) {
   else drawTiles(view, drawn)
 }
 
-const titled = ({ layer, head }) => `Layer ${layer} · Head ${head}`
+const titleOf = ({ layer, head }) => `Layer ${layer} · Head ${head}`
 
 function drawTiles(view, drawn) {
   const data = message(headerOf(view, drawn), new Float32Array(drawn.shown), bits(drawn.hidden))
@@ -88,8 +88,8 @@ function drawTiles(view, drawn) {
 
 // The same numbers as lines, which takes a part of single tokens.
 function drawLines(view, drawn) {
-  const { page, lines, down, across, queries, keys, token, large } = view, title = titled(drawn)
-  const ends = (axis, names) => named(axis, names).map((name, n) =>
+  const { page, lines, down, across, queries, keys, token, large } = view, title = titleOf(drawn)
+  const ends = (axis, names) => namesOf(axis, names).map((name, n) =>
     [axis.tokens[n], name.slice(name.indexOf(" ") + 1)])
   const [part] = partOf(view)
   page.querySelector("[data-part=title]").textContent = part ? `${title}, ${part}` : title
@@ -175,7 +175,7 @@ async function drawPicture(view) {
     for (const canvas of n === chosen ? [picture.large, small] : [small]) {
       const made = heated(picture, row, colors.map.shades, canvas.width, canvas.height)
       canvas.getContext("2d").putImageData(new ImageData(made, canvas.width), 0, 0)
-      canvas.ariaLabel = canvas.title = `${titled({ layer, head })}, from ${queries[query]}`
+      canvas.ariaLabel = canvas.title = `${titleOf({ layer, head })}, from ${queries[query]}`
     }
     if (n === chosen) picture.row = row
   }
@@ -193,14 +193,14 @@ function hiddenIn({ hidden, queries, keys }, { rows, columns }) {
 // The header of the large picture's message.
 function headerOf(view, { layer, head, blocks, hidden, shown }) {
   const { large, colors, token, down, across, queries, keys } = view
-  const row = blockOf(down, token), rows = named(down, queries), columns = named(across, keys)
+  const row = blockOf(down, token), rows = namesOf(down, queries), columns = namesOf(across, keys)
   const special = colors.large.special.map((kind) => ({ ...kind }))
   const present = [hidden.some(Boolean), shown.some(Number.isNaN),
     shown.some((n, at) => !hidden[at] && Math.abs(n) === Infinity)]
   const grid = { ...large.grids[0], rows, columns, rowEnds: rows, columnEnds: columns,
     square: queries.length === keys.length,
     frame: row < 0 ? null : [row, row, 0, columns.length - 1] }
-  const title = titled({ layer, head })
+  const title = titleOf({ layer, head })
   const panel = { ...large.panels[0], title, name: title, part: partOf(view),
     quantity: blocks ? `${view.ofBlock} of this block:` : large.panels[0].quantity }
   return { ...large, ...colors.large, grids: [grid], panels: [panel],

@@ -107,15 +107,15 @@ export function writtenSum({ run, names, causal, query, key, hs, about, scheme }
   return [
     strip("q", names[query], ofQuery, blue),
     strip("k", names[key], ofKey, orange),
-    { kind: "arrow", says: "q × k in each dimension" },
+    { kind: "arrow", text: "q × k in each dimension" },
     strip("q × k", "", products, ink),
-    { kind: "arrow", says: `the sum of ${hs} products` },
+    { kind: "arrow", text: `the sum of ${hs} products` },
     result("Raw score q·k", score, scores[cell]),
-    { kind: "arrow", says: `÷ ${signed(divisor)}` },
+    { kind: "arrow", text: `÷ ${signed(divisor)}` },
     result("Scaled score", score / divisor, scaled_scores[cell]),
-    { kind: "arrow", says: hidden ? "masked, as this key comes after the query"
+    { kind: "arrow", text: hidden ? "masked, as this key comes after the query"
       : causal ? "not masked: this key does not come after the query" : "the mask is off" },
-    { kind: "arrow", says: "softmax over the query's row" },
+    { kind: "arrow", text: "softmax over the query's row" },
     result("Attention weight", others[key], weights[cell]),
   ]
 }
@@ -209,10 +209,10 @@ async function writeOn(view, button) {
 
 function listen(view) {
   const { page, field } = view, part = (name) => page.querySelector(`[data-part=${name}]`)
-  let waits
+  let timer
   field.addEventListener("input", () => {
-    clearTimeout(waits)
-    waits = setTimeout(() => read(view), PAUSE)
+    clearTimeout(timer)
+    timer = setTimeout(() => read(view), PAUSE)
   })
   part("causal").addEventListener("change", () => read(view))
   part("examples").addEventListener("change", ({ target }) => {

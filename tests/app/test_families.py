@@ -132,7 +132,7 @@ def test_the_ends_of_these_chapters_lead_to_what_they_tell_of() -> None:
     assert (map_of_heads["layer"], map_of_heads["head"]) == (cell["layer"], cell["head"])
     assert (cell["layer"], cell["head"], cell["query"]) == ("1", "4", "9")
     parts = sent(open_page("head", **cell), "written_sum")["parts"]
-    (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
+    (arrow,) = (part["text"] for part in parts if "turned" in part.get("text", ""))
     texts = arrow.partition("q·k")[2], page_text(at["rope"]).partition("takes q · k")[2]
     on_head, here = ([float(n) for n in NUMBER.findall(t.replace("−", "-"))][:2] for t in texts)
     assert_allclose(here, on_head, atol=1e-3)
@@ -178,7 +178,7 @@ def test_a_cell_says_what_its_turn_did_and_what_other_distances_would(models: Pa
     assert curve["name"] == "2 back, as here"
     assert_allclose(curve["y"], run.stage("scaled_scores", layer, head)[query, key], 1e-4)
     parts = sent(at, "written_sum")["parts"]
-    (arrow,) = (part["says"] for part in parts if "turned" in part.get("says", ""))
+    (arrow,) = (part["text"] for part in parts if "turned" in part.get("text", ""))
     after = run.stage("scores", layer, head)[query, key]
     goes = f"turned by their positions, 9 and 7: q·k goes from {q @ k:.4f} to {after:.4f}"
     assert arrow == goes.replace("-", "−")

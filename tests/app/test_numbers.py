@@ -146,7 +146,7 @@ def test_the_cell_is_worked_out(expected: Any) -> None:
     for side in ("value", "model"):
         matches = [number(one[side]) for one in results]
         assert_allclose(matches, [score, score / HS**0.5, weights[9]], **TOLERANCE)
-    text = " ".join(part["says"] for part in parts if part["kind"] == "arrow")
+    text = " ".join(part["text"] for part in parts if part["kind"] == "arrow")
     assert ("masked, as this key comes" in text) == causal
     assert ("the mask is off" in text) == (not causal)
 

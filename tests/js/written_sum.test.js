@@ -22,7 +22,7 @@ function drawn(parts) {
   globalThis.document = { createElement: (tag) => new Element(tag) }
   const sum = new Element("div")
   const parentElement = { querySelector: (name) => name === ".sum" ? sum : null }
-  draw({ data: { parts: [{ kind: "note", says: "of before" }] }, parentElement })
+  draw({ data: { parts: [{ kind: "note", text: "of before" }] }, parentElement })
   draw({ data: { parts }, parentElement })
   return sum
 }
@@ -52,7 +52,7 @@ test("of a table the chosen row stands out, and a bar is as long as its share", 
 })
 
 test("steps stand in their order, and those of before are gone", () => {
-  const sum = drawn([{ kind: "arrow", says: "÷ √32" }, { kind: "note", says: "checked" }])
+  const sum = drawn([{ kind: "arrow", text: "÷ √32" }, { kind: "note", text: "checked" }])
   assert.deepEqual(sum.children.map(({ className, text }) => [className, text]),
     [["arrow", "÷ √32"], ["note", "checked"]])
 })

@@ -36,9 +36,9 @@ def strip(name: str, token: str, values: Doubles, peak: float, colors: Palette, 
     return {"kind": "strip", "name": name, "token": token, "cells": cells, "ink": ink}
 
 
-def arrow(says: str) -> Part:
+def arrow(text: str) -> Part:
     """Return the operation between the step above and the step below."""
-    return {"kind": "arrow", "says": says}
+    return {"kind": "arrow", "text": text}
 
 
 def result(name: str, value: float, model: float) -> Part:
@@ -57,9 +57,9 @@ def table(
     return {"kind": "table", "columns": columns, "rows": listed, "chosen": chosen, "bar": bar}
 
 
-def note(says: str) -> Part:
+def note(text: str) -> Part:
     """Return a line in small letters."""
-    return {"kind": "note", "says": says}
+    return {"kind": "note", "text": text}
 
 
 def spell(value: float) -> str:

@@ -92,7 +92,7 @@ const words = (numbers) => numbers.map((x) => String(plain(x)).replace("-", "−
 // The query is point 0, then come the keys, then the values.
 const points = ({ arrows, values }) => [...arrows, ...values]
 
-const named = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.length - 1]}`
+const nameOf = ({ words: all }, n) => n > all.length ? `Value of ${all[n - all.length - 1]}`
   : n ? `Key of ${all[n - 1]}` : `Query of ${all[0]}`
 
 const role = ({ words: all }, n) => n > all.length ? "value" : n ? "key" : "query"
@@ -106,7 +106,7 @@ export function describeMove(data, n) {
   const result = kind === "query" ? `Weights: ${all}`
     : kind === "key" ? `Score ${fixed(scores[n - 1], 2)}, weight ${fixed(weights[n - 1], 2)}`
       : `New ${data.words[0]}: ${coordinates(axes, ends[ends.length - 1].map((x) => fixed(x, 2)))}`
-  return `${named(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${result}.`
+  return `${nameOf(data, n)}: ${coordinates(axes, words(points(data)[n]))}. ${result}.`
 }
 
 function grid(svg, box, axes) {
@@ -231,7 +231,7 @@ function glide(view, to) {
 
 function send(view, n) {
   const { arrows, values } = view.now
-  view.rests = 0
+  view.timer = 0
   view.sent += 1
   view.moved = n
   view.send("moved", { arrows, values, count: view.sent })
@@ -280,8 +280,8 @@ function walk(view, event, n) {
   event.preventDefault()
   const far = fine(ranges(view.now)[planeOf(view, n)]), from = points(view.now)[n]
   move(view, n, within(from.map((x, m) => x + by[m] * far), view.data.largest))
-  clearTimeout(view.rests)
-  view.rests = setTimeout(send, REST, view, n)
+  clearTimeout(view.timer)
+  view.timer = setTimeout(send, REST, view, n)
 }
 
 function build(view, data) {
@@ -313,17 +313,17 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".arrows"), made = String(data.words)
   const view = root.view ??= { root, sent: 0 }
   if (view.made !== made) {
-    Object.assign(view, { made, data, now: null, sent: data.count, range: null, rests: 0 })
+    Object.assign(view, { made, data, now: null, sent: data.count, range: null, timer: 0 })
     build(view, data)
   }
   view.send = setTriggerValue
-  if (data.count < view.sent || view.range || view.rests) return
+  if (data.count < view.sent || view.range || view.timer) return
   Object.assign(view, { data, sent: data.count })
   root.setAttribute("aria-label", data.alt)
   view.handles.forEach((handle, n) => {
     const position = coordinates(data.axes, words(points(data)[n]))
     handle.style.color = data.colors[role(data, n)]
-    handle.setAttribute("aria-label", `${named(data, n)}: ${position}. Arrow keys move it.`)
+    handle.setAttribute("aria-label", `${nameOf(data, n)}: ${position}. Arrow keys move it.`)
   })
   rows(view, data)
   glide(view, { arrows: data.arrows, shadows: data.shadows, values: data.values, ends: data.ends })

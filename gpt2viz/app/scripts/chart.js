@@ -129,9 +129,9 @@ function layOut(figure, width, legend) {
   const pairs = new Map(data.map(({ xaxis = "x", yaxis = "y" }) => [xaxis + yaxis, [xaxis, yaxis]]))
   const plots = [...pairs.values()].map(([x, y]) =>
     ({ x: axisOf(x, figure), y: axisOf(y, figure) }))
-  const [{ y: first }] = plots, titled = (axis) => axis.own.title?.text ? TITLE : 0
+  const [{ y: first }] = plots, titleRoom = (axis) => axis.own.title?.text ? TITLE : 0
   const names = first.own.showticklabels === false ? [] : ticksOf(first, height, 36)
-  const left = fixed ? margin.l : Math.max(margin.l, longest(names) + 10 + titled(first))
+  const left = fixed ? margin.l : Math.max(margin.l, longest(names) + 10 + titleRoom(first))
   const room = width - left - margin.r - (fixed ? 0 : 6)
   for (const { x } of plots) {
     x.low = left + room * x.domain[0]
@@ -140,7 +140,7 @@ function layOut(figure, width, legend) {
     const words = x.names.length || x.own.ticktext
     x.turned = Boolean(words) && longest(x.ticks) + 8 > x.size / Math.max(1, x.ticks.length)
   }
-  const roomUnder = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titled(x)
+  const roomUnder = ({ x }) => (x.turned ? longest(x.ticks) + 10 : 20) + titleRoom(x)
   const bottom = fixed ? margin.b : Math.max(margin.b, ...plots.map(roomUnder))
   for (const { x, y } of plots) {
     y.low = height - bottom

@@ -37,7 +37,7 @@ export function chosen({ zooms, head: drawn }, held = current) {
     picture: held("picture", drawn.picture), part, query: query === null ? null : Number(query) }
 }
 
-const listed = ({ head, beside, picture }) => picture === "lines" ? [head, ...beside] : [head]
+const drawnHeads = ({ head, beside, picture }) => picture === "lines" ? [head, ...beside] : [head]
 
 /** The matrices of a layer's heads for the part shown, as the server would send them. */
 export function ofHeads({ ...p }, weights, state) {
@@ -45,7 +45,7 @@ export function ofHeads({ ...p }, weights, state) {
   if (!p.zooms) return p
   p.zooms = { ...p.zooms, row: state.query, part }
   if (!weights) return crop(p, part)
-  const sent = p.whole ?? p, [first] = sent.panels, heads = listed(state)
+  const sent = p.whole ?? p, [first] = sent.panels, heads = drawnHeads(state)
   const size = first.rows.length * first.columns.length
   const values = new Float32Array(heads.length * size)
   const panels = heads.map((head, slot) => {
@@ -61,7 +61,7 @@ export function ofHeads({ ...p }, weights, state) {
 
 /** The same numbers for lines. */
 export function forLines(p, state) {
-  const { lines } = p.head, heads = listed(state), alt = named(p, state)
+  const { lines } = p.head, heads = drawnHeads(state), alt = pictureName(p, state)
   return { ...lineData(p, p.panels.map((_, n) => n), heads.map((n) => `Head ${n}`), lines), alt,
     shows: `${lines.shows}, ${alt}` }
 }
@@ -97,8 +97,8 @@ export function describeHead({ names, n_head: n, sentences }, weights, { layer, 
 const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name])
 
 // The picture's name.
-function named({ head: { what }, panels: [{ part: [part] }] }, state) {
-  const { layer, picture } = state, heads = listed(state).join(", ")
+function pictureName({ head: { what }, panels: [{ part: [part] }] }, state) {
+  const { layer, picture } = state, heads = drawnHeads(state).join(", ")
   const name = picture === "lines" ? `${what} of layer ${layer}, head ${heads}`
     : `${what}, layer ${layer}, head ${heads}`
   return part ? `${name}, ${part}` : name
@@ -128,10 +128,10 @@ function draw(view) {
   if (lined) {
     const data = forLines(shown, state)
     data.alt = same ? p.alt : `${data.alt}. ${NUMBERS_NOTE}`
-    find("title").textContent = titled(shown, state)
+    find("title").textContent = titleOf(shown, state)
     drawLines({ data, parentElement: view, setTriggerValue: (name, row) => pick(view, shown, row) })
   } else {
-    const alt = same ? p.alt : `${named(shown, state)}. ${NUMBERS_NOTE}`
+    const alt = same ? p.alt : `${pictureName(shown, state)}. ${NUMBERS_NOTE}`
     const handle = (name, { row }, drawn) => name === "cell" && pick(view, drawn, row)
     const tallest = Math.max(shown.tallest, innerHeight / zoomOf(view) - AROUND)
     const data = { ...shown, alt, handle, tallest }
@@ -149,8 +149,8 @@ function pick(view, { panels: [{ rows }] }, row) {
   return true
 }
 
-function titled({ head: { between }, panels: [{ part: [part] }] }, state) {
-  const title = `Layer ${state.layer} · Head ${listed(state).join(", ")}${between}`
+function titleOf({ head: { between }, panels: [{ part: [part] }] }, state) {
+  const title = `Layer ${state.layer} · Head ${drawnHeads(state).join(", ")}${between}`
   return part ? `${title}, ${part}` : title
 }
 

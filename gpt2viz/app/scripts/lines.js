@@ -93,7 +93,7 @@ export function strongest(source, side, n) {
 
 const across = (side) => side === "q" ? "k" : "q"
 
-const named = ([position, label]) => position === "" ? label : `${position} “${label}”`
+const tokenName = ([position, label]) => position === "" ? label : `${position} “${label}”`
 
 // A number with `more` decimals than beside a token.
 const written = ({ decimals, unit = "" }, number, more = 0) =>
@@ -104,12 +104,12 @@ export function describeToken(data, side, n) {
   const [mine, , verb] = SIDES[side], [others] = SIDES[across(side)]
   const each = data.sources.map((source) => {
     const matches = strongest(source, side, n), most = matches.slice(0, 4).map((m) =>
-      `${named(data[others][source[across(side)][m]])} ${written(data, source.v[m], 1)}`)
+      `${tokenName(data[others][source[across(side)][m]])} ${written(data, source.v[m], 1)}`)
     return (data.sources.length > 1 ? `${source.name}: ` : "")
       + (most.join(", ") || "nothing that is drawn")
       + (matches.length > 4 ? ` and ${matches.length - 4} more` : "")
   })
-  return [`${named(data[mine][n])} ${data.ends ? "matches" : verb}`, ...each]
+  return [`${tokenName(data[mine][n])} ${data.ends ? "matches" : verb}`, ...each]
 }
 
 // The token that a key leads to, as side and index; null for a key that leads nowhere.

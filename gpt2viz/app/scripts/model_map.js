@@ -221,13 +221,13 @@ function axisLabels({ p, look, wide }, pen) {
   const layers = boxes.filter((_, n) => n % p.heads === 0), heads = boxes.slice(0, p.heads)
   const [down, across] = turned ? ["Head", "Layer"] : ["Layer", "Head"]
   const [rows, columns] = turned ? [heads, layers] : [layers, heads]
-  const fits = measure(`${down} ${rows.length - 1}`) < left - 11, titled = top - LINE / 2 - 3
+  const fits = measure(`${down} ${rows.length - 1}`) < left - 11, middle = top - LINE / 2 - 3
   rows.forEach(({ y }, n) =>
     pen.fillText(fits ? `${down} ${n}` : n, left > 20 ? 11 : 3, y + side / 2))
-  if (turned && fits) pen.fillText(across, 11, titled)
+  if (turned && fits) pen.fillText(across, 11, middle)
   pen.textAlign = "center"
   columns.forEach(({ x }, n) =>
-    pen.fillText(!n && side > 60 ? `${across} ${n}` : n, x + side / 2, titled))
+    pen.fillText(!n && side > 60 ? `${across} ${n}` : n, x + side / 2, middle))
   pen.strokeStyle = pen.fillStyle
   for (const group of groupsOf(p)) bracket(pen, look, group)
 }
@@ -245,7 +245,8 @@ function bracket(pen, { boxes, side, left, top, turned }, group) {
   else line(pen, [a.x, y - 2], [a.x, y], [b.x + side, y], [b.x + side, y - 2])
 }
 
-const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
+/** A head's name. */
+export const headName = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 
 // List the heads with the token's strongest links, in text nodes only: tokens are untrusted text.
 function list(view) {
@@ -254,7 +255,7 @@ function list(view) {
   if (token < 0 || !p.links) return links.replaceChildren(p.hint)
   const buttons = p.links[token].map(([head, key, weight]) => {
     const button = make("button")
-    make("b", button, named(p, head))
+    make("b", button, headName(p, head))
     button.append(` → ${(p.keys ?? p.tokens)[key]} ${weight}`)
     make("span", button, "; ")
     button.onclick = () => chooseHead(view, head)
@@ -317,8 +318,8 @@ function walk(view, event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return
   if (event.key === "Escape") pointAt(view, -1, -1)
   else if (event.key === "Enter" || event.key === " ") chooseHead(view, head, view.token)
-  else if (event.key === "o") view.send("open", named(p, head))
-  else if (event.key === "p" && p.power) view.send("power", named(p, head))
+  else if (event.key === "o") view.send("open", headName(p, head))
+  else if (event.key === "p" && p.power) view.send("power", headName(p, head))
   else if (MOVES[event.key])
     pointAt(view, view.head < 0 ? head : step(p, head, event.key, view.look.turned), view.token)
   else if (event.key === "PageUp" || event.key === "PageDown")
@@ -339,7 +340,7 @@ function listen(view) {
   canvas.onclick = (event) => {
     const target = headAt(event)
     if (target && view.p.power && onPower(view.look, target.head, ...eventPoint(event)))
-      view.send("power", named(view.p, target.head))
+      view.send("power", headName(view.p, target.head))
     else if (target) chooseHead(view, target.head)
   }
   view.onkeydown = (event) => walk(view, event)

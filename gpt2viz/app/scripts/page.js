@@ -8,7 +8,7 @@ import { dropPending, pending, sendPending } from "./state.js"
 const REACHABLE = "a[href], button:not([disabled]), input:not([disabled]), [tabindex='0']"
 
 // Elements under the pointer that are open, so that a tip would be redundant.
-const TELLS = ".st-key-menu a[aria-current]:hover, button[aria-expanded='true']:hover"
+const OPEN = ".st-key-menu a[aria-current]:hover, button[aria-expanded='true']:hover"
 
 const WIDE = ".katex-display, div:has(> table)"
 
@@ -125,7 +125,7 @@ function landmarks() {
 
 // For theme.css, which would need `:has` on the whole body.
 function noteTips() {
-  document.body.classList.toggle("tells", document.querySelector(TELLS) !== null)
+  document.body.classList.toggle("without-tips", document.querySelector(OPEN) !== null)
 }
 
 function noteBody(body) {

@@ -55,8 +55,8 @@ function paint(view) {
   view.next.setAttribute("aria-disabled", String(at === data.frames.length - 1))
 }
 
-function tell(view) {
-  clearTimeout(view.rests)
+function report(view) {
+  clearTimeout(view.timer)
   if (view.at === view.data.at) return
   view.sent = view.at
   view.send("at", view.at)
@@ -65,27 +65,27 @@ function tell(view) {
 function go(view, at) {
   view.at = at
   paint(view)
-  clearTimeout(view.rests)
-  if (!view.plays) view.rests = setTimeout(tell, REST, view)
+  clearTimeout(view.timer)
+  if (!view.interval) view.timer = setTimeout(report, REST, view)
 }
 
 function play(view, on) {
-  clearInterval(view.plays)
-  view.plays = 0
+  clearInterval(view.interval)
+  view.interval = 0
   const last = view.data.frames.length - 1
   if (on) {
     if (view.at === last) go(view, 0)
-    view.plays = setInterval(() => {
+    view.interval = setInterval(() => {
       if (!view.root.isConnected || view.at >= last) return play(view, false)
       go(view, view.at + 1)
       if (view.at === last) play(view, false)
     }, PACE)
-  } else tell(view)
+  } else report(view)
   view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
 }
 
 function walk(view, by) {
-  if (view.plays) play(view, false)
+  if (view.interval) play(view, false)
   go(view, step(view.at, by, view.data.frames.length))
 }
 
@@ -97,9 +97,9 @@ function button(bar, text, onclick) {
 }
 
 function build(root) {
-  const view = { root, parts: new Map(), plays: 0, sent: -1 }, bar = make("div", root, "", "bar")
+  const view = { root, parts: new Map(), interval: 0, sent: -1 }, bar = make("div", root, "", "bar")
   view.back = button(bar, "◀ Back", () => walk(view, -1))
-  view.play = button(bar, "▶ Play", () => play(view, !view.plays))
+  view.play = button(bar, "▶ Play", () => play(view, !view.interval))
   view.play.className = "play"
   view.next = button(bar, "Step ▶", () => walk(view, 1))
   view.where = make("span", bar, "", "where")

@@ -4,7 +4,7 @@
 
 import { codeOf, cut, eventPoint, line as stroke, penOf, cellState } from "./matrix.js"
 import { panelsOf } from "./matrices.js"
-import drawMap, { html as mapHtml } from "./model_map.js"
+import drawMap, { headName, html as mapHtml } from "./model_map.js"
 import drawTiles, { html as tilesHtml } from "./tiles.js"
 
 export const html = `
@@ -66,7 +66,6 @@ export function shown(known, p) {
   return same && (p.at === known.p.at || p.at === known.sent) ? known.at : p.at
 }
 
-const named = ({ heads }, head) => `${Math.floor(head / heads)}.${head % heads}`
 const percent = (share) => share === null ? "NaN" : `${(100 * share).toFixed(1)} %`
 
 // The pen, in CSS pixels, of a canvas as wide as its container and `high` pixels high.
@@ -137,7 +136,7 @@ export function both({ large, map, hidden }, then, now, drawn = then) {
   const hover = Array.from({ length: then ? size : 0 }, (_, n) => masked(n) ? "masked"
     : `${then[start + n].toFixed(3)} here, ${now[start + n].toFixed(3)} in the final model`)
   const kind = drawn === then ? "at this checkpoint" : "blended"
-  const titles = [`Head ${named(map, chosen)}, ${kind}`, "in the final model, 0 to 1"]
+  const titles = [`Head ${headName(map, chosen)}, ${kind}`, "in the final model, 0 to 1"]
   return { values, masked, panels: panelsOf(large).map((panel, n) =>
     ({ ...panel, title: titles[n], hover, empty: n || then ? "" : "being read …" })) }
 }
@@ -280,7 +279,7 @@ function paintFrame(view) {
   const { p, at, frame } = view, drawn = drawnTiles(view)
   const note = p.tiles[at] ? "" : " (being read …)"
   view.mapTitle.textContent = (frame === at ? p.titles.map : p.titles.between) + note
-  view.slider.step = view.plays ? "any" : "1"
+  view.slider.step = view.animation ? "any" : "1"
   view.slider.value = frame
   view.slider.style.setProperty("--share", frame / (p.steps.length - 1 || 1))
   drawHeads(view, drawn)
@@ -299,11 +298,11 @@ function go(view, at) {
   if (at === view.frame) return
   Object.assign(view, { at, frame: at, moved: true })
   paint(view)
-  clearTimeout(view.rests)
-  view.rests = setTimeout(() => tell(view), REST)
+  clearTimeout(view.timer)
+  view.timer = setTimeout(() => report(view), REST)
 }
 
-function tell(view) {
+function report(view) {
   if (view.at === view.p.at) return
   view.sent = view.at
   view.send("step", view.p.steps[view.at])
@@ -311,13 +310,13 @@ function tell(view) {
 
 // Start or pause the film; it resumes where it was, or begins at the first point.
 function play(view, on) {
-  cancelAnimationFrame(view.plays)
-  view.plays = 0
+  cancelAnimationFrame(view.animation)
+  view.animation = 0
   view.play.textContent = on ? "❚❚ Pause" : "▶ Play"
   if (!on) {
     view.frame = view.at
     paint(view)
-    return tell(view)
+    return report(view)
   }
   const last = view.p.steps.length - 1, began = performance.now()
   const from = view.moved && view.at < last ? view.at : 0
@@ -329,10 +328,10 @@ function play(view, on) {
     if (view.at === at) paintFrame(view)
     else paint(view)
     if (frame === last) return play(view, false)
-    view.plays = requestAnimationFrame(advance)
+    view.animation = requestAnimationFrame(advance)
   }
   view.moved = true
-  view.plays = requestAnimationFrame(advance)
+  view.animation = requestAnimationFrame(advance)
 }
 
 function choose(view, head) {
@@ -344,10 +343,10 @@ function choose(view, head) {
 
 function listen(view) {
   view.slider.oninput = () => {
-    if (view.plays) play(view, false)
+    if (view.animation) play(view, false)
     go(view, Number(view.slider.value))
   }
-  view.play.onclick = () => play(view, !view.plays)
+  view.play.onclick = () => play(view, !view.animation)
   for (const name of ["loss", "score"]) view[name].onclick = (event) => {
     const wide = view[name].clientWidth, end = wide - Math.min(210, wide * .42)
     const share = (eventPoint(event)[0] - AROUND.left) / (end - AROUND.left - AROUND.right)
@@ -367,11 +366,11 @@ const PARTS = ["play", "slider", "when", "formed", "next", "loss", "score", "len
 export default function ({ data: p, parentElement, setTriggerValue }) {
   const view = parentElement.querySelector(".steps"), known = view.p ? view : null
   const at = shown(known, p)
-  const frame = known?.plays ? view.frame : at
+  const frame = known?.animation ? view.frame : at
   Object.assign(view, { p, at, frame, read: new Map(), send: setTriggerValue })
   if (!known) {
     for (const name of PARTS) view[name] = view.querySelector(`[data-part=${name}]`)
-    view.plays = 0
+    view.animation = 0
     listen(view)
   }
   const style = getComputedStyle(view)

@@ -61,7 +61,7 @@ const longest = (names, measure) => Math.max(0, ...names.map(measure))
 
 // Which names a panel shows: its rows', unless the panel to its left has the same, and its
 // columns', unless the panel below has.
-function named({ panels }, n, across) {
+function shownNames({ panels }, n, across) {
   const same = (other) => panels[other]?.grid === panels[n].grid
   return { first: n % across === 0 || !same(n - 1), last: !same(n + across) }
 }
@@ -72,7 +72,7 @@ const short = (value) => String(Number(value.toPrecision(3))).replace("-", "−"
 // The left edges of `across` panels side by side, and the largest width of each.
 function slots(p, width, across, rooms) {
   const left = Array.from({ length: across }, (_, column) => Math.max(0,
-    ...rooms.filter((_room, n) => n % across === column && named(p, n, across).first)))
+    ...rooms.filter((_room, n) => n % across === column && shownNames(p, n, across).first)))
   const sum = (lengths) => lengths.reduce((a, b) => a + b, 0)
   const slot = (width - sum(left) - (p.bar ? BAR : 2) - GAP * (across - 1)) / across
   return { slot: Math.max(20, slot), across,
@@ -92,7 +92,7 @@ export function plan(p, width, measure) {
   const { slot, across, edges } = fits
   const all = panels.map((panel, n) => {
     const part = panel.part.find((name) => measure(name) < slot) ?? panel.part.at(-1)
-    return { ...named(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
+    return { ...shownNames(p, n, across), ...size(panel, slot, p.tallest, measure), names: rooms[n],
       x: edges[n % across], title: [...wrapped(panel.title, slot, measure), part,
         p.ranged && `${short(panel.low)} to ${short(panel.high)}`].filter(Boolean) }
   })
@@ -382,7 +382,7 @@ function chooseCell(view, at, { shiftKey }) {
 // Send a message once the server has drawn the part shown, as it counts cells of what it drew.
 function deliver(view, message) {
   if (view.p === view.drawn) return view.send(...message)
-  view.waits = message
+  view.unsent = message
   sendPending()
 }
 
@@ -469,7 +469,7 @@ export const offersPart = ({ drags, zooms }, changes) =>
 
 function change(view, changes) {
   if (!("zoom" in changes)) return
-  view.waits = null
+  view.unsent = null
   if (view.drawn.zooms) show(view, changes.zoom)
 }
 
@@ -493,8 +493,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     if (document.fonts.status !== "loaded") document.fonts.ready.then(() => draw(view))
   }
   show(view, current("zoom", formatPart(p.zooms?.part)))
-  const { waits } = view
-  if (!waits || view.p !== p) return
-  view.waits = null
-  view.send(...waits)
+  const { unsent } = view
+  if (!unsent || view.p !== p) return
+  view.unsent = null
+  view.send(...unsent)
 }

@@ -10,10 +10,10 @@ function make(tag, name, text, ...parts) {
   return element
 }
 
-const cell = ([color, says]) => {
+const cell = ([color, text]) => {
   const element = make("i", "", "")
   element.style.background = color
-  element.title = says
+  element.title = text
   return element
 }
 
@@ -26,7 +26,7 @@ const DRAWN = {
     label.title = `${name} ${token}`.trim()
     return make("div", "strip", "", label, make("span", "cells", "", ...cells.map(cell)))
   },
-  arrow: ({ says }) => make("div", "arrow", says),
+  arrow: ({ text }) => make("div", "arrow", text),
   result: ({ name, value, model }) => make("div", "result", "", make("span", "name", name),
     make("b", "", `= ${value}`), make("small", "", `the model: ${model}`)),
   table: ({ columns, rows, chosen, bar }) => make("table", "", "", row("th", columns, ""),
@@ -37,7 +37,7 @@ const DRAWN = {
       line.append(make("td", "share", "", length))
       return line
     })),
-  note: ({ says }) => make("div", "note", says),
+  note: ({ text }) => make("div", "note", text),
 }
 
 export default function ({ data, parentElement }) {
