@@ -44,7 +44,7 @@ def draw_diagram(
         "edges": [(*edge, _kind(*edge)) for edge in arrows],
     }
     clicked = mount(data, key="diagram", on_node_change=lambda: None).node
-    _as_table(nodes, arrows, layer)
+    _draw_table(nodes, arrows, layer)
     chosen = next((node for node in nodes if node.name == clicked), None)
     page = page_of(chosen) if chosen else None
     if chosen and page:
@@ -54,7 +54,7 @@ def draw_diagram(
         st.switch_page(page.path, query_params=address.parameters(requested))
 
 
-def _as_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:
+def _draw_table(nodes: Sequence[Node], arrows: Sequence[tuple[str, str]], layer: int) -> None:
     """Draw the diagram as a table."""
     reads: dict[str, list[str]] = {node.name: [] for node in nodes}
     for start, end in arrows:

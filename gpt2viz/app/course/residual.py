@@ -51,7 +51,7 @@ def flow(book: Book) -> None:
         near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {written(stop.alike[0])}."
         stations.append(
             Stop(
-                f"“{name}”: {_what_was_added(stop, added, length)} {near}",
+                f"“{name}”: {_caption(stop, added, length)} {near}",
                 added,
                 length,
                 stop.cosine if n else None,
@@ -62,7 +62,7 @@ def flow(book: Book) -> None:
     play(book, frames.way_through(stations), parameters.STREAM_STEP, of_run=True)
 
 
-def _what_was_added(stop: residual.Stop, added: float, length: float) -> str:
+def _caption(stop: residual.Stop, added: float, length: float) -> str:
     if stop.key == "token_embedding":
         return f"its row of the token table, length {written(length)}."
     part = {"embedding": "its position", "residual_mid": "attention", "residual_out": "the MLP"}

@@ -155,7 +155,7 @@ def key_token(view: View, default: int) -> int:
     return chosen
 
 
-def several_layers(view: View, layer: int) -> list[int]:
+def pick_layers(view: View, layer: int) -> list[int]:
     """Pick two to four layers: by default the first and the chosen ``layer``, or else the last."""
     layers = range(view.model.config.n_layer)
     chosen: list[int] = st.pills(
@@ -170,7 +170,7 @@ def several_layers(view: View, layer: int) -> list[int]:
     return chosen[:4]
 
 
-def head_or_whole(view: View, head: int) -> int | str:
+def pick_head_or_whole(view: View, head: int) -> int | str:
     """Pick a head, by default the chosen one, "mean" for a layer's mean, or "rollout"."""
     whole, heads = ["mean", "rollout"], range(view.model.config.n_head)
     address.choice(parameters.COMPARE, whole)

@@ -98,7 +98,7 @@ def _picture(outputs: output.PageOutputs, about: Callable[[str], About]) -> None
     )
     numbers = picture.table()
     if len(numbers):
-        _as_table("picture", "Its numbers, one per row", numbers, source)
+        _offer_table("picture", "Its numbers, one per row", numbers, source)
     # Last: once the picture is saved, a user may press a button above, which must be this run's.
     parts, caption = _parts(picture, source) if request else ([], [])
     name = export.file_name(source, requested_kind).removesuffix(f".{requested_kind}")
@@ -148,14 +148,14 @@ def _names(pictures: Mapping[str, Picture]) -> list[str]:
 
 def _table(outputs: output.PageOutputs, about: Callable[[str], About]) -> None:
     name: str = st.selectbox("Table", list(outputs.tables), key="save_table")
-    _as_table("table", "All of its rows", outputs.tables[name], about(name))
+    _offer_table("table", "All of its rows", outputs.tables[name], about(name))
     st.caption(
         "Parquet keeps every value exactly. In CSV, cells that start like a formula get an "
         "apostrophe, so that spreadsheets don't run them; the column *about* counts them."
     )
 
 
-def _as_table(tab: str, words: str, table: Any, about: About) -> None:
+def _offer_table(tab: str, words: str, table: Any, about: About) -> None:
     st.markdown(words)
     with st.container(horizontal=True):
         for kind in export.TABLE_KINDS:
@@ -264,7 +264,7 @@ def open_session() -> None:
     try:
         session = read_session(uploaded.read(LARGEST + 1))
         page = _saved_page(session)
-        same = _same_model(session)
+        same = _is_same_model(session)
     except (ExportError, CheckpointError) as error:
         st.error(literal(str(error)), icon=":material/error:")
         return
@@ -285,7 +285,7 @@ def _saved_page(session: Session) -> Page:
     return page
 
 
-def _same_model(session: Session) -> bool:
+def _is_same_model(session: Session) -> bool:
     """Return whether the model is the one that the session was saved with, as far as is known.
 
     Raises ``ExportError`` if the app has no model of its name.

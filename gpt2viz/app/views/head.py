@@ -164,7 +164,7 @@ def _stages(view: View, part: Window, chosen: Step, as_lines: bool) -> list[str]
             arrow, lined = "↓" if stage == mixed[0] else "→", as_lines if stage.of_pairs else None
             with column:
                 drawn.append(draw(stage, arrow, (True, True), 280, lined))
-        _how_to_read(view)
+        _draw_legend(view)
         if "q_unrotated" in view.trace.graph:
             _other_distances(view, chosen)
     return drawn
@@ -204,7 +204,7 @@ def _other_distances(view: View, chosen: Step) -> None:
     )
 
 
-def _how_to_read(view: View) -> None:
+def _draw_legend(view: View) -> None:
     """Draw the colour scale, and explain the steps from picture to picture in a tip."""
     tip = labels.sentence("head.steps", masked=", masked" if view.trace.causal else "")
     shades = ", ".join(f"{color} {100 * stop:.0f}%" for stop, color in view.colors.signed)

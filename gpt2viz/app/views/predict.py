@@ -534,10 +534,10 @@ def _buttons(view: View, ids: tuple[int, ...], settings: Sampling, seed: int) ->
             "Start over", icon=":material/restart_alt:", disabled=not ids, on_click=_truncate,
             args=(prompt, ()),
         )  # fmt: skip
-        _button_to_read_it(view, ids)
+        _offer_as_sentence(view, ids)
 
 
-def _button_to_read_it(view: View, ids: tuple[int, ...]) -> None:
+def _offer_as_sentence(view: View, ids: tuple[int, ...]) -> None:
     """Draw the button that makes sentence and continuation the new sentence."""
     text = _whole_text(view, ids)
     st.button(

@@ -177,10 +177,10 @@ def _pick_sides(view: View, what: str, choices: DeltaGenerator) -> Sides:
         return sides_of_text(("A: One head", "B: Another"), view, view)
     if what == "mask":
         return sides_of_mask(view)
-    return _two_models(view, choices)
+    return _pick_model(view, choices)
 
 
-def _two_models(view: View, choices: DeltaGenerator) -> Sides:
+def _pick_model(view: View, choices: DeltaGenerator) -> Sides:
     name = view.model.name
     others = [other for other in run_cache.model_folders() if other != name]
     chosen: str = choices.selectbox(
@@ -389,7 +389,7 @@ def _several_layers(view: View, choices: DeltaGenerator) -> None:
     part = zoom.window(view)
     with choices:
         layer, head = controls.layer_and_head(view)
-        layers, shown = controls.several_layers(view, layer), controls.head_or_whole(view, head)
+        layers, shown = controls.pick_layers(view, layer), controls.pick_head_or_whole(view, head)
         as_lines = lines.switch(part)
         chosen = _Layers(layers, shown, measures.words(), as_lines)
         if len(layers) > 1:
