@@ -53,7 +53,7 @@ def test_a_circuit_built_by_hand_is_found_again(copying: gpt2viz.Model) -> None:
     ("family", "over", "causal", "part"),
     [
         ("gpt2", "the pair", True, 32),
-        ("gpt2", "the pair", True, 3),
+        *((family, "the pair", True, 3) for family in FAMILIES),
         ("gpt2", "others", False, 32),
         *((family, "others", True, 32) for family in FAMILIES),
     ],

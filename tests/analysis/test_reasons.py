@@ -21,7 +21,6 @@ from gpt2viz.run.edits import parse_edits
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_explanation import parts_of, read_by
 from tests.bundled import N_HEAD, N_LAYER, back, bundled_model, copier, itself, rests
-from tests.checkpoints import write_checkpoint
 from tests.oracles import FAMILIES, Oracle, oracle, written
 
 #: The text that the app's first page opens with.
@@ -44,12 +43,11 @@ def named(case: Reason) -> str:
     return "" if case.rule is None else case.rule[0].name
 
 
-def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
-    model = gpt2viz.load_model(write_checkpoint(tmp_path))
-    trace = gpt2viz.trace(model, IDS)
+def test_shares_are_of_all_that_has_their_sign(tiny: gpt2viz.Model) -> None:
+    trace = gpt2viz.trace(tiny, IDS)
     signs = set()
     for key in range(6):
-        case = why(model, trace, 2, 1, 5, key)
+        case = why(tiny, trace, 2, 1, 5, key)
         row = case.row
         tables = [row.table(other) for other in range(6)]
         apart = tables[key] - sum(tables) / 6
@@ -71,13 +69,12 @@ def test_shares_are_of_all_that_has_their_sign(tmp_path: Path) -> None:
     assert signs == {True, False}
 
 
-def test_a_part_that_is_a_head_names_what_it_had_read(tmp_path: Path) -> None:
-    model = gpt2viz.load_model(write_checkpoint(tmp_path))
+def test_a_part_that_is_a_head_names_what_it_had_read(tiny: gpt2viz.Model) -> None:
     for edits, silent in (("", ()), ("mean:0.1,mean:1.2", ("0.1", "1.2")), ("attn:0", ("0.",))):
-        trace = gpt2viz.trace(model, IDS, causal=False, edits=parse_edits(edits))
+        trace = gpt2viz.trace(tiny, IDS, causal=False, edits=parse_edits(edits))
         result = dict.fromkeys([True, False], 0)
         for query, key in np.ndindex(7, 7):
-            case = why(model, trace, 2, 1, query, key)
+            case = why(tiny, trace, 2, 1, query, key)
             for pair in case.pairs:
                 for part, read, at in (
                     (pair.query_part, pair.query_read, query),

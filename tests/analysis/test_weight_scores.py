@@ -1,4 +1,4 @@
-"""Scores by the weights alone, against whole circuits and places taken one by one."""
+"""Scores by the weights alone: those of each head's circuit, and of heads that are published."""
 
 from __future__ import annotations
 
@@ -8,41 +8,33 @@ import numpy as np
 import pytest
 
 import gpt2viz
+from gpt2viz.analysis.circuits import every_circuit
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
 from gpt2viz.model import hub
-from tests.analysis.test_circuits import largest, of_places, whole
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import softmax
-from tests.oracles import FAMILIES, oracle, written
+from tests.oracles import FAMILIES, written
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_score_is_that_of_the_whole_circuits(tmp_path: Path, family: str) -> None:
+def test_every_score_is_that_of_the_heads_circuit(tmp_path: Path, family: str) -> None:
+    """``test_circuits`` holds these against whole circuits and loops over places."""
     shares: list[float] = []
     model = gpt2viz.load_model(written(tmp_path, family))
-    result, of, hs = weight_scores(model, shares.append), oracle(tmp_path), model.config.head_dim
+    result = weight_scores(model, shares.append)
     assert list(result) == list(WEIGHT_SCORES)
     assert {scores.shape for scores in result.values()} == {(3, 4)}
     assert shares == pytest.approx(np.arange(1, 13) / 12)
-    for layer, head in ((0, 3), (1, 1), (2, 0)) if family == "gpt2" else ((1, 1),):
-        circuit = whole(of, layer, head)
-        scores, seen, _ = of_places(of, model.config, layer, head)
-        n = len(scores)
-        weights = softmax(np.where(np.tri(n, dtype=bool) & seen, scores, -np.inf))
-        by_distance = np.zeros(n)
-        for query in range(1, n):
-            for key in range(query + 1):
-                by_distance[query - key] += weights[query, key] / (n - 1)
+    for circuit in every_circuit(model):
         expected = {
-            "previous token": by_distance[1],
-            "first token": np.mean([weights[query, 0] for query in range(1, n)]),
-            "offset": by_distance.argmax(),
-            "copying": np.trace(circuit.ov) / np.abs(largest(circuit.ov, hs)).sum(),
-            "same token": np.trace(circuit.qk) / np.abs(largest(circuit.qk, hs)).sum(),
+            "previous token": circuit.place_weights.by_distance[1],
+            "first token": circuit.place_weights.first,
+            "offset": circuit.offset,
+            "copying": circuit.copying_score,
+            "same token": circuit.matching_score,
         }
-        for name, values in result.items():
-            assert values[layer, head] == pytest.approx(expected[name], abs=1e-5), name
+        at = {name: float(values[circuit.layer, circuit.head]) for name, values in result.items()}
+        assert at == pytest.approx(expected)
 
 
 def test_a_single_place_has_no_neighbour(tmp_path: Path) -> None:

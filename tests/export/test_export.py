@@ -36,7 +36,6 @@ from gpt2viz.pictures.find import similarity_map
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.prediction import probability_bars
-from tests.checkpoints import write_checkpoint
 from tests.pictures.samples import heatmaps, one_of_every_kind
 
 ABOUT = export.About("weights", "stories", "ab" * 32, "A crane ate fish", 4, 1, 0)
@@ -86,22 +85,17 @@ def test_a_long_run_says_what_is_left_out(tiny: gpt2viz.Model) -> None:
     assert json.loads(whole["left_out"]) == []
 
 
-def test_the_checksum_is_sha256sums(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
-    command = ["sha256sum", str(tmp_path / "model.safetensors")]
+def test_the_checksum_is_sha256sums_and_none_of_weights_that_changed_since(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    command = ["sha256sum", str(file)]
     theirs = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    run, later = (gpt2viz.trace(gpt2viz.load_model(folder), [1, 2]) for _ in range(2))
     assert export.about(run, "trace").sha256 == theirs
-
-
-def test_weights_that_changed_since_have_no_checksum(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    run = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2])
-    with (tmp_path / "model.safetensors").open("ab") as file:
-        file.write(b"x")
-    assert export.about(run, "trace").sha256 == ""
-    (tmp_path / "model.safetensors").unlink()
-    assert export.about(run, "trace").sha256 == ""
+    with file.open("ab") as opened:
+        opened.write(b"x")
+    assert export.about(later, "trace").sha256 == ""
+    file.unlink()
+    assert export.about(later, "trace").sha256 == ""
 
 
 def test_parquet_holds_every_value_and_what_it_is(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 import gpt2viz
 from gpt2viz.model.checkpoint import weight_bytes
-from tests.checkpoints import edit_json, write_checkpoint
+from tests.checkpoints import edit_json
 
 Weights = dict[str, torch.Tensor]
 
@@ -368,8 +368,7 @@ def test_an_index_may_only_name_files_of_its_folder(folder: Path, name: str) -> 
     refused(folder, f"'{name}' is not a file in")
 
 
-def test_the_model_is_in_eval_mode_and_frozen(tmp_path: Path) -> None:
-    model = gpt2viz.load_model(write_checkpoint(tmp_path))
-    assert not model.network.training
-    assert not any(weight.requires_grad for weight in model.network.parameters())
-    assert model.network.lm_head.weight is model.network.wte.weight
+def test_the_model_is_in_eval_mode_and_frozen(tiny: gpt2viz.Model) -> None:
+    assert not tiny.network.training
+    assert not any(weight.requires_grad for weight in tiny.network.parameters())
+    assert tiny.network.lm_head.weight is tiny.network.wte.weight

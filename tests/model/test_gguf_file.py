@@ -83,7 +83,8 @@ def written(tmp_path: Path, family: str, **changes: Any) -> tuple[Path, Any]:
 def test_logits_are_those_of_transformers(tmp_path: Path, family: str, tied: bool) -> None:
     file, model = written(tmp_path, family, tie_word_embeddings=tied)
     ours = gpt2viz.load_model(str(file))
-    assert ours.name == family
+    assert (ours.name, ours.config.n_positions) == (family, 32)
+    assert ours.config.tie_word_embeddings == tied
     ids = ours.tokenizer.encode("ab  abc12")
     with torch.no_grad():
         expected = model(torch.tensor([ids])).logits.numpy()
@@ -105,25 +106,6 @@ def test_what_a_file_lacks_is_named(tmp_path: Path) -> None:
         file = write_gguf(tmp_path / "x.gguf", "gpt2", sizes, kept, n_layers=2)
         with pytest.raises(gpt2viz.CheckpointError, match=why):
             gpt2viz.load_model(file)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
-def test_the_config_is_that_of_transformers(tmp_path: Path, family: str, tied: bool) -> None:
-    from transformers import AutoConfig
-
-    file, model = written(tmp_path, family, tie_word_embeddings=tied)
-    ours = read_config(file)
-    assert ours.pop("_name_or_path") == "tiny"
-    configs = [model.config]
-    if family in ("llama", "qwen2"):  # it forgets GPT-2's positions, and the size of Qwen3's heads
-        configs.append(AutoConfig.from_pretrained(tmp_path, gguf_file=file.name))
-    for config in configs:
-        # Qwen's have no field for heads of C / nh channels, nor for biases that it never has.
-        lacking = {"head_dim": 4, "mlp_bias": False, "attention_bias": False}
-        expected = {**lacking, **config.to_dict(), "rope_scaling": None}
-        rope = expected.pop("rope_parameters", {})
-        assert ours == {name: pytest.approx((expected | rope)[name]) for name in ours}
 
 
 def test_every_type_that_the_package_unpacks(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import base64
 import io
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import gpt2viz
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.plotly.offline import CONFIG, _Offline
 from tests.bundled import N_HEAD, N_LAYER, bundled_model
-from tests.checkpoints import write_checkpoint
 
 FETCHES = re.compile(r"""<(script|link|img|iframe)[^>]*(src|href)\s*=\s*["']?(https?:)?//""")
 
@@ -80,9 +78,8 @@ def test_its_picture_is_every_heads_weights(trace: gpt2viz.Trace) -> None:
             assert (np.diff(shades[order]) >= 0).all()
 
 
-def test_a_long_run_shows_no_picture(tmp_path: Path) -> None:
-    write_checkpoint(tmp_path)
-    long = gpt2viz.trace(gpt2viz.load_model(tmp_path), [1, 2, 3], explicit=False)
+def test_a_long_run_shows_no_picture(tiny: gpt2viz.Model) -> None:
+    long = gpt2viz.trace(tiny, [1, 2, 3], explicit=False)
     assert "img" not in Parts(long._repr_mimebundle_()["text/html"]).tags
 
 

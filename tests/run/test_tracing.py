@@ -39,8 +39,10 @@ def test_arrays_are_read_only_float32_with_the_declared_shape(
         array = trace.stage(stage.key, 1 if stage.per_layer else None)
         assert array.dtype == np.float32
         assert array.shape == tuple(sizes[axis] for axis in stage.axes), stage.key
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0
+        arrays = [array, *([trace.stage(stage.key, 1, 2)] if stage.of_head else [])]
+        for one in arrays:
+            with pytest.raises(ValueError, match="read-only"):
+                one[...] = 0
     with pytest.raises(ValueError, match="read-only"):
         trace.logits[...] = 0
 
@@ -96,25 +98,7 @@ def test_its_size_is_told_while_another_thread_looks_at_a_stage(tiny: gpt2viz.Mo
     assert trace.nbytes == sum(array.nbytes for array in trace.captured.values())
 
 
-@pytest.mark.parametrize(
-    ("causal", "edits"), [(True, ""), (False, ""), (True, "window:2"), (True, "off:1.0")]
-)
-def test_what_heads_put_out_merges_to_what_the_run_added(
-    tiny: gpt2viz.Model, causal: bool, edits: str
-) -> None:
-    made = [
-        gpt2viz.trace(tiny, [5, 300, 17, 9], causal, explicit=explicit, edits=parse_edits(edits))
-        for explicit in (True, False)
-    ]
-    for layer, trace in product(range(3), made):
-        heads = np.stack([trace.weighted_head_outputs(layer, one) for one in np.eye(4)], axis=1)
-        W_O, b_O = (parameter.detach().numpy() for parameter in tiny.merging(layer))
-        merged = np.einsum("htd,hdc->tc", heads, W_O) + b_O
-        assert_allclose(merged, trace.stage("attention_output", layer)[0], atol=2e-6)
-        shares = np.array([0.5, -2, 0, 1])
-        outputs = made[0].stage("head_output", layer)[0].astype(np.float64)
-        expected = np.einsum("t,htd->hd", shares, outputs)
-        assert_allclose(trace.weighted_head_outputs(layer, shares), expected, atol=2e-6)
+LONG = ("", "forbid:5:4", "window:2", "off:1.0")
 
 
 def test_weights_and_outputs_of_a_long_run_come_block_by_block(
@@ -122,7 +106,7 @@ def test_weights_and_outputs_of_a_long_run_come_block_by_block(
 ) -> None:
     monkeypatch.setattr("gpt2viz.run.derived._BLOCK", 2)
     ids, shares = [5, 300, 17, 9, 9, 30, 2], np.array([0.5, -2, 0, 1, 1, 3, 0])
-    for causal, edits, explicit in product((True, False), ("", "forbid:5:4"), (True, False)):
+    for causal, edits, explicit in product((True, False), LONG, (True, False)):
         trace = gpt2viz.trace(tiny, ids, causal, explicit=explicit, edits=edits)
         whole, before = gpt2viz.trace(tiny, ids, causal, edits=edits), trace.nbytes
         heads = [one.copy() for one in trace.weights_of_heads(2)]
@@ -142,20 +126,6 @@ def test_long_texts_are_derived_and_short_ones_captured(
     assert not derived.explicit
     assert derived.record("scores", 0) is None
     assert gpt2viz.trace(tiny, [1, 2]).record("scores", 0) is not None
-
-
-@pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("causal", [True, False])
-def test_one_head_is_the_same_as_that_of_all_heads(
-    tiny: gpt2viz.Model, explicit: bool, causal: bool
-) -> None:
-    trace = gpt2viz.trace(tiny, [1, 2, 3, 4, 5], causal, explicit=explicit)
-    for layer, head in ((0, 0), (2, 3), (2, 1), (0, 1)):
-        for key in gpt2viz.HEAD_STAGES:
-            one = trace.stage(key, layer, head)
-            assert_array_equal(one, trace.stage(key, layer)[0, head])
-            with pytest.raises(ValueError, match="read-only"):
-                one[...] = 0
 
 
 @pytest.mark.parametrize(("edits", "more"), [("", set()), ("off:0.1", {"head_output"})])
@@ -188,11 +158,12 @@ def test_eight_threads_on_one_model_get_what_one_thread_gets(tiny: gpt2viz.Model
             assert_array_equal(result.captured[place], array)
 
 
+@pytest.mark.parametrize("edits", ["", "off:0.0,attn:1,window:1"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_no_hook_is_left_behind(
-    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+    tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], edits: str
 ) -> None:
-    gpt2viz.trace(tiny, [1, 2])
+    gpt2viz.trace(tiny, [1, 2], edits=edits)
     assert n_hooks(tiny) == 0
 
     def fail(_x: torch.Tensor) -> torch.Tensor:
@@ -200,7 +171,7 @@ def test_no_hook_is_left_behind(
 
     monkeypatch.setattr(tiny.network.h[1].mlp, "forward", fail)
     with pytest.raises(error):
-        gpt2viz.trace(tiny, [1, 2])
+        gpt2viz.trace(tiny, [1, 2], edits=edits)
     assert n_hooks(tiny) == 0
     monkeypatch.undo()
     assert gpt2viz.trace(tiny, [1, 2]).stage("weights", 2).shape == (1, 4, 2, 2)
