@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
-from gpt2viz.app.course.contents import CHAPTERS
 from gpt2viz.app.terms import TERM, TERMS
 from gpt2viz.pictures.lines import Lines
 from gpt2viz.pictures.palette import LIGHT
@@ -34,7 +33,6 @@ SHOWN += [
 ]
 SHOWN += [(page, {"picture": "lines"}) for page in ("side_by_side?differs=text", "find")]
 SHOWN += [("predict?predict=generate", {"cache": "true"})]
-SHOWN += [("textbook", {"chapter": name}) for name in CHAPTERS]
 SHOWN += [("models", {"part": name}) for name in ("parameters", "tokenizer", "positions", "cost")]
 #: Pages whose pictures belong to the model or to a text's example, and those of heads.
 OF_THE_MODEL = ("training", "models", "textbook")
@@ -66,6 +64,11 @@ SOURCE += [re.sub(r'self\.gap\("\w+"[^)]*\)', "______", text) for text in SOURCE
 def test_every_picture_has_words_a_table_and_code(page: str, view: dict[str, str]) -> None:
     at = open_page(page, text="the cat saw the cat", layer="1", head="2", **view)
     assert view.items() <= at.query_params.items()  # else it is the page's first state
+    check_page(page, view, at)
+
+
+def check_page(page: str, view: dict[str, str], at: AppTest) -> None:
+    """What a page shows is said, listed and explained: of a chapter too, by ``test_textbook``."""
     shown = at.session_state["_shown"]
     drawn = pictures(at)  # a lens twice: its matrix, and its curves beside it
     beside = {f"{key}_curves" for key in drawn}

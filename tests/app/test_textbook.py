@@ -36,6 +36,7 @@ from gpt2viz.textbook.examples import EXAMPLES, claims
 from gpt2viz.textbook.tensors import rows
 from tests.app.chapters import answered, asked_in, chapter, text_of
 from tests.app.pages import ROOT, chart, open_page, plain
+from tests.app.test_pictures import check_page
 from tests.bundled import bundled_model
 from tests.docs.reading_level import grade, sentences
 
@@ -288,6 +289,13 @@ def test_texts_are_named_in_one_place_and_nowhere_by_a_number(subtests: pytest.S
                 assert line.rpartition(": ")[2] == ", ".join(ids)
                 assert source.author in line
                 assert source.after in line
+
+
+def test_every_picture_of_a_chapter_has_words_a_table_and_code(subtests: pytest.Subtests) -> None:
+    for name in CHAPTERS:
+        with subtests.test(chapter=name):
+            check_page("textbook", {}, opened(name)[0])
+            check_page("textbook", {}, chapter(name))
 
 
 def test_the_picture_of_the_two_orders_is_of_gradients() -> None:

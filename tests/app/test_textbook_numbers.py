@@ -199,11 +199,8 @@ def test_sharpness_is_shown_as_a_mean_with_its_spread(hs: int) -> None:
     scores = attention.random_scores(hs).double().numpy()
     weights = [-np.sort(-softmax(scores / divisor), axis=1) for divisor in (1, np.sqrt(hs))]
     assert_allclose(matrix(at, "sharpness"), [result.mean(axis=0) for result in weights], atol=1e-5)
-    messages = [
-        f"**{result[:, 0].mean():.2f}** ({low:.2f} to {high:.2f})"
-        for result in weights
-        for low, high in [np.quantile(result[:, 0], [0.1, 0.9])]
-    ]
+    spreads = [attention.largest_weight(scores, float(by)) for by in (1, np.sqrt(hs))]
+    messages = [f"**{one.mean:.2f}** ({one.low:.2f} to {one.high:.2f})" for one in spreads]
     assert f"Unscaled {messages[0]}, divided by √hs {messages[1]}" in text_of(at)
     assert f", {attention.SCALE_DRAWS} draws" in next(iter(heatmaps(at, "sharpness")))
 

@@ -211,12 +211,6 @@ def test_a_token_takes_its_way_through_the_stream(position: int, causal: bool) -
     assert result[0].cosine == pytest.approx(1)
 
 
-def test_a_token_that_is_not_there_is_refused() -> None:
-    model = bundled_model()
-    with pytest.raises(IndexError):
-        residual.stops(model, gpt2viz.trace(model, "A crane"), 99)
-
-
 @pytest.mark.parametrize(("n", "C"), [(2, 5), (3, 2), (5, 4), (10, 256), (4, 1)])
 def test_the_plane_is_that_of_the_largest_variance(n: int, C: int) -> None:
     x = made(n, C)
@@ -261,12 +255,6 @@ def test_neighbours_are_those_of_the_largest_cosine() -> None:
         for place in (0, 5, len(kept) - 1):
             assert embeddings.rank(row, kept[place], left_out) == place + 1
     assert len(embeddings.nearest(result[0], 99, [1, 2])) == 48
-
-
-def test_a_sum_is_the_first_less_the_second_and_the_third() -> None:
-    table = made(9, 3)
-    result = embeddings.sum_of(torch.tensor(table), [4, 0, 7])
-    assert_allclose(result, table[4] - table[0] + table[7])
 
 
 def test_the_table_is_the_checkpoints_and_a_word_is_one_token_with_its_space() -> None:
