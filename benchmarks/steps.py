@@ -28,7 +28,7 @@ import gpt2viz
 from benchmarks.__main__ import SIZES
 from benchmarks.peers import FOLDER
 from benchmarks.tables import spread
-from gpt2viz.analysis.batch_scores import measured
+from gpt2viz.analysis.batch_scores import measure_probe
 from gpt2viz.analysis.weight_scores import weight_scores
 from gpt2viz.pictures.pooling import thumbnails
 from tests.checkpoints import write_checkpoint
@@ -98,7 +98,7 @@ def checkpoints(_model: gpt2viz.Model, n: int, steps: Steps) -> None:
         thumbnails(trace.stage("weights", layer)[0] for layer in range(point.config.n_layer))
         gpt2viz.logit_lens(point, trace, [len(ids) - 1])
     with steps.timed("every head's scores on random tokens"):
-        measured(point)
+        measure_probe(point)
 
 
 def many(model: gpt2viz.Model, first: int, steps: Steps) -> None:

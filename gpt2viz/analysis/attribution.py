@@ -25,21 +25,21 @@ def value_weighted(model: Model, trace: Trace, layer: int) -> Array:
     0 or a mean. Raises ``PlaceError`` for a layer that the model doesn't have, ``ArgumentError``
     for a trace of another model.
     """
-    weights, v = _mixed(trace, layer)
+    weights, v = _weights_and_values(trace, layer)
     with np.errstate(over="ignore", invalid="ignore"):  # the page warns about the run itself
         lengths = np.linalg.norm(v @ _projection(model, trace, layer), axis=-1)  # (nh, T)
     weighted: Array = weights * lengths[:, None, :]
     return weighted
 
 
-def taken(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
+def key_norm(model: Model, trace: Trace, layer: int, query: int, keys: Sequence[int]) -> Array:
     """‖Σ α v W_O‖: the length of the contribution of ``keys`` together to ``query``: (nh,).
 
     As ``value_weighted``, which it equals for one key. Several vectors are added before the
     length is taken: they may point apart. Raises ``PlaceError`` for a layer or token that isn't
     there, ``ArgumentError`` for a trace of another model.
     """
-    weights, v = _mixed(trace, layer)
+    weights, v = _weights_and_values(trace, layer)
     mixed = np.einsum("hk,hkd->hd", weights[:, query, list(keys)], v[:, list(keys)])  # (nh, hs)
     written = np.einsum("hd,hdc->hc", mixed, _projection(model, trace, layer))  # (nh, C)
     length: Array = np.linalg.norm(written, axis=-1)
@@ -55,7 +55,7 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     a head's output that an edit set to 0 or a mean is taken as it is, and both numbers are 0
     where attention is off. Raises what ``value_weighted`` does.
     """
-    weights, v = _mixed(trace, layer)
+    weights, v = _weights_and_values(trace, layer)
     heads: Array = weights @ v  # (nh, T, hs)
     fixed = head_scale_factors(trace.edits, layer, len(heads)) == 0
     heads[fixed] = trace.stage("head_output", layer)[0, fixed]
@@ -69,7 +69,7 @@ def difference_from_run(model: Model, trace: Trace, layer: int) -> tuple[float, 
     return float(np.abs(written - added).max()), float(np.abs(added).max())
 
 
-def _mixed(trace: Trace, layer: int) -> tuple[Array, Array]:
+def _weights_and_values(trace: Trace, layer: int) -> tuple[Array, Array]:
     """The weights (nh, T, T) and values (nh, T, hs) that a layer's heads mix, after edits.
 
     Values are a head's own or its group's. Those of a scaled head are scaled; both are 0 where no
@@ -112,7 +112,7 @@ def rollout(trace: Trace, layer: int) -> Array:
     return mixed
 
 
-def without_first(weights: Array) -> Array:
+def drop_first(weights: Array) -> Array:
     """Rows rescaled to sum to 1 without the first key: (…, T, T) -> (…, T, T), column 0 NaN.
 
     Many heads rest on the first token (Xiao et al. 2023, "Efficient Streaming Language Models

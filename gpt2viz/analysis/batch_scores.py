@@ -110,7 +110,7 @@ class Emergence(NamedTuple):
     last: float
 
 
-def measured(model: Model) -> Measured | None:
+def measure_probe(model: Model) -> Measured | None:
     """Every habit's score of every head on the probe: random tokens, repeated once.
 
     It is the same text for every point and every sentence. None without room for two tokens.

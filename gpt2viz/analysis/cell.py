@@ -38,7 +38,7 @@ def parse_steps(text: str) -> tuple[Step, ...]:
     return tuple(Step(*map(int, re.split("[.:]", part))) for part in text.split(","))
 
 
-def moved_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
+def remap_steps(steps: Iterable[Step], to: Callable[[int], int | None]) -> tuple[Step, ...]:
     """The path for a text whose tokens have moved: ``to`` gives the position, None for gone.
 
     It ends before the first cell whose token is gone.

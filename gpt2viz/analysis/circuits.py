@@ -74,14 +74,14 @@ class Reading(NamedTuple):
         """``constant`` with the gain of its ``norm`` too: (hs,)."""
         return self.constant if self.norm is None else self.constant * self.norm.gain
 
-    def of(self, x: Numbers) -> Numbers:
+    def read(self, x: Numbers) -> Numbers:
         """Read the layer norm's output before gain and bias: (T, C) -> (T, hs)."""
         read: Numbers = x @ self.before + self.constant
         return read if self.norm is None else read / self.norm.sigma(read)[:, None] * self.norm.gain
 
     def along(self, x: Numbers, direction: Numbers) -> Numbers:
-        """``of`` along a direction (hs,), up to a constant that all share: (T,)."""
-        return x @ (self.weight @ direction) if self.norm is None else self.of(x) @ direction
+        """``read`` along a direction (hs,), up to a constant that all share: (T,)."""
+        return x @ (self.weight @ direction) if self.norm is None else self.read(x) @ direction
 
 
 def reading(model: Model, layer: int, head: int, into: Into) -> Reading:
@@ -218,8 +218,8 @@ class HeadCircuit:
         A row of the full OV circuit, over the token's σ. Raises ``PlaceError`` for a token that
         isn't in the vocabulary.
         """
-        wrote = self.ends.normed([token])[0] @ self.W_V @ self.W_O  # (C,)
-        return _ranked(self.ends.logits(wrote), k)
+        wrote = self.ends.normalize([token])[0] @ self.W_V @ self.W_O  # (C,)
+        return _rank(self.ends.logits(wrote), k)
 
     def top_keys(self, token: int, k: int = 10, back: int = 0) -> Ranked:
         """The ``k`` keys that a query of a token would score highest, and lowest, by content alone.
@@ -227,8 +227,8 @@ class HeadCircuit:
         In scaled scores, q·k / ``divisor``. Where positions turn queries and keys, the keys are
         ``back`` tokens back. Raises as ``writes`` does.
         """
-        (q,) = self._turned(self.query.of(self.ends.normed([token])), [back])  # (hs,)
-        return _ranked(self.ends.as_keys(self.key, q / self.divisor), k)
+        (q,) = self._turn(self.query.read(self.ends.normalize([token])), [back])  # (hs,)
+        return _rank(self.ends.key_scores(self.key, q / self.divisor), k)
 
     def scores(self, token_ids: Sequence[int]) -> Numbers:
         """The raw scores q·k that a text's tokens and their positions alone would give: (T, T).
@@ -237,8 +237,8 @@ class HeadCircuit:
         layers a run's differ by what earlier layers wrote, and by σ. Raises ``PlaceError`` as
         ``writes`` does, ``ContextError`` for more tokens than there are positions.
         """
-        x, positions = self.ends.normed(token_ids, placed=True), range(len(token_ids))  # (T, C)
-        q, k = (self._turned(reads.of(x), positions) for reads in (self.query, self.key))
+        x, positions = self.ends.normalize(token_ids, placed=True), range(len(token_ids))  # (T, C)
+        q, k = (self._turn(reads.read(x), positions) for reads in (self.query, self.key))
         scores: Numbers = q @ k.T
         return scores
 
@@ -250,7 +250,7 @@ class HeadCircuit:
         hidden = trace.hidden_pairs(self.layer)
         run_scores = trace.stage("scores", self.layer, self.head).astype(np.float64)
         mine, run = (
-            _less_row_mean(scores / self.divisor, hidden)
+            _subtract_row_mean(scores / self.divisor, hidden)
             for scores in (self.scores(trace.token_ids), run_scores)
         )
         predicted, actual = (scores[1:][~hidden[1:]] for scores in (mine, run))
@@ -264,7 +264,7 @@ class HeadCircuit:
         """The scaled scores from positions alone: see ``ByDistance``."""
         n = self.ends.n_positions
         if self.ends.positions is None:
-            return ByDistance(_centred(self._kernel), self._kernel_spread())
+            return ByDistance(_centre(self._kernel), self._kernel_spread())
         sums, squares = np.zeros(n), np.zeros(n)
         for queries, scores in self._position_scores(self.ends.positions):
             for query, row in zip(queries, scores, strict=True):
@@ -305,20 +305,20 @@ class HeadCircuit:
 
         ``x`` (n_positions, C) are the position embeddings after the norm.
         """
-        k = self.key.of(x) / self.divisor
+        k = self.key.read(x) / self.divisor
         k = k - k.mean(axis=0)
         for queries in _blocks(len(x), len(x)):
-            yield queries, self.query.of(x[queries.start : queries.stop]) @ k.T
+            yield queries, self.query.read(x[queries.start : queries.stop]) @ k.T
 
-    def _turned(self, x: Numbers, positions: Sequence[int]) -> Numbers:
+    def _turn(self, x: Numbers, positions: Sequence[int]) -> Numbers:
         return turn(self.ends.model, self.layer, x, positions)
 
     @cached_property
     def _kernel(self) -> Numbers:
         """The mean score of all pairs of tokens, by distance: q̄ᵀ R(d) k̄, (n_positions,)."""
-        q, k = (self.ends.mean_read(reads) for reads in (self.query, self.key))
+        q, k = (self.ends.mean_reading(reads) for reads in (self.query, self.key))
         n = self.ends.n_positions
-        kernel: Numbers = self._turned(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
+        kernel: Numbers = self._turn(np.tile(q, (n, 1)), range(n)) @ k / self.divisor
         return kernel
 
     def _kernel_spread(self) -> Numbers:
@@ -326,11 +326,11 @@ class HeadCircuit:
 
         The mean of (qᵀ R k)² over all pairs is Σ (⟨q qᵀ⟩ R) ⊙ (R ⟨k kᵀ⟩).
         """
-        q, k = (self.ends.squares_read(reads) for reads in (self.query, self.key))
+        q, k = (self.ends.second_moment(reads) for reads in (self.query, self.key))
         squares, n = list[Numbers](), self.ends.n_positions
         for back in _blocks(n, q.size):
             unit = np.repeat(np.eye(len(q))[:, None], len(back), axis=1)  # (hs, d, hs)
-            R = self._turned(unit, back).swapaxes(0, 1)  # (d, hs, hs)
+            R = self._turn(unit, back).swapaxes(0, 1)  # (d, hs, hs)
             squares.append(np.einsum("dij,dij->d", q @ R, R @ k) / self.divisor**2)
         spread: Numbers = np.sqrt((np.concatenate(squares) - self._kernel**2).clip(min=0))
         return spread
@@ -396,7 +396,7 @@ class Ends:
         self._first = Norm.of(network.blocks[0].attention_norm)
         self._gain = Norm.of(network.final_norm).gain  # (C,)
 
-    def normed(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
+    def normalize(self, token_ids: Sequence[int], *, placed: bool = False) -> Numbers:
         """Tokens after a norm, before gain and bias: (T, C); ``placed`` at 0, 1, 2 …"""
         n_vocab, n_places, T = len(self._embedding), self.model.config.n_positions, len(token_ids)
         for token in token_ids:
@@ -414,42 +414,42 @@ class Ends:
         """The position embeddings alone after a norm: (n_positions, C); None without."""
         return None if self._wpe is None else self._norm(self._wpe)
 
-    def as_keys(self, key: Reading, query: Numbers) -> Numbers:
+    def key_scores(self, key: Reading, query: Numbers) -> Numbers:
         """The score of each token's key with a query (hs,), less their mean: (n_vocab,)."""
-        shares = [key.along(self._norm(rows), query) for rows in _doubled(self._embedding)]
-        return _centred(np.concatenate(shares))
+        shares = [key.along(self._norm(rows), query) for rows in _double_blocks(self._embedding)]
+        return _centre(np.concatenate(shares))
 
-    def mean_read(self, reads: Reading) -> Numbers:
+    def mean_reading(self, reads: Reading) -> Numbers:
         """The mean of the readings of all tokens: (hs,)."""
         if reads.norm is None:
             return self._mean @ reads.before + reads.constant
-        return self._mean_of(lambda x: reads.of(x).sum(axis=0))
+        return self._token_mean(lambda x: reads.read(x).sum(axis=0))
 
-    def squares_read(self, reads: Reading) -> Numbers:
+    def second_moment(self, reads: Reading) -> Numbers:
         """⟨r rᵀ⟩ of the readings r of all tokens: (hs, hs)."""
 
         def squares(x: Numbers) -> Numbers:
-            read = reads.of(x)
+            read = reads.read(x)
             return read.T @ read
 
-        return self._mean_of(squares)
+        return self._token_mean(squares)
 
     @cached_property
     def _mean(self) -> Numbers:
         """The mean of all tokens after a norm: (C,)."""
-        return self._mean_of(lambda x: x.sum(axis=0))
+        return self._token_mean(lambda x: x.sum(axis=0))
 
-    def _mean_of(self, total: Callable[[Numbers], Numbers]) -> Numbers:
+    def _token_mean(self, total: Callable[[Numbers], Numbers]) -> Numbers:
         """The mean over all tokens, after a norm, of what ``total`` sums up over some."""
         whole = np.zeros(())
-        for rows in _doubled(self._embedding):
+        for rows in _double_blocks(self._embedding):
             whole = whole + total(self._norm(rows))
         return whole / len(self._embedding)
 
     def logits(self, wrote: Numbers) -> Numbers:
         """An output's (C,) contribution to each logit, less their mean: (n_vocab,)."""
         read = self._gain * wrote
-        return _centred(np.concatenate([rows @ read for rows in _doubled(self._unembedding)]))
+        return _centre(np.concatenate([rows @ read for rows in _double_blocks(self._unembedding)]))
 
     @cached_property
     def to_logits(self) -> Numbers:
@@ -470,7 +470,7 @@ def _moments(left: Array, right: Array) -> Numbers:
     """Σ (a − mean a) bᵀ over the rows a, b of two matrices (n_vocab, C): (C, C)."""
     C = left.shape[1]
     products, a_sum, b_sum = np.zeros((C, C)), np.zeros(C), np.zeros(C)
-    for a, b in zip(_doubled(left), _doubled(right), strict=True):
+    for a, b in zip(_double_blocks(left), _double_blocks(right), strict=True):
         products += a.T @ b
         a_sum += a.sum(axis=0)
         b_sum += b.sum(axis=0)
@@ -478,7 +478,7 @@ def _moments(left: Array, right: Array) -> Numbers:
     return moments
 
 
-def _doubled(matrix: Array) -> Iterator[Numbers]:
+def _double_blocks(matrix: Array) -> Iterator[Numbers]:
     """Yield a matrix in blocks of rows, in double precision."""
     for rows in _blocks(*matrix.shape):
         yield matrix[rows.start : rows.stop].astype(np.float64)
@@ -490,13 +490,13 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[range]:
     return (range(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
-def _less_row_mean(scores: Numbers, hidden: Pairs) -> Numbers:
+def _subtract_row_mean(scores: Numbers, hidden: Pairs) -> Numbers:
     with np.errstate(invalid="ignore"):  # a run's may be infinite
         mean = scores.mean(axis=1, keepdims=True, where=~hidden)
         return np.where(hidden, np.nan, scores - mean)
 
 
-def _centred(numbers: Numbers) -> Numbers:
+def _centre(numbers: Numbers) -> Numbers:
     centred: Numbers = numbers - numbers.mean()
     return centred
 
@@ -511,7 +511,7 @@ def _positive(eigenvalues: Eigenvalues) -> float:
     return float(eigenvalues.sum().real) / whole if whole else float("nan")
 
 
-def _ranked(values: Numbers, k: int) -> Ranked:
+def _rank(values: Numbers, k: int) -> Ranked:
     """The ``k`` highest and lowest; of equal ones the first."""
     most, least = (np.argsort(sign * values, kind="stable")[:k] for sign in (-1, 1))
     return Ranked(*(tuple(Scored(int(n), float(values[n])) for n in end) for end in (most, least)))

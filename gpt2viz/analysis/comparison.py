@@ -44,7 +44,7 @@ def align(a: Sequence[int], b: Sequence[int]) -> tuple[Pair, ...]:
     return tuple(pairs)
 
 
-def shared(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def match_tokens(a: Sequence[int], b: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Pairs of positions of the same token in both texts, each position once, in ``a``'s order.
 
     First those that ``align`` finds; then the rest is aligned again until no pair is left, so

@@ -135,7 +135,7 @@ def composition(
         for way in get_args(Into) if layer else ():
             reads = _reads(model, layer, way)
             for n, sender in enumerate(wrote):
-                for measure, values in zip(measures, _measured(sender, reads), strict=True):
+                for measure, values in zip(measures, _measure(sender, reads), strict=True):
                     measure[way][n, :, layer] = values
         wrote.append(_writes(model, layer))
         progress((layer + 1) ** 2 / n_layer**2)
@@ -178,11 +178,11 @@ class _Side:
         n = self.n_directions
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.outer(self.total, other.total) / n
-            variance = np.outer(self._uneven(n), other._uneven(n)) * 2 / ((n - 1) * (n + 2))
+            variance = np.outer(self._anisotropy(n), other._anisotropy(n)) * 2 / ((n - 1) * (n + 2))
             z: Numbers = (overlap - mean) / np.sqrt(variance)
         return np.where(variance > 0, z, np.nan)
 
-    def _uneven(self, n: int) -> Numbers:
+    def _anisotropy(self, n: int) -> Numbers:
         """tr S² − (tr S)²/n, 0 where S is the same in every direction: (nh,)."""
         uneven = self.fourth - self.total**2 / n
         return np.where(uneven > _TINY * self.fourth, uneven, 0)
@@ -197,7 +197,7 @@ class _Layer:
         self.even = _Side(np.stack([_basis(matrix) for matrix in matrices]), n)
 
 
-def _measured(sender: _Layer, receiver: _Layer) -> _Measured:
+def _measure(sender: _Layer, receiver: _Layer) -> _Measured:
     sizes = np.outer(sender.sized.total, receiver.sized.total)
     sizes = np.where(sizes > 0, sizes, np.nan)
     squared = sender.sized.overlap(receiver.sized) / sizes
@@ -301,7 +301,7 @@ def parse_edge(text: str) -> EdgeName:
     return EdgeName((a, b), (c, d), cast(Into, match[5]))
 
 
-def wired(
+def top_edges(
     composition: Composition,
     by: Measure = "kernel",
     into: Iterable[Into] = ("q", "k", "v"),
@@ -345,7 +345,7 @@ def copying_edge(composition: Composition, habits: Mapping[str, Scores]) -> Edge
     return composition.edge((int(sender[0]), int(sender[1])), (int(layer) + 1, int(head)), "k")
 
 
-def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) -> Carried:
+def edge_share(model: Model, trace: Trace, edge: Edge, query: int | None = None) -> Carried:
     """The share of an edge at the strongest attention of its receiver: see ``Carried``.
 
     At one ``query``, or at the one with the largest weight on another token that isn't the first.
@@ -365,7 +365,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
     key = int(keys[0, query])
     key = int(weights[query].argmax()) if key < 0 else key
     if edge.into == "v":
-        share = _of_value(model, trace, edge, key)
+        share = _value_share(model, trace, edge, key)
     else:
         part = Part("head", *edge.sender)
         side: Literal["query", "key"] = "query" if edge.into == "q" else "key"
@@ -373,7 +373,7 @@ def carried(model: Model, trace: Trace, edge: Edge, query: int | None = None) ->
     return Carried(query, key, float(weights[query, key]), share)
 
 
-def _of_value(model: Model, trace: Trace, edge: Edge, key: int) -> float:
+def _value_share(model: Model, trace: Trace, edge: Edge, key: int) -> float:
     """The share of a receiver's value at a key that the sender wrote, along that value."""
     (first, writer), (second, reader) = edge.sender, edge.receiver
     before = trace.stage("residual_out", second - 1)[0, key].astype(np.float64)  # (C,)

@@ -113,8 +113,8 @@ def patch_path(
     if into not in WAYS:
         raise ArgumentError(f"a path leads into q, k or v, not into {into!r}")
     runs = paired_runs(model, clean, corrupted, answer, direction, metric, causal, edits, reference)
-    written = _written(runs, first)[writer : writer + 1]  # (1, T, C)
-    (value,) = _patched(_Receiver(runs, second, reader), into, written)
+    written = _output_difference(runs, first)[writer : writer + 1]  # (1, T, C)
+    (value,) = _patch_receiver(_Receiver(runs, second, reader), into, written)
     return PatchedPath(float(value), *runs.alone)
 
 
@@ -143,9 +143,9 @@ def patch_paths(
     values = np.full((len(WAYS), layer, model.config.n_head), np.nan)
     to = _Receiver(runs, layer, head)
     for done, (first, way) in enumerate(product(range(layer), range(len(WAYS))), start=1):
-        written = _written(runs, first)
+        written = _output_difference(runs, first)
         values[way, first] = np.concatenate(
-            [_patched(to, WAYS[way], some) for some in torch.split(written, runs.at_once)]
+            [_patch_receiver(to, WAYS[way], some) for some in torch.split(written, runs.at_once)]
         )
         if progress is not None:
             progress(_sweep(to, values.copy()), done / (layer * len(WAYS)))
@@ -165,7 +165,7 @@ def _sweep(to: _Receiver, values: Numbers) -> PathSweep:
     return PathSweep(to[1:], runs.answer, runs.direction, runs.metric, values, *runs.alone)
 
 
-def _written(runs: PairedRuns, layer: int) -> Tensor:
+def _output_difference(runs: PairedRuns, layer: int) -> Tensor:
     """Every head's output to the stream in the other run, less that in this one: (nh, T, C)."""
     outputs = [run.stage("head_output", layer)[0] for run in (runs.source, runs.into)]
     W_O, _ = runs.model.merging(layer)  # (nh, hs, C)
@@ -174,18 +174,18 @@ def _written(runs: PairedRuns, layer: int) -> Tensor:
         return torch.zeros_like(written) if attention_is_off(runs.into.edits, layer) else written
 
 
-def _patched(to: _Receiver, into: Into, written: Tensor) -> Numbers:
+def _patch_receiver(to: _Receiver, into: Into, written: Tensor) -> Numbers:
     """The metric (B,) if the receiver reads a stream with ``written`` (B, T, C) added."""
     runs, layer, head = to
     here = stream(runs.into, layer, written.device)  # (1, T, C)
-    pieces = _read(to, into, here + written)  # (B, T, hs)
+    pieces = _project_streams(to, into, here + written)  # (B, T, hs)
     row = head if into == "q" else runs.model.config.group_of(head)
     change = partial(put, indices=[(n, row) for n in range(len(pieces))], pieces=[*pieces])
     streams = {layer: here.expand(len(pieces), -1, -1)}
-    return runs.on(streams, [(module_of(runs.into.graph, into, layer), change)], edited=False)
+    return runs.resume(streams, [(module_of(runs.into.graph, into, layer), change)], edited=False)
 
 
-def _read(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
+def _project_streams(to: _Receiver, into: Into, streams: Tensor) -> Tensor:
     """The receiver's q, k or v from streams (B, T, C) before its layer: (B, T, hs)."""
     block = to.runs.model.network.blocks[to.layer]
     W, b = block.attention.reading(into, to.head)

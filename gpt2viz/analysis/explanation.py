@@ -273,7 +273,7 @@ def value_parts(
     """
     stream = _Stream(model, trace, layer, head)
     stream.check(position)
-    parts = stream.read(reading(model, layer, head, "v"), [position])
+    parts = stream.mean_reading(reading(model, layer, head, "v"), [position])
     return dict(zip(stream.names, parts, strict=True))
 
 
@@ -310,16 +310,16 @@ class _Stream:
         """The parts of the queries or keys at some positions, their mean: (n, hs)."""
         if len(positions) > 1 and self.model.network.blocks[self.layer].attention.turns:
             return np.array([self._part(side, n, positions).mean(axis=0) for n in self.names])
-        parts = self.read(self._reads[side], positions)
-        return self._turned(side, parts[:, None], positions[:1])[:, 0]
+        parts = self.mean_reading(self._reads[side], positions)
+        return self._turn(side, parts[:, None], positions[:1])[:, 0]
 
-    def read(self, reads: Reading, positions: Positions) -> Numbers:
+    def mean_reading(self, reads: Reading, positions: Positions) -> Numbers:
         """The parts of what a head reads at some positions, not turned, their mean: (n, hs)."""
         shares = np.zeros(len(self.trace.token_ids))
         shares[positions] = 1 / self.scale(positions) / len(positions)
-        return np.vstack([self._mixed(shares) @ reads.weight, reads.bias])
+        return np.vstack([self._sum_outputs(shares) @ reads.weight, reads.bias])
 
-    def _mixed(self, shares: Numbers) -> Numbers:
+    def _sum_outputs(self, shares: Numbers) -> Numbers:
         """Each part's output, summed over the positions with these shares (T,): (n - 1, C).
 
         Summed before projection, which is right where all are rotated equally, if at all.
@@ -350,7 +350,7 @@ class _Stream:
         else:
             read = np.linalg.multi_dot([*self._factors(part, positions), reads.weight])
             read /= self.scale(positions)[:, None]
-        return self._turned(side, read, positions)
+        return self._turn(side, read, positions)
 
     def _factors(self, part: Part, positions: Positions) -> list[NDArray[np.floating]]:
         """The factors (P, ·) to (·, C) whose product is a part at some positions."""
@@ -367,7 +367,7 @@ class _Stream:
             return [trace.stage("position_embedding")[positions]]
         return [trace.stage("token_embedding")[0][positions]]
 
-    def _turned(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
+    def _turn(self, side: Side, x: Numbers, positions: Positions) -> Numbers:
         """Turn parts (…, P, hs) to some positions, by the scale of a head's own norm too."""
         return turn(
             self.model, self.layer, x / self._own_scale(side, positions)[:, None], positions
@@ -407,13 +407,13 @@ class _Stream:
     def _merging(self, layer: int) -> tuple[Numbers, Numbers]:
         """W_O (nh, hs, C) and b_O (C,) of a layer; zeros where an edit switched it off."""
         W_O, b_O = map(double, self.model.merging(layer))
-        return self._on(layer) * W_O, self._on(layer) * b_O
+        return self._attention_factor(layer) * W_O, self._attention_factor(layer) * b_O
 
     def _writes(self, layer: int, head: int) -> Numbers:
         """W_O of a head (hs, C), in the same way."""
-        return self._on(layer) * double(self.model.merging(layer)[0][head])
+        return self._attention_factor(layer) * double(self.model.merging(layer)[0][head])
 
-    def _on(self, layer: int) -> float:
+    def _attention_factor(self, layer: int) -> float:
         return 0.0 if attention_is_off(self.trace.edits, layer) else 1.0
 
     def opened(self, side: Side, position: int, writer: tuple[int, int]) -> Numbers:
@@ -433,7 +433,7 @@ class _Stream:
         taken = factor * weights[:, None] * v if factor else np.zeros_like(v)
         W_O = double(self.model.merging(layer)[0][head])  # (hs, C)
         by_token = taken @ (W_O @ self._reads[side].weight) / self.scale([position])
-        return self._turned(side, by_token[:, None], [position])[:, 0]
+        return self._turn(side, by_token[:, None], [position])[:, 0]
 
     def by_token(self, key: int, query: Numbers, carried: Mapping[Part, Array]) -> Numbers:
         """``RowExplanation.by_token`` for a query's vector (hs,)."""

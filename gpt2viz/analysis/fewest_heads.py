@@ -137,7 +137,7 @@ def _rounds(n_heads: int) -> Iterator[tuple[int, int]]:
         n_heads -= n
 
 
-def _least_missed(alone: Numbers, now: float, n: int) -> list[int]:
+def _next_heads(alone: Numbers, now: float, n: int) -> list[int]:
     """The next n heads to go, by the faithfulness ``alone`` (B,) without each, as if additive."""
     chosen: list[int] = []
     for _ in range(n):
@@ -147,7 +147,7 @@ def _least_missed(alone: Numbers, now: float, n: int) -> list[int]:
     return chosen
 
 
-def _each(heads: Tensor, gone: Tensor) -> Tensor:
+def _head_masks(heads: Tensor, gone: Tensor) -> Tensor:
     """Masks (B, n_layer, nh) like ``gone``, with one of the heads (B, 2) in each."""
     masks = torch.zeros(len(heads), *gone.shape, dtype=torch.bool, device=gone.device)
     masks[range(len(heads)), heads[:, 0], heads[:, 1]] = True
@@ -170,17 +170,17 @@ class _Circuit(NamedTuple):
     ) -> tuple[list[Head], list[float]]:
         """Give up the n heads that are missed least: their list, and the faithfulness after each.
 
-        ``now`` is the faithfulness before; ``report`` is as for ``without``.
+        ``now`` is the faithfulness before; ``report`` is as for ``faithfulness``.
         """
         left, streams = torch.nonzero(~self.gone), self.streams()  # (B, 2)
-        alone = self.without(self.gone | _each(left, self.gone), streams, report)  # (B,)
-        least = _least_missed(alone, now, n)
-        together = self.gone | _each(left[least], self.gone).cumsum(0).bool()
-        shares = [alone[least[0]], *self.without(together[1:], streams, report)]
+        alone = self.faithfulness(self.gone | _head_masks(left, self.gone), streams, report)  # (B,)
+        least = _next_heads(alone, now, n)
+        together = self.gone | _head_masks(left[least], self.gone).cumsum(0).bool()
+        shares = [alone[least[0]], *self.faithfulness(together[1:], streams, report)]
         self.gone[:] = together[-1]
         return [(layer, head) for layer, head in left[least].tolist()], [*map(float, shares)]
 
-    def without(
+    def faithfulness(
         self, gone: Tensor, streams: Sequence[Tensor], report: Callable[[int], None]
     ) -> Numbers:
         """The faithfulness (B,) of circuits that lack more heads, all that are ``gone`` in each.
@@ -226,7 +226,7 @@ class _Circuit(NamedTuple):
                 joining[layer] = streams[layer].repeat(n, 1, 1)  # (2n, T, C)
             running = gone[first <= layer, layer].repeat_interleave(2, dim=0)  # (2b, nh)
             changes.append(self._change(layer, running))
-        return apart(self._run(joining, changes), self.runs.answer) / self.whole
+        return logit_gap(self._run(joining, changes), self.runs.answer) / self.whole
 
     def _run(self, streams: Mapping[int, Tensor], changes: Sequence[tuple[str, Change]]) -> Array:
         """The last logits (B, n_vocab) of runs that go on from streams before layers."""
@@ -238,11 +238,11 @@ class _Circuit(NamedTuple):
 
     def _change(self, layer: int, gone: Tensor) -> tuple[str, Change]:
         """Replace the heads that are ``gone``, (B, nh) or the same for all, by their means."""
-        change = partial(_replaced, gone=gone, means=self.means[layer])
+        change = partial(_replace_heads, gone=gone, means=self.means[layer])
         return module_of(self._graph, "head_output", layer), change
 
 
-def _replaced(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
+def _replace_heads(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
     """Put the means (nh, T, hs) of heads that are ``gone`` into outputs (B, nh, T, hs)."""
     return torch.where(gone[:, :, None, None], means, made)
 
@@ -250,7 +250,7 @@ def _replaced(made: Tensor, *, gone: Tensor, means: Tensor) -> Tensor:
 def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
     """All heads, and the means that replace them. Raises ``PatchError`` for no difference."""
     model, both = runs.model, (runs.clean, runs.corrupted)
-    whole = float(apart(np.stack([run.logits_at(-1) for run in both]), runs.answer)[0])
+    whole = float(logit_gap(np.stack([run.logits_at(-1) for run in both]), runs.answer)[0])
     if whole == 0:
         raise PatchError("Both runs give the same by these answers: name others.")
     if reference is not None:
@@ -267,7 +267,7 @@ def _circuit(runs: PairedRuns, reference: Reference | None) -> _Circuit:
     return _Circuit(runs, means, gone, whole)
 
 
-def apart(logits: Array, answer: tuple[int, int]) -> Numbers:
+def logit_gap(logits: Array, answer: tuple[int, int]) -> Numbers:
     """The distance of pairs' logit differences: (2B, n_vocab) -> (B,), clean first."""
     right, wrong = answer
     difference = logits[:, right].astype(np.float64) - logits[:, wrong]

@@ -90,7 +90,7 @@ def logit_lens(
     for start in range(0, len(chosen), at_a_time):
         some = slice(start, start + at_a_time)
         stream = np.stack([trace.stage(*site)[0, chosen[some]] for site in sites])  # (S, P, C)
-        logits = _read(model, stream)  # (S, P, n_vocab)
+        logits = _stream_logits(model, stream)  # (S, P, n_vocab)
         if answers is None:
             answer[some] = logits[-1].argmax(dim=-1).numpy()
         followed = torch.from_numpy(answer[some])[None, :, None].expand(len(sites), -1, 1)
@@ -102,7 +102,7 @@ def logit_lens(
     return LogitLens(sites, tuple(chosen), top, probability, entropy, rank, answer)
 
 
-def _read(model: Model, stream: NDArray[np.float32]) -> Tensor:
+def _stream_logits(model: Model, stream: NDArray[np.float32]) -> Tensor:
     """Final norm and unembedding: streams (…, C) -> logits (…, n_vocab) in double.
 
     By ``forward``, which calls no hook: a run in another thread may have hooked the modules.
@@ -230,7 +230,7 @@ class Route:
         values = value_parts(self._model, self._trace, layer, head, source)
         along = self._shares[layer, head, source] * self._toward[layer, head]  # (hs,)
         parts = {part: float(value @ along) for part, value in values.items()}
-        return _with_rounding(parts, float(self.heads[layer, head, source]))
+        return _add_rounding(parts, float(self.heads[layer, head, source]))
 
     def __repr__(self) -> str:
         n_layer, n_head, T = self.heads.shape
@@ -274,7 +274,7 @@ def routes(
     versus = None if versus is None else token_id(model, versus)
     query = _index(-1 if query is None else query, len(trace.token_ids))
     norm = Norm.of(model.network.final_norm)
-    sigma = norm.sigma(_at(trace, query, "residual_out", model.config.n_layer - 1))
+    sigma = norm.sigma(_stage_at(trace, query, "residual_out", model.config.n_layer - 1))
     rows = [_unembedding(model, token, versus) for token in ids]
     # Centring the direction is the same as taking the mean off every part.
     directions = [norm.centre(norm.gain * u / sigma) for u in rows]  # (C,) each
@@ -299,7 +299,7 @@ def _route(
     """The route of one token: its row ``u`` of the unembedding (C,), the ``direction`` in the
     stream that its logit measures, and that in each head's output, ``toward`` (n_layer, nh, hs)."""
     config, T = model.config, len(trace.token_ids)
-    stage = partial(_at, trace, query)
+    stage = partial(_stage_at, trace, query)
     norm = Norm.of(model.network.final_norm)
     heads, shares = np.zeros((2, config.n_layer, config.n_head, T))
     rest = {Part("token"): float(stage("token_embedding") @ direction)}
@@ -308,7 +308,7 @@ def _route(
     for n in range(config.n_layer):
         on = not attention_is_off(trace.edits, n)
         if on:
-            shares[n], heads[n] = _by_source(trace, n, query, toward[n])
+            shares[n], heads[n] = _shares(trace, n, query, toward[n])
             for head in np.flatnonzero(~shares[n].any(axis=1)).tolist():
                 if (output := trace.stage("head_output", n, head)[query]).any():
                     rest[Part("head", n, head)] = float(output @ toward[n, head])
@@ -318,11 +318,11 @@ def _route(
     if norm.centred:
         rest[Part("constant")] = float(norm.bias @ u)
     logit = float(stage("final_norm") @ u)
-    rest = _with_rounding(rest, logit, heads.sum())
+    rest = _add_rounding(rest, logit, heads.sum())
     return Route(query, token, versus, logit, heads, rest, model, trace, shares, toward)
 
 
-def _at(trace: Trace, position: int, key: StageName, layer: int | None = None) -> Numbers:
+def _stage_at(trace: Trace, position: int, key: StageName, layer: int | None = None) -> Numbers:
     """A stage at one position, in double: (C,)."""
     here: Numbers = trace.stage(key, layer)[0, position].astype(np.float64)
     return here
@@ -334,7 +334,7 @@ def _unembedding(model: Model, token: int, versus: int | None) -> Numbers:
     return double(rows[token]) - (0 if versus is None else double(rows[versus]))
 
 
-def _by_source(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[Numbers, Numbers]:
+def _shares(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[Numbers, Numbers]:
     """A query's weights, scaled by edits and 0 for heads with a fixed output, and these times the
     tokens' values along each head's direction ``toward`` (nh, hs): (nh, T) each.
     """
@@ -347,7 +347,7 @@ def _by_source(trace: Trace, layer: int, query: int, toward: Numbers) -> tuple[N
         return shares, np.where(shares, shares * along, 0)  # NaN times 0 is NaN
 
 
-def _with_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:
+def _add_rounding(parts: dict[Part, float], whole: float, others: float = 0) -> dict[Part, float]:
     """Add float32's rounding in the run to the parts: with ``others`` they sum to the whole."""
     return parts | {Part("rounding"): float(whole - others - sum(parts.values()))}
 

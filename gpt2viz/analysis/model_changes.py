@@ -110,20 +110,20 @@ class Pair(NamedTuple):
         base, *losses = _run(self.before, ids)
         changed, loss = _run(self.after, ids)
         with torch.inference_mode():
-            moved = [self._moved(base, layers) for layers in (self._own(base), changed)]
+            moved = [self._compare(base, layers) for layers in (self._rerun(base), changed)]
             losses.append(loss)
             numbers = torch.cat([*(part.flatten(1) for part in moved), *losses], dim=1)
         return devices.double(numbers)
 
-    def moved_rows(self, ids: Sequence[int], layer: int, head: int) -> Numbers:
+    def row_variation(self, ids: Sequence[int], layer: int, head: int) -> Numbers:
         """The total variation of each row of a head on one text, by its own weights: (T,)."""
         base, _ = _run(self.before, torch.tensor([[*ids]], device=self.before.device))
-        own = self._own(base)
+        own = self._rerun(base)
         with torch.inference_mode():
             rows = total_variation(base[layer].weights, own[layer].weights)[0, head]
         return devices.double(rows)
 
-    def _own(self, base: Sequence[_Layer]) -> list[_Layer]:
+    def _rerun(self, base: Sequence[_Layer]) -> list[_Layer]:
         """Run each attention of ``after`` on the streams of ``before``."""
         T = base[0].stream.shape[1]
         mask = Mask.of(T, torch.arange(T, device=base[0].stream.device), explicit=True)
@@ -136,7 +136,7 @@ class Pair(NamedTuple):
             own[n] = _Layer(stream, *(made[name] for name in names))
         return own
 
-    def _moved(self, base: Sequence[_Layer], other: Sequence[_Layer]) -> Tensor:
+    def _compare(self, base: Sequence[_Layer], other: Sequence[_Layer]) -> Tensor:
         """The outputs' and the patterns' distances: (B, 2, L, nh)."""
         outputs, patterns = [], []
         for a, b, R in zip(base, other, self.writing, strict=True):
@@ -200,7 +200,7 @@ def equal_heads(before: Model, after: Model) -> NDArray[np.bool_]:
     equal = np.zeros((before.config.n_layer, before.config.n_head), dtype=bool)
     for layer, (a, b) in enumerate(zip(before.network.blocks, after.network.blocks, strict=True)):
         norms = [(x.attention_norm, *map(x.attention.head_norm, "qk")) for x in (a, b)]
-        if not all(x is y or same(x, y) for x, y in zip(*norms, strict=True) if x and y):
+        if not all(x is y or equal_weights(x, y) for x, y in zip(*norms, strict=True) if x and y):
             continue
         writing = zip(before.merging(layer)[0], after.merging(layer)[0], strict=True)
         for head, pair in enumerate(writing):
@@ -211,22 +211,22 @@ def equal_heads(before: Model, after: Model) -> NDArray[np.bool_]:
     return equal
 
 
-def same_mlp(a: Block, b: Block) -> bool:
+def equal_mlps(a: Block, b: Block) -> bool:
     """True if two layers' MLPs, with the norm before them, are bit for bit the same."""
-    return same(a.mlp_norm, b.mlp_norm) and same(a.mlp, b.mlp)
+    return equal_weights(a.mlp_norm, b.mlp_norm) and equal_weights(a.mlp, b.mlp)
 
 
-def same(a: nn.Module, b: nn.Module) -> bool:
+def equal_weights(a: nn.Module, b: nn.Module) -> bool:
     """True if all their weights are bit for bit the same."""
     return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
 
 
 def equal_words(before: Model, after: Model) -> str:
     """Say which layers and heads are bit for bit the same; "" where none is."""
-    if same(before.network, after.network):
+    if equal_weights(before.network, after.network):
         return sentence("changes.equal", before=before.name, after=after.name)
     pairs = zip(before.network.blocks, after.network.blocks, strict=True)
-    layers = [n for n, pair in enumerate(pairs) if same(*pair)]
+    layers = [n for n, pair in enumerate(pairs) if equal_weights(*pair)]
     equal = np.argwhere(equal_heads(before, after)).tolist()
     heads = [f"{layer}.{head}" for layer, head in equal if layer not in layers]
     words = [sentence("changes.equal_layers", layers=_ranges(layers))] if layers else []

@@ -42,7 +42,7 @@ def first_not_finite(trace: Trace) -> NotFinite | None:
     ends = (trace.stage("final_norm"), trace.next_token_probabilities)
     if all(np.isfinite(array).all() for array in ends):
         return None
-    for label, layer, array in _in_order(trace):
+    for label, layer, array in _stages(trace):
         finite = np.isfinite(array)
         if not finite.all():
             n_nan = int(np.isnan(array).sum())
@@ -50,7 +50,7 @@ def first_not_finite(trace: Trace) -> NotFinite | None:
     raise AssertionError("one of the last tensors was not finite")
 
 
-def _in_order(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
+def _stages(trace: Trace) -> Iterator[tuple[str, int | None, Array]]:
     for _, stage, layer in module_names(trace.config.n_layer, trace.graph):
         if stage.keep and stage.masked != "−∞":
             yield stage.label, layer, trace.stage(stage.key, layer)

@@ -44,7 +44,7 @@ _WAYS: tuple[Into, ...] = get_args(Into)
 
 def cached_scores(model: Model, progress: Progress) -> dict[str, Scores]:
     """``weight_scores``, computed once for the same weights."""
-    return dict(cached(model, "scores", lambda: weight_scores(model, progress)))
+    return dict(load_or_make(model, "scores", lambda: weight_scores(model, progress)))
 
 
 def cached_composition(model: Model, progress: Progress) -> Composition:
@@ -55,11 +55,11 @@ def cached_composition(model: Model, progress: Progress) -> Composition:
         result = composition(model, progress)
         return {f"{name}.{way}": getattr(result, name)[way] for name in names for way in _WAYS}
 
-    arrays = cached(model, "composition", make)
+    arrays = load_or_make(model, "composition", make)
     return Composition(**{n: {way: arrays[f"{n}.{way}"] for way in _WAYS} for n in names})
 
 
-def cached(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
+def load_or_make(model: Model, what: str, make: Callable[[], Arrays]) -> Arrays:
     """The result of ``make``, cached for the same weights; ``what`` names the numbers.
 
     A broken file is made again. If nothing can be written, nothing is cached, which is no

@@ -87,13 +87,13 @@ class PairedRuns(NamedTuple):
     @property
     def alone(self) -> tuple[float, float]:
         """The metric of the clean and of the corrupted run, unpatched."""
-        return self.read(self.clean.logits_at(-1)), self.read(self.corrupted.logits_at(-1))
+        return self.measure(self.clean.logits_at(-1)), self.measure(self.corrupted.logits_at(-1))
 
-    def read(self, logits: NDArray[np.floating]) -> float:
+    def measure(self, logits: NDArray[np.floating]) -> float:
         """The metric of logits (n_vocab,) after the last token."""
-        return measured(logits, self.clean, self.answer, self.metric)
+        return metric_value(logits, self.clean, self.answer, self.metric)
 
-    def on(
+    def resume(
         self,
         streams: Mapping[int, Tensor],
         changes: Sequence[tuple[str, Change]],
@@ -115,7 +115,7 @@ class PairedRuns(NamedTuple):
             hidden=self.into.forbidden,
             past=self.past,
         )
-        return np.array([self.read(row) for row in logits])
+        return np.array([self.measure(row) for row in logits])
 
 
 def share_restored(value: N, clean: float, corrupted: float) -> N:
@@ -123,7 +123,7 @@ def share_restored(value: N, clean: float, corrupted: float) -> N:
     return (value - corrupted) / (clean - corrupted)
 
 
-def measured(
+def metric_value(
     logits: NDArray[np.floating], clean: Trace, answer: tuple[int, int], metric: Metric
 ) -> float:
     """The metric of logits (n_vocab,), by an ``answer`` (right, wrong) or the ``clean`` run.
@@ -280,11 +280,11 @@ def patch_sweep(
         new, old = (activation(run, stage, layer) for run in (runs.source, runs.into))
         same = [np.array_equal(new[index], old[index]) for index in cells.indices]
         here = values[layer].reshape(-1)  # a view
-        here[same] = runs.read(runs.into.logits_at(-1))  # as before the first token that differs
+        here[same] = runs.measure(runs.into.logits_at(-1))  # as before the first token that differs
         patches += [(layer, int(n)) for n in np.flatnonzero(~np.array(same))]
     for start in range(0, len(patches), runs.at_once):
         some = patches[start : start + runs.at_once]
-        patched = _patched(runs, stage, [(layer, cells.indices[n]) for layer, n in some])
+        patched = _patch(runs, stage, [(layer, cells.indices[n]) for layer, n in some])
         for (layer, n), value in zip(some, patched, strict=True):
             values[layer].reshape(-1)[n] = value
         if progress is not None:
@@ -335,7 +335,7 @@ def patch_estimate(
     if stage in OF_HEADS:
         added = added[:, _rows(runs.into, stage)]
         added = added if by_position else added.sum(axis=-1)
-    return _sweep(runs, stage, runs.read(runs.into.logits_at(-1)) + added, estimate=True)
+    return _sweep(runs, stage, runs.measure(runs.into.logits_at(-1)) + added, estimate=True)
 
 
 def _sweep(runs: PairedRuns, stage: str, values: Numbers, estimate: bool = False) -> PatchSweep:
@@ -373,7 +373,7 @@ def _rows(run: Trace, stage: str) -> list[int]:
     return [config.group_of(head) if shared else head for head in range(config.n_head)]
 
 
-def _patched(
+def _patch(
     runs: PairedRuns, stage: str, patches: Sequence[tuple[int, tuple[int | slice, ...]]]
 ) -> Numbers:
     """The metric after each of some patches, by their layers and indices: one batch."""
@@ -392,7 +392,7 @@ def _patched(
             own = [(row, *index) for row, index in zip(rows, indices, strict=True)]
             change = partial(put, indices=own, pieces=pieces)
             changes.append((module_of(runs.into.graph, stage, layer), change))
-    return runs.on(streams, changes)
+    return runs.resume(streams, changes)
 
 
 def put(

@@ -26,7 +26,7 @@ class Cell(NamedTuple):
         return f"{self.query}:{self.key}"
 
 
-def drawn(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
+def draw(kind: Kind, n_tokens: int, n: int, toggled: Iterable[Cell], causal: bool) -> Pairs:
     """The cells (T, T) of a drawn pattern, none of a later key if ``causal``.
 
     - ``back``: the key ``n`` tokens before the query, 0 for itself;
@@ -97,7 +97,7 @@ def parse_cells(text: str) -> tuple[Cell, ...]:
     return tuple(_cell(part) for part in text.split(",")) if text else ()
 
 
-def moved_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
+def remap_cells(cells: Iterable[Cell], to: Callable[[int], int | None]) -> tuple[Cell, ...]:
     """The cells moved by ``to``, without those that have a token which is gone."""
     moved = ((to(cell.query), to(cell.key)) for cell in cells)
     return tuple(Cell(q, k) for q, k in moved if q is not None and k is not None)

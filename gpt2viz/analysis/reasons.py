@@ -263,7 +263,7 @@ class Reason:
 
     def source_of(self, side: Side, part: Part) -> Step | None:
         """The cell that a head among the parts attended to most; None for any other part."""
-        read = self._read(side, part)
+        read = self._strongest_read(side, part)
         if read is None:
             return None
         return Step(*part.of_head, self.row.query if side == "query" else self.key, read.token)
@@ -274,7 +274,7 @@ class Reason:
         cells = {at: self.source_of(*at) for at in product(get_args(Side), self.row.names)}
         return {at: cell for at, cell in cells.items() if cell is not None}
 
-    def _read(self, side: Side, part: Part) -> Read | None:
+    def _strongest_read(self, side: Side, part: Part) -> Read | None:
         weights = self._weights[side].get(part)
         return None if weights is None else Read(int(weights.argmax()), float(weights.max()))
 
@@ -282,7 +282,7 @@ class Reason:
         asks, answers = self.row.names[i], self.row.names[j]
         value = float(self.deviation[i, j])
         without = self.row.ablated_weight(self.key, query_part=asks, key_part=answers)
-        reads = self._read("query", asks), self._read("key", answers)
+        reads = self._strongest_read("query", asks), self._strongest_read("key", answers)
         return Pair(asks, answers, value, value / whole, without, *reads)
 
     def words(self, labels: Sequence[str] = ()) -> tuple[str, ...]:

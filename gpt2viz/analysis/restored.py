@@ -69,7 +69,7 @@ class Restored:
         )
 
 
-def restored(
+def restore(
     before: Model,
     after: Model,
     sample: Sequence[Sequence[int]],
@@ -101,9 +101,9 @@ def restored(
             progress(result(), min(1.0, (max(undone[-1], 0.0) + 0.1 * done) / share))
 
     while left and undone[-1] < share:
-        alone = search.divergence(_each(back, left), report)
+        alone = search.divergence(_piece_masks(back, left), report)
         best = np.argsort(alone, kind="stable")[: max(1, len(left) // _SHARE)].tolist()
-        together = back | _each(nothing, [left[n] for n in best]).cumsum(0).bool()
+        together = back | _piece_masks(nothing, [left[n] for n in best]).cumsum(0).bool()
         shares = 1 - search.divergence(together) / apart
         chosen += [left[n] for n in best]
         undone += shares.tolist()
@@ -122,12 +122,12 @@ def next_logits(
     if pieces is None:
         return read_only(search.predicted[0][0, -1])
     nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
-    back = _each(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
+    back = _piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
     with TURN, torch.inference_mode():
         return read_only(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
 
-def _each(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
+def _piece_masks(back: Tensor, pieces: Sequence[Piece]) -> Tensor:
     """Masks (B, n_layer, nh + 1) like ``back``, each with one more of the pieces."""
     masks = back.repeat(len(pieces), 1, 1)
     for mask, (layer, head) in zip(masks, pieces, strict=True):

@@ -162,16 +162,16 @@ class Score:
         """
         if not self.by:
             return self.of(weights, ids)
-        with plugins.blamed(lambda error: self._failed(f"raised {error}")):
+        with plugins.blamed(lambda error: self._failure(f"raised {error}")):
             result = np.asarray(self.of(weights, ids), np.float64)
         if result.shape != (heads := weights.shape[:-2]):
             what = f"gave the shape {result.shape} where {heads}, a number a head, is due"
-            raise PluginError(self._failed(what))
+            raise PluginError(self._failure(what))
         if np.isinf(result).any():
-            raise PluginError(self._failed("gave ∞; a head without such a number has NaN"))
+            raise PluginError(self._failure("gave ∞; a head without such a number has NaN"))
         return result
 
-    def _failed(self, what: str) -> str:
+    def _failure(self, what: str) -> str:
         message = f"The head score {self.name!r} of {self.by} {what}."
         return f"{message} Mend it, or uninstall what adds it."
 
@@ -284,7 +284,7 @@ def register_score(score: Score) -> Score:
     return SCORES.add(score)
 
 
-def recorded() -> list[Score]:
+def recorded_scores() -> list[Score]:
     """The scores that are followed while a model trains."""
     return [score for score in SCORES.values() if score.record]
 

@@ -22,7 +22,7 @@ _PLACES, _GUESSES = 16, 20
 _AT_ONCE = 1024
 
 
-def one_token_changed(model: Model, run: Trace) -> list[int] | None:
+def change_one_token(model: Model, run: Trace) -> list[int] | None:
     """The ids of a run's text with one token changed, such that the prediction changes most.
 
     At each of the last positions but the very last, the token that the model found most probable
@@ -33,7 +33,7 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     ids, T = list(run.token_ids), len(run.token_ids)
     own = model.tokenizer.own(ids)
     positions = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
-    texts = [text for t in reversed(positions) if (text := _changed(model, run, t)) is not None]
+    texts = [text for t in reversed(positions) if (text := _variant(model, run, t)) is not None]
     tried = texts[: max(1, _AT_ONCE // T)]
     if not tried:
         return None
@@ -48,7 +48,7 @@ def one_token_changed(model: Model, run: Trace) -> list[int] | None:
     return tried[int(np.argmax([divergence(changed, before) for changed in logits]))]
 
 
-def _changed(model: Model, run: Trace, t: int) -> list[int] | None:
+def _variant(model: Model, run: Trace, t: int) -> list[int] | None:
     """The ids with another token at ``t``: the most probable whose text is read so again."""
     ids = list(run.token_ids)
     own = model.tokenizer.own(ids)
@@ -140,7 +140,7 @@ def _changes(trace: Trace, tokenizer: Tokenizer, position: int) -> Iterator[Chan
         new = tokenizer.token_bytes(int(token))
         if _kind(new) == kind and new.decode().casefold() != word:
             ids = [*trace.token_ids[:position], int(token), *trace.token_ids[position + 1 :]]
-            if (text := _written(ids, tokenizer)) is not None:
+            if (text := _exact_text(ids, tokenizer)) is not None:
                 yield Change(position, int(token), text)
 
 
@@ -156,7 +156,7 @@ def _kind(token: bytes) -> tuple[bool, ...]:
     return text != word, word.isalpha(), word.istitle(), word.isupper()
 
 
-def _written(ids: list[int], tokenizer: Tokenizer) -> str | None:
+def _exact_text(ids: list[int], tokenizer: Tokenizer) -> str | None:
     """The text that is cut into just these tokens, but for those that are put around it."""
     own = ids[tokenizer.own(ids)]
     text = tokenizer.text_of(ids)

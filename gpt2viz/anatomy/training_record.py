@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.analysis.scores import recorded
+from gpt2viz.analysis.scores import recorded_scores
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json
 
@@ -53,7 +53,7 @@ def read_record(folder: Path, n_layer: int, n_head: int) -> TrainingRecord | Non
         points = stored["curves"]
         if not points:
             raise ValueError("no points")
-        followed = [score for score in recorded() if score.record in points[0]]
+        followed = [score for score in recorded_scores() if score.record in points[0]]
         if not followed:
             raise ValueError("no scores")
         return TrainingRecord(

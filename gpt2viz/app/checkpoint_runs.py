@@ -14,7 +14,7 @@ import numpy as np
 import streamlit as st
 
 import gpt2viz
-from gpt2viz.analysis.batch_scores import Measured, measured
+from gpt2viz.analysis.batch_scores import Measured, measure_probe
 from gpt2viz.analysis.lens import LogitLens, logit_lens
 from gpt2viz.analysis.sampling import surprise
 from gpt2viz.anatomy.training_record import read_record
@@ -135,7 +135,7 @@ def habits(model_name: str, nearest: int) -> dict[int, Measured]:
     for step in (max(order), *order):
         if step in (done := _habits(model_name)) or not by_step or monotonic() < end:
             if step not in done:
-                done[step] = measured(model_at(model_name, step))
+                done[step] = measure_probe(model_at(model_name, step))
             if (here := done[step]) is not None:
                 by_step[step] = here
     return by_step

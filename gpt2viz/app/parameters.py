@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gpt2viz.analysis.cell import moved_steps, parse_steps
-from gpt2viz.analysis.patterns import moved_cells, parse_cells
+from gpt2viz.analysis.cell import parse_steps, remap_steps
+from gpt2viz.analysis.patterns import parse_cells, remap_cells
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
 from gpt2viz.run.edits import moved, parse_edits
@@ -86,7 +86,7 @@ def move_places(raw: str, to: To, _all: Mapping[str, str]) -> str:
 
 def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
     """Move cells: a query and a key each."""
-    return ",".join(map(str, moved_cells(parse_cells(raw), to)))
+    return ",".join(map(str, remap_cells(parse_cells(raw), to)))
 
 
 def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
@@ -96,7 +96,7 @@ def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
 
 def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:
     """Move the steps of *Why there?*: each a head and its cell."""
-    return ",".join(map(str, moved_steps(parse_steps(raw), to)))
+    return ",".join(map(str, remap_steps(parse_steps(raw), to)))
 
 
 def move_part(raw: str, to: To, _all: Mapping[str, str]) -> str:

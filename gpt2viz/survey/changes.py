@@ -28,13 +28,13 @@ from gpt2viz.analysis.model_changes import (
     WeightChange,
     check_comparable,
     equal_heads,
+    equal_mlps,
+    equal_weights,
     equal_words,
     rounding,
-    same,
-    same_mlp,
     weight_changes,
 )
-from gpt2viz.analysis.restored import Restored, restored
+from gpt2viz.analysis.restored import Restored, restore
 from gpt2viz.errors import SurveyError
 from gpt2viz.labels import sentence
 from gpt2viz.model import devices, model_registry
@@ -158,7 +158,7 @@ class Changes:
             text = self._sums.texts[position]
             ids = self.before.tokenizer.encode(text)
             tokens = tuple(self.before.tokenizer.decode([n]) for n in ids)
-            rows = self._pair.moved_rows(ids, layer, head)
+            rows = self._pair.row_variation(ids, layer, head)
             query = int(rows.argmax())
             moved = float(value), position, text, tokens, query, float(rows[query])
             texts.append(TextChange(layer, head, rank, *moved))
@@ -169,7 +169,7 @@ class Changes:
         return " ".join(filter(None, (equal_words(self.before, self.after), self._changed_words())))
 
     def _changed_words(self) -> str:
-        if same(self.before.network, self.after.network):
+        if equal_weights(self.before.network, self.after.network):
             return ""
         if self.n_documents < 5:
             return sentence("changes.few_documents", documents=self.n_documents)
@@ -193,9 +193,9 @@ class Changes:
         result so far and the share that is done; an exception that it raises ends the search.
         """
         blocks = zip(self.before.network.blocks, self.after.network.blocks, strict=True)
-        mlps = [(n, None) for n, pair in enumerate(blocks) if not same_mlp(*pair)]
+        mlps = [(n, None) for n, pair in enumerate(blocks) if not equal_mlps(*pair)]
         heads = [(head.layer, head.head) for head in self.heads if not head.equal]
-        return restored(self.before, self.after, self._sample, [*heads, *mlps], share, progress)
+        return restore(self.before, self.after, self._sample, [*heads, *mlps], share, progress)
 
 
 def compare_models(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import gpt2viz
-from gpt2viz.analysis.scores import recorded
+from gpt2viz.analysis.scores import recorded_scores
 from gpt2viz.anatomy.training_record import RECORD
 from gpt2viz.files import read_json, whole
 from gpt2viz.model.packed import BITS, write_packed
@@ -44,7 +44,7 @@ def pick(points: Sequence[Mapping[str, Any]], count: int) -> list[int]:
     heads change.
     """
     steps = [int(point["step"]) for point in points]
-    scores = np.array([[np.ravel(point[s.record]) for s in recorded()] for point in points])
+    scores = np.array([[np.ravel(point[s.record]) for s in recorded_scores()] for point in points])
     changed = np.abs(np.diff(scores, axis=0)).mean(axis=(1, 2))  # (P − 1,)
     far = np.zeros(len(steps) - 1)
     for part in (changed, np.diff(np.log(steps))):

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
-from gpt2viz.analysis.scores import SCORES, recorded
+from gpt2viz.analysis.scores import SCORES, recorded_scores
 from gpt2viz.errors import GPT2VizError
 from gpt2viz.files import whole
 from gpt2viz.model.network import GPT2
@@ -249,10 +249,10 @@ def measure(network: Transformer, held_out: Ids) -> dict[str, Any]:
     text = torch.from_numpy(held_out).to(device)
     repeated = repeated_rows(network.config.vocab_size, 8, period, seed=1).to(device)
     losses = token_losses(network, repeated)
-    scores = batch_scores(network, {"text": text, "probe": repeated}, recorded())
+    scores = batch_scores(network, {"text": text, "probe": repeated}, recorded_scores())
     return {
         "held_out_loss": float(token_losses(network, text).mean()),
         "first_half_loss": float(losses[:, : period - 1].mean()),
         "second_half_loss": float(losses[:, period:].mean()),
-        **{s.record: [layer.tolist() for layer in scores[s.name]] for s in recorded()},
+        **{s.record: [layer.tolist() for layer in scores[s.name]] for s in recorded_scores()},
     }

@@ -18,7 +18,7 @@ from gpt2viz.analysis.batch_scores import (
     attention_weights,
     emergence,
     main_habit,
-    measured,
+    measure_probe,
     partner,
     token_losses,
 )
@@ -47,7 +47,7 @@ def test_a_head_is_born_at_half_of_its_last_score(subtests: pytest.Subtests) -> 
 def test_the_habits_are_measured_on_random_tokens_said_twice(tmp_path: Path, family: str) -> None:
     """By loops over NumPy's weights: of each query, what its targets get together."""
     model = gpt2viz.load_model(written(tmp_path / "model", family, seed=4))
-    result = measured(model)
+    result = measure_probe(model)
     assert result is not None
     ids = list(probe(420, model.config.n_positions))
     T, n = len(ids), len(ids) // 2
@@ -97,7 +97,7 @@ def test_a_measure_waits_for_whoever_runs_the_model(
 
 def test_a_model_without_room_for_two_tokens_has_no_habits(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "model", n_positions=1)
-    assert measured(gpt2viz.load_model(tmp_path / "model")) is None
+    assert measure_probe(gpt2viz.load_model(tmp_path / "model")) is None
 
 
 def test_beside_a_head_stands_the_other_half_of_its_circuit() -> None:

@@ -16,9 +16,9 @@ from gpt2viz.analysis.comparison import (
     addition_sites,
     align,
     largest_differences,
+    match_tokens,
     nearest,
     path,
-    shared,
     stream_sites,
 )
 from tests.bundled import bundled_model
@@ -57,7 +57,7 @@ def test_an_alignment_holds_every_token_once_and_in_order(a: list[int], b: list[
 
 @given(IDS, IDS)
 def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int]) -> None:
-    result = shared(a, b)
+    result = match_tokens(a, b)
     assert all(a[one] == b[other] for one, other in result)
     assert len({one for one, _ in result}) == len({other for _, other in result}) == len(result)
     assert len(result) == sum(min(a.count(n), b.count(n)) for n in set(a))
@@ -65,7 +65,7 @@ def test_as_many_words_are_shared_as_both_texts_have(a: list[int], b: list[int])
 
 
 def test_words_that_changed_places_are_shared() -> None:
-    assert shared([1, 2, 3, 4], [9, 4, 8, 1, 2]) == ((0, 3), (1, 4), (3, 1))
+    assert match_tokens([1, 2, 3, 4], [9, 4, 8, 1, 2]) == ((0, 3), (1, 4), (3, 1))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 import gpt2viz
 from gpt2viz.analysis.cell import Step
 from gpt2viz.analysis.circuits import Into
-from gpt2viz.analysis.composition import Measure, carried, composition, copying_edge, wired
+from gpt2viz.analysis.composition import Measure, composition, copying_edge, edge_share, top_edges
 from gpt2viz.analysis.scores import head_scores
 from tests.analysis.copying_model import copying_model
 from tests.analysis.test_circuits import centred, folder, largest, linear
@@ -112,7 +112,7 @@ def test_random_heads_are_wired_by_chance(tmp_path: Path) -> None:
         for z in (result.kernel_z[way], result.ratio_z[way]):
             assert abs(np.nanmean(z)) < 0.3
             assert np.nanstd(z) == pytest.approx(1, abs=0.2)
-    assert [wired(result, by)[0] for by in get_args(Measure)] == [(), ()]
+    assert [top_edges(result, by)[0] for by in get_args(Measure)] == [(), ()]
 
 
 def test_the_hand_built_copier_is_wired_once() -> None:
@@ -127,10 +127,10 @@ def test_the_hand_built_copier_is_wired_once() -> None:
     assert result.strongest(of=(0, 1)) == result.strongest(into=["q", "v"]) == ()
     assert np.isnan(result.kernel["v"][0, 0, 1, 0])  # 1.0 writes nothing
     for by in get_args(Measure):
-        drawn = wired(result, by)
+        drawn = top_edges(result, by)
         assert (drawn.edges, drawn.above, drawn.pairs) == ((edge,), 1, 2)  # others read nothing
     assert copying_edge(result, head_scores(trace)) == edge
-    at = carried(model, trace, edge)
+    at = edge_share(model, trace, edge)
     assert text[at.key - 1] == text[at.query]
     assert at.share == pytest.approx(1, abs=1e-3)
 
@@ -154,7 +154,7 @@ def test_the_strongest_come_first(tiny: gpt2viz.Model) -> None:
 def test_one_layer_and_one_head(tmp_path: Path, n_layer: int) -> None:
     model = gpt2viz.load_model(write_checkpoint(tmp_path, n_layer=n_layer, n_head=1, n_embd=8))
     result, trace = composition(model), gpt2viz.trace(model, IDS)
-    drawn, first = wired(result, "ratio"), copying_edge(result, head_scores(trace))
+    drawn, first = top_edges(result, "ratio"), copying_edge(result, head_scores(trace))
     assert drawn.edges == result.strongest() == ()
     assert (first is None) == np.isnan(drawn.limit) == (n_layer == 1)
     if n_layer == 1:
@@ -175,11 +175,11 @@ def test_edges_above_chance_are_all_that_exceed_bonferronis_z(by: Measure) -> No
     }
     limit = NormalDist().inv_cdf(1 - 0.05 / len(every))
     above = sorted((-x, pair) for pair, x in every.items() if x > limit)
-    drawn = wired(result, by, most=10_000)
+    drawn = top_edges(result, by, most=10_000)
     assert (drawn.above, drawn.pairs) == (len(above), len(every))
     assert drawn.limit == pytest.approx(limit)
     assert [(-e.z(by), tuple(e[:3])) for e in drawn.edges] == above
-    few = wired(result, by, ["v"], 3)
+    few = top_edges(result, by, ["v"], 3)
     assert few.edges == tuple(e for e in drawn.edges if e.into == "v")[:3]
     assert few.above == sum(e.into == "v" for e in drawn.edges)
     assert few.limit == drawn.limit
@@ -218,7 +218,7 @@ def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> N
         shares = {("v", name): x @ v / (v @ v) for name, x in values.items()}
         shares |= shares_by_hand(of, trace, Step(layer, head, query, key))
         for sender in ((0, head), (1, 0)):
-            is_ = carried(model, trace, result.edge(sender, receiver, into), requested)
+            is_ = edge_share(model, trace, result.edge(sender, receiver, into), requested)
             assert is_[:2] == (query, key)
             assert is_.weight == pytest.approx(weights[query, key])
             side = {"q": "query", "k": "key"}.get(into, into)
@@ -229,10 +229,10 @@ def test_what_an_edge_carries_is_that_of_loops_over_all_parts(folder: Path) -> N
 def test_what_is_carried_needs_a_run_of_the_model_as_it_is(tiny: gpt2viz.Model) -> None:
     edge = composition(tiny).edge((0, 1), (1, 2), "k")
     with pytest.raises(ValueError, match="edited"):
-        carried(tiny, gpt2viz.trace(tiny, IDS, edits="off:0.1"), edge)
+        edge_share(tiny, gpt2viz.trace(tiny, IDS, edits="off:0.1"), edge)
     with pytest.raises(IndexError, match="no token 9"):
-        carried(tiny, gpt2viz.trace(tiny, IDS), edge, 9)
-    alone = carried(tiny, gpt2viz.trace(tiny, IDS[:1]), edge)
+        edge_share(tiny, gpt2viz.trace(tiny, IDS), edge, 9)
+    alone = edge_share(tiny, gpt2viz.trace(tiny, IDS[:1]), edge)
     assert alone[:3] == (0, 0, 1)
     assert np.isnan(alone.share)  # a row of one key has nothing that sets it apart
 

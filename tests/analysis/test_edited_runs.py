@@ -18,7 +18,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
-from gpt2viz.analysis.attribution import difference_from_run, rollout, taken, value_weighted
+from gpt2viz.analysis.attribution import difference_from_run, key_norm, rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.analysis.comparison import (
     addition_sites,
@@ -371,7 +371,7 @@ def value_weighted_lengths(case: Case) -> None:
 def what_several_keys_give_together(case: Case) -> None:
     for layer, keys in product(range(N_LAYER), ([3], [0, 2, 5])):
         expected = np.linalg.norm(case.given(layer, keys)[:, LAST], axis=-1)
-        assert_allclose(taken(case.model, case.run, layer, LAST, keys), expected, **CLOSE)
+        assert_allclose(key_norm(case.model, case.run, layer, LAST, keys), expected, **CLOSE)
 
 
 @analysis
@@ -660,7 +660,7 @@ def test_what_is_switched_off_gives_0_whatever_it_held(tiny: gpt2viz.Model, edit
         spoilt["head_output", 1] = np.full_like(run.stage("head_output", 1), np.nan)
     spoilt_run = with_stages(run, spoilt)
     assert not value_weighted(tiny, spoilt_run, 1)[2].any()
-    assert taken(tiny, spoilt_run, 1, LAST, [0, 3])[2] == 0
+    assert key_norm(tiny, spoilt_run, 1, LAST, [0, 3])[2] == 0
     assert difference_from_run(tiny, spoilt_run, 1)[0] < 1e-5
     assert_allclose(rollout(spoilt_run, 2), rollout(run, 2))
     parts, expected = (gpt2viz.contributions(tiny, one, 301) for one in (spoilt_run, run))

@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz import settings
 from gpt2viz.analysis import on_disk
 from gpt2viz.analysis.composition import composition
-from gpt2viz.analysis.on_disk import cached, cached_composition, cached_scores
+from gpt2viz.analysis.on_disk import cached_composition, cached_scores, load_or_make
 from gpt2viz.analysis.weight_scores import weight_scores
 from tests.checkpoints import write_checkpoint
 
@@ -56,16 +56,16 @@ def test_other_weights_sizes_code_or_numbers_are_others(
     config = tmp_path / "same" / "config.json"
     config.write_text(config.read_text().replace('"n_head": 4', '"n_head": 3'))
     others = [gpt2viz.load_model(tmp_path / name) for name in ("other", "same")]
-    cached(tiny, "some", make)
-    cached(tiny, "some", make)
+    load_or_make(tiny, "some", make)
+    load_or_make(tiny, "some", make)
     assert make.times == 1
     for n, model in enumerate(others, start=2):
-        cached(model, "some", make)
+        load_or_make(model, "some", make)
         assert make.times == n
-    cached(tiny, "others", make)
+    load_or_make(tiny, "others", make)
     (tmp_path / "code.py").write_text("another version")
     monkeypatch.setattr(on_disk, "_CODE", [tmp_path / "code.py"])
-    cached(tiny, "some", make)
+    load_or_make(tiny, "some", make)
     assert make.times == 5
     assert len(list(cache.iterdir())) == 5
 
@@ -77,8 +77,8 @@ def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path:
         file.write(b" ")
     in_memory = gpt2viz.Model("by hand", model.config, model.network, model.tokenizer)
     for _ in range(2):
-        cached(model, "some", make)
-        cached(in_memory, "some", make)
+        load_or_make(model, "some", make)
+        load_or_make(in_memory, "some", make)
     assert make.times == 4
     assert not cache.exists()
     assert torch.is_tensor(model.network.wte.weight)
@@ -86,14 +86,14 @@ def test_weights_without_a_file_of_their_own_are_not_kept(cache: Path, tmp_path:
 
 def test_a_broken_file_is_made_again(tiny: gpt2viz.Model, cache: Path) -> None:
     make = Made(1000)
-    cached(tiny, "some", make)
+    load_or_make(tiny, "some", make)
     (path,) = cache.iterdir()
     whole = path.read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 1
     for broken in (b"", b"no numbers", whole[:500], bytes(flipped)):
         path.write_bytes(broken)
-        assert_equal(cached(tiny, "some", make), make())
+        assert_equal(load_or_make(tiny, "some", make), make())
         assert path.read_bytes() == whole
     assert make.times == 1 + 2 * 4
 
@@ -105,7 +105,7 @@ def test_where_nothing_can_be_written_nothing_is_kept(
     (tmp_path / "file").write_text("no folder")
     for place in ("", str(tmp_path / "file")):
         monkeypatch.setenv(settings.CACHE_VARIABLE, place)
-        assert_equal(cached(tiny, "some", make), {"3": np.full(3, np.pi)})
+        assert_equal(load_or_make(tiny, "some", make), {"3": np.full(3, np.pi)})
     assert make.times == 2
 
 
@@ -115,14 +115,14 @@ def test_what_was_used_longest_ago_goes_first(
     monkeypatch.setattr(on_disk, "LARGEST", 20_000)
     makes = [Made(1000) for _ in range(3)]
     for what in (0, 1, 0, 2, 0):  # 8 kB each: two have room
-        cached(tiny, str(what), makes[what])
+        load_or_make(tiny, str(what), makes[what])
         for path in cache.iterdir():  # a second later; clocks are coarse
             os.utime(path, ns=2 * (path.stat().st_mtime_ns - 10**9,))
     assert [make.times for make in makes] == [1, 1, 1]
     assert len(list(cache.iterdir())) == 2
-    cached(tiny, "1", makes[1])
+    load_or_make(tiny, "1", makes[1])
     assert makes[1].times == 2
-    cached(tiny, "large", Made(3000))
+    load_or_make(tiny, "large", Made(3000))
     assert sum(path.stat().st_size for path in cache.iterdir()) <= 20_000
 
 

@@ -10,7 +10,7 @@ from gpt2viz.analysis.patterns import (
     Cell,
     Kind,
     as_weights,
-    drawn,
+    draw,
     likeness,
     parse_cells,
     similarity,
@@ -34,19 +34,19 @@ def test_every_kind(subtests: pytest.Subtests) -> None:
     ]
     for kind, n, expected in cases:
         with subtests.test(kind=kind, n=n):
-            assert rows(drawn(kind, 5, n, (), causal=True)) == expected
+            assert rows(draw(kind, 5, n, (), causal=True)) == expected
 
 
 def test_with_the_mask_off_later_keys_can_be_wanted() -> None:
-    assert rows(drawn("block", 3, 2, (), causal=False)) == ["##.", "##.", "..#"]
-    assert rows(drawn("column", 3, 2, (), causal=False)) == ["..#", "..#", "..#"]
+    assert rows(draw("block", 3, 2, (), causal=False)) == ["##.", "##.", "..#"]
+    assert rows(draw("column", 3, 2, (), causal=False)) == ["..#", "..#", "..#"]
 
 
 def test_cells_are_toggled() -> None:
     cells = parse_cells("2:1,2:0,1:2,9:0")
     assert cells == ((2, 1), (2, 0), (1, 2), (9, 0))
-    assert rows(drawn("column", 3, 0, cells, causal=True)) == ["#..", "#..", ".#."]
-    assert rows(drawn("empty", 3, 0, cells, causal=False)) == ["...", "..#", "##."]
+    assert rows(draw("column", 3, 0, cells, causal=True)) == ["#..", "#..", ".#."]
+    assert rows(draw("empty", 3, 0, cells, causal=False)) == ["...", "..#", "##."]
     assert ",".join(map(str, cells)) == "2:1,2:0,1:2,9:0"
     assert parse_cells("") == ()
 
@@ -58,21 +58,21 @@ def test_what_is_no_cell(subtests: pytest.Subtests) -> None:
 
 
 def test_similarity_by_hand() -> None:
-    expected = drawn("stripes", 5, 2, (), causal=True)
+    expected = draw("stripes", 5, 2, (), causal=True)
     assert_allclose(as_weights(expected)[4], [0.5, 0, 0.5, 0, 0])
     same = as_weights(expected)
-    other = as_weights(drawn("back", 5, 1, (), causal=True))
+    other = as_weights(draw("back", 5, 1, (), causal=True))
     assert_allclose(similarity(np.stack([same, other]), expected), [1, 0], atol=1e-12)
-    one = drawn("empty", 3, 0, [Cell(2, 0)], causal=True)
+    one = draw("empty", 3, 0, [Cell(2, 0)], causal=True)
     weights = np.array([[1, 0, 0], [0, 1, 0], [0.6, 0.8, 0]], np.float32)
     assert similarity(weights, one) == pytest.approx(0.6)  # row 2 only
 
 
 def test_nothing_drawn_is_like_nothing() -> None:
     weights = np.full((2, 3, 3), 1 / 3, np.float32)
-    nothing = drawn("empty", 3, 0, (), causal=True)
+    nothing = draw("empty", 3, 0, (), causal=True)
     assert_array_equal(similarity(weights, nothing), [np.nan, np.nan])
-    first_row = drawn("empty", 3, 0, [Cell(0, 0)], causal=True)
+    first_row = draw("empty", 3, 0, [Cell(0, 0)], causal=True)
     assert_array_equal(similarity(weights, first_row), [np.nan, np.nan])
 
 

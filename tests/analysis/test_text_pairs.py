@@ -15,7 +15,7 @@ from gpt2viz.analysis.text_pairs import (
     LIKELIEST,
     MOST,
     Change,
-    one_token_changed,
+    change_one_token,
     one_word_changes,
     telling_answers,
 )
@@ -145,7 +145,7 @@ def test_a_changed_text_is_read_as_the_same_number_of_tokens(
     ):
         with subtests.test(text=text):
             ids = model.tokenizer.encode(text)
-            result = one_token_changed(model, gpt2viz.trace(model, ids))
+            result = change_one_token(model, gpt2viz.trace(model, ids))
             assert result is not None
             assert model.tokenizer.encode(model.tokenizer.decode(result)) == result
             assert sum(a != b for a, b in zip(ids, result, strict=True)) == 1
@@ -171,7 +171,7 @@ def test_the_token_whose_change_moves_the_prediction_most(
     p, apart = softmax(logits[-1]), {text: softmax(row) for text, row in after.items()}
     best = max(after, key=lambda text: (apart[text] * np.log(apart[text] / p)).sum())
     run = gpt2viz.trace(model, ids)
-    assert one_token_changed(model, run) == [*best]
+    assert change_one_token(model, run) == [*best]
     answer, changed = telling_answers(run, gpt2viz.trace(model, best)), apart[best] - p
     tops = logits[-1].argmax(), after[best].argmax()
     assert answer == (tops if tops[0] != tops[1] else (changed.argmin(), changed.argmax()))

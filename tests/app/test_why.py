@@ -15,7 +15,7 @@ import streamlit as st
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.cell import Step, moved_steps, parse_steps
+from gpt2viz.analysis.cell import Step, parse_steps, remap_steps
 from gpt2viz.analysis.reasons import Hop, strongest_path
 from gpt2viz.app import address, clicks, parameters, run_cache
 from gpt2viz.app.clicks import Cell
@@ -275,8 +275,8 @@ def test_the_path_is_drawn_said_and_opened(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_way_goes_along_with_its_tokens() -> None:
     steps = parse_steps("1.4:8:2,0.0:2:1")
     assert steps == (Step(1, 4, 8, 2), Step(0, 0, 2, 1))
-    assert ",".join(map(str, moved_steps(steps, lambda n: n + 1))) == "1.4:9:3,0.0:3:2"
-    assert moved_steps(steps, lambda n: n - 2 if n > 1 else None) == (Step(1, 4, 6, 0),)
+    assert ",".join(map(str, remap_steps(steps, lambda n: n + 1))) == "1.4:9:3,0.0:3:2"
+    assert remap_steps(steps, lambda n: n - 2 if n > 1 else None) == (Step(1, 4, 6, 0),)
     for wrong in ("", "1.4:8", "a.4:8:2", "1.4:8:2;", "1.4:٨:2"):
         with pytest.raises(ValueError, match=f"^{re.escape(wrong)}$"):
             parse_steps(wrong)

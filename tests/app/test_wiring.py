@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.composition import Composition, Edge, EdgeName, carried, copying_edge, wired
+from gpt2viz.analysis.composition import Edge, EdgeName, copying_edge, edge_share, top_edges
 from gpt2viz.analysis.direct_paths import PatchedPath
 from gpt2viz.analysis.scores import head_scores, probe
 from gpt2viz.analysis.text_pairs import telling_answers
@@ -41,9 +41,9 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     scores = head_scores(
         gpt2viz.trace(model, probe(model.config.vocab_size, model.config.n_positions))
     )
-    first, above = copying_edge(result, scores), wired(result)
+    first, above = copying_edge(result, scores), top_edges(result)
     assert first in above.edges
-    text, here = page_text(at), carried(model, run, first)
+    text, here = page_text(at), edge_share(model, run, first)
     (a, b), (c, d) = first.sender, first.receiver
     shared = f"{100 * here.share:.0f} % of what singles out “{run.labels[here.key]}” for "
     assert f"**Heads {a}.{b} and {c}.{d} copy together: here {a}.{b} accounts for {shared}" in text
@@ -60,7 +60,7 @@ def test_it_opens_with_the_heads_that_copy() -> None:
     assert_allclose(table["z"], [edge.kernel_z for edge in above.edges])
     assert_allclose(table["kernel"], [edge.kernel for edge in above.edges])
     for n in (0, 7, 19):
-        edge, here = above.edges[n], carried(model, run, above.edges[n])
+        edge, here = above.edges[n], edge_share(model, run, above.edges[n])
         assert table["carries here (%)"][n] == pytest.approx(100 * here.share, rel=1e-4)
         assert f"z {edge.kernel_z:.1f}<br>" in edges[str(edge)].replace("−", "-")
         assert f": {100 * here.share:.0f} %<br>" in edges[str(edge)].replace("−", "-")
@@ -73,11 +73,11 @@ def test_the_address_says_what_is_drawn() -> None:
     at = open_page("find?find=wiring", text=CATS, **chosen)
     model = bundled_model()
     result = gpt2viz.composition(model)
-    above, edge = wired(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
+    above, edge = top_edges(result, "ratio", ["v"], 10), result.edge((0, 1), (3, 2), "q")
     assert sorted(name for name, _ in drawn(at)) == sorted(map(str, (*above.edges, edge)))
     assert_allclose(at.dataframe[0].value["ratio"], [one.ratio for one in (*above.edges, edge)])
     run = gpt2viz.trace(model, CATS)
-    here = carried(model, run, edge, 4)
+    here = edge_share(model, run, edge, 4)
     assert "**Head 0.1 feeds head 3.2's queries" in page_text(at)
     assert f"accounts for {100 * here.share:.0f} % of what singles out" in page_text(at)
     assert f"from 4 {run.labels[4]} to {here.key} " in page_text(at)
@@ -109,7 +109,7 @@ def test_a_click_chooses_the_edge_of_its_name(monkeypatch: pytest.MonkeyPatch) -
 def test_a_path_is_patched_when_it_is_asked_for() -> None:
     first, second = "A crane ate fish. A crane ate", "A crane ate grass. A crane ate"
     model = bundled_model()
-    edge = wired(gpt2viz.composition(model)).edges[1]
+    edge = top_edges(gpt2viz.composition(model)).edges[1]
     requested = {"text": first, "text2": second, "edge": str(EdgeName(*edge[:3]))}
     at = open_page("find?find=wiring", **requested)
     assert "Patching the path" not in page_text(at)
@@ -153,7 +153,7 @@ def test_where_there_is_nothing_to_wire(
     if not sizes:
         assert drawn(at) == []
         result = gpt2viz.composition(gpt2viz.load_model(folder))
-        assert np.nanmax([np.nanmax(z) for z in result.kernel_z.values()]) < wired(result).limit
+        assert np.nanmax([np.nanmax(z) for z in result.kernel_z.values()]) < top_edges(result).limit
         assert "Yet in the weights" in page_text(at)
 
 
@@ -163,7 +163,7 @@ def test_reading_the_weights_can_be_cancelled_and_begun_anew(
     """A bar with the time left until it is done; nothing is drawn of half a wiring."""
     half, go_on = Event(), Event()
 
-    def slowly(model: gpt2viz.Model, tell: Callable[[float], object]) -> Composition:
+    def slowly(model: gpt2viz.Model, tell: Callable[[float], object]) -> gpt2viz.Composition:
         tell(0.5)
         half.set()
         assert go_on.wait(60)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import gpt2viz
-from gpt2viz.analysis.attribution import difference_from_run, taken, value_weighted
+from gpt2viz.analysis.attribution import difference_from_run, key_norm, value_weighted
 from gpt2viz.model import fingerprint
 from tests.checkpoints import write_checkpoint
 
@@ -20,7 +20,7 @@ ANALYSES: dict[str, Callable[[gpt2viz.Model, gpt2viz.Trace], Any]] = {
     "contributions": lambda model, trace: gpt2viz.contributions(model, trace, 7),
     "logit lens": gpt2viz.logit_lens,
     "value-weighted": lambda model, trace: value_weighted(model, trace, 1),
-    "taken": lambda model, trace: taken(model, trace, 1, 2, [0, 1]),
+    "taken": lambda model, trace: key_norm(model, trace, 1, 2, [0, 1]),
     "proof": lambda model, trace: difference_from_run(model, trace, 1),
     "mean over a reference": lambda model, trace: gpt2viz.trace(
         model, IDS, edits=gpt2viz.parse_edits("mean:1.2"), reference=trace

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpt2viz
-from gpt2viz.analysis.scores import recorded
+from gpt2viz.analysis.scores import recorded_scores
 from gpt2viz.anatomy.training_record import read_record
 from gpt2viz.training import steps as command
 from gpt2viz.training.steps import keep_steps, pick
@@ -24,7 +24,7 @@ HELD_OUT = np.random.default_rng(0).integers(0, 400, (2, 24))
 
 
 def point(step: int, score: float = 0.0) -> dict[str, Any]:
-    scores = {s.record: [[score, 0.0]] for s in recorded()}
+    scores = {s.record: [[score, 0.0]] for s in recorded_scores()}
     return {"step": step, "tokens": 10 * step, "train_loss": 1.0, **scores}
 
 

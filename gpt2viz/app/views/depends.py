@@ -29,7 +29,7 @@ from gpt2viz import (
 )
 from gpt2viz.analysis.direct_paths import WAYS
 from gpt2viz.analysis.fewest_heads import tries
-from gpt2viz.analysis.patching import Direction, Metric, measured
+from gpt2viz.analysis.patching import Direction, Metric, metric_value
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
 from gpt2viz.app.clicks import Cell
@@ -355,7 +355,7 @@ class Runs:
 
     def read(self, logits: NDArray[np.floating]) -> float:
         """Return the metric of logits (n_vocab,)."""
-        return measured(logits, self.clean.trace, self.answer, self.metric)
+        return metric_value(logits, self.clean.trace, self.answer, self.metric)
 
 
 def _draw_patch(runs: Runs, edit: Edit | None) -> None:

@@ -12,9 +12,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import CheckpointError, labels
-from gpt2viz.analysis.attribution import taken
+from gpt2viz.analysis.attribution import key_norm
 from gpt2viz.analysis.patterns import Cell as PatternCell
-from gpt2viz.analysis.patterns import Kind, drawn, likeness, parse_cells, similarities, similarity
+from gpt2viz.analysis.patterns import Kind, draw, likeness, parse_cells, similarities, similarity
 from gpt2viz.analysis.scores import SCORES, SEED, Scores, head_scores
 from gpt2viz.analysis.top_attention import Link
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES, weight_scores
@@ -117,13 +117,13 @@ def _rank_by_pattern(view: View, choices: DeltaGenerator) -> None:
         _pattern_note(view)
     maps, ranking = _columns()
     picture, result = maps.columns(2)
-    pattern = drawn(kind, view.n_tokens, n, cells, view.trace.causal)
+    pattern = draw(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
         panel = drawn_pattern(pattern, view.trace)
         output.picture(
             Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
             key="drawn",
-            made_by=(drawn,),
+            made_by=(draw,),
             choose=_paint(view),
         )
     if not pattern[1:].any():
@@ -361,7 +361,7 @@ def _rank_by_look(view: View, choices: DeltaGenerator) -> None:
                     (layer, head),
                     f"{name} from query {query} to tokens {', '.join(map(str, keys))}, every head",
                     key=f"map_{name}",
-                    made_by=(taken if name == GIVEN else attention_to_keys,),
+                    made_by=(key_norm if name == GIVEN else attention_to_keys,),
                     choose=_choose_look(query, keys),
                     scale="unit" if name == WEIGHT else "amount",
                     height=max(260, 90 + 30 * view.model.config.n_layer),  # numbers in its cells
@@ -444,7 +444,7 @@ def _pick_measure() -> str:
 def attention_to_keys(view: View, query: int, keys: list[int]) -> dict[str, Scores]:
     """Return ``WEIGHT`` and ``GIVEN`` from query to keys, in every head: (n_layer, n_head) each."""
     every = range(view.model.config.n_layer)
-    lengths = [taken(view.model, view.trace, n, query, keys) for n in every]
+    lengths = [key_norm(view.model, view.trace, n, query, keys) for n in every]
     weights = _score_layers(view, lambda weights: weights[:, query, keys].sum(axis=1))
     return {WEIGHT: weights, GIVEN: np.stack(lengths)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from gpt2viz.analysis.attribution import difference_from_run, rollout, value_weighted, without_first
+from gpt2viz.analysis.attribution import difference_from_run, drop_first, rollout, value_weighted
 from gpt2viz.analysis.scores import Scores
 from gpt2viz.analysis.words import word_starts
 from gpt2viz.app import address, output, parameters, prose, run_cache
@@ -93,7 +93,7 @@ def words(sums_to_one: bool = True) -> bool:
 
 def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
     """Return the code behind the numbers of a measure."""
-    further = {"norms": (value_weighted,), "rest": (without_first,), "rollout": (rollout,)}
+    further = {"norms": (value_weighted,), "rest": (drop_first,), "rollout": (rollout,)}
     words = (in_words,) if whole_words else ()
     return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
 
@@ -155,7 +155,7 @@ def measure(trace: Trace, layer: int, chosen: str, whole_words: bool) -> Measure
         lengths = value_weighted(run_cache.load(trace.model_name), trace, layer)
         return replace(result, values=lengths, quantity="‖α·v·W_O‖", scale="amount")
     if chosen == "rest":
-        rest = without_first(result.values)
+        rest = drop_first(result.values)
         return replace(
             result,
             values=np.where(np.isnan(result.values), result.values, np.nan_to_num(rest)),

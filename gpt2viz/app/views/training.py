@@ -18,7 +18,7 @@ from gpt2viz.analysis.batch_scores import (
     batch_score,
     emergence,
     main_habit,
-    measured,
+    measure_probe,
     partner,
     token_losses,
 )
@@ -358,7 +358,7 @@ def _slider(
         choose_head=choose_head,
     )
     shown = [picture.what for picture in (*of_run, *curves.values())]
-    output.code(Attend, measured, emergence, logit_lens, of=shown)
+    output.code(Attend, measure_probe, emergence, logit_lens, of=shown)
 
 
 def _pictures(

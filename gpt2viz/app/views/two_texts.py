@@ -10,10 +10,10 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from gpt2viz import ContextError, GPT2VizError, PatchError, labels
-from gpt2viz.analysis.comparison import Path, align, shared
+from gpt2viz.analysis.comparison import Path, align, match_tokens
 from gpt2viz.analysis.patching import check_pair
 from gpt2viz.analysis.patterns import Cell, parse_cells
-from gpt2viz.analysis.text_pairs import LIKELIEST, Change, one_token_changed, one_word_changes
+from gpt2viz.analysis.text_pairs import LIKELIEST, Change, change_one_token, one_word_changes
 from gpt2viz.app import address, parameters, popover, prose, run_cache
 from gpt2viz.app.frame import sentence
 from gpt2viz.app.literal import literal
@@ -147,7 +147,7 @@ def matches(view: View, other: View) -> dict[int, int]:
     own = address.values(parameters.MATCH, parse_cells, "positions in both texts such as 1:6,3:2")
     matched = {cell.query: cell.key for cell in own if cell.query < len(a) and cell.key < len(b)}
     beside = [(p.a, p.b) for p in align(a, b) if p.a is not None and p.b is not None]
-    for token, partner in (*shared(a, b), *beside):
+    for token, partner in (*match_tokens(a, b), *beside):
         if token not in matched and partner not in matched.values():
             matched[token] = partner
     return dict(sorted(matched.items()))
@@ -294,7 +294,7 @@ def _propose_pair(key: RunKey) -> str | None:
     if text := propose(key):
         return text
     model = run_cache.load(key.model)
-    ids = one_token_changed(model, run_cache.run(key))
+    ids = change_one_token(model, run_cache.run(key))
     return None if ids is None else _text(key.model, ids)
 
 

@@ -20,11 +20,11 @@ from gpt2viz.analysis.composition import (
     EdgeName,
     Measure,
     Wired,
-    carried,
     composition,
     copying_edge,
+    edge_share,
     parse_edge,
-    wired,
+    top_edges,
 )
 from gpt2viz.analysis.text_pairs import telling_answers
 from gpt2viz.app import address, jobs, output, parameters, prose, run_cache
@@ -65,7 +65,7 @@ def draw(view: View, choices: DeltaGenerator) -> None:
     jobs.weights_bar(reading)
     if (every_edge := reading.wiring) is None:
         return
-    drawn = wired(every_edge, *choice)
+    drawn = top_edges(every_edge, *choice)
     if not drawn.pairs:
         st.info(
             "There is nothing to wire by this measure: each head reads or writes everything, or "
@@ -204,7 +204,7 @@ def _graph(
     output.picture(
         Wiring(what, config.n_layer, config.n_head, wires, chosen),
         key="wiring",
-        made_by=(composition, wired),
+        made_by=(composition, top_edges),
         choose=_choose,
     )
 
@@ -283,7 +283,7 @@ def _contribution(view: View, edge: Edge) -> Carried:
 
 @st.cache_data(max_entries=4000, show_spinner="Asking what each edge carries …")
 def _cached_contribution(key: RunKey, edge: Edge, query: int | None) -> Carried:
-    return carried(run_cache.load(key.model), run_cache.run(key), edge, query)
+    return edge_share(run_cache.load(key.model), run_cache.run(key), edge, query)
 
 
 def _draw_virtual_head(view: View, edge: Edge) -> None:
