@@ -23,7 +23,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.run.edits import attention_is_off, head_scale_factors
-from gpt2viz.run.trace import Trace, figures, in_notebook
+from gpt2viz.run.trace import Trace, figures, mimebundle
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -299,7 +299,7 @@ class Reason:
 
     def _repr_mimebundle_(self, **_requested: Any) -> dict[str, str]:
         """Show a reason in a notebook: the sentences and the leading pairs, else its text."""
-        return in_notebook(repr(self), lambda: figures().reason_html(self))
+        return mimebundle(repr(self), lambda: figures().reason_html(self))
 
 
 def reason(row: RowExplanation, key: int) -> Reason:

@@ -16,7 +16,7 @@ import numpy as np
 from gpt2viz.errors import ArgumentError
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.mask import hidden_pairs
-from gpt2viz.run.edits import Edit, forbidden
+from gpt2viz.run.edits import Edit, edit_mask
 from gpt2viz.run.forward import run_texts
 from gpt2viz.run.hooks import shape_table
 from gpt2viz.run.prefix import start_of
@@ -76,5 +76,5 @@ def evictions(room: int, first: int) -> Mapping[str, tuple[Edit, ...]]:
 
 def held_tokens(edits: Sequence[Edit], n_tokens: int) -> int:
     """The number of ``n_tokens`` that a cache holds: those that the last token sees."""
-    hidden = hidden_pairs(np.arange(n_tokens), True, forbidden(edits, n_tokens), slice(-1, None))
+    hidden = hidden_pairs(np.arange(n_tokens), True, edit_mask(edits, n_tokens), slice(-1, None))
     return int((~hidden).sum())

@@ -13,7 +13,7 @@ from gpt2viz.analysis.cell import parse_steps, remap_steps
 from gpt2viz.analysis.patterns import parse_cells, remap_cells
 from gpt2viz.app import pages
 from gpt2viz.app.pages import Page
-from gpt2viz.run.edits import moved, parse_edits
+from gpt2viz.run.edits import parse_edits, remap_edits
 
 #: A token's old position -> its new one, or None if the token is gone.
 To = Callable[[int], int | None]
@@ -91,7 +91,7 @@ def move_cells(raw: str, to: To, _all: Mapping[str, str]) -> str:
 
 def move_edits(raw: str, to: To, _all: Mapping[str, str]) -> str:
     """Move edits that name tokens."""
-    return ",".join(map(str, moved(parse_edits(raw), to)))
+    return ",".join(map(str, remap_edits(parse_edits(raw), to)))
 
 
 def move_steps(raw: str, to: To, _all: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ from gpt2viz.model import hub, preload
 from gpt2viz.model.checkpoint import weight_bytes
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.pictures.pooling import thumbnails
-from gpt2viz.run.edits import take_mean, without_patches
+from gpt2viz.run.edits import drop_patches, take_mean
 from gpt2viz.run.key import RunKey
 from gpt2viz.run.tracer import reference_ids, reference_run
 from gpt2viz.settings import MODELS_VARIABLE as MODELS_VARIABLE
@@ -238,7 +238,7 @@ def _trace(key: RunKey) -> gpt2viz.Trace:
     means = reference(key.model) if take_mean(key.edits) else None
     source = None
     if key.patch_from:
-        others = without_patches(key.edits)
+        others = drop_patches(key.edits)
         source = _run(replace(key, token_ids=key.patch_from, edits=others, patch_from=()))
     metrics.count("runs")
     with st.spinner("Running the model …"):

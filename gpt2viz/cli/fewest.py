@@ -14,7 +14,7 @@ from gpt2viz import FewestHeads
 from gpt2viz.cli import options
 from gpt2viz.export import about
 from gpt2viz.labels import escape_controls
-from gpt2viz.run.means import over
+from gpt2viz.run.means import describe
 
 
 @click.command()
@@ -87,7 +87,7 @@ def fewest(
     if as_json:
         first, second = (gpt2viz.trace(loaded, text, not no_causal) for text in pair)
         header = asdict(about(first, "fewest heads")) | {"other": second.text}
-        header["mean_over"] = "" if means is None else over(means, ())
+        header["mean_over"] = "" if means is None else describe(means, ())
         options.print_json(header | _document(result, keep))
     else:
         _print(loaded, result, keep)

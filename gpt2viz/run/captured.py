@@ -36,7 +36,7 @@ class Captured(Mapping[Site, Array]):
         """A stage as a float32 array that can't be written to; ``KeyError`` for an unknown one."""
         return read_only(self._whole(site))
 
-    def first(self, site: Site, n: int) -> Parts:
+    def first_rows(self, site: Site, n: int) -> Parts:
         """The rows of the first ``n`` tokens, in the parts that runs made. Don't write to them.
 
         Raises ``KeyError`` for an unknown stage.

@@ -73,7 +73,7 @@ class Derived:
         self._n_tokens, self._causal, self._forbidden = n_tokens, causal, forbidden
         self._last: dict[tuple[str, ...], Last] = {}
 
-    def hidden(self, layer: int | None, queries: slice = slice(None)) -> Pairs:
+    def hidden_pairs(self, layer: int | None, queries: slice = slice(None)) -> Pairs:
         """True where a query (row) may not see a key (column): (T, T), or some queries' rows.
 
         In a layer, or without one by mask and edits alone.
@@ -81,7 +81,7 @@ class Derived:
         positions, window = np.arange(self._n_tokens), self._window(layer)
         return hidden_pairs(positions, self._causal, self._forbidden, queries, window)
 
-    def _hidden(self, layer: int, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
+    def _hidden_block(self, layer: int, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
         """``hidden`` for queries and the keys in [first, end); ``first`` is 0 if edits hide any."""
         forbidden = None if self._forbidden is None else self._forbidden[:, :end]
         keys, window = np.arange(first, end), self._window(layer)
@@ -94,13 +94,13 @@ class Derived:
         """A stage of ``FROM_HEADS`` or ``FROM_STREAM``, as ``STAGES`` declares; or of one head."""
         if key in FROM_STREAM:
             return self._stream(key, layer)
-        return self._from_heads(key, layer, head)
+        return self._attention_stage(key, layer, head)
 
     def weights_of_queries(self, layer: int, queries: slice) -> Array:
         """Some queries' weights over all keys, in every head: (nh, r, T); not cached."""
         q, k, v = (self._captured[name, layer] for name in "qkv")
-        hidden, divisor = self.hidden(layer, queries), self._config.layer_divisor(layer)
-        stages = attended([q[:, :, queries], k, v], divisor, hidden, ("weights",))
+        hidden, divisor = self.hidden_pairs(layer, queries), self._config.layer_divisor(layer)
+        stages = attention_stages([q[:, :, queries], k, v], divisor, hidden, ("weights",))
         weights: Array = stages["weights"][0]
         return weights
 
@@ -110,7 +110,7 @@ class Derived:
         shares · (weights · V) = (shares · weights) · V, which needs no output of any query.
         """
         asking = np.flatnonzero(shares)
-        v, (some, keys) = self._captured["v", layer][0], self._scaled(layer, asking)
+        v, (some, keys) = self._captured["v", layer][0], self._scale_queries(layer, asking)
         few = torch.tensor(shares[asking].astype(np.float32))
         groups = [self._config.group_of(head) for head in range(len(some))]
         mixed = torch.zeros(len(some), self._n_tokens)
@@ -127,7 +127,7 @@ class Derived:
     def weights_of_heads(self, layer: int) -> Iterator[Array]:
         """Yield every head's weights (T, T); each overwrites the one before."""
         everyone = np.arange(self._n_tokens)
-        (some, keys), blocks = self._scaled(layer, everyone), self._blocks(layer, everyone)
+        (some, keys), blocks = self._scale_queries(layer, everyone), self._blocks(layer, everyone)
         whole = torch.zeros(self._n_tokens, self._n_tokens)
         for head in range(len(some)):
             of_group = keys[self._config.group_of(head)]  # (hs, T)
@@ -136,7 +136,7 @@ class Derived:
                     whole[block.queries, : block.seen] = block.weights(some[head], of_group)
             yield read_only(whole)
 
-    def _scaled(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    def _scale_queries(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Some tokens' q, scaled for scores, and every kᵀ: (nh, P, hs), (nkv, hs, T)."""
         q, k = (self._captured[name, layer][0] for name in "qk")
         scale = 1 / (math.sqrt(q.shape[-1]) * self._config.layer_divisor(layer))
@@ -151,11 +151,11 @@ class Derived:
             seen = last + 1 if self._causal else self._n_tokens
             plain = self._causal and self._forbidden is None and self._window(layer) is None
             before = first if plain else 0
-            hidden = torch.from_numpy(self._hidden(layer, asking[queries], before, seen))
+            hidden = torch.from_numpy(self._hidden_block(layer, asking[queries], before, seen))
             blocks.append(_Block(queries, before, seen, hidden))
         return blocks
 
-    def _from_heads(self, key: str, layer: int, head: int | None) -> Array:
+    def _attention_stage(self, key: str, layer: int, head: int | None) -> Array:
         """One stage of all heads, or all stages of one."""
         keys = FROM_HEADS if head is not None else (key,)
         last = self._last.get(keys)
@@ -165,7 +165,7 @@ class Derived:
                 own = (head, *[self._config.group_of(head)] * 2)
                 qkv = [x[:, n : n + 1] for x, n in zip(qkv, own, strict=True)]
             divisor = self._config.layer_divisor(layer)
-            stages = attended(qkv, divisor, self.hidden(layer), keys)
+            stages = attention_stages(qkv, divisor, self.hidden_pairs(layer), keys)
             self._last[keys] = last = Last((layer, head), stages)
         return last.stages[key] if head is None else last.stages[key][0, 0]
 
@@ -187,7 +187,7 @@ class Derived:
         return sum(array.nbytes for array in stages)
 
 
-def attended(
+def attention_stages(
     qkv: Sequence[Array], divisor: int, hidden: Pairs, keys: Sequence[str]
 ) -> Mapping[str, Array]:
     """Scores to weights from q (B, nh, T, hs), k and v (B, nkv, T, hs), by the model's ``Attend``.

@@ -148,7 +148,7 @@ def _window(edit: Edit, _token: TokenName) -> str:
     return f"Each query sees only {seen}"
 
 
-def _patched(edit: Edit, token: TokenName) -> str:
+def _describe_patch(edit: Edit, token: TokenName) -> str:
     at = "every token" if edit.position is None else token(edit.position)
     of_head = edit.stage in OF_HEADS
     words = PATCH_TARGETS[edit.stage or ""]
@@ -248,7 +248,7 @@ _OURS = (
         "Replaces a piece of this run by that of a second sentence of as many tokens, with the "
         "same mask and other edits (Meng et al. 2022). What changes depends on that piece; keys "
         "and values that heads share change for their whole group.",
-        _patched,
+        _describe_patch,
         change=_patch,
         takes="second text",
         opaque="put a piece of another text's run into it",
@@ -293,24 +293,24 @@ class EditKind:
                 f"{self.name}: {self.stage!r:.40} can't be changed. These can: {known}."
             )
 
-    def changed(self, made: Tensor) -> Tensor:
+    def apply(self, made: Tensor) -> Tensor:
         """Apply the function to the head's stage: (B, T, hs) -> (B, T, hs).
 
         Raises ``PluginError`` if the function raises, or returns something else.
         """
-        with blamed(lambda error: self._failed(f"raised {error}")):
+        with blamed(lambda error: self._failure(f"raised {error}")):
             result = self.of(made.clone())
         if not isinstance(result, type(made)) or result.shape != made.shape:
             gave = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"
             due = f"a tensor {tuple(made.shape)}"
-            raise PluginError(self._failed(f"gave {gave} where {due} is due"))
+            raise PluginError(self._failure(f"gave {gave} where {due} is due"))
         return result.to(made)
 
-    def _failed(self, error: str) -> str:
+    def _failure(self, error: str) -> str:
         return f"The edit {self.name!r} of {self.by} {error}. Mend it, or uninstall what adds it."
 
     def _change(self, edit: Edit, heads: Tensor, _others: OtherRuns) -> None:
-        heads[:, edit.head] = self.changed(heads[:, edit.head])  # (B, T, hs)
+        heads[:, edit.head] = self.apply(heads[:, edit.head])  # (B, T, hs)
 
     @property
     def kind(self) -> Kind:
@@ -325,7 +325,7 @@ class EditKind:
             lambda edit, _token: f"{_head(edit)} {self.does}",
             stage=self.stage,
             change=self._change,
-            opaque=opaque_by(self.by),
+            opaque=opaque_reason(self.by),
             repeats=True,
         )
 
@@ -334,7 +334,7 @@ class EditKind:
         try:
             pickle.dumps(self.of)
         except (pickle.PicklingError, AttributeError, TypeError):
-            return _registered, (self.name,)
+            return _find_kind, (self.name,)
         return EditKind, tuple(getattr(self, field.name) for field in fields(self))
 
 
@@ -342,11 +342,11 @@ class EditKind:
 KINDS = Registry[EditKind]((), EDITS, EditKind, "gpt2viz.EditKind", "edit")
 
 
-def _registered(name: str) -> EditKind:
+def _find_kind(name: str) -> EditKind:
     return KINDS[name]
 
 
-def opaque_by(author: str) -> str:
+def opaque_reason(author: str) -> str:
     """The reason why a run changed by an ``author``'s function can't be decomposed."""
     return f"changed it by a function of {author}"
 

@@ -203,7 +203,7 @@ def describe(edit: Edit, labels: Sequence[str] = ()) -> str:
     return edit.declared.sentence(edit, token)
 
 
-def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
+def remap_edits(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit, ...]:
     """The edits for a text whose tokens have moved: ``to`` gives the position, None for gone.
 
     An edit of a token that is gone is left out.
@@ -217,7 +217,7 @@ def moved(edits: Iterable[Edit], to: Callable[[int], int | None]) -> tuple[Edit,
     return tuple(result)
 
 
-def forbidden(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
+def edit_mask(edits: Iterable[Edit], n_tokens: int) -> Pairs | None:
     """(T, T), True where some edit hides a key (column) from a query (row); None for no such edit.
 
     T is ``n_tokens``. The causal mask is not in it.
@@ -262,7 +262,7 @@ def patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if edit.declared.takes == "second text")
 
 
-def without_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+def drop_patches(edits: Iterable[Edit]) -> tuple[Edit, ...]:
     """The edits that change that other text's run too."""
     return tuple(edit for edit in edits if edit.declared.takes != "second text")
 
@@ -306,7 +306,7 @@ def check(
                 f"{edit}: the run of so long a text makes no {edit.stage} whole. Change q, k or "
                 "head_output, shorten the text, or give explicit=True."
             )
-    by_edits = forbidden(edits, n_tokens)
+    by_edits = edit_mask(edits, n_tokens)
     if by_edits is not None:
         blind = hidden_pairs(np.arange(n_tokens), causal, by_edits).all(axis=1)
         if blind.any():

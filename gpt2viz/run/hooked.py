@@ -14,7 +14,7 @@ from torch import Tensor
 from gpt2viz.arrays import Array
 from gpt2viz.errors import EditError
 from gpt2viz.plugins import THIS_PROGRAM
-from gpt2viz.run.edit_kinds import Kind, opaque_by
+from gpt2viz.run.edit_kinds import Kind, opaque_reason
 from gpt2viz.run.edits import Edit
 from gpt2viz.run.stages import Stage, place_of
 
@@ -29,7 +29,7 @@ _HOOK = Kind(
     "Change a stage by a function",
     "A function of this program changes what the stage puts out.",
     lambda edit, _token: f"A function of {THIS_PROGRAM} changes {str(edit).removeprefix('hook:')}",
-    opaque=opaque_by(THIS_PROGRAM),
+    opaque=opaque_reason(THIS_PROGRAM),
 )
 
 
@@ -66,7 +66,7 @@ class Hook(Edit):
     def __str__(self) -> str:
         return f"{self.kind}:{self.stage}" + ("" if self.layer is None else f".{self.layer}")
 
-    def changed(self, made: Tensor) -> Tensor:
+    def apply(self, made: Tensor) -> Tensor:
         """Apply the function to the stage, and return the result of the same shape.
 
         Raises ``EditError`` if the function returns something else, and what it raises itself.

@@ -48,15 +48,15 @@ def changes(
         if takes and given[takes] is None:
             raise ArgumentError(f"{edit} needs a run of the {takes}, to take its piece from")
         if isinstance(edit, Hook):
-            yield module_of(graph, edit.stage or "", edit.layer), edit.changed
+            yield module_of(graph, edit.stage or "", edit.layer), edit.apply
         elif edit.declared.change is not None:
             stage = edit.stage or edit.declared.stage
             if stage in graph and graph[stage].of_group and edit.head is not None:
                 edit = replace(edit, head=model.config.group_of(edit.head))
-            yield module_of(graph, stage, edit.layer or 0), partial(_changed, edit, others)
+            yield module_of(graph, stage, edit.layer or 0), partial(_apply_edit, edit, others)
 
 
-def _changed(edit: Edit, others: OtherRuns, made: Tensor) -> Tensor:
+def _apply_edit(edit: Edit, others: OtherRuns, made: Tensor) -> Tensor:
     changed, change = made.clone(), edit.declared.change
     if change is not None:
         change(edit, changed, others)

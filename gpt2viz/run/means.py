@@ -34,7 +34,7 @@ class MeanReference:
 
     def __repr__(self) -> str:
         T = self.means[0].shape[1]
-        return f"MeanReference: {over(self, ())}, up to {T} tokens, by {self.first.model_name}"
+        return f"MeanReference: {describe(self, ())}, up to {T} tokens, by {self.first.model_name}"
 
 
 #: What means are taken from: one run, over all of its tokens, or several texts.
@@ -68,7 +68,7 @@ def mean_output(reference: Reference, layer: int, head: int, n_tokens: int) -> A
     return means[head, :n_tokens]
 
 
-def over(reference: Reference, own: tuple[int, ...]) -> str:
+def describe(reference: Reference, own: tuple[int, ...]) -> str:
     """A short description, unique to the texts that the means are over; "" for our ``own``."""
     if isinstance(reference, Trace):
         key = reference.key

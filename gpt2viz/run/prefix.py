@@ -40,12 +40,12 @@ class Start:
         """Keys and values of these tokens in every layer; queries too, where scores are needed."""
         made = []
         for layer in range(self.earlier.config.n_layer):
-            k, v = (_joined(self._rows((key, layer), device)) for key in "kv")
-            q = _joined(self._rows(("q", layer), device)) if explicit else None
+            k, v = (_join_rows(self._rows((key, layer), device)) for key in "kv")
+            q = _join_rows(self._rows(("q", layer), device)) if explicit else None
             made.append(Past(q, k, v))
         return made
 
-    def captured(self, after: Mapping[Site, Tensor], n_tokens: int) -> Captured:
+    def merge(self, after: Mapping[Site, Tensor], n_tokens: int) -> Captured:
         """The stages of all ``n_tokens``, with those of the other tokens from ``after``."""
         result = dict[Site, Tensor | Parts]()
         copied = self.n < _MOST * len(self.earlier.token_ids)
@@ -53,20 +53,20 @@ class Start:
             result[site] = new  # whole already: k, v, and the (T, T) stages
             if new.shape[-2] < n_tokens:
                 rows = (*self._rows(site, new.device), new)
-                result[site] = _joined(rows) if copied else rows
+                result[site] = _join_rows(rows) if copied else rows
         return Captured(result)
 
     def _rows(self, site: Site, device: torch.device) -> Parts:
         """These tokens' rows of a stage: (…, n, C) or (…, n, hs)."""
         captured = self.earlier.captured
         if site in captured:
-            return tuple(part.to(device) for part in captured.first(site, self.n))
+            return tuple(part.to(device) for part in captured.first_rows(site, self.n))
         key, layer = cast("StageName", site[0]), site[1]
         rows = self.earlier.stage(key, layer)[..., : self.n, :]  # a long run's streams are sums
         return (torch.tensor(rows, device=device),)
 
 
-def _joined(rows: Parts) -> Tensor:
+def _join_rows(rows: Parts) -> Tensor:
     with torch.inference_mode():
         return rows[0] if len(rows) == 1 else torch.cat(rows, dim=-2)
 

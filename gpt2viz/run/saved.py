@@ -18,7 +18,7 @@ from gpt2viz.files import ordinary, reading
 from gpt2viz.model.checkpoint import Model, load_model
 from gpt2viz.run.captured import Captured, Site, array_name
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM, Derived
-from gpt2viz.run.edits import Edit, check, forbidden, parse_edits
+from gpt2viz.run.edits import Edit, check, edit_mask, parse_edits
 from gpt2viz.run.hooks import network_graph
 from gpt2viz.run.stages import axis_sizes, module_names
 from gpt2viz.run.trace import TensorRecord, Trace, readable
@@ -99,7 +99,7 @@ def _rebuild(file: _File, model: Model) -> Trace:
     patch_from = tuple(file.read("patch_from", (T,), "int64").tolist()) if patched else ()
     stages = dict(_stages(file, model, T))
     _check_weights(about, model, stages["token_embedding", None][0], ids)
-    captured, hidden = Captured(stages), forbidden(edits, T)
+    captured, hidden = Captured(stages), edit_mask(edits, T)
     token_bytes = tuple(model.tokenizer.token_bytes(i) for i in ids)
     probabilities = file.read("next_token_probabilities", (1, config.vocab_size), "float32")
     probabilities.flags.writeable = False

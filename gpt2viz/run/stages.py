@@ -157,13 +157,13 @@ class Stage:
         return f"blocks.{layer}.{self.hook}" if self.hook and self.per_layer else self.hook
 
 
-def _both(stage: Stage, llama: str, **others: Any) -> tuple[Stage, Stage]:
+def _family_pair(stage: Stage, llama: str, **others: Any) -> tuple[Stage, Stage]:
     """Return GPT-2's stage and its counterpart in Llama's family, with ``others`` as its fields."""
     return stage, replace(stage, module="", llama=llama, **others)
 
 
 _ALL: tuple[Stage, ...] = (
-    *_both(
+    *_family_pair(
         Stage("token_embedding", "Token embedding", "wte[id]", "wte", hook="hook_embed"),
         "embed_tokens",
         formula="embed_tokens[id]",
@@ -176,7 +176,7 @@ _ALL: tuple[Stage, ...] = (
         axes=("T", "C"),
         hook="hook_pos_embed",
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "embedding",
             "Residual stream at the start",
@@ -189,7 +189,7 @@ _ALL: tuple[Stage, ...] = (
         formula="token",
         reads=("token_embedding",),
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "ln_1", "LayerNorm before attention", "LN(x)", "h.*.ln_1", ("residual_in",), keep=False
         ),
@@ -312,7 +312,7 @@ _ALL: tuple[Stage, ...] = (
         hook="attn.hook_rot_k",
         llama="layers.*.self_attn.k",
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "v",
             "Values V",
@@ -387,7 +387,7 @@ _ALL: tuple[Stage, ...] = (
         ("head_output",),
         keep=False,
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "attention_output",
             "Attention's addition",
@@ -409,7 +409,7 @@ _ALL: tuple[Stage, ...] = (
         hook="hook_resid_mid",
         llama="layers.*.residual_mid",
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "ln_2",
             "LayerNorm before the MLP",
@@ -488,7 +488,7 @@ _ALL: tuple[Stage, ...] = (
         ("mlp_act",),
         keep=False,
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "mlp_output",
             "The MLP's addition",
@@ -510,7 +510,7 @@ _ALL: tuple[Stage, ...] = (
         hook="hook_resid_post",
         llama="layers.*.residual_out",
     ),
-    *_both(
+    *_family_pair(
         Stage(
             "final_norm",
             "Final LayerNorm",

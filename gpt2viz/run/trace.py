@@ -198,7 +198,7 @@ class Trace:
 
         With a ``layer``, also where the key was outside the window that this layer may have.
         """
-        return self.derived.hidden(layer)
+        return self.derived.hidden_pairs(layer)
 
     def check_made_by(self, model: Model) -> None:
         """Raise ``ArgumentError`` if another model made this trace: by name, sizes or weights.
@@ -343,7 +343,7 @@ class Trace:
 
         Without the packages that draw it: its text, and what to install.
         """
-        return in_notebook(repr(self), lambda: figures().html(self))
+        return mimebundle(repr(self), lambda: figures().html(self))
 
     @property
     def nbytes(self) -> int:
@@ -374,7 +374,7 @@ def figures() -> Any:
     return figures
 
 
-def in_notebook(text: str, html: Callable[[], str]) -> dict[str, str]:
+def mimebundle(text: str, html: Callable[[], str]) -> dict[str, str]:
     """A value as a notebook shows it: HTML, or its text and what to install for more."""
     try:
         return {"text/plain": text, "text/html": html()}

@@ -23,17 +23,17 @@ from gpt2viz.run.edits import (
     Edit,
     Edits,
     check,
-    forbidden,
+    drop_patches,
+    edit_mask,
     patches,
     read_edits,
     take_mean,
-    without_patches,
 )
 from gpt2viz.run.forward import run_texts
 from gpt2viz.run.hooked import Hook, Hooks, read_hooks
 from gpt2viz.run.hooks import Recording, network_graph, shape_table, whole_table
 from gpt2viz.run.interventions import Change, changes
-from gpt2viz.run.means import MeanReference, Reference, check_reference, fingerprint, over
+from gpt2viz.run.means import MeanReference, Reference, check_reference, describe, fingerprint
 from gpt2viz.run.paired_texts import check_as_long
 from gpt2viz.run.prefix import Start, start_of
 from gpt2viz.run.stages import axis_sizes, masking
@@ -85,13 +85,13 @@ def trace(
     check(edits, model.config, len(ids), causal, explicit)
     reference = _reference(model, edits, reference)
     source = _source(model, ids, causal, edits, hooks, reference, patch_from)
-    hidden, edited = forbidden(edits, len(ids)), list(changes(edits, model, reference, source))
+    hidden, edited = edit_mask(edits, len(ids)), list(changes(edits, model, reference, source))
     start = start_of(reuse, model, ids, causal, edits)
     return replace(
         _run(model, ids, causal, explicit, hidden, edited, start),
         text=text if isinstance(text, str) else model.tokenizer.decode(ids),
         edits=edits,
-        mean_over=over(reference, reference_ids(model)) if reference else "",
+        mean_over=describe(reference, reference_ids(model)) if reference else "",
         patch_from=() if source is None else source.token_ids,
         patch_text="" if source is None else source.text,
     )
@@ -115,7 +115,7 @@ def _run(
         made = _trace(model, ids, causal, explicit, hidden, logits, seen)
         changed = any(name == "lm_head" for name, _ in edited)
         return replace(made, last_logits=read_only(logits[:, -1])) if changed else made
-    captured, sizes = start.captured(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
+    captured, sizes = start.merge(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
         _trace(model, ids, causal, explicit, hidden, logits, seen, captured),
         describe=partial(whole_table, seen.made, masking(causal, edited=False), sizes),
@@ -151,10 +151,10 @@ def trace_many(
         lengths.setdefault(len(ids), []).append(n)
         check(edits, model.config, len(ids), causal, _explicit(model, ids, explicit))
     reference = _reference(model, edits, reference)
-    own = over(reference, reference_ids(model)) if reference else ""
+    own = describe(reference, reference_ids(model)) if reference else ""
     edited, traces = list(changes(edits, model, reference)), dict[int, Trace]()
     for length, rows in lengths.items():
-        as_asked, hidden = _explicit(model, read[rows[0]], explicit), forbidden(edits, length)
+        as_asked, hidden = _explicit(model, read[rows[0]], explicit), edit_mask(edits, length)
         for batch in _batches(model, length, rows, as_asked):
             together = [read[n] for n in batch]
             logits, seen = run_texts(model.network, together, causal, as_asked, hidden, edited)
@@ -294,7 +294,7 @@ def _source(
     patch_from: str | Sequence[int] | Trace | None,
 ) -> Trace | None:
     """The run that patches take their pieces from; None where nothing is patched."""
-    patched, others = patches(edits), without_patches(edits)
+    patched, others = patches(edits), drop_patches(edits)
     if not patched:
         return None
     if patch_from is None:

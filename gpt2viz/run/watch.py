@@ -195,9 +195,9 @@ class _Call:
         end = self.steps[-1].first + self.steps[-1].n_keys
         if S == end + T or (S == self.size and end + T <= S):
             return 0, end  # the cache has grown, or is one of fixed size
-        if T == 1 and S == end and _same(key[:, :, -1:], self.last):
+        if T == 1 and S == end and _is_subset(key[:, :, -1:], self.last):
             return 0, S  # the keys are another text's
-        if S < end + T and _same(key[:, :, S - T - 1 : S - T], self.last):
+        if S < end + T and _is_subset(key[:, :, S - T - 1 : S - T], self.last):
             return end + T - S, S - T  # a window slides
         return None
 
@@ -250,7 +250,7 @@ class _Call:
             if step.before is not None:
                 old, new = last[of_last[on]], step.before[way[on]]
                 if not torch.equal(old, new):
-                    raise AttentionError(_BEAMS if _same(new, last) else _MIXED)
+                    raise AttentionError(_BEAMS if _is_subset(new, last) else _MIXED)
             if step.keys is not None:
                 last, of_last = step.keys[:, :, -1:], way
         return ways
@@ -293,21 +293,21 @@ class Watched:
         last one, -1; and ``beams``, the ``beam_indices`` that ``generate`` returned. Keys that a
         query isn't given weigh 0. Raises ``AttentionError`` for what isn't there.
         """
-        return self._made("weights", layer, head, **choice)
+        return self._compute("weights", layer, head, **choice)
 
     def scores(self, layer: int, head: int | None = None, **choice: Any) -> Array:
         """Softmax's input, with scale, softcap, bias and mask; −∞ where keys can't be seen."""
-        return self._made("scores", layer, head, **choice)
+        return self._compute("scores", layer, head, **choice)
 
     def q(self, layer: int, head: int | None = None, **choice: Any) -> Array:
         """The queries that the attention function was given: (B, nh, T, hs), or (B, T, hs)."""
-        return self._made("q", layer, head, **choice)
+        return self._compute("q", layer, head, **choice)
 
     def k(self, layer: int, head: int | None = None, **choice: Any) -> Array:
         """The keys that each head was given: (B, nh, S, hs), or (B, S, hs) of one."""
-        return self._made("k", layer, head, **choice)
+        return self._compute("k", layer, head, **choice)
 
-    def _made(self, stage: str, layer: int, head: int | None, **choice: Any) -> Array:
+    def _compute(self, stage: str, layer: int, head: int | None, **choice: Any) -> Array:
         part, call, beams = (choice.pop(name, default) for name, default in _CHOICES.items())
         if choice:
             raise AttentionError(f"{next(iter(choice))}= is no choice: {', '.join(_CHOICES)} are.")
@@ -380,7 +380,7 @@ class Watched:
         call.size, call.nbytes = options["key"].shape[2], call.nbytes + nbytes
         call.last = call.last if step.keys is None else step.keys[:, :, -1:]
 
-    def _own(self, values: Tensor) -> Tensor:
+    def _pack(self, values: Tensor) -> Tensor:
         """Copy small values into one large block: between a run's freed tensors they would fragment
         memory. Larger ones are copied only if they are a part of more, or were written to."""
         nbytes, values = values.nbytes, values.detach()
@@ -411,13 +411,13 @@ class Watched:
         first, new = follows or (0, 0)
         keys, before = None, None
         if new < size:
-            keys = self._own(key[:, :, max(0, new - 1) : new + T] if new else key)
+            keys = self._pack(key[:, :, max(0, new - 1) : new + T] if new else key)
         if new and keys is not None:
             keys, before = keys[:, :, 1:], keys[:, :, :1]
         n_keys = min(new + T, size) if new else key.shape[2]
         read = _OPTIONS if "flash" in name else _OPTIONS[:-1]
         rest = {part: options[part] for part in read if options.get(part) is not None}
-        step = _Step(heads, self._own(query), keys, before, first, n_keys, mask, causal, rest)
+        step = _Step(heads, self._pack(query), keys, before, first, n_keys, mask, causal, rest)
         return step, follows is not None
 
 
@@ -432,7 +432,7 @@ def _fills(mask: Any, causal: bool, T: int) -> bool:
     return not bool(visible[:, T:].any()) and (T == 1 or not bool(visible[0, T - 1]))
 
 
-def _same(values: Tensor, others: Tensor) -> bool:
+def _is_subset(values: Tensor, others: Tensor) -> bool:
     """True if each text's values are those of some text among the others."""
     equal = values[:, None] == others[None]
     return bool(equal.flatten(2).all(-1).any(1).all())

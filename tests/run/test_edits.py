@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gpt2viz
 from gpt2viz.run.edit_kinds import OURS
-from gpt2viz.run.edits import Edit, check, describe, forbidden, moved, parse_edits
+from gpt2viz.run.edits import Edit, check, describe, edit_mask, parse_edits, remap_edits
 from gpt2viz.run.interventions import changes
 from gpt2viz.run.tracer import reference_run
 from tests.analysis.test_edited_runs import CASES, CLOSE, IDS, oracle_of_edits
@@ -102,21 +102,21 @@ def test_what_is_no_edit(fields: dict[str, object], message: str) -> None:
 
 
 def test_who_is_hidden_from_whom() -> None:
-    assert forbidden(parse_edits("off:0.0,attn:1"), 4) is None
-    hidden = forbidden(parse_edits("nofirst,forbid:2:1"), 4)
+    assert edit_mask(parse_edits("off:0.0,attn:1"), 4) is None
+    hidden = edit_mask(parse_edits("nofirst,forbid:2:1"), 4)
     assert_array_equal(hidden, [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0]])
-    hidden = forbidden(parse_edits("window:2"), 4)
+    hidden = edit_mask(parse_edits("window:2"), 4)
     assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0], [1, 1, 0, 0]])
-    hidden = forbidden(parse_edits("window:1:2"), 4)
+    hidden = edit_mask(parse_edits("window:1:2"), 4)
     assert_array_equal(hidden, [[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 1, 0]])
 
 
 def test_edits_go_along_with_their_tokens() -> None:
     edits = parse_edits("off:1.3,forbid:3:0,forbid:3:1,window:2")
     later = parse_edits("off:1.3,forbid:4:1,forbid:4:2,window:2")
-    assert moved(edits, lambda n: n + 1) == later
-    assert moved(later, lambda n: n - 1) == edits
-    assert moved(edits, lambda n: n - 1 if n else None) == parse_edits(
+    assert remap_edits(edits, lambda n: n + 1) == later
+    assert remap_edits(later, lambda n: n - 1) == edits
+    assert remap_edits(edits, lambda n: n - 1 if n else None) == parse_edits(
         "off:1.3,forbid:2:0,window:2"
     )
 

@@ -15,7 +15,7 @@ import gpt2viz
 from gpt2viz.analysis.attribution import rollout, value_weighted
 from gpt2viz.analysis.cell import cell_arithmetic
 from gpt2viz.run.edit_kinds import OF_HEADS, STREAMS
-from gpt2viz.run.edits import Edit, describe, moved, parse_edits
+from gpt2viz.run.edits import Edit, describe, parse_edits, remap_edits
 from tests.analysis.peer_patches import CLEAN, CORRUPTED
 from tests.checkpoints import write_checkpoint
 from tests.numpy_gpt2 import PER_LAYER, Tolerance, reference, unchanged
@@ -130,11 +130,11 @@ def test_short_forms_words_and_places() -> None:
         "The attention weights of head 0.2 at 0 (A), as in the second text",
         "Layer 3's MLP output at every token, as in the second text",
     ]
-    assert moved(edits, lambda n: n + 1) == parse_edits(
+    assert remap_edits(edits, lambda n: n + 1) == parse_edits(
         text.replace("2:1,", "2:2,").replace("0.2:0", "0.2:1")
     )
     assert (
-        moved(edits, lambda n: n - 1 if n else None)
+        remap_edits(edits, lambda n: n - 1 if n else None)
         == (replaced_by_0 := parse_edits(text.replace("2:1", "2:0")))[:2] + replaced_by_0[3:]
     )
 
