@@ -107,7 +107,7 @@ def killed_download() -> None:
 def test_a_killed_download_goes_on(server: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 10_000)
     assert forked(killed_download) == -signal.SIGKILL
-    assert not hub.cached()
+    assert not hub.cached_models()
     server.requests.clear()
     gpt2viz.load_model(hub.fetch(hub.look_up("someone/tiny")))
     (again,) = (headers.get("range") for headers in server.headers_of("/cdn/"))

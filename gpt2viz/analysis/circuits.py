@@ -41,7 +41,7 @@ from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import ContextError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import double, read_only
+from gpt2viz.model.devices import double, to_numpy
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.transformer import Norm
 from gpt2viz.run.trace import Trace
@@ -389,7 +389,7 @@ class Ends:
 
     def __init__(self, model: Model) -> None:
         network, self.model = model.network, model
-        self._embedding, self._unembedding = read_only(network.embedding.weight), model.unembedding
+        self._embedding, self._unembedding = to_numpy(network.embedding.weight), model.unembedding
         learned, n = network.position_embedding, model.config.n_positions
         self._wpe = None if learned is None else double(learned.weight)  # (n_positions, C)
         self.n_positions = n if learned is not None else min(n, LONGEST)

@@ -22,7 +22,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError, PlaceError
 from gpt2viz.labels import pluralize
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import double, read_only
+from gpt2viz.model.devices import double, to_numpy
 from gpt2viz.model.transformer import Norm
 from gpt2viz.run.edits import attention_is_off, check_decomposable, head_scale_factors
 from gpt2viz.run.stages import StageName, stream_before
@@ -451,7 +451,7 @@ class _Stream:
             written = self._writes(layer, head) @ direction  # (hs,)
             value = reading(self.model, layer, head, "v").weight  # (C, hs)
             along += factor * shares.sum() * (value @ written)
-        embedding = read_only(self.model.network.embedding.weight)  # (n_vocab, C)
+        embedding = to_numpy(self.model.network.embedding.weight)  # (n_vocab, C)
         added: Numbers = (embedding @ along.astype(np.float32)).astype(np.float64)
         return added
 

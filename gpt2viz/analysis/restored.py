@@ -24,7 +24,7 @@ from gpt2viz.arrays import Array
 from gpt2viz.errors import ArgumentError
 from gpt2viz.labels import sentence
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import Mask
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.forward import TURN, listening
@@ -120,11 +120,11 @@ def next_logits(
     text = torch.tensor([[*ids]])
     search = _Search(before.network, after.network, [text])
     if pieces is None:
-        return read_only(search.predicted[0][0, -1])
+        return to_numpy(search.predicted[0][0, -1])
     nothing = torch.zeros(1, before.config.n_layer, before.config.n_head + 1, dtype=torch.bool)
     back = _piece_masks(nothing[0], pieces).any(0, keepdim=True) if pieces else nothing
     with TURN, torch.inference_mode():
-        return read_only(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
+        return to_numpy(search.logits(search.sample[0], back.to(search.sample[0].device))[0, -1])
 
 
 def _piece_masks(back: Tensor, pieces: Sequence[Piece]) -> Tensor:

@@ -31,7 +31,7 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
     the same number of tokens again.
     """
     ids, T = list(run.token_ids), len(run.token_ids)
-    own = model.tokenizer.own(ids)
+    own = model.tokenizer.own_slice(ids)
     positions = range(max(own.start, own.stop - 1 - _PLACES), max(own.stop - 1, 1))
     texts = [text for t in reversed(positions) if (text := _variant(model, run, t)) is not None]
     tried = texts[: max(1, _AT_ONCE // T)]
@@ -51,7 +51,7 @@ def change_one_token(model: Model, run: Trace) -> list[int] | None:
 def _variant(model: Model, run: Trace, t: int) -> list[int] | None:
     """The ids with another token at ``t``: the most probable whose text is read so again."""
     ids = list(run.token_ids)
-    own = model.tokenizer.own(ids)
+    own = model.tokenizer.own_slice(ids)
     for new in largest(run.logits_at(max(t - 1, 0)), _GUESSES).tolist():
         text = [*ids[:t], new, *ids[t + 1 :]]
         again = model.tokenizer.encode_part(model.tokenizer.text_of(text))
@@ -101,7 +101,7 @@ def one_word_changes(trace: Trace, tokenizer: Tokenizer) -> tuple[Change, ...]:
     A word stays one with or without a space before it, of letters or of digits, and as capital as
     it was, and the changed text is cut into the same tokens but for that one.
     """
-    own = range(len(trace.token_ids))[tokenizer.own(trace.token_ids)]
+    own = range(len(trace.token_ids))[tokenizer.own_slice(trace.token_ids)]
     words = [position for position in _words(trace) if position in own]
     bits = np.nan_to_num(surprise(trace), nan=-1)
     ends = 0, len(trace.token_ids) - 1
@@ -158,6 +158,6 @@ def _kind(token: bytes) -> tuple[bool, ...]:
 
 def _exact_text(ids: list[int], tokenizer: Tokenizer) -> str | None:
     """The text that is cut into just these tokens, but for those that are put around it."""
-    own = ids[tokenizer.own(ids)]
+    own = ids[tokenizer.own_slice(ids)]
     text = tokenizer.text_of(ids)
     return text if tokenizer.encode_part(text) == own else None

@@ -81,14 +81,14 @@ def harmless(markdown: str) -> str:
         elif not fence:
             lines.append(_plain(line))
         elif re.fullmatch(rf" {{0,3}}{fence[0]}{{{len(fence)},}}[ \t]*", line):
-            lines += _fenced(code, language)
+            lines += _fence_code(code, language)
             fence = ""
         else:
             code.append(line)
-    return "\n".join(lines + (_fenced(code, language) if fence else []))
+    return "\n".join(lines + (_fence_code(code, language) if fence else []))
 
 
-def _fenced(code: list[str], language: str) -> list[str]:
+def _fence_code(code: list[str], language: str) -> list[str]:
     """Put lines of code between fences longer than any in them."""
     longest = max((len(ticks) for line in code for ticks in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -75,7 +75,7 @@ def products(trace: Trace) -> list[Product]:
 
 def products_of(tensors: Sequence[TensorRecord], config: ModelConfig) -> list[Product]:
     """The same from the shape table of a run, which may have read the last of T tokens alone."""
-    by_key = dict(_by_key(tensors))
+    by_key = dict(_group_by_key(tensors))
     n_tokens, embedded = by_key["k"][0].shape[-2], by_key["token_embedding"][0]
     sizes, result = axis_sizes(config, n_tokens), []
     sizes["nh · hs"] = sizes["nh"] * sizes["hs"]
@@ -121,11 +121,11 @@ def activations(trace: Trace) -> list[Tensors]:
             sum(record.nbytes for record in records if not record.shared),
             sum(record.nbytes for record in records if (key, record.layer) in trace.captured),
         )
-        for key, records in _by_key(trace.tensors)
+        for key, records in _group_by_key(trace.tensors)
     ]
 
 
-def _by_key(tensors: Sequence[TensorRecord]) -> Iterator[tuple[str, list[TensorRecord]]]:
+def _group_by_key(tensors: Sequence[TensorRecord]) -> Iterator[tuple[str, list[TensorRecord]]]:
     records: dict[str, list[TensorRecord]] = {}
     for record in tensors:
         records.setdefault(record.key, []).append(record)

@@ -90,7 +90,7 @@ class Field:
     source: str
 
 
-def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
+def explain(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
     """Every field that is read. ``values`` is the file's content, ``config`` is made from it."""
     llama = isinstance(config, LlamaConfig)
     other = {name: also for also, name in (LLAMA_NAMES if llama else ALSO).items()}
@@ -99,7 +99,7 @@ def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
     for name, (unit, meaning) in (LLAMA_MEANING if llama else MEANING).items():
         given = name if name in values else other.get(name, name)
         raw = getattr(config, name)
-        value = f"{raw.kind}, base {raw.base:,g}" if isinstance(raw, Rope) else written(raw)
+        value = f"{raw.kind}, base {raw.base:,g}" if isinstance(raw, Rope) else one_line(raw)
         if name == "n_inner" and raw is None:
             value = f"empty: {config.mlp_dim:,}"
         elif unit.startswith("of "):
@@ -108,14 +108,14 @@ def explained(config: ModelConfig, values: Mapping[str, Any]) -> list[Field]:
         also = f" The file calls it {given}." if given != name and given in values else ""
         result.append(Field(name, f"{value} {unit}".strip(), meaning + also, source))
     result += (
-        Field(name, written(values[name]), f"{meaning} Another value is refused.", "config.json")
+        Field(name, one_line(values[name]), f"{meaning} Another value is refused.", "config.json")
         for name, meaning in _DEMANDED.items()
         if name in values
     )
     return result
 
 
-def derived(config: ModelConfig) -> list[Field]:
+def sizes(config: ModelConfig) -> list[Field]:
     """Sizes that follow from the fields; a Llama's config has them itself."""
     if isinstance(config, LlamaConfig):
         return []
@@ -125,15 +125,15 @@ def derived(config: ModelConfig) -> list[Field]:
     ]
 
 
-def unused(config: ModelConfig, values: Mapping[str, Any]) -> dict[str, str]:
+def other_fields(config: ModelConfig, values: Mapping[str, Any]) -> dict[str, str]:
     """The file's other fields, which gpt2viz doesn't read, and their values."""
     of_llama = {*LLAMA_MEANING, *LLAMA_NAMES, *LLAMA_FIXED, *_ROPE, "use_sliding_window"}
     of_family = of_llama if isinstance(config, LlamaConfig) else {*MEANING, *ALSO, *FIXED}
     read = {"model_type", *of_family}
-    return {shorten(name, 60): written(v) for name, v in values.items() if name not in read}
+    return {shorten(name, 60): one_line(v) for name, v in values.items() if name not in read}
 
 
-def written(value: Any) -> str:
+def one_line(value: Any) -> str:
     """A value of a JSON file as one short line."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"

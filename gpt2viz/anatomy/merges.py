@@ -69,7 +69,7 @@ def follow(tokenizer: Tokenizer, text: str) -> list[Word]:
 
 def _merges(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> tuple[Merge, ...]:
     made = []
-    while ranked := _ranked(tokenizer, pieces):
+    while ranked := _rank_pairs(tokenizer, pieces):
         (rank, at), *rest = ranked
         others = {(pieces[n], pieces[n + 1]): other for other, n in rest if other != rank}
         pair = pieces[at], pieces[at + 1]
@@ -78,7 +78,7 @@ def _merges(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> tuple[Merge, ...
     return tuple(made)
 
 
-def _ranked(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> list[tuple[int, int]]:
+def _rank_pairs(tokenizer: Tokenizer, pieces: tuple[bytes, ...]) -> list[tuple[int, int]]:
     """(rank, index) of every pair that can be merged: the lowest rank first, then the leftmost."""
     pairs = enumerate(pairwise(pieces))
     ranks = ((tokenizer.merges.get(pair), at) for at, pair in pairs)

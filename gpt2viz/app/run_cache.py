@@ -152,7 +152,7 @@ def is_bundled(folder: Path) -> bool:
 @st.cache_resource(ttl=60, show_spinner=False)
 def hub_cache() -> dict[str, Path]:
     """Name -> folder of each complete model in the hub's cache."""
-    return hub.cached()
+    return hub.cached_models()
 
 
 def name_of_fetched(name: str) -> str | None:

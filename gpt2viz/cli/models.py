@@ -40,7 +40,7 @@ def models(as_json: bool, quiet: bool) -> None:
     source |= dict.fromkeys(settings.packaged(), "package")
     source[settings.BUNDLED.name] = "bundled"
     rows = []
-    for name, folder in model_registry.known().items():
+    for name, folder in model_registry.models().items():
         try:
             rows.append(_row(name, source.get(name, "hub cache"), folder))
         except CheckpointError as error:

@@ -62,7 +62,7 @@ class Letters:
         return self.to_text(token).encode()
 
 
-def read_back(tokens: Sequence[Any]) -> Sequence[Any]:
+def decode_tokens(tokens: Sequence[Any]) -> Sequence[Any]:
     """Decode tokens as a vocabulary writes them, Ġcat, Ã¼, ▁cat, to bytes; others stay as is."""
     if not all(isinstance(token, str) for token in tokens):
         return tokens

@@ -19,7 +19,7 @@ from gpt2viz.files import is_gguf, is_there, read_json
 from gpt2viz.labels import shorten
 from gpt2viz.model import devices, gguf_file, memory, model_registry
 from gpt2viz.model.config import GPT2Config, ModelConfig, config_from
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.model.llama import Llama
 from gpt2viz.model.network import GPT2
@@ -53,11 +53,11 @@ class Model:
         It shares the network's memory; that of a GPU is copied once.
         """
         weight = self.network.lm_head.weight
-        return read_only(weight) if weight.device.type == "cpu" else self._unembedding
+        return to_numpy(weight) if weight.device.type == "cpu" else self._unembedding
 
     @cached_property
     def _unembedding(self) -> Array:
-        return read_only(self.network.lm_head.weight)
+        return to_numpy(self.network.lm_head.weight)
 
     @cached_property
     def nbytes(self) -> int:
@@ -94,7 +94,7 @@ def read_model(
 
     Raises as ``load_model`` does.
     """
-    config, stored, aside = _checked_headers(folder)
+    config, stored, aside = _check_headers(folder)
     files = WeightFiles.of(files_of(folder))
     tokenizer = load_tokenizer(folder) if tokenizer is None else tokenizer
     tokenizer.fit(config.vocab_size, str(folder))
@@ -123,7 +123,7 @@ def assemble(
     if config.tie_word_embeddings:
         tie(weights, config.embedding_name)
     network = network_of(config, weights)
-    with devices.enough_memory(name, device):
+    with devices.require_memory(name, device):
         network.to(device)
     if config.tie_word_embeddings:
         network.lm_head.weight = network.embedding.weight
@@ -150,13 +150,13 @@ def weight_bytes(folder: str | Path) -> int:
 
     Raises ``CheckpointError`` as ``load_model`` does.
     """
-    config, stored, _aside = _checked_headers(Path(folder))
+    config, stored, _aside = _check_headers(Path(folder))
     return _bytes(config, stored)
 
 
-def set_aside(folder: Path) -> tuple[str, ...]:
+def task_heads(folder: Path) -> tuple[str, ...]:
     """The tensors of other tasks' heads in a folder: see ``Model.set_aside``."""
-    return _checked_headers(folder)[2]
+    return _check_headers(folder)[2]
 
 
 def stored_numbers(folder: Path) -> dict[str, int]:
@@ -209,7 +209,7 @@ def _naming(folder: Path) -> Iterator[None]:
         raise CheckpointError(str(error).replace("config.json", name)) from None
 
 
-def _checked_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
+def _check_headers(folder: Path) -> tuple[ModelConfig, dict[str, Stored], tuple[str, ...]]:
     """The config, the headers of the weights, checked against it, and the tensors set aside.
 
     No weights are read.

@@ -68,9 +68,9 @@ def convert(
     weights, saved = _load(file)
     curve = "gelu" if saved.get(_ARGUMENTS) else "gelu_new"  # nanoGPT's, minGPT's
     if "tok_emb.weight" in weights:
-        weights, curve = _renamed(weights), "gelu"
+        weights, curve = _rename(weights), "gelu"
     config = _config(file, weights, _heads(saved) or n_head, curve)
-    weights = _stored(file, weights, config)
+    weights = _layout(file, weights, config)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".convert-") as made:
@@ -182,7 +182,7 @@ def _heads(saved: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _renamed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _rename(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Rename minGPT's tensors of 2020 to today's: query, key and value become one matrix."""
     result: dict[str, Tensor] = {}
     for name, weight in weights.items():
@@ -235,7 +235,7 @@ def _config(
     )
 
 
-def _stored(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
+def _layout(file: Path, weights: Mapping[str, Tensor], config: GPT2Config) -> dict[str, Tensor]:
     """The weights in the layout of GPT-2's files: (in, out), each with a bias."""
     for name, weight in weights.items():
         if weight.ndim != 2 if name.endswith(CONV1D) else not weight.ndim:

@@ -33,7 +33,7 @@ def find(name: str) -> torch.device:
 
 
 @contextmanager
-def enough_memory(what: str, device: torch.device) -> Iterator[None]:
+def require_memory(what: str, device: torch.device) -> Iterator[None]:
     """Raise ``TooLargeError``, with advice, if a GPU has no room for ``what``."""
     try:
         yield
@@ -44,7 +44,7 @@ def enough_memory(what: str, device: torch.device) -> Iterator[None]:
         ) from None
 
 
-def read_only(tensor: Tensor) -> Array:
+def to_numpy(tensor: Tensor) -> Array:
     """A tensor as a read-only float32 array, without a copy where possible."""
     array: Array = tensor.detach().cpu().float().numpy()
     array.flags.writeable = False

@@ -24,7 +24,7 @@ class WeightFiles:
         """Record the state of files; their content isn't read."""
         return cls(tuple(file.absolute() for file in files), tuple(_stamp(file) for file in files))
 
-    def same(self, other: WeightFiles) -> bool:
+    def is_same(self, other: WeightFiles) -> bool:
         """True if both have the same content: the same unchanged files, or the same checksum."""
         return self == other or self.sha256 == other.sha256 != ""
 
@@ -57,7 +57,7 @@ def sha256_of(*files: Path) -> str:
 
     They are sorted by their paths, each under its own name.
     """
-    return _combined([(file.name, _sha256(file)) for file in sorted(files)])
+    return _combine([(file.name, _sha256(file)) for file in sorted(files)])
 
 
 def equal_files(files: Mapping[int, Sequence[Path]]) -> tuple[tuple[int, ...], ...]:
@@ -88,7 +88,7 @@ def _middle(file: Path) -> bytes:
         return opened.read(4096)
 
 
-def _combined(digests: Sequence[tuple[str, str]]) -> str:
+def _combine(digests: Sequence[tuple[str, str]]) -> str:
     """One checksum of several named ones: the only one, or that of their list."""
     if len(digests) == 1:
         return digests[0][1]

@@ -124,7 +124,7 @@ class GGUFTensor(Stored):
         """True: a header with another type was refused."""
         return True
 
-    def unpacked(self, content: Tensor) -> Tensor:
+    def unpack(self, content: Tensor) -> Tensor:
         """The numbers in float32, of ``size``, with the rows of each head in their own order."""
         from gguf import GGMLQuantizationType, quants
 
@@ -161,16 +161,16 @@ def read_header(file: Path) -> Header:
     """
     with reading(file.name, problem(file)), needed("A GGUF file", "gguf"):
         status = own_file(file).stat()
-        return _parsed(file, status.st_size, status.st_mtime_ns)
+        return _parse(file, status.st_size, status.st_mtime_ns)
 
 
 def forget() -> None:
     """Free the headers in the cache: the vocabulary in one takes some MB."""
-    _parsed.cache_clear()
+    _parse.cache_clear()
 
 
 @lru_cache(maxsize=2)  # loading a model reads it four times
-def _parsed(file: Path, size: int, _changed: int) -> Header:
+def _parse(file: Path, size: int, _changed: int) -> Header:
     with file.open("rb") as opened:
         reader = _Reader(opened, size)
         if reader.take(4) != b"GGUF":
@@ -237,10 +237,10 @@ class _Reader:
 
     def end(self, alignment: int) -> int:
         """The aligned byte at which the data after the header begin."""
-        return _aligned(self._opened.tell(), alignment)
+        return _align(self._opened.tell(), alignment)
 
 
-def _aligned(position: int, alignment: int) -> int:
+def _align(position: int, alignment: int) -> int:
     return -(-position // alignment) * alignment
 
 
@@ -254,7 +254,7 @@ def _tensors(
     family = values["general.architecture"]
     heads = values.get(f"{family}.attention.head_count")
     turned = {"attn_q": heads, "attn_k": values.get(f"{family}.attention.head_count_kv", heads)}
-    declared = [_declared(reader) for _ in range(count)]
+    declared = [_tensor_entry(reader) for _ in range(count)]
     alignment = values.get("general.alignment", 32)
     if type(alignment) is not int or not 0 < alignment < 2**16:
         raise ValueError(f"general.alignment is {alignment!r:.60}")
@@ -269,8 +269,8 @@ def _tensors(
         if columns % numbers_of_block:
             raise ValueError(f"{key} has rows of {columns}, no multiple of {numbers_of_block}")
         start = first + offset
-        if start != _aligned(end, alignment):
-            raise ValueError(f"{key} starts at byte {start}, not {_aligned(end, alignment)}")
+        if start != _align(end, alignment):
+            raise ValueError(f"{key} starts at byte {start}, not {_align(end, alignment)}")
         end = start + math.prod(rows) * (columns // numbers_of_block) * nbytes
         if end > size:
             raise ValueError(f"{key} ends at byte {end}, the file at {size}")
@@ -282,7 +282,7 @@ def _tensors(
     return tensors
 
 
-def _declared(reader: _Reader) -> tuple[str, list[int], int, int]:
+def _tensor_entry(reader: _Reader) -> tuple[str, list[int], int, int]:
     """A tensor's entry: its name, its size, its type, and its offset behind the header."""
     key, n_dimensions = reader.text(), reader.number(_SIZE)
     if len(key) > _LONGEST_NAME or not key.isprintable():
@@ -348,7 +348,7 @@ def read_config(file: Path) -> dict[str, Any]:
             "tie_word_embeddings": "lm_head.weight" not in tensors,
             **{name: given[key] for key, name in sizes.items()},
         }
-        return config if family == "gpt2" else config | _of_llama(given, config, header)
+        return config if family == "gpt2" else config | _llama_fields(given, config, header)
 
 
 def _short(value: Any) -> Any:
@@ -356,7 +356,7 @@ def _short(value: Any) -> Any:
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
-def _of_llama(
+def _llama_fields(
     given: Mapping[str, Any], config: Mapping[str, Any], header: Header
 ) -> dict[str, Any]:
     """The fields that GPT-2 doesn't have."""

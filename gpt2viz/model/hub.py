@@ -96,7 +96,7 @@ def look_up(name: str, revision: str | None = None) -> Offer:
             digest = sibling.lfs.sha256 if sibling.lfs else sibling.blob_id
             if digest:
                 files[sibling.rfilename] = File(sibling.rfilename, sibling.size or 0, digest)
-        offer = Offer(name, tuple(files[n] for n in _needed(name, files)), revision)
+        offer = Offer(name, tuple(files[n] for n in _model_files(name, files)), revision)
         config = hf_hub_download(name, "config.json", revision=revision)
         config_from(read_json(Path(config)))
     return offer
@@ -123,7 +123,7 @@ def fetch(
         done = 0
         for file in offer.files:
             if not _blob(offer.name, file).exists():
-                _get(offer, file, partial(_from, progress, done), stopped)
+                _get(offer, file, partial(_report, progress, done), stopped)
             done += file.nbytes
             progress(done)
         paths = [
@@ -132,7 +132,7 @@ def fetch(
     return Path(paths[0]).parent
 
 
-def cached() -> dict[str, Path]:
+def cached_models() -> dict[str, Path]:
     """The models that are complete in the hub's cache: name -> folder."""
     folders = {}
     for repository in sorted(Path(constants.HF_HUB_CACHE).glob(f"{_MODELS}*")):
@@ -146,7 +146,7 @@ def cached() -> dict[str, Path]:
     return dict(sorted(folders.items()))
 
 
-def _needed(name: str, files: Iterable[str]) -> list[str]:
+def _model_files(name: str, files: Iterable[str]) -> list[str]:
     """The names of the files that the app reads, the weights last."""
     have = set(files)
     # With a tokenizer.json, the vocabulary isn't read from other files.
@@ -171,7 +171,7 @@ def _needed(name: str, files: Iterable[str]) -> list[str]:
     return ["config.json", *card, *words, *weights]
 
 
-def _from(progress: Callable[[int], None], before: int, now: int) -> None:
+def _report(progress: Callable[[int], None], before: int, now: int) -> None:
     progress(before + now)
 
 
@@ -274,5 +274,5 @@ def _plain_words(name: str) -> Iterator[None]:
 
 
 def _no_connection() -> HubError:
-    have = ", ".join(cached()) or "nothing"
+    have = ", ".join(cached_models()) or "nothing"
     return HubError(f"No connection to {constants.ENDPOINT}. In the cache: {have}.")

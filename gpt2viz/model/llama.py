@@ -76,7 +76,7 @@ class SelfAttention(transformer.Attention):
 
     def forward(self, x: Tensor, mask: Mask, past: Past | None = None) -> Tensor:
         T = x.shape[1]
-        mask, positions = mask.within(self.window), mask.positions[-T:]
+        mask, positions = mask.apply_window(self.window), mask.positions[-T:]
         q = self.split_heads(self.q_proj(x))  # (B, nh, T, hs)
         k = self.split_heads(self.k_proj(x))  # (B, nkv, T, hs)
         v = self.split_heads(self.v_proj(x))  # (B, nkv, T, hs)

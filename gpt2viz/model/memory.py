@@ -43,7 +43,7 @@ def free_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     limit, taken = _number(cgroup / "memory.max"), _number(cgroup / "memory.current")
     if limit is None or taken is None:
         return free
-    return min(free, max(0, limit - taken + _given_back(cgroup / "memory.stat")))
+    return min(free, max(0, limit - taken + _reclaimable(cgroup / "memory.stat")))
 
 
 def total_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
@@ -73,7 +73,7 @@ def spell(n_bytes: int) -> str:
     return f"{size:,.0f} GB" if size >= 999.5 else f"{size:.3g} GB"
 
 
-def _given_back(stat: Path) -> int:
+def _reclaimable(stat: Path) -> int:
     """Bytes of cached files that a container frees when it needs room; 0 where unknown."""
     try:
         lines = stat.read_text(encoding="ascii").splitlines()

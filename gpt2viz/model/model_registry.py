@@ -10,7 +10,7 @@ from gpt2viz.errors import ArgumentError, CheckpointError
 from gpt2viz.files import is_folder, is_gguf, is_there
 
 
-def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
+def models(folders: Iterable[Path] | None = None) -> dict[str, Path]:
     """Name -> folder: configured models, the bundled one, and those in the hub's cache.
 
     ``folders`` are the configured ones, by default ``settings.folders``. Raises
@@ -19,7 +19,7 @@ def known(folders: Iterable[Path] | None = None) -> dict[str, Path]:
     from gpt2viz.model import hub  # its import takes as long as torch's, and few models need it
 
     own = settings.by_name(settings.folders() if folders is None else folders)
-    return settings.with_fetched(own, hub.cached())
+    return settings.with_fetched(own, hub.cached_models())
 
 
 def find(given: str | Path) -> tuple[str, Path]:
@@ -39,7 +39,7 @@ def find(given: str | Path) -> tuple[str, Path]:
         return given, own[given]
     if is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder)):
         return settings.called(folder), settings.model_in(folder)
-    here = known()
+    here = models()
     if given in here:
         return given, here[given]
     fetch = f". `gpt2viz fetch {given}` looks for it on the Hugging Face hub"

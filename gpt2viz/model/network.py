@@ -35,7 +35,7 @@ class Past(NamedTuple):
     k: Tensor
     v: Tensor
 
-    def of_each(self, B: int) -> Past:
+    def expand(self, B: int) -> Past:
         """The same ``Past`` for each of B texts."""
         q, k, v = (x if x is None else x.expand(B, -1, -1, -1) for x in self)
         return Past(q, k, v)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ class Mask(NamedTuple):
         whole = forbidden is None and n_queries == len(positions)
         return cls(hidden, causal and whole, whole and not causal, explicit, positions)
 
-    def within(self, window: int | None) -> Mask:
+    def apply_window(self, window: int | None) -> Mask:
         """The mask of a layer whose queries see no key ``window`` positions away or more."""
         if window is None or window >= len(self.positions):
             return self

@@ -29,7 +29,7 @@ from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.weights import (
     CONV1D,
     Stored,
-    broken,
+    bad_file,
     check_numbers,
     content_of,
     header,
@@ -68,14 +68,14 @@ def write_packed(weights: Mapping[str, Tensor], file: Path, bits: int = BITS) ->
         fine = weight.std(dim=1, unbiased=False) / 2.0 ** (bits - 2)
         steps = torch.maximum(fine, weight.abs().amax(dim=1) / _MOST)  # (rows,)
         rounded = (weight / steps.where(steps > 0, 1)[:, None]).round().clamp(-_MOST, _MOST)
-        coded = _coded(rounded.to(torch.int8).numpy().tobytes(), _WINDOW)
+        coded = _compress(rounded.to(torch.int8).numpy().tobytes(), _WINDOW)
         tensors[name] = torch.frombuffer(bytearray(coded), dtype=torch.uint8)
         tensors[name + _STEP] = steps
     with whole(file) as partial:
         save_file(tensors, partial)
 
 
-def _coded(content: bytes, window: int) -> bytes:
+def _compress(content: bytes, window: int) -> bytes:
     coder = zlib.compressobj(9, zlib.DEFLATED, window, 9, zlib.Z_HUFFMAN_ONLY)
     return coder.compress(content) + coder.flush()
 
@@ -131,7 +131,7 @@ def pack(model: Model, finer: Sequence[int]) -> PackedWeights:
         weight.copy_(rounded)
     pairs = np.pad(lowest := np.concatenate(low), (0, len(lowest) % 2)).reshape(-1, 2)
     parts |= {
-        "high": _coded(b"".join(high), zlib.MAX_WBITS),
+        "high": _compress(b"".join(high), zlib.MAX_WBITS),
         "low": (pairs[:, 0] | pairs[:, 1] << _LOW).tobytes(),
         "plain": np.concatenate(plain).astype("<f4").tobytes(),
     }
@@ -169,7 +169,7 @@ def read_packed(file: Path, config: ModelConfig) -> dict[str, Tensor]:
     names = {key for name, size in sizes.items() for key in _keys(name, size)}
     if odd := sorted(names ^ declared.keys()):
         what = "is missing" if odd[0] in names else "has no place in this model"
-        raise broken(file, f"{odd[0]} {what}")
+        raise bad_file(file, f"{odd[0]} {what}")
     for name, size in sizes.items():
         _compare(declared, name, size)
     with reading(file.name, problem(file)), own_file(file).open("rb") as opened:
@@ -191,12 +191,12 @@ def _compare(declared: Mapping[str, Stored], name: str, size: tuple[int, ...]) -
     """Refuse another declaration, before anything of that size is allocated."""
     tensor, plain = declared[name], declared[_keys(name, size)[-1]]
     if (plain.dtype, plain.size) != ("F32", size[:1]):
-        raise broken(tensor.file, f"{plain.key} is {plain.size} of {plain.dtype}, not {size[:1]}")
+        raise bad_file(tensor.file, f"{plain.key} is {plain.size} of {plain.dtype}, not {size[:1]}")
     # Incompressible data grow by five bytes in each 16 kB.
     most = math.prod(size) * 1.01 + 64
     length = tensor.end - tensor.start
     if len(size) == 2 and ((tensor.dtype, tensor.size) != ("U8", (length,)) or length > most):
-        raise broken(tensor.file, f"{name} is {tensor.size} of {tensor.dtype}")
+        raise bad_file(tensor.file, f"{name} is {tensor.size} of {tensor.dtype}")
 
 
 def _weight(
@@ -209,11 +209,11 @@ def _weight(
     try:
         decoded = decoder.decompress(content_of(opened, declared[name]).numpy().tobytes(), count)
     except zlib.error as error:
-        raise broken(declared[name].file, f"{name}: {error}") from None
+        raise bad_file(declared[name].file, f"{name}: {error}") from None
     # A stream may have an end code after its last byte, which is only read on a request for more.
     more = b"" if decoder.eof else decoder.decompress(decoder.unconsumed_tail, 1)
     if len(decoded) != count or more or not decoder.eof or decoder.unused_data:
-        raise broken(declared[name].file, f"{name} isn't {count:,} numbers")
+        raise bad_file(declared[name].file, f"{name} isn't {count:,} numbers")
     steps = numbers(opened, declared[name + _STEP])
     rounded = torch.from_numpy(np.frombuffer(bytearray(decoded), np.int8)).view(size)
     weight = rounded * steps[:, None]  # (rows, columns)

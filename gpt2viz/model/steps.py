@@ -67,7 +67,7 @@ class Steps(Mapping[int, Model]):
             raise StageError(f"no step {step} of {self.name}; it has {there}")
         path, name = self._paths[step], f"{self.name}, step {step:,}"
         if path.suffix == ".safetensors":
-            return self._packed(path, name)
+            return self._load_packed(path, name)
         if _run_config(read_config(path)) != _run_config(self.config):
             raise CheckpointError(
                 f"{path}: another config.json than that of {self.name}; the checkpoints of a "
@@ -120,7 +120,7 @@ class Steps(Mapping[int, Model]):
         """The tokenizer that all of them share."""
         return load_tokenizer(self.folder)
 
-    def _packed(self, file: Path, name: str) -> Model:
+    def _load_packed(self, file: Path, name: str) -> Model:
         config, files = self.config, WeightFiles.of([own_file(file)])
         nbytes = 4 * sum(math.prod(size) for _, size in weight_sizes(config))
         memory.check(name, nbytes, config, memory.free_memory())

@@ -65,9 +65,9 @@ class Tokenizer:
         bytes of tokens can't be known.
         """
         with reading(file, "can't be read"), panics():
-            self._read(values, file, end)
+            self._load(values, file, end)
 
-    def _read(self, values: Mapping[str, Any], file: str, end: str) -> None:
+    def _load(self, values: Mapping[str, Any], file: str, end: str) -> None:
         model: dict[str, Any] = {**values["model"], "unk_token": _MISSING}
         vocab = model["vocab"]
         check_model(model, file)
@@ -167,11 +167,11 @@ class Tokenizer:
         if (highest := max(needed)) >= rows:
             raise CheckpointError(
                 f"{whose}: the tokenizer has {self.n_vocab:,} tokens, with the id {highest:,} for "
-                f"{self._named(highest)}, but the model only {rows:,} (vocab_size). Give the "
+                f"{self._name(highest)}, but the model only {rows:,} (vocab_size). Give the "
                 "tokenizer of this model"
             )
         self._refused |= {
-            i: f"{self._named(i)} was added to the tokenizer, with the id {i:,}, but the model has "
+            i: f"{self._name(i)} was added to the tokenizer, with the id {i:,}, but the model has "
             f"only {rows:,} tokens. Leave it out of the text"
             for i in self._bytes
             if i >= rows
@@ -211,7 +211,7 @@ class Tokenizer:
         """The ids that may begin a text: ``first``, or else the token between two texts, if any."""
         return self.first or (() if self.end_of_text is None else (self.end_of_text,))
 
-    def before(self, bos: bool | None = None) -> tuple[int, ...]:
+    def prefix_ids(self, bos: bool | None = None) -> tuple[int, ...]:
         """The ids that ``encode`` puts before a text: those of ``bos`` or none, or by default
         ``first``.
 
@@ -223,7 +223,7 @@ class Tokenizer:
             raise TextError("This model has no token <|endoftext|> to put first.")
         return self.bos if bos else ()
 
-    def own(self, ids: Sequence[int]) -> slice:
+    def own_slice(self, ids: Sequence[int]) -> slice:
         """The slice of a text's own ids among those of ``encode``, without the added ones."""
         n = len(self.bos)
         start = n if tuple(ids[:n]) == self.bos else 0
@@ -232,7 +232,7 @@ class Tokenizer:
 
     def text_of(self, ids: Sequence[int]) -> str:
         """The text that ``encode`` turns into these ids, without what it puts around it."""
-        text = self.decode(ids[self.own(ids)])
+        text = self.decode(ids[self.own_slice(ids)])
         return text.removeprefix(" ") if self._always_space else text
 
     def id_of(self, token: str) -> int:
@@ -260,7 +260,7 @@ class Tokenizer:
         vocabulary has no such token to put first, and for what this vocabulary can't spell: a byte
         without a token, a token that the model has no row for, or what a plain list lacks.
         """
-        before = self.before(bos)
+        before = self.prefix_ids(bos)
         return [*before, *self.encode_part(text, special=special), *self.last]
 
     def encode_part(self, text: str, *, special: bool = False) -> list[int]:
@@ -281,7 +281,7 @@ class Tokenizer:
         ids = self._encoding(text, engine).ids
         if (wrong := next((i for i in ids if i in self._refused), None)) is not None:
             raise TextError(f"{self._refused[wrong]}.")
-        spelled, given = self.decode(ids), self._normalized(text)
+        spelled, given = self.decode(ids), self._normalize(text)
         # Added tokens may take the white space beside them, and a space may be put first.
         if spelled != given and "".join(spelled.split()) != "".join(given.split()):
             raise TextError("This model's tokenizer leaves out some of this text.")
@@ -294,14 +294,14 @@ class Tokenizer:
         except Exception as error:
             if _MISSING not in str(error):
                 raise TextError(f"This text can't be cut into tokens ({reason(error)}).") from None
-        chars = dict.fromkeys(self._normalized("".join(self._words.split(text)[::2])))
-        lacking = [c for c in chars if not self._single.issuperset(self._started(c.encode()))]
+        chars = dict.fromkeys(self._normalize("".join(self._words.split(text)[::2])))
+        lacking = [c for c in chars if not self._single.issuperset(self._pieces(c.encode()))]
         raise TextError(
-            f"This model's vocabulary has no tokens for {_listed(lacking)}, which the text has. "
+            f"This model's vocabulary has no tokens for {_names(lacking)}, which the text has. "
             "Leave these out."
         )
 
-    def _normalized(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         """A text as normalized before it is cut, with spaces as spaces."""
         normalizer = self._as_text.normalizer
         return self._letters.to_text(normalizer.normalize_str(text) if normalizer else text)
@@ -315,9 +315,9 @@ class Tokenizer:
             ids = [i for _, i in word]
             part = b"".join(map(self.token_bytes, ids))
             whole = self._ordinary.isdisjoint(ids) or (self._wholes and len(ids) == 1)
-            yield (part,) if whole else tuple(self._started(part)), whole
+            yield (part,) if whole else tuple(self._pieces(part)), whole
 
-    def _started(self, part: bytes) -> Iterator[bytes]:
+    def _pieces(self, part: bytes) -> Iterator[bytes]:
         for char in part.decode(errors="surrogateescape"):
             whole = char.encode(errors="surrogateescape")
             yield from [whole] if whole in self._single else (bytes([byte]) for byte in whole)
@@ -327,7 +327,7 @@ class Tokenizer:
         of a character. Empty for an id that the vocabulary leaves unused."""
         return self._bytes.get(token_id, b"")
 
-    def _named(self, token_id: int) -> str:
+    def _name(self, token_id: int) -> str:
         return short(self.token_bytes(token_id).decode(errors="replace"))
 
     def decode(self, token_ids: Iterable[int]) -> str:
@@ -391,7 +391,7 @@ class TokenList(Tokenizer):
             sort = "words" if self.apart else "characters"
             raise TextError(
                 f"The vocabulary of this model is a list of {len(self._bytes):,} tokens, in which "
-                f"these {sort} are missing: {_listed(names)}. It has "
+                f"these {sort} are missing: {_names(names)}. It has "
                 f"{', '.join(map(short, list(self._id_of)[:_NAMED]))}"
                 f"{' and others' if len(self._id_of) > _NAMED else ''}."
             )
@@ -419,7 +419,7 @@ def _has_space(token: str) -> bool:
     return any(map(str.isspace, token))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     """List some names for a message, of which it has room for the first few."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(map(short, names[:_NAMED]))}{more}"

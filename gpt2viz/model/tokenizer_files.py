@@ -14,7 +14,7 @@ from typing import Any
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_there, read_json, read_text, reading
 from gpt2viz.model.config import END_OF_TEXT
-from gpt2viz.model.vocabulary import HALF, check_made, pairs_of, short, steps_of
+from gpt2viz.model.vocabulary import HALF, check_merges, pairs_of, short, steps_of
 
 Values = dict[str, Any]
 
@@ -42,7 +42,7 @@ def read_tokenizer(folder: Path) -> tuple[Values, str, str] | None:
         return None
     with reading("tokenizer.json" if whole else _CONFIG, "not in the expected form"):
         names = _special_names(folder, config)
-        read = _from_tokenizer_json if whole else _from_vocab_json
+        read = _read_tokenizer_json if whole else _read_vocab_json
         values, file = read(folder, config, names)
         return values, file, names.get("eos_token", {"content": ""})["content"]
 
@@ -57,7 +57,7 @@ def _class(folder: Path, config: Mapping[str, Any]) -> str:
     return str(named or "").removesuffix("Fast")
 
 
-def _from_vocab_json(
+def _read_vocab_json(
     folder: Path, config: Mapping[str, Any], names: Mapping[str, Values]
 ) -> tuple[Values, str]:
     """Read ``vocab.json`` and ``merges.txt``, as transformers' ``GPT2Tokenizer`` does."""
@@ -70,13 +70,13 @@ def _from_vocab_json(
     lines = [line for line in lines if line and not line.startswith("#version")]
     vocab, end = read_json(folder / "vocab.json"), END_OF_TEXT.decode()
     pairs = pairs_of(lines, vocab, "merges.txt")
-    listed = [*([added_token(end, special=True)] if end in vocab else []), *_of_config(config)]
+    listed = [*([added_token(end, special=True)] if end in vocab else []), *_config_tokens(config)]
     if "added_tokens_decoder" not in config:
         beside = _json(folder, "added_tokens.json").items()
         listed += [added_token(t, id=i) for t, i in beside if not HALF.search(t)]
-    added = _numbered(listed, names, vocab)
+    added = _number_tokens(listed, names, vocab)
     ids = {token["content"]: token["id"] for token in added}
-    check_made(vocab, pairs, ids)
+    check_merges(vocab, pairs, ids)
     return {
         "model": {"vocab": vocab, "merges": pairs},
         "pre_tokenizer": _byte_level(bool(config.get("add_prefix_space"))),
@@ -107,20 +107,20 @@ def _template(
     return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
 
 
-def _from_tokenizer_json(
+def _read_tokenizer_json(
     folder: Path, config: Mapping[str, Any], names: Mapping[str, Values]
 ) -> tuple[Values, str]:
     file = "tokenizer.json"
     values = read_json(folder / file)
     kind = _json(folder, "config.json").get("model_type", "gpt2")
     if _class(folder, config) == "GPT2Tokenizer" or (not _class(folder, config) and kind == "gpt2"):
-        values["pre_tokenizer"] = _of_gpt2(values, config, file)
-    listed = [*(values.get("added_tokens") or ()), *_of_config(config)]
-    values["added_tokens"] = _numbered(listed, names, dict(values["model"]["vocab"]))
+        values["pre_tokenizer"] = _gpt2_pre_tokenizer(values, config, file)
+    listed = [*(values.get("added_tokens") or ()), *_config_tokens(config)]
+    values["added_tokens"] = _number_tokens(listed, names, dict(values["model"]["vocab"]))
     return values, file
 
 
-def _of_gpt2(values: Values, config: Mapping[str, Any], file: str) -> Any:
+def _gpt2_pre_tokenizer(values: Values, config: Mapping[str, Any], file: str) -> Any:
     """The pre-tokenizer of a ``GPT2Tokenizer``: ``tokenizer_config.json`` says if a space is first.
 
     Raises ``CheckpointError`` if only ``tokenizer.json`` has that space: transformers leaves it
@@ -146,7 +146,7 @@ def added_token(values: Any, **more: Any) -> Values:
     return {**flags, **{key: given[key] for key in ("content", "id") if key in given}}
 
 
-def _of_config(config: Mapping[str, Any]) -> list[Values]:
+def _config_tokens(config: Mapping[str, Any]) -> list[Values]:
     """The added tokens that ``tokenizer_config.json`` lists, by their ids."""
     listed = (config.get("added_tokens_decoder") or {}).items()
     return [added_token(t, id=i) for i, t in sorted((int(i), t) for i, t in listed)]
@@ -168,7 +168,7 @@ def _special_names(folder: Path, config: Mapping[str, Any]) -> dict[str, Values]
     return names
 
 
-def _numbered(
+def _number_tokens(
     listed: Iterable[Any], names: Mapping[str, Values], vocab: Mapping[str, int]
 ) -> list[Values]:
     """Added tokens, each once, with the id of its file, or the one that transformers gives it.

@@ -91,7 +91,7 @@ def short(value: Any) -> str:
     return f"{value!r:.60}"
 
 
-def check_made(
+def check_merges(
     vocab: Mapping[str, int], pairs: Iterable[tuple[str, str]], known: Collection[str]
 ) -> None:
     """Raise ``CheckpointError`` for an entry that must have come from a merge missing in ``pairs``.

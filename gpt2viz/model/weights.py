@@ -68,7 +68,7 @@ class Stored:
         """True if its type is one that can be read."""
         return self.dtype in FLOATS
 
-    def unpacked(self, content: Tensor) -> Tensor:
+    def unpack(self, content: Tensor) -> Tensor:
         """The numbers in float32, of ``size``, that the tensor's bytes stand for."""
         return content.view(FLOATS[self.dtype]).view(self.size).to(torch.float32)
 
@@ -126,18 +126,18 @@ def header(file: Path) -> list[Stored]:
         if not isinstance(entries, dict):
             raise ValueError("a header that isn't a JSON object")
         entries.pop("__metadata__", None)
-        tensors = [_declared(file, key, entry, 8 + length) for key, entry in entries.items()]
+        tensors = [_tensor_header(file, key, entry, 8 + length) for key, entry in entries.items()]
         size, end = os.fstat(opened.fileno()).st_size, 8 + length
     for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.end)):
         if tensor.start != end:
-            raise broken(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
+            raise bad_file(file, f"{tensor.key} starts at byte {tensor.start}, not {end}")
         end = tensor.end
     if end != size:
-        raise broken(file, f"its tensors end at byte {end}, the file at {size}")
+        raise bad_file(file, f"its tensors end at byte {end}, the file at {size}")
     return tensors
 
 
-def _declared(file: Path, key: str, entry: Any, after: int) -> Stored:
+def _tensor_header(file: Path, key: str, entry: Any, after: int) -> Stored:
     """One tensor of a header, whose data offsets count from the byte ``after`` it.
 
     Raises ``ValueError`` or ``AttributeError`` for what is no entry.
@@ -161,7 +161,7 @@ def problem(file: Path) -> str:
     return f"not a whole {'GGUF' if is_gguf(file) else 'safetensors'} file"
 
 
-def broken(file: Path, why: object) -> CheckpointError:
+def bad_file(file: Path, why: object) -> CheckpointError:
     """The error for a file that breaks its format."""
     return CheckpointError(f"{file.name}: {problem(file)} ({why!s:.300})")
 
@@ -180,7 +180,7 @@ def read(stored: Mapping[str, Stored]) -> dict[str, Tensor]:
 
 def numbers(opened: BinaryIO, tensor_header: Stored) -> Tensor:
     """Read one tensor in float32 from its file, and check that all its numbers are finite."""
-    tensor = tensor_header.unpacked(content_of(opened, tensor_header))
+    tensor = tensor_header.unpack(content_of(opened, tensor_header))
     check_numbers(tensor, tensor_header)
     return tensor
 
@@ -190,7 +190,7 @@ def content_of(opened: BinaryIO, stored: Stored) -> Tensor:
     content = torch.empty(stored.end - stored.start, dtype=torch.uint8)
     opened.seek(stored.start)
     if opened.readinto(content.numpy()) != len(content):  # type: ignore[attr-defined]
-        raise broken(stored.file, f"it ends within {stored.key}")
+        raise bad_file(stored.file, f"it ends within {stored.key}")
     return content
 
 

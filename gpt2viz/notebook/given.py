@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import label, pluralize
-from gpt2viz.model.byte_letters import read_back
+from gpt2viz.model.byte_letters import decode_tokens
 from gpt2viz.run.stages import PAIR_STAGES, STAGE, TRANSFORMER_LENS
 from gpt2viz.run.trace import Trace
 from gpt2viz.run.watch import Watched
@@ -298,7 +298,7 @@ def _of_encoding(encoding: Any, text: int) -> list[str | bytes]:
             "These are a tokenizer's ids: give the tokenizer before them, show(attention, "
             "tokenizer, encoding)."
         ) from None
-    return list(read_back(names))
+    return list(decode_tokens(names))
 
 
 def _ids(ids: Any, text: int | None) -> NDArray[np.int64]:
@@ -326,7 +326,7 @@ def _decoded(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
     texts = [str(tokenizer.decode([int(n)])) for n in row]
     named = getattr(tokenizer, "convert_ids_to_tokens", None)
     names = [named(int(n)) for n in row] if named else texts
-    if (bytes_of := read_back(names)) is not names:
+    if (bytes_of := decode_tokens(names)) is not names:
         return list(bytes_of)
     pairs = zip(texts, names, strict=True)
     return [name if "\ufffd" in text or not text else text for text, name in pairs]
@@ -366,7 +366,7 @@ def _labels(tokens: Any, sizes: tuple[int, int], unread: float) -> tuple[list[st
                 f"Attention has {size:,} {what}, but {pluralize(len(names), 'tokens')} were given: "
                 "pass one a position, special tokens such as [CLS] among them."
             )
-    queries, keys = ([_label(name) for name in read_back(list(side))] for side in sides)
+    queries, keys = ([_label(name) for name in decode_tokens(list(side))] for side in sides)
     return queries, keys
 
 

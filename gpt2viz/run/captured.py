@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.arrays import Array
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 
 Site = tuple[str, int | None]
 #: A stage's rows by token, from one run after the other.
@@ -34,7 +34,7 @@ class Captured(Mapping[Site, Array]):
 
     def __getitem__(self, site: Site) -> Array:
         """A stage as a float32 array that can't be written to; ``KeyError`` for an unknown one."""
-        return read_only(self._whole(site))
+        return to_numpy(self._whole(site))
 
     def first_rows(self, site: Site, n: int) -> Parts:
         """The rows of the first ``n`` tokens, in the parts that runs made. Don't write to them.

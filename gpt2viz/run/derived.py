@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.model.config import ModelConfig
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.model.network import Attend
 from gpt2viz.model.tuning import threads
@@ -134,7 +134,7 @@ class Derived:
             with torch.inference_mode(), threads(_BLOCK * keys[0].numel()):
                 for block in blocks:
                     whole[block.queries, : block.seen] = block.weights(some[head], of_group)
-            yield read_only(whole)
+            yield to_numpy(whole)
 
     def _scale_queries(self, layer: int, queries: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Some tokens' q, scaled for scores, and every kᵀ: (nh, P, hs), (nkv, hs, T)."""
@@ -214,7 +214,7 @@ def attention_stages(
                 if head == 0:
                     result[key] = torch.empty(*q.shape[:2], *output.shape[2:])
                 result[key][:, head] = output[:, 0]
-    return {key: read_only(tensor) for key, tensor in result.items()}
+    return {key: to_numpy(tensor) for key, tensor in result.items()}
 
 
 def _keep(made: dict[str, Tensor], key: str) -> Callable[[nn.Module, Any, Tensor], None]:

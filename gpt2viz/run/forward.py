@@ -16,7 +16,7 @@ from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError
 from gpt2viz.model import devices, tuning
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import Mask, Past
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.run.derived import FROM_HEADS, FROM_STREAM
@@ -67,7 +67,7 @@ def run_texts(
     if any(name.endswith(FROM_STREAM) for name, _ in changes):
         left_out = ()  # the stream no longer follows from what was added to it
     with (
-        devices.enough_memory(f"{n_whole:,} tokens", device),
+        devices.require_memory(f"{n_whole:,} tokens", device),
         TURN,
         torch.inference_mode(),
         tuning.threads(n_tokens * 12 * network.config.n_layer * network.config.n_embd**2),
@@ -109,7 +109,7 @@ def run_from(
     B, (_, T, C) = sum(map(len, streams.values())), x.shape
     pairs = None if hidden is None else torch.tensor(hidden).to(x.device)  # (T, T)
     with (
-        devices.enough_memory(f"{B} runs of {T:,} tokens", x.device),
+        devices.require_memory(f"{B} runs of {T:,} tokens", x.device),
         TURN,
         torch.inference_mode(),
         tuning.threads(B * T * 12 * (network.config.n_layer - layer) * C**2),
@@ -121,9 +121,9 @@ def run_from(
         for n, block in enumerate(network.blocks[layer:], start=layer):
             x = torch.cat([x, streams[n]]) if n in streams else x  # (b, T, C)
             before = past[n]._replace(q=past[n].q if explicit else None) if past else None
-            x = block(x, mask, before and before.of_each(len(x)))  # (b, T, C)
+            x = block(x, mask, before and before.expand(len(x)))  # (b, T, C)
         logits: Tensor = network.lm_head(network.final_norm(x[:, -1]))  # (B, n_vocab)
-    return read_only(logits)
+    return to_numpy(logits)
 
 
 def gradients(
@@ -154,7 +154,7 @@ def gradients(
     first = (start,) if start not in module_names else ()
     listening = [(name, partial(keep, name)) for name in (*first, *module_names)]
     with (
-        devices.enough_memory(f"gradients of {len(ids):,} tokens", device),
+        devices.require_memory(f"gradients of {len(ids):,} tokens", device),
         TURN,
         torch.inference_mode(False),
         torch.enable_grad(),

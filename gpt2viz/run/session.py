@@ -126,7 +126,7 @@ def _cut(key: RunKey, text: str) -> tuple[str, bool | None] | None:
     except CheckpointError:  # no model of that name is here, so the text is all that is known
         return (text, None) if rest == text else (rest, True)
     ids = list(key.token_ids)
-    own, bos = tokenizer.text_of(ids), tokenizer.own(ids).start > 0
+    own, bos = tokenizer.text_of(ids), tokenizer.own_slice(ids).start > 0
     ways = (text, None), (own, None), (own, bos)
     return next((way for way in ways if _ids(tokenizer, *way) == ids), None)
 

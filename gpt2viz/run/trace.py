@@ -212,7 +212,7 @@ class Trace:
         if model.weights is None or self.weights is None:
             same = np.shares_memory(model.unembedding, self.unembedding)
         else:
-            same = model.weights.same(self.weights)
+            same = model.weights.is_same(self.weights)
         if not same:
             raise ArgumentError(f"this trace was made by another {model.name}, with other weights")
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from gpt2viz.arrays import Pairs
 from gpt2viz.errors import ArgumentError, ContextError, EditError, PlaceError, TextError
 from gpt2viz.model.checkpoint import Model
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.run.captured import Captured
 from gpt2viz.run.derived import Derived
 from gpt2viz.run.edits import (
@@ -114,7 +114,7 @@ def _run(
     if start is None:
         made = _trace(model, ids, causal, explicit, hidden, logits, seen)
         changed = any(name == "lm_head" for name, _ in edited)
-        return replace(made, last_logits=read_only(logits[:, -1])) if changed else made
+        return replace(made, last_logits=to_numpy(logits[:, -1])) if changed else made
     captured, sizes = start.merge(seen.tensors, len(ids)), axis_sizes(model.config, len(ids))
     return replace(
         _trace(model, ids, causal, explicit, hidden, logits, seen, captured),
@@ -208,7 +208,7 @@ def _trace(
         token_bytes=token_bytes,
         causal=causal,
         explicit=explicit,
-        next_token_probabilities=read_only(logits[:, -1].softmax(dim=-1)),
+        next_token_probabilities=to_numpy(logits[:, -1].softmax(dim=-1)),
         captured=captured,
         unembedding=model.unembedding,
         derived=Derived(captured, model.config, len(ids), causal, hidden),

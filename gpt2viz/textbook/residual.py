@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.model.config import GPT2Config
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.network import GPT2, Mask
 from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
@@ -289,7 +289,7 @@ def stops(model: Model, trace: Trace, position: int, count: int = 5) -> list[Sto
         sums.append(("residual_mid", n, trace.stage("attention_output", n)[0, position]))
         sums.append(("residual_out", n, trace.stage("mlp_output", n)[0, position]))
     streams = np.stack([trace.stage(key, layer)[0, position] for key, layer, _ in sums])  # (S, C)
-    table = read_only(model.network.embedding.weight)  # (n_vocab, C)
+    table = to_numpy(model.network.embedding.weight)  # (n_vocab, C)
     alike = _cosines(streams, table)  # (S, n_vocab)
     order = np.argsort(-np.nan_to_num(alike, nan=-2), axis=1, kind="stable")[:, :count]
     way = []

@@ -168,7 +168,7 @@ def test_the_published_heads_of_gpt2_small() -> None:
     8.6 tells 9.9 where to look: TransformerLens' demo of direct paths says +0.083 of the answer,
     with <|endoftext|> first, by LayerNorm's scale as it was.
     """
-    folder = hub.cached().get("gpt2") or hub.cached().get("openai-community/gpt2")
+    folder = hub.cached_models().get("gpt2") or hub.cached_models().get("openai-community/gpt2")
     if folder is None:
         pytest.skip("gpt2 isn't on this machine")
     small = gpt2viz.load_model(folder)

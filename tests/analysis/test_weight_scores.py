@@ -55,7 +55,7 @@ def test_the_guide_lists_them() -> None:
 def test_the_published_heads_of_gpt2_small() -> None:
     """11.11 copies; 10.7 and 11.10 suppress what they look at (McDougall et al. 2023); 4.7 is a hub
     of the wiring that passes on what was written (Yamagiwa et al. 2026)."""
-    folder = hub.cached().get("gpt2") or hub.cached().get("openai-community/gpt2")
+    folder = hub.cached_models().get("gpt2") or hub.cached_models().get("openai-community/gpt2")
     if folder is None:
         pytest.skip("gpt2 isn't on this machine")
     small = gpt2viz.load_model(folder)

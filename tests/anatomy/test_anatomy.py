@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 import gpt2viz
 from gpt2viz.anatomy.card import LONGEST, harmless, read_card, stored_files
-from gpt2viz.anatomy.fields import LLAMA_MEANING, MEANING, derived, explained, unused
+from gpt2viz.anatomy.fields import LLAMA_MEANING, MEANING, explain, other_fields, sizes
 from gpt2viz.files import read_json
 from gpt2viz.model.checkpoint import read_config, stored_numbers
 from gpt2viz.model.config import FIXED, LLAMA_FIXED, config_from
@@ -144,23 +144,23 @@ def test_every_field_is_explained(
     declared = [field.name for field in dataclasses.fields(config) if field.name != "family"]
     assert sorted(meaning) == sorted(declared)
     demanded = {name: values.get(name) for name in ["model_type", *fixed]}
-    names = [field.name for field in explained(config, demanded)]
+    names = [field.name for field in explain(config, demanded)]
     assert sorted(names) == sorted([*meaning, *demanded])
-    assert unused(config, demanded | dict.fromkeys(meaning)) == {}
-    for field in [*explained(config, demanded), *derived(config)]:
+    assert other_fields(config, demanded | dict.fromkeys(meaning)) == {}
+    for field in [*explain(config, demanded), *sizes(config)]:
         assert field.meaning.endswith(".")
         assert field.value
 
 
 def test_a_llamas_fields_go_by_the_files_names() -> None:
     values = CONFIG | {"unheard_of": 1}
-    listed = {field.name: field for field in explained(config_from(values), values)}
+    listed = {field.name: field for field in explain(config_from(values), values)}
     assert listed["n_kv_head"].value == "2 groups"
     assert "The file calls it num_key_value_heads." in listed["n_kv_head"].meaning
     assert listed["rope"].value == "default, base 100"
     assert listed["rope"].source == listed["mlp_dim"].source == "config.json"
     assert listed["sliding_window"].source == "default"
-    assert unused(config_from(values), values).keys() == {
+    assert other_fields(config_from(values), values).keys() == {
         *("unheard_of", "bos_token_id", "eos_token_id")
     }
 
@@ -176,21 +176,21 @@ def test_values_have_units_and_their_source(folder: Path) -> None:
     )
     values = read_json(folder / "config.json")
     config = read_config(folder)
-    result = {field.name: field for field in explained(config, values)}
+    result = {field.name: field for field in explain(config, values)}
     assert result["vocab_size"].value == "420 tokens"
     assert result["n_inner"].value == "empty: 96 channels"
     assert result["attn_pdrop"].value == "25% of the weights"
     assert result["n_embd"].value == "24 channels"
     assert "The file calls it hidden_size." in result["n_embd"].meaning
     assert (result["n_embd"].source, result["resid_pdrop"].source) == ("config.json", "default")
-    assert [field.value for field in derived(config)] == ["6 channels", "96 channels"]
-    others = unused(config, values)
+    assert [field.value for field in sizes(config)] == ["6 channels", "96 channels"]
+    others = other_fields(config, values)
     assert others["reorder_and_upcast_attn"] == "true"
     assert not others.keys() & {"hidden_size", "n_embd", "model_type"}
 
 
 def test_a_strangers_values_stay_short() -> None:
-    (name, value), *_ = unused(gpt2viz.GPT2Config(), {"x" * 500: {"y": "z" * 10_000}}).items()
+    (name, value), *_ = other_fields(gpt2viz.GPT2Config(), {"x" * 500: {"y": "z" * 10_000}}).items()
     assert len(name) <= 60
     assert len(value) <= 120
 

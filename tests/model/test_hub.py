@@ -67,13 +67,13 @@ def test_only_what_is_needed_is_fetched_and_runs(server: Hub, tmp_path: Path) ->
     assert ours.name == "someone/tiny"
     theirs = gpt2viz.load_model(tmp_path / "tiny")
     assert_array_equal(gpt2viz.trace(ours, "A").logits, gpt2viz.trace(theirs, "A").logits)
-    assert hub.cached() == {"someone/tiny": folder}
+    assert hub.cached_models() == {"someone/tiny": folder}
 
 
 def test_a_model_of_llamas_family_is_fetched_and_runs(server: Hub, tmp_path: Path) -> None:
     server.folders["someone/llama"] = write_llama(tmp_path / "llama")
     folder = get("someone/llama")
-    assert hub.cached() == {"someone/llama": folder}
+    assert hub.cached_models() == {"someone/llama": folder}
     fetched, written = map(gpt2viz.load_model, (folder, tmp_path / "llama"))
     assert fetched.config.n_kv_head == 2
     assert_array_equal(gpt2viz.trace(fetched, "A").logits, gpt2viz.trace(written, "A").logits)
@@ -106,7 +106,7 @@ def test_the_token_goes_to_the_hub_and_to_nobody_else(server: Hub) -> None:
 def test_a_model_that_moved_is_found(server: Hub) -> None:
     server.renamed["gpt2"] = "someone/tiny"
     assert gpt2viz.load_model(get("gpt2")).config.n_layer == 3
-    assert list(hub.cached()) == ["gpt2"]
+    assert list(hub.cached_models()) == ["gpt2"]
 
 
 def test_shards(server: Hub, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_revision_is_a_checkpoint_of_the_model(server: Hub, tmp_path: Path, ru
     assert not gpt2viz.load_steps(newest)  # its config alone is here
     assert hub.look_up("someone/tiny", "step10").files[-1] != hub.look_up("someone/tiny").files[-1]
     assert run("fetch", "someone/tiny@step10").exit_code == 0
-    assert hub.cached() == {"someone/tiny": newest}
+    assert hub.cached_models() == {"someone/tiny": newest}
     result, earlier = (
         gpt2viz.trace(model, "A").logits
         for model in (gpt2viz.load_steps(newest)[10], gpt2viz.load_model(tmp_path / "step10"))
@@ -155,7 +155,7 @@ def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
     with pytest.raises(hub.StoppedError, match=r"What came so far is kept\."):
         hub.fetch(offer, lambda n: here.append(n), lambda: here[-1] > small)
     assert offer.here == here[-1] == small + 10_000
-    assert not hub.cached()
+    assert not hub.cached_models()
     server.requests.clear()
     gpt2viz.load_model(hub.fetch(offer))
     assert [h.get("range") for h in server.headers_of("/cdn/")] == ["bytes=10000-"]
@@ -164,7 +164,7 @@ def test_a_stopped_download_keeps_what_came_and_goes_on(server: Hub) -> None:
 def test_a_damaged_file_is_not_kept(server: Hub) -> None:
     server.damaged = True
     refused(r"model\.safetensors of someone/tiny arrived damaged and was not kept\. Try again\.")
-    assert not hub.cached()
+    assert not hub.cached_models()
     server.damaged = False
     gpt2viz.load_model(get())
 
@@ -222,7 +222,7 @@ def test_without_network_one_line_names_what_is_in_the_cache(
 def test_the_clients_own_variables_hold(server: Hub, tmp_path: Path) -> None:
     code = (
         "from gpt2viz.model import hub; print(hub.fetch(hub.look_up('someone/tiny')));"
-        "print(*hub.cached())"
+        "print(*hub.cached_models())"
     )
     own = {"HF_ENDPOINT": server.address, "HF_HOME": str(tmp_path / "home")}
     variables = os.environ | own
@@ -246,7 +246,7 @@ def test_the_command_says_the_size_first_and_goes_on_where_it_was(server: Hub, r
     server.requests.clear()
     done = run("fetch", "someone/tiny")
     assert [h.get("range", "")[:6] for h in server.headers_of("/cdn/")] == ["bytes="]
-    folder = hub.cached()["someone/tiny"]
+    folder = hub.cached_models()["someone/tiny"]
     assert done.stdout == f"someone/tiny: {folder}\n"
     opening, *tenths = done.stderr.splitlines()
     assert opening.startswith(f"someone/tiny is {spell(nbytes)}, ")

@@ -64,7 +64,7 @@ def test_a_name_goes_before_a_folder_and_a_path_after_nothing(
     monkeypatch.setenv(settings.MODELS_VARIABLE, str(tmp_path / "gpt2"))
     assert model_registry.find("gpt2") == ("gpt2", tmp_path / "gpt2")
     assert model_registry.find("hub:gpt2")[1] == tmp_path / "cache/models--gpt2/snapshots/abc"
-    assert list(model_registry.known()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
+    assert list(model_registry.models()) == ["gpt2", "stories", "hub:gpt2", "someone/tiny"]
 
 
 def test_a_folder_of_the_cache_that_the_owner_lists_is_there_once(

@@ -11,7 +11,7 @@ import pytest
 import gpt2viz
 from gpt2viz import settings
 from gpt2viz.model import model_registry
-from gpt2viz.model.checkpoint import set_aside, stored_numbers, weight_bytes
+from gpt2viz.model.checkpoint import stored_numbers, task_heads, weight_bytes
 from gpt2viz.model.tokenizer import load_tokenizer
 
 NAME = "SmolLM2-135M"
@@ -63,7 +63,7 @@ def test_it_is_listed_beside_the_bundled_one(file: Path, monkeypatch: pytest.Mon
 def test_its_sizes_by_the_header(file: Path) -> None:
     assert weight_bytes(file) == 4 * 134_515_008
     assert stored_numbers(file) == {"Q8_0": 28_311_552, "F32": 35_136, "Q4_1": 106_168_320}
-    assert set_aside(file) == ()
+    assert task_heads(file) == ()
 
 
 def test_its_ids_are_those_of_transformers(file: Path) -> None:

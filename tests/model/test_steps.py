@@ -161,7 +161,7 @@ def test_the_model_itself_is_the_last_step(packed: Path) -> None:
     assert torch.equal(model.network.wte.weight, last.network.wte.weight)
     assert model.weights is not None
     assert last.weights is not None
-    assert model.weights.same(last.weights)
+    assert model.weights.is_same(last.weights)
 
 
 def test_a_row_of_zeros_and_a_far_number_survive(tmp_path: Path) -> None:

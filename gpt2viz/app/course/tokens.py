@@ -243,7 +243,7 @@ def merge_steps(book: Book) -> dict[str, Any]:
     except GPT2VizError as error:
         prose.markdown(literal(str(error)))
         return {"followed": False, "bpe_long": Check()}
-    n = last - tokenizer.own(ids).start
+    n = last - tokenizer.own_slice(ids).start
     ends = np.cumsum([len(word.ids) for word in words])
     word = words[min(int(np.searchsorted(ends, max(n, 0), side="right")), len(words) - 1)]
     captions = [f"At the start: {pluralize(len(word.start), 'pieces')}."]

@@ -65,7 +65,7 @@ def stop_too_long(
 ) -> NoReturn:
     """Say that a text, ``which`` of the address, is too long, offer its start, and stop."""
     tokenizer = model.tokenizer
-    added = *tokenizer.before(address.get_chosen(parameters.BOS)), *tokenizer.last
+    added = *tokenizer.prefix_ids(address.get_chosen(parameters.BOS)), *tokenizer.last
     count = "counts as one" if len(added) == 1 else f"count as {len(added)}"
     too = f" {token_markdown(tokenizer, added)} {count}." if added else ""
     st.warning(f"{whose}{error}{too}", icon=":material/content_cut:")
@@ -113,7 +113,7 @@ def bos_switch(model: Model, offered: bool = True) -> None:
 
 def describe_added_tokens(tokenizer: Tokenizer) -> Iterator[str]:
     """Yield a sentence of Markdown about the tokens that are added to the text, or left out."""
-    before = tokenizer.before(address.get_chosen(parameters.BOS))
+    before = tokenizer.prefix_ids(address.get_chosen(parameters.BOS))
     name = token_markdown(tokenizer, before or tokenizer.first)
     if tokenizer.first:
         yield sentence("frame.put_first" if before else "frame.left_out", name=name)

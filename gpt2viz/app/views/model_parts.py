@@ -20,7 +20,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views import measures
 from gpt2viz.labels import label, pluralize, signed
 from gpt2viz.model.checkpoint import read_config
-from gpt2viz.model.devices import read_only
+from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.memory import spell
 from gpt2viz.model.tokenizer import Tokenizer, TokenList
 from gpt2viz.pictures.anatomy import part_bars, similarity_at, similarity_map
@@ -256,7 +256,7 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
     table = run_cache.load(name).network.position_embedding
     if table is None:
         return None
-    vectors = read_only(table.weight)
+    vectors = to_numpy(table.weight)
     distances = [d for d in (1, 2, 8, 32, 128, 512) if d < len(vectors)]
     return similarity_map(vectors, GRID), {d: similarity_at(vectors, d) for d in distances}
 

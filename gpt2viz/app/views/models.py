@@ -11,7 +11,7 @@ from huggingface_hub import constants
 
 from gpt2viz import CheckpointError, GPT2VizError, settings
 from gpt2viz.anatomy.card import HASHED, StoredFile, stored_files
-from gpt2viz.anatomy.fields import derived, explained, unused, written
+from gpt2viz.anatomy.fields import explain, one_line, other_fields, sizes
 from gpt2viz.app import address, output, pages, parameters, prose, run_cache, server_config
 from gpt2viz.app.frame import controls, page
 from gpt2viz.app.jobs import Download, downloads, start_download
@@ -24,8 +24,8 @@ from gpt2viz.model import hub
 from gpt2viz.model.checkpoint import (
     config_values,
     read_config,
-    set_aside,
     stored_numbers,
+    task_heads,
     weight_bytes,
 )
 from gpt2viz.model.memory import free_memory, run_bytes, spell
@@ -253,13 +253,13 @@ def _provenance(name: str, folder: Path) -> None:
     rows = [("comes from", _origin(name, folder))]
     for kind, count in stored_numbers(folder).items():
         rows.append(("weights", f"{count:,} numbers stored as {_FORMATS.get(kind, kind)}"))
-    if aside := set_aside(folder):
+    if aside := task_heads(folder):
         rows.append(("set aside", f"{', '.join(aside)}: heads for other tasks, which aren't run"))
     card = run_cache.card(name)
     rows += [(f"card: {what}", text) for what, text in (card.facts if card else {}).items()]
     for field in ("_name_or_path", "transformers_version"):
         if _config.get(field):
-            rows.append((f"config: {field}", written(_config[field])))
+            rows.append((f"config: {field}", one_line(_config[field])))
     prose.markdown("**Where it comes from**")
     output.table(
         pd.DataFrame(rows, columns=["what", "is"]),
@@ -308,7 +308,7 @@ def _config(name: str) -> None:
     """List every field with its meaning, and below those that aren't used."""
     folder = run_cache.model_folders()[name]
     read, values = read_config(folder), config_values(folder)
-    fields = [*explained(read, values), *derived(read)]
+    fields = [*explain(read, values), *sizes(read)]
     output.table(
         {
             "field": [field.name for field in fields],
@@ -325,7 +325,7 @@ def _config(name: str) -> None:
         "*default*: the file doesn't have the field, so the family's own value applies. "
         "*computed*: it follows from other fields."
     )
-    others = unused(read, values)
+    others = other_fields(read, values)
     if others:
         prose.markdown("**Not used by gpt2viz**")
         output.table(
