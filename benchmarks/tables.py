@@ -37,7 +37,7 @@ def maps(lengths: Sequence[int], rounds: int, chromium: str) -> None:
         texts = ["x " * (n // 2 - 1) + f"{number} " for number in range(rounds)]
         result = browser.maps(FOLDER, chromium, texts)
         _drawn(n, "144 heads, after the trace", result, result)
-    for name in settings.packaged():
+    for name in settings.packaged_models():
         result = browser.maps(name, chromium, browser.SENTENCES[:rounds])
         _drawn("a sentence", f"{name}, after the trace", result, result)
 

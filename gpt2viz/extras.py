@@ -21,7 +21,7 @@ def missing(what: str, extra: str, module: str) -> MissingExtraError:
 
 
 @contextmanager
-def needed(what: str, extra: str) -> Iterator[None]:
+def require(what: str, extra: str) -> Iterator[None]:
     """Turn a missing module into ``MissingExtraError`` inside the block; see ``missing``."""
     try:
         yield
@@ -48,7 +48,7 @@ def later(
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         whole = f"{package}.{name}"
-        with needed(whole, extras[name]) if name in extras else nullcontext():
+        with require(whole, extras[name]) if name in extras else nullcontext():
             loaded = import_module(f"{package}.{modules[name]}")
         value = loaded if loaded.__name__ == whole else getattr(loaded, name)
         vars(sys.modules[package])[name] = value

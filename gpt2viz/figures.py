@@ -90,7 +90,7 @@ def html(trace: Trace) -> str:
     more = f" … and {len(labels) - WRITTEN:,} more" if len(labels) > WRITTEN else ""
     what = f"Attention weights of all heads: {config.n_layer} layers down, {config.n_head} across"
     picture = (
-        f'<img alt="{what}" src="data:image/png;base64,{_encoded(trace)}" '
+        f'<img alt="{what}" src="data:image/png;base64,{_png_base64(trace)}" '
         'style="max-width:100%;image-rendering:pixelated"><br>'
         f"<small>{what}. <code>trace.overview()</code> enlarges it.</small>"
         if trace.explicit
@@ -128,7 +128,7 @@ def _every_head(trace: Trace) -> Thumbnails:
     return Thumbnails(what, thumbnails(layers), mask_of(trace, 0, 0), trace.labels)
 
 
-def _encoded(trace: Trace) -> str:
+def _png_base64(trace: Trace) -> str:
     return base64.b64encode(svg.png(pixels(trace))).decode()
 
 

@@ -153,7 +153,7 @@ def read_text(path: Path, errors: str = "strict") -> str:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file. Raises ``CheckpointError`` naming the file if it has none."""
-    values = _parsed(path)
+    values = _parse(path)
     if not isinstance(values, dict):
         raise CheckpointError(f"{path.name}: a JSON object is expected")
     return values
@@ -161,13 +161,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_list(path: Path) -> list[Any]:
     """Read a JSON list from a file. Raises ``CheckpointError`` naming the file if it has none."""
-    values = _parsed(path)
+    values = _parse(path)
     if not isinstance(values, list):
         raise CheckpointError(f"{path.name}: a JSON list is expected")
     return values
 
 
-def _parsed(path: Path) -> Any:
+def _parse(path: Path) -> Any:
     text = read_text(path)
     with reading(path.name, "can't be read"):
         if text.count("[") + text.count("{") > MOST_BRACKETS:

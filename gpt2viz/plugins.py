@@ -43,7 +43,7 @@ class Plugin(NamedTuple):
 
     def load(self) -> Any:
         """The object that the entry point names. Any error of its module is a ``PluginError``."""
-        with blamed(lambda error: f"{self.entry.value} of {self.by} can't be loaded: {error}"):
+        with guard(lambda error: f"{self.entry.value} of {self.by} can't be loaded: {error}"):
             return self.entry.load()
 
 
@@ -86,18 +86,18 @@ class Registry(Mapping[str, T]):
         self._errors: list[str] = []
 
     def __getitem__(self, name: str) -> T:
-        return self._all()[name]
+        return self._load()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(tuple(self._all()))
+        return iter(tuple(self._load()))
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._load())
 
     @property
     def errors(self) -> tuple[str, ...]:
         """The reasons for which plugins were left out, a sentence each."""
-        self._all()
+        self._load()
         return tuple(self._errors)
 
     def add(self, item: Any, by: str = THIS_PROGRAM, name: str = "") -> T:
@@ -109,7 +109,7 @@ class Registry(Mapping[str, T]):
             raise PluginError(
                 f"{name or 'This'} of {by} is {type(item).__name__}, not a {self._public}."
             )
-        taken = self._all().get(item.name)
+        taken = self._load().get(item.name)
         if not item.name.strip() or (taken and taken.by != by):
             whose = f"{taken.by or 'gpt2viz'} has one of that name" if taken else "it has no name"
             raise PluginError(
@@ -118,7 +118,7 @@ class Registry(Mapping[str, T]):
         self._known[item.name] = replace(item, by=by)
         return self._known[item.name]
 
-    def _all(self) -> dict[str, T]:
+    def _load(self) -> dict[str, T]:
         with self._lock:
             if not self._looked:
                 self._looked = True
@@ -135,7 +135,7 @@ def _owner(entry: EntryPoint) -> str:
 
 
 @contextmanager
-def blamed(describe: Callable[[str], str]) -> Iterator[None]:
+def guard(describe: Callable[[str], str]) -> Iterator[None]:
     """Run foreign code: whatever it raises becomes a ``PluginError`` with ``describe``'s text.
 
     ``describe`` gets the error in one line. SystemExit counts, and so does Ctrl-C outside the main
@@ -149,10 +149,10 @@ def blamed(describe: Callable[[str], str]) -> Iterator[None]:
         )
         if pressed or type(error).__module__.startswith("streamlit."):
             raise
-        raise PluginError(describe(in_one_line(error))) from error
+        raise PluginError(describe(one_line(error))) from error
 
 
-def in_one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Format an error of foreign code in one line, such as "KeyError: 'a'"."""
     message = " ".join(str(error).split())
     return f"{type(error).__name__}: {message:.300}" if message else type(error).__name__

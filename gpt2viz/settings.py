@@ -59,7 +59,7 @@ def config_file() -> Path:
     """
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
-        file = expanded(named)
+        file = expand_home(named)
         if not file.is_file():
             raise CheckpointError(f"{CONFIG_VARIABLE} names {named}, which isn't a file")
         return file
@@ -93,7 +93,7 @@ def has_home() -> bool:
         return False
 
 
-def listed(key: str) -> list[str]:
+def setting(key: str) -> list[str]:
     """A list from the owner's file; empty without such a file or list.
 
     Raises ``CheckpointError`` for a file that can't be read, an unknown key or another value.
@@ -117,21 +117,21 @@ def listed(key: str) -> list[str]:
 def folders() -> list[Path]:
     """The model folders of ``GPT2VIZ_MODELS`` and of the owner's file, relative to that file.
 
-    Raises ``CheckpointError`` as ``listed`` and ``expanded`` do.
+    Raises ``CheckpointError`` as ``setting`` and ``expand_home`` do.
     """
     named = os.environ.get(MODELS_VARIABLE, "").split(os.pathsep)
-    entries = listed("models")
+    entries = setting("models")
     beside = config_file().parent if entries else Path()
-    given = [expanded(entry) for entry in named if entry]
-    return given + [beside / expanded(entry) for entry in entries]
+    given = [expand_home(entry) for entry in named if entry]
+    return given + [beside / expand_home(entry) for entry in entries]
 
 
-def allowed() -> list[str]:
+def allowed_names() -> list[str]:
     """The names that may be fetched from the hub, as the owner lists them; empty without a list.
 
-    Raises ``CheckpointError`` as ``listed`` does.
+    Raises ``CheckpointError`` as ``setting`` does.
     """
-    return _parts(ALLOW_VARIABLE) or listed("allow")
+    return _parts(ALLOW_VARIABLE) or setting("allow")
 
 
 def proxies() -> list[str]:
@@ -163,7 +163,7 @@ def number(variable: str, default: float, least: float = 0) -> float:
     return value
 
 
-def expanded(path: str) -> Path:
+def expand_home(path: str) -> Path:
     """A path with ``~`` expanded. Raises ``CheckpointError`` if that is no user's home."""
     try:
         return Path(path).expanduser()
@@ -172,7 +172,7 @@ def expanded(path: str) -> Path:
         raise CheckpointError(f"{name}: there is no such home folder") from None
 
 
-def called(folder: Path) -> str:
+def model_name(folder: Path) -> str:
     """The last part of a folder's path, or the model's name for a folder of the hub's cache."""
     path = real(folder)
     if is_gguf(path):
@@ -199,14 +199,14 @@ def model_in(folder: Path) -> Path:
     return steps[-1][1] if steps else folder
 
 
-def by_name(folders: Iterable[Path]) -> dict[str, Path]:
+def name_paths(folders: Iterable[Path]) -> dict[str, Path]:
     """Name -> folder: those given, in order, and the bundled and packaged, which keep their names.
 
     A folder is named after its last part, or as many parts as make it unique. A duplicate is
     listed once.
     """
     real_paths = {real(folder): folder for folder in folders}
-    ours = {BUNDLED.name: BUNDLED, **packaged()}
+    ours = {BUNDLED.name: BUNDLED, **packaged_models()}
     for folder in ours.values():
         real_paths.pop(real(folder), None)
     named = {}
@@ -220,7 +220,7 @@ def by_name(folders: Iterable[Path]) -> dict[str, Path]:
     return named | ours
 
 
-def packaged() -> dict[str, Path]:
+def packaged_models() -> dict[str, Path]:
     """Name -> file of the models in installed packages, which aren't imported.
 
     Empty without the package ``gguf``, which reads such files.
@@ -237,11 +237,13 @@ def packaged() -> dict[str, Path]:
 
 def card_folder(folder: Path) -> Path:
     """The folder of a model's card: its own, or one of ours for a file in another package."""
-    ours = (_MODELS / name for name, file in packaged().items() if real(file) == real(folder))
+    ours = (
+        _MODELS / name for name, file in packaged_models().items() if real(file) == real(folder)
+    )
     return next(ours, folder)
 
 
-def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
+def merge_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[str, Path]:
     """The owner's folders and those of the hub's cache, with unique names and no duplicates."""
     own_paths = {real(folder) for folder in own.values()}
     others = {name: folder for name, folder in fetched.items() if real(folder) not in own_paths}
@@ -249,4 +251,4 @@ def with_fetched(own: Mapping[str, Path], fetched: Mapping[str, Path]) -> dict[s
 
 
 def _last(path: Path, depth: int) -> str:
-    return called(path) if depth == 1 else str(Path(*path.parts[-depth:]))
+    return model_name(path) if depth == 1 else str(Path(*path.parts[-depth:]))

@@ -7,12 +7,12 @@ from importlib import import_module
 import pytest
 
 from gpt2viz.errors import GPT2VizError, MissingExtraError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 
 
 def test_a_missing_module_is_one_sentence() -> None:
     text = r"^A chart needs no_such_module: pip install 'gpt2viz\[app\]'$"
-    with pytest.raises(MissingExtraError, match=text) as result, needed("A chart", "app"):
+    with pytest.raises(MissingExtraError, match=text) as result, require("A chart", "app"):
         import_module("no_such_module.part")
     assert isinstance(result.value, ImportError)
     assert isinstance(result.value, GPT2VizError)
@@ -20,8 +20,8 @@ def test_a_missing_module_is_one_sentence() -> None:
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"gpt2viz\.no_such_room"), needed("It", "app"):
+    with pytest.raises(ModuleNotFoundError, match=r"gpt2viz\.no_such_room"), require("It", "app"):
         import_module("gpt2viz.no_such_room")
-    with pytest.raises(ImportError, match="cannot import name") as result, needed("It", "app"):
+    with pytest.raises(ImportError, match="cannot import name") as result, require("It", "app"):
         from gpt2viz.labels import no_such_name  # type: ignore[attr-defined]  # noqa: F401
     assert not isinstance(result.value, MissingExtraError)

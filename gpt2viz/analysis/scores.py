@@ -162,7 +162,7 @@ class Score:
         """
         if not self.by:
             return self.of(weights, ids)
-        with plugins.blamed(lambda error: self._failure(f"raised {error}")):
+        with plugins.guard(lambda error: self._failure(f"raised {error}")):
             result = np.asarray(self.of(weights, ids), np.float64)
         if result.shape != (heads := weights.shape[:-2]):
             what = f"gave the shape {result.shape} where {heads}, a number a head, is due"

@@ -141,7 +141,7 @@ def _folders(
     own: tuple[Path, ...], fetched: tuple[tuple[str, Path], ...], _second: int
 ) -> dict[str, Path]:
     """Return the folders by name, read from disk once a second: a page calls this seven times."""
-    return settings.with_fetched(settings.by_name(own), dict(fetched))
+    return settings.merge_fetched(settings.name_paths(own), dict(fetched))
 
 
 def is_bundled(folder: Path) -> bool:

@@ -101,7 +101,7 @@ def folders() -> list[Path]:
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
-    given = [settings.expanded(entry) for entry in _arguments().model]
+    given = [settings.expand_home(entry) for entry in _arguments().model]
     return given + settings.folders()
 
 
@@ -110,7 +110,7 @@ def allowed_models() -> list[str]:
 
     Raises ``CheckpointError`` for a file that can't be read.
     """
-    return _arguments().allow_model or settings.allowed()
+    return _arguments().allow_model or settings.allowed_names()
 
 
 def allows(name: str) -> bool:

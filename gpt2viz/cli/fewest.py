@@ -75,9 +75,9 @@ def fewest(
     """
     if wrong is not None and right is None:
         raise click.UsageError("--wrong needs --right")
-    loaded, ids = options.read(text, model, device, quiet, bos, special)
+    loaded, ids = options.load_and_encode(text, model, device, quiet, bos, special)
     encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
-    pair, means = (ids, encode(other)), options.means_over(loaded, mean_over, encode)
+    pair, means = (ids, encode(other)), options.read_means(loaded, mean_over, encode)
     answer = [token for token in (right, wrong) if token is not None]
     with options.bar(quiet, "Giving up heads", 100) as tell:
         result = gpt2viz.fewest_heads(

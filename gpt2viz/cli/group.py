@@ -62,9 +62,9 @@ class Group(click.Group):
             code = super().main(args, *rest, **named)
         except click.UsageError as error:
             where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            code = _print_error(f"{_in_one_line(error)}{where}", USAGE)
+            code = _print_error(f"{_one_line(error)}{where}", USAGE)
         except click.ClickException as error:
-            code = _print_error(_in_one_line(error), FAILED)
+            code = _print_error(_one_line(error), FAILED)
         except GPT2VizError as error:
             code = _print_error(str(error), FAILED)
         except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
@@ -88,7 +88,7 @@ def _print_error(message: str, code: int) -> int:
     return code
 
 
-def _in_one_line(error: click.ClickException) -> str:
+def _one_line(error: click.ClickException) -> str:
     return " ".join(error.format_message().split())
 
 

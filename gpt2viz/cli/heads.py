@@ -20,7 +20,7 @@ from gpt2viz.analysis.model_changes import MEASURES
 from gpt2viz.analysis.restored import Restored
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.cli import options
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.labels import escape_controls, sentence
 from gpt2viz.model import model_registry
 from gpt2viz.survey.changes import Changes, change_rows, compare_models
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_OVER_TEXTS = (
+_CORPUS_OPTIONS = (
     click.option(
         "-c",
         "--corpus",
@@ -57,9 +57,9 @@ _OVER_TEXTS = (
 )
 
 
-def over_texts(command: Callable[..., None]) -> Callable[..., None]:
+def corpus_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that read many texts: the corpus, and how the work is run."""
-    for option in reversed(_OVER_TEXTS):
+    for option in reversed(_CORPUS_OPTIONS):
         command = option(command)
     return command
 
@@ -84,7 +84,7 @@ def over_texts(command: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--about", default="", help="A description of the texts, for readers of the results in the app."
 )
-@over_texts
+@corpus_options
 def heads(
     corpus: Path,
     field: str | None,
@@ -145,7 +145,7 @@ def heads(
     help="Put heads and MLPs of BEFORE back until this share of the change in the answers is "
     "undone, such as 0.95.",
 )
-@over_texts
+@corpus_options
 def changes(
     before: str,
     after: str,
@@ -187,7 +187,7 @@ def changes(
             n_tokens=tokens, device=device, out=folder, engine=where, progress=tell,
         )  # fmt: skip
         tables.write_changes(result, folder)
-    undone = None if restore is None else _restored(result, restore, quiet)
+    undone = None if restore is None else _restore(result, restore, quiet)
     if as_json:
         options.print_json(_document(result, undone))
     else:
@@ -195,7 +195,7 @@ def changes(
     options.note(quiet or not out, f"Tables in {out}")
 
 
-def _restored(result: Changes, share: float, quiet: bool) -> Restored:
+def _restore(result: Changes, share: float, quiet: bool) -> Restored:
     with options.bar(quiet, "Putting pieces back", 100) as draw:
         return result.restore(share, lambda _, done: draw(int(100 * done)))
 
@@ -227,7 +227,7 @@ def _print_changes(result: Changes, undone: Restored | None, top: int) -> None:
         interval = "-" if math.isnan(own.low) else f"{own.low:.4f} to {own.high:.4f}"
         mark = "yes" if head.changed else ""
         rows.append((head.name, mark, *distances, interval, f"{own.rounding:.4f}"))
-    click.echo(f"\n{options.aligned(rows)}")
+    click.echo(f"\n{options.align(rows)}")
     for text in result.texts_of(*result.heads[0][:2])[:1]:
         name, token = result.heads[0].name, text.tokens[text.query]
         words = sentence("changes.text", head=name, text=text.text, token=token)
@@ -247,7 +247,7 @@ def _reading(
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = out or temporary
-        texts = Corpus(_spooled(temporary, field) if str(corpus) == "-" else corpus, field)
+        texts = Corpus(_spool_stdin(temporary, field) if str(corpus) == "-" else corpus, field)
         try:
             yield texts, folder, stack.enter_context(_Progress(quiet, doing))
         except OSError as error:
@@ -256,7 +256,7 @@ def _reading(
 
 def _engine(name: str, workers: int, address: str | None) -> Engine:
     where = on_ray(workers, address) if name == "ray" else local(workers)
-    with needed("A survey", "survey"):
+    with require("A survey", "survey"):
         import_module("pandas")
     return where
 
@@ -286,7 +286,7 @@ class _Progress(ExitStack):
         self.tell(done)
 
 
-def _spooled(folder: Path, field: str | None) -> Path:
+def _spool_stdin(folder: Path, field: str | None) -> Path:
     """Write all of stdin to a file, as a survey reads it twice; JSON lines with a ``field``."""
     path = folder / ("stdin.jsonl" if field else "stdin.txt")
     with path.open("wb") as file:

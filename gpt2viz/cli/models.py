@@ -36,8 +36,8 @@ def models(as_json: bool, quiet: bool) -> None:
         gpt2viz models
         gpt2viz models --json
     """
-    source = dict.fromkeys(settings.by_name(settings.folders()), "configured")
-    source |= dict.fromkeys(settings.packaged(), "package")
+    source = dict.fromkeys(settings.name_paths(settings.folders()), "configured")
+    source |= dict.fromkeys(settings.packaged_models(), "package")
     source[settings.BUNDLED.name] = "bundled"
     rows = []
     for name, folder in model_registry.models().items():
@@ -49,7 +49,7 @@ def models(as_json: bool, quiet: bool) -> None:
         options.print_json(rows)
     else:
         shown = [row | {"weights": spell(row["weights"]), "run": spell(row["run"])} for row in rows]
-        click.echo(escape_controls(options.of_rows(shown)))
+        click.echo(escape_controls(options.format_rows(shown)))
 
 
 def _row(name: str, source: str, folder: Path) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def fetch(name: str, dry_run: bool, as_json: bool, quiet: bool) -> None:
     model, at, revision = name.partition("@")
     if at and not revision:
         raise HubError(f"{name!r:.100} names no revision after the @.")
-    allowed = settings.allowed()
+    allowed = settings.allowed_names()
     if allowed and model not in allowed and "*" not in allowed:
         raise HubError(
             f"{model!r:.100} may not be fetched here; the list `allow` in gpt2viz.toml, or "

@@ -175,16 +175,16 @@ def _run(
         edits = gpt2viz.parse_edits(changes.edits)
     except EditError as error:
         raise click.BadParameter(str(error), param_hint="--edits") from None
-    loaded, ids = read(given, name, device, silent, bos, special)
+    loaded, ids = load_and_encode(given, name, device, silent, bos, special)
     encode = partial(loaded.tokenizer.encode, bos=bos, special=special)
     second = None if changes.patch_from is None else encode(changes.patch_from)
-    reference = means_over(loaded, changes.mean_over, encode)
+    reference = read_means(loaded, changes.mean_over, encode)
     return loaded, gpt2viz.trace(
         loaded, ids, causal=causal, edits=edits, reference=reference, patch_from=second
     )
 
 
-def means_over(
+def read_means(
     loaded: gpt2viz.Model, file: Path | None, encode: Callable[[str], list[int]]
 ) -> gpt2viz.MeanReference | None:
     """Every head's means over the texts of a file; None without a file."""
@@ -195,7 +195,7 @@ def means_over(
     return gpt2viz.mean_reference(loaded, map(encode, documents(file)))
 
 
-def read(
+def load_and_encode(
     given: str,
     name: str,
     device: str,
@@ -259,16 +259,16 @@ def _stdin() -> str:
         raise TextError(f"stdin is not UTF-8 (byte {error.start})") from None
 
 
-def of_rows(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> str:
+def format_rows(rows: Sequence[Mapping[str, object]], names: Sequence[str] = ()) -> str:
     """A line of column names and one per row; ``names`` are the columns, by default all.
 
     Numbers that aren't whole have two decimals, None is blank.
     """
     names = names or list(rows[0])
-    return aligned([names, *([_cell(row[name]) for name in names] for row in rows)])
+    return align([names, *([_cell(row[name]) for name in names] for row in rows)])
 
 
-def aligned(table: Sequence[Sequence[str]], left: int = 0) -> str:
+def align(table: Sequence[Sequence[str]], left: int = 0) -> str:
     """Lines of cells, each column as wide as its widest cell.
 
     Cells are right-aligned, except in the first ``left`` columns.
@@ -300,7 +300,7 @@ def file_option(kinds: Sequence[str]) -> Callable[[Callable[..., Any]], Callable
     )
 
 
-def in_pixels(_context: click.Context, _option: click.Parameter, length: str | None) -> int | None:
+def to_pixels(_context: click.Context, _option: click.Parameter, length: str | None) -> int | None:
     """A length such as 8.5cm in pixels. Raises ``click.BadParameter`` for anything else."""
     try:
         return None if length is None else pixels(length)

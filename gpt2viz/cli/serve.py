@@ -78,7 +78,7 @@ def app(
         gpt2viz app --host 0.0.0.0 --allow-model gpt2 --no-browser
     """
     check_streamlit("gpt2viz app")
-    folders = checked_folders(models, device)
+    folders = check_folders(models, device)
     check_free(host, port)
     arguments = [*app_arguments(folders, names), "--device", device]
     config = pages.streamlit_settings(host, port, pages.answers(host, hosts))
@@ -157,7 +157,7 @@ def serve(
     if sys.platform != "linux":
         raise ServeError("gpt2viz serve needs Linux; `gpt2viz app` serves here, by one process")
     proxy.find()
-    folders = checked_folders(models)
+    folders = check_folders(models)
     check_free(host, port)
     check_free(metrics_host, metrics_port)
     click.echo(
@@ -174,7 +174,7 @@ def serve(
         health=(metrics_host, metrics_port),
         given=app_arguments(folders, names),
         frames=frames,
-        folders=settings.by_name([*folders, *settings.folders()]),
+        folders=settings.name_paths([*folders, *settings.folders()]),
     )
     processes.serve(server, lambda line: click.echo(f"gpt2viz: {line}", err=True))
 
@@ -186,7 +186,7 @@ def check_streamlit(command: str) -> None:
         raise MissingExtraError(f"{message}, or uvx --from 'gpt2viz[app]' {command}")
 
 
-def checked_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:
+def check_folders(given: Sequence[str], device: str = "cpu") -> list[Path]:
     """The models' folders, checked, so that a broken one is an error here and not on a page."""
     folders = [model_registry.find(model)[1] for model in given]
     for folder in folders:

@@ -37,4 +37,4 @@ def shapes(run: options.Run, as_json: bool, quiet: bool, out: tuple[Path, ...]) 
     if as_json:
         options.print_json(rows)
     elif not out:
-        click.echo(options.of_rows(rows, SHOWN))
+        click.echo(options.format_rows(rows, SHOWN))

@@ -39,7 +39,7 @@ PRINTED = 12
 @click.option(
     "--width",
     metavar="LENGTH",
-    callback=options.in_pixels,
+    callback=options.to_pixels,
     help="Lay out svg, pdf and png for a column's width: 8.5cm, 85mm, 3.35in or 241pt.",
 )
 def trace(
@@ -114,7 +114,7 @@ def _stage_and_layer(
 
 def _table(panel: Panel) -> str:
     """A matrix's rows and columns with their names; of many, the first and the last."""
-    rows, across = (_printed(len(axis.labels)) for axis in (panel.rows, panel.columns))
+    rows, across = (_printed_indices(len(axis.labels)) for axis in (panel.rows, panel.columns))
     down, names = panel.rows.plain_names(), panel.columns.plain_names()
     table = [
         [panel.columns.title, *("…" if m is None else names[m] for m in across)],
@@ -123,10 +123,10 @@ def _table(panel: Panel) -> str:
     for n in rows:
         numbers = ("…" if n is None or m is None else f"{panel.values[n, m]:.3f}" for m in across)
         table.append(["…" if n is None else down[n], *numbers])
-    return options.aligned(table, left=1)
+    return options.align(table, left=1)
 
 
-def _printed(n_names: int) -> list[int | None]:
+def _printed_indices(n_names: int) -> list[int | None]:
     """The indices of the rows or columns to print; None stands for those in between."""
     if n_names <= PRINTED:
         return list(range(n_names))

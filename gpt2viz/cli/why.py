@@ -70,7 +70,7 @@ def why(
         click.echo(escape_controls("\n".join(case.words())))
         if case.pairs:
             click.echo()
-            click.echo(options.of_rows(pair_rows(case)))
+            click.echo(options.format_rows(pair_rows(case)))
 
 
 def _reason(

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from gpt2viz import files
 from gpt2viz.errors import ExportError
 from gpt2viz.export.about import About, about
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.pictures.picture import Picture
 from gpt2viz.run.captured import array_name
 from gpt2viz.run.trace import Trace
@@ -53,7 +53,7 @@ ABOUT = "about"
 def check_installed(kind: str) -> None:
     """Raise ``MissingExtraError`` if the modules to write a file of that ending are missing."""
     extra, modules = _NEEDS.get(kind, ("", ()))
-    with needed(f"A .{kind} file", extra):
+    with require(f"A .{kind} file", extra):
         for name in modules:
             import_module(name)
 
@@ -81,13 +81,13 @@ def trace_bytes(trace: Trace, kind: TraceKind) -> bytes:
     """
     numbers, about = arrays(trace), metadata(trace)
     if kind == "safetensors":
-        return _in_order(save(numbers, about))
+        return _sort_metadata(save(numbers, about))
     file = io.BytesIO()
     np.savez(file, about=np.array(json.dumps(about)), **numbers)  # type: ignore[arg-type]
     return file.getvalue()
 
 
-def _in_order(file: bytes) -> bytes:
+def _sort_metadata(file: bytes) -> bytes:
     """Sort the metadata of a safetensors file, which the library writes in any order.
 
     The header is the JSON object after its own length (8 bytes, little-endian); tensors' offsets
@@ -168,7 +168,7 @@ def table_bytes(table: pd.DataFrame, kind: TableKind, about: About | None = None
     flat = _flat(table)
     if kind == "parquet":
         return _parquet(flat, about)
-    safe, changed = _without_formulas(flat)
+    safe, changed = _escape_formulas(flat)
     if about is not None and len(safe):
         header = f"{about.title} · {about.source}"
         if changed:
@@ -208,7 +208,7 @@ def _flat(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(names=table.index.name or "row")
 
 
-def _without_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def _escape_formulas(table: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """The table with an apostrophe before every text that could be run, and the number of these."""
     import pandas as pd
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from gpt2viz import __version__, files
 from gpt2viz.export.about import About
-from gpt2viz.export.pictures import ours
+from gpt2viz.export.pictures import our_picture
 from gpt2viz.pictures import canvas
 from gpt2viz.pictures.alt_text import alt_text
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
@@ -90,7 +90,7 @@ def page_html(
         style=_style(),
     )
     body = [f"<h1>{escape(title)}</h1>", _facts(about) if about else ""]
-    if not all(map(ours, dict(pictures).values())):
+    if not all(map(our_picture, dict(pictures).values())):
         from plotly.offline import get_plotlyjs
 
         body.append(f"<script>{get_plotlyjs()}</script>")
@@ -152,31 +152,31 @@ def _foreign(figure: go.Figure, div_id: str) -> str:
 
 def _figure(name: str, picture: Picture | go.Figure, div_id: str) -> str:
     """A picture with its numbers; see ``_foreign`` for one that gpt2viz didn't draw."""
-    drawn = ours(picture)
+    drawn = our_picture(picture)
     label = f'aria-label="{escape(name, quote=True)}"'
     if drawn is None:
         made = _foreign(picture, div_id)
     elif isinstance(drawn, Lines | Still) or (isinstance(drawn, Thumbnails) and drawn.arrows):
         made = draw(drawn).svg()
     else:
-        return f"<figure {label}>{''.join(_painted(drawn))}</figure>"
+        return f"<figure {label}>{''.join(_picture_elements(drawn))}</figure>"
     return f'<figure role="img" {label}>{made}</figure>'
 
 
-def _painted(picture: Picture) -> Iterator[str]:
+def _picture_elements(picture: Picture) -> Iterator[str]:
     """The elements that the page's scripts draw a picture in, and their data."""
     alt = " ".join(filter(None, [f"{picture.what}.", alt_text(picture)]))
     if isinstance(picture, Lens):
-        yield from _painted(picture.tokens)
-        yield _sent("chart", _chart(picture, alt))
+        yield from _picture_elements(picture.tokens)
+        yield _embed("chart", _chart(picture, alt))
     elif isinstance(picture, Heatmaps | HeadMaps | Thumbnails):
         matrices = as_heatmaps(picture)
         asks = [False] * len(matrices.panels)
         answers = {"alt": alt, "chooses": False, "drags": True, "asks": asks}
         header = canvas.header(matrices, LIGHT) | answers
-        yield _sent("tiles", canvas.encode(header, matrices.panels))
+        yield _embed("tiles", canvas.encode(header, matrices.panels))
     else:
-        yield _sent("chart", _chart(picture, alt))
+        yield _embed("chart", _chart(picture, alt))
 
 
 def _chart(picture: Picture, alt: str) -> bytes:
@@ -184,7 +184,7 @@ def _chart(picture: Picture, alt: str) -> bytes:
     return json.dumps(sent | {"chooses": False}).encode()
 
 
-def _sent(script: str, message: bytes) -> str:
+def _embed(script: str, message: bytes) -> str:
     content = b64encode(zlib.compress(message, 9)).decode()
     return (
         f"<div>{files.elements(script)}</div>"

@@ -20,7 +20,7 @@ from gpt2viz.export.about import About
 from gpt2viz.export.chromium import LIMIT, browser, require_browser, run_page
 from gpt2viz.export.metadata import label_pdf, label_png, svg_heads
 from gpt2viz.export.numbers import PICTURE_KINDS, PictureKind, check_installed
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.picture import Lens, Picture
@@ -84,10 +84,10 @@ def figure_bytes(
     Chromium is needed and missing or fails, or doesn't answer within a minute;
     ``MissingExtraError`` without Typst or, for a figure that gpt2viz didn't draw, kaleido.
     """
-    sheet = _on_paper(figure, about, None if width is None else pixels(width), height)
+    sheet = _draw_sheet(figure, about, None if width is None else pixels(width), height)
     if kind == "svg":
         return sheet.svg(svg_heads(about)).encode()
-    with needed(f"A picture as .{kind}", "export"):
+    with require(f"A picture as .{kind}", "export"):
         made = _print(sheet, kind)
     return _label(made, kind, about)
 
@@ -132,7 +132,7 @@ def sheet_of(
     height: int | None = None,
 ) -> svg.Sheet | None:
     """A picture as SVG on white paper; None for curves, bars and figures of other programs."""
-    picture = ours(figure)
+    picture = our_picture(figure)
     if not isinstance(picture, svg.Drawable):
         return None
     own = None
@@ -142,13 +142,13 @@ def sheet_of(
     return svg.draw(picture, LIGHT, width=width, height=height, own=own, caption=caption)
 
 
-def _on_paper(
+def _draw_sheet(
     figure: Picture | go.Figure, about: About | None, width: int | None, height: int | None
 ) -> svg.Sheet:
     """Draw any picture on white paper, with its caption: see ``figure_bytes``."""
     if sheet := sheet_of(figure, about, width, height):
         return sheet
-    picture = ours(figure)
+    picture = our_picture(figure)
     own = svg.WIDTH if picture else figure.layout.width or svg.WIDTH  # type: ignore[union-attr]
     wide = width or own
     if wide < _NARROWEST:
@@ -170,14 +170,14 @@ def _on_paper(
     return sheet
 
 
-def ours(figure: Picture | go.Figure) -> Picture | None:
+def our_picture(figure: Picture | go.Figure) -> Picture | None:
     """The picture that a figure shows; None if it isn't ours, or was changed."""
     return figure if isinstance(figure, Picture) else getattr(figure, "unchanged", None)
 
 
 def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[str, float]]:
     """Curves and bars as SVG, each with its height; a lens's matrix is above its curves."""
-    with needed("Curves and bars as files", "notebook"):
+    with require("Curves and bars as files", "notebook"):
         from gpt2viz.pictures.plotly.chart import chart
 
     parts, figure = [], chart(picture, LIGHT)
@@ -196,7 +196,7 @@ def _charts(picture: Picture, width: int, height: float | None) -> list[tuple[st
 
 def _foreign(figure: go.Figure, width: int, height: float | None) -> tuple[str, float]:
     """A changed or foreign figure as Plotly draws it: its SVG and its height."""
-    with needed("Another program's figure as a file", "export"):
+    with require("Another program's figure as a file", "export"):
         import kaleido
 
     tall = height or figure.layout.height or 450

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from gpt2viz.errors import CheckpointError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.files import own_file, reading
 from gpt2viz.model.memory import spell
 from gpt2viz.model.weights import CONV1D, Stored, numbers, problem
@@ -159,7 +159,7 @@ def read_header(file: Path) -> Header:
     Raises ``CheckpointError`` if it is invalid, or the model is of another family, and
     ``MissingExtraError`` without the package ``gguf``.
     """
-    with reading(file.name, problem(file)), needed("A GGUF file", "gguf"):
+    with reading(file.name, problem(file)), require("A GGUF file", "gguf"):
         status = own_file(file).stat()
         return _parse(file, status.st_size, status.st_mtime_ns)
 

@@ -18,8 +18,8 @@ def models(folders: Iterable[Path] | None = None) -> dict[str, Path]:
     """
     from gpt2viz.model import hub  # its import takes as long as torch's, and few models need it
 
-    own = settings.by_name(settings.folders() if folders is None else folders)
-    return settings.with_fetched(own, hub.cached_models())
+    own = settings.name_paths(settings.folders() if folders is None else folders)
+    return settings.merge_fetched(own, hub.cached_models())
 
 
 def find(given: str | Path) -> tuple[str, Path]:
@@ -32,13 +32,13 @@ def find(given: str | Path) -> tuple[str, Path]:
     if not isinstance(given, str | Path):
         raise ArgumentError(f"A model is given by its name or folder, not {type(given).__name__}.")
     if isinstance(given, Path) or given.startswith(("/", "./", "../", "~")):
-        folder = settings.expanded(str(given))
-        return settings.called(folder), settings.model_in(folder)
-    own = settings.by_name(settings.folders())
+        folder = settings.expand_home(str(given))
+        return settings.model_name(folder), settings.model_in(folder)
+    own = settings.name_paths(settings.folders())
     if given in own:
         return given, own[given]
     if is_folder(folder := Path(given)) or (is_gguf(folder) and is_there(folder)):
-        return settings.called(folder), settings.model_in(folder)
+        return settings.model_name(folder), settings.model_in(folder)
     here = models()
     if given in here:
         return given, here[given]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpt2viz.errors import AttentionError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.notebook.given import Given
 from gpt2viz.notebook.stored import deflated
 
@@ -25,7 +25,7 @@ def picture(image: Any, grid: Any, data: Given) -> tuple[dict[str, Any], dict[st
     """
     if image is None:
         return {}, {}
-    with needed("A picture", "notebook"):
+    with require("A picture", "notebook"):
         from PIL import Image
     try:
         given = Image.open(image) if isinstance(image, str | Path) else image

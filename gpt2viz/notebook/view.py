@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from gpt2viz import __version__, files
 from gpt2viz.errors import ExportError, MissingExtraError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.notebook.stored import Stored
 from gpt2viz.run.session import Session
 
@@ -112,7 +112,7 @@ class AttentionView:
         In marimo, ``picked = marimo.ui.anywidget(view.clicks)`` reruns the cells that read
         ``picked`` after each click. Raises ``MissingExtraError`` if anywidget isn't installed.
         """
-        with needed("What is selected in a notebook", "widget"):
+        with require("What is selected in a notebook", "widget"):
             from gpt2viz.notebook.clicks import Clicks
 
         return Clicks(frame=f"gpt2viz-{uuid4().hex}")

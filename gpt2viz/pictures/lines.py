@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.pictures.panel import Axis, Matrix, Panel
 from gpt2viz.pictures.picture import Picture
 
@@ -88,7 +88,7 @@ class Lines(Picture):
 
     def table(self) -> pd.DataFrame:
         """One row per line: its matrix, its query, its key, and its number."""
-        with needed("A picture's table", "notebook"):
+        with require("A picture's table", "notebook"):
             import pandas as pd
 
         ends = [

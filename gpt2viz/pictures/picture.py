@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.run.stages import Scale
 
@@ -82,7 +82,7 @@ class Picture(Fixed):
         curves, bars and edges: ``series`` (its name, else the picture's ``what``), ``x``, ``y``. No
         rows if there are no numbers.
         """
-        with needed("A picture's table", "notebook"):
+        with require("A picture's table", "notebook"):
             import pandas as pd
 
         parts = [_cells(panel) for panel in self.matrices]

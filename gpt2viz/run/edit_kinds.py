@@ -19,7 +19,7 @@ import numpy as np
 
 from gpt2viz.arrays import Array, Pairs
 from gpt2viz.errors import EditError, PluginError
-from gpt2viz.plugins import EDITS, Registry, blamed
+from gpt2viz.plugins import EDITS, Registry, guard
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 
 if TYPE_CHECKING:  # torch takes a second, and a list of edits needs none of it
@@ -298,7 +298,7 @@ class EditKind:
 
         Raises ``PluginError`` if the function raises, or returns something else.
         """
-        with blamed(lambda error: self._failure(f"raised {error}")):
+        with guard(lambda error: self._failure(f"raised {error}")):
             result = self.of(made.clone())
         if not isinstance(result, type(made)) or result.shape != made.shape:
             gave = f"{type(result).__name__} {tuple(getattr(result, 'shape', ()))}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpt2viz.arrays import Array, Pairs, largest
 from gpt2viz.errors import ArgumentError, MissingExtraError, PlaceError, StageError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.labels import label, pluralize
 from gpt2viz.model.config import ModelConfig
 from gpt2viz.model.fingerprint import WeightFiles
@@ -368,7 +368,7 @@ def check_trace(given: Trace) -> None:
 
 def figures() -> Any:
     """The module ``gpt2viz.figures``, which draws traces; imported on demand."""
-    with needed("A trace's picture or table", "notebook"):
+    with require("A trace's picture or table", "notebook"):
         from gpt2viz import figures
 
     return figures

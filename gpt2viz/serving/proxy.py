@@ -162,7 +162,7 @@ def configuration(
         secret=secret,
         policy="; ".join(f"{name} {value}" for name, value in policy.items()),
         unused=", ".join(f"{name}=()" for name in _UNUSED),
-        known=" ".join(_known()),
+        known=" ".join(_known_paths()),
         parts=" ".join(_PARTS),
         flags=flags,
         most=CONNECTIONS,
@@ -170,7 +170,7 @@ def configuration(
     )
 
 
-def _known() -> list[str]:
+def _known_paths() -> list[str]:
     """The paths that a worker answers; for any other Streamlit would send the first page."""
     names = {page.address for page in (*PAGES, ADDED)}
     paths = [f"/{name}{end}" for name in sorted(names - {""}) for end in ("", "/")]

@@ -57,7 +57,7 @@ class Process:
         """True if it runs and has been silent for long, and hasn't just been started."""
         return bool(self.pid) and min(now - self._began, self.silent()) >= PATIENCE
 
-    def ended(self, now: float) -> float:
+    def record_end(self, now: float) -> float:
         """Record its end, and return the seconds until its restart."""
         lasted = now - self._began
         self._wait = SOONEST if lasted > STEADY else min(max(2 * self._wait, SOONEST), LATEST)
@@ -87,7 +87,7 @@ def run(
             if received and received.si_signo in _STOP:
                 return
             for process, status in _reap(processes):
-                wait = process.ended(time.monotonic())
+                wait = process.record_end(time.monotonic())
                 tell(f"{process.name} ended ({_ending(status)}); it is started again in {wait:g} s")
             for process in processes:
                 if process.hangs(time.monotonic()):

@@ -82,12 +82,12 @@ def serve(server: ServerSettings, tell: Callable[[str], None]) -> None:
         Process("proxy", partial(proxy.become, program, caddyfile)),
     ]
 
-    def started(process: Process) -> None:
+    def record_start(process: Process) -> None:
         if (n := processes.index(process)) < server.workers:
             starts[n] = process.starts
             silence[n] = supervisor.PATIENCE - supervisor.FIRST  # extra time to start
 
-    supervisor.run(processes, tell, started)
+    supervisor.run(processes, tell, record_start)
 
 
 def _work(server: ServerSettings, port: int, threads: int) -> None:

@@ -45,12 +45,12 @@ from gpt2viz.survey.engines import (
     SHORTEST,
     Engine,
     cached_model,
+    empty_sums,
     local,
-    nothing,
     passages_of,
 )
 from gpt2viz.survey.run import Progress, check_length, collect, table_writer
-from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
+from gpt2viz.survey.sums import Numbers, Sums, Where, merge_all, passage_sums
 
 #: The record in a folder of what its numbers were made from.
 RECORD = "changes.json"
@@ -224,7 +224,7 @@ def compare_models(
         (model_registry.find(given)[1], None) if isinstance(given, str | Path) else given
         for given in (before, after)
     ]
-    first, second = (_loaded(given) for given in pair)
+    first, second = (_load(given) for given in pair)
     check_comparable(first, second)
     check_length(first, n_tokens)
     made_from = {
@@ -274,7 +274,7 @@ def _corpus(texts: Sequence[str] | Path | Corpus, folder: Path) -> Corpus:
     return Corpus(path)
 
 
-def _loaded(given: Checkpoint) -> Model:
+def _load(given: Checkpoint) -> Model:
     return given if isinstance(given, Model) else cached_model(*given)
 
 
@@ -289,7 +289,7 @@ class Comparing(NamedTuple):
 
     def sums(self) -> Sums:
         """The distances on the shard's passages."""
-        models = _loaded(self.before), _loaded(self.after)
+        models = _load(self.before), _load(self.after)
         return distances(*models, self.shard, self.n_tokens, self.device)
 
 
@@ -300,18 +300,15 @@ def distances(
     of numbers, (1, 1, 4 · n_layer · n_head + 2)."""
     for model in (before, after):
         model.network.to(devices.find(device))
-    compare, sums = Pair.of(before, after), [_none(before)]
+    n = len(MEASURES) * before.config.n_layer * before.config.n_head + len(LOSSES)
+    compare, sums = Pair.of(before, after), [empty_sums(1, 1, n)]
     for passages in passages_of(before, shard, n_tokens, _batch_size(before, n_tokens)):
         rows = [ids for _, ids in passages]
         numbers = compare.distances(torch.tensor(rows, device=device))
         texts = [before.tokenizer.text_of(row) for row in rows]
         where = [position for position, _ in passages]
-        sums.append(of_passages(numbers[:, None, None], where, texts))
-    return merged(sums).closed(but=shard.cut)
-
-
-def _none(model: Model) -> Sums:
-    return nothing(1, 1, len(MEASURES) * model.config.n_layer * model.config.n_head + len(LOSSES))
+        sums.append(passage_sums(numbers[:, None, None], where, texts))
+    return merge_all(sums).close(but=shard.cut)
 
 
 def _batch_size(model: Model, n_tokens: int) -> int:
@@ -347,7 +344,7 @@ def _changes(
         after=after,
         n_tokens=n_tokens,
         n_passages=int(sums.count.max()),
-        n_documents=int(sums.closed().documents.number.max()),
+        n_documents=int(sums.close().documents.number.max()),
         heads=tuple(sorted(heads, key=lambda head: -head.moved["own output"].mean)),
         weights=weight_changes(before, after),
         loss=dict(zip(LOSSES, losses, strict=True)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpt2viz.errors import SurveyError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.model.fingerprint import sha256_of
 
 #: The field of a row of JSON or Parquet with its text, unless another is named.
@@ -63,7 +63,7 @@ class Corpus:
     def _texts(self, path: Path) -> Iterator[str]:
         kind = path.suffix.lower()
         if kind == ".parquet":
-            with needed(f"{path.name}, which is Parquet,", "survey"):
+            with require(f"{path.name}, which is Parquet,", "survey"):
                 import pyarrow as pa
             try:
                 yield from self._column(path)

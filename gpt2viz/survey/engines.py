@@ -25,11 +25,11 @@ import gpt2viz
 from gpt2viz.analysis.batch_scores import attention_weights
 from gpt2viz.analysis.scores import SCORES, Score
 from gpt2viz.errors import SurveyError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.model import devices
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.survey.documents import Shard
-from gpt2viz.survey.sums import Numbers, Sums, Where, merged, of_passages
+from gpt2viz.survey.sums import Numbers, Sums, Where, merge_all, passage_sums
 
 #: Passages per batch.
 BATCH = 32
@@ -53,9 +53,9 @@ def score(
     ``SurveyError`` if it doesn't know a score, and ``PluginError`` if a score that others
     added can't be computed.
     """
-    requested = [_known(name) for name in (SCORES if names is None else names)]
+    requested = [_find_score(name) for name in (SCORES if names is None else names)]
     config, network = model.config, model.network.to(devices.find(device))
-    batches = [nothing(len(requested), config.n_layer, config.n_head)]
+    batches = [empty_sums(len(requested), config.n_layer, config.n_head)]
     for passages in passages_of(model, shard, n_tokens):
         ids = [ids for _, ids in passages]
         layers = attention_weights(network, torch.tensor(ids, device=device))
@@ -66,11 +66,11 @@ def score(
             ]
         )
         texts = [model.tokenizer.text_of(row) for row in ids]
-        batches.append(of_passages(scores, [position for position, _ in passages], texts))
-    return merged(batches).closed(but=shard.cut)
+        batches.append(passage_sums(scores, [position for position, _ in passages], texts))
+    return merge_all(batches).close(but=shard.cut)
 
 
-def _known(name: str) -> Score:
+def _find_score(name: str) -> Score:
     if name not in SCORES:
         raise SurveyError(
             f"A worker doesn't know the score {name!r}. Install the package that adds it on every "
@@ -98,10 +98,10 @@ def passages_of(
         yield from (some[n : n + batch] for n in range(0, len(some), batch))
 
 
-def nothing(*sizes: int) -> Sums:
+def empty_sums(*sizes: int) -> Sums:
     """The sums of no passages, for these numbers of scores, layers and heads."""
     none: Numbers = np.empty((0, *sizes))
-    return of_passages(none, [], [])
+    return passage_sums(none, [], [])
 
 
 #: Seconds to reach a cluster, and for its answer.
@@ -179,7 +179,7 @@ def _end_with(parent: int) -> None:
 
 
 @contextmanager
-def _killed_on_error() -> Iterator[None]:
+def _kill_on_error() -> Iterator[None]:
     """On an error or Ctrl-C, kill the processes started in the block: their pool would wait for
     their current tasks.
     """
@@ -194,7 +194,7 @@ def _killed_on_error() -> Iterator[None]:
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     """Start processes in the block that ignore Ctrl-C and SIGTERM; here these signals wait.
 
     Another thread may get a signal that this one blocks, and Python would handle it here, between
@@ -231,13 +231,13 @@ def local(workers: int) -> Engine:
         context = get_context("spawn")
         with (
             ProcessPoolExecutor(workers, context, _end_with, (os.getpid(),)) as pool,
-            _killed_on_error(),
+            _kill_on_error(),
         ):
             running: set[Future[tuple[int, Sums]]] = set()
             while True:
                 # Two tasks per worker: none idles, and memory holds no more of the corpus.
                 fresh = list(islice(tasks, 2 * workers - len(running)))
-                with _signals_blocked():  # signals are for the caller, which ends them
+                with _block_signals():  # signals are for the caller, which ends them
                     running |= {pool.submit(work, task) for task in fresh}
                 if not running:
                     return
@@ -287,7 +287,7 @@ def on_ray(workers: int, address: str | None) -> Engine:
     ``MissingExtraError`` if Ray isn't installed, and ``SurveyError`` if no cluster answers
     at the address.
     """
-    with needed("A survey on Ray", "ray"):
+    with require("A survey on Ray", "ray"):
         import ray
 
     if address not in (None, "auto", "local"):

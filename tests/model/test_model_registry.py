@@ -146,7 +146,7 @@ def test_a_user_whom_the_machine_does_not_know_has_no_file(
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    assert [settings.folders(), settings.listed("allow"), server_config.folders()] == [[], [], []]
+    assert [settings.folders(), settings.setting("allow"), server_config.folders()] == [[], [], []]
     assert run("trace", "A crane", "--json").exit_code == 0
     homes: list[Path] = []
     monkeypatch.setattr(st.App, "run", lambda *_, **__: homes.append(Path.home()))

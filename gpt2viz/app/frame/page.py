@@ -119,7 +119,7 @@ def model_with_stages(stages: Collection[str]) -> str | None:
             return chosen
     except GPT2VizError:
         return chosen
-    for name in (BUNDLED.name, *settings.packaged()):
+    for name in (BUNDLED.name, *settings.packaged_models()):
         with suppress(GPT2VizError):
             if _has_stages(name, stages):
                 return name

@@ -11,7 +11,7 @@ from gpt2viz.app.frame import page
 from gpt2viz.app.literal import literal
 from gpt2viz.errors import PluginError
 from gpt2viz.labels import sentence
-from gpt2viz.plugins import blamed
+from gpt2viz.plugins import guard
 
 _LOG = logging.getLogger("gpt2viz")
 
@@ -30,7 +30,7 @@ def show() -> None:
     view = page.open_page(shown)
     try:  # its errors must not break the other pages
         draw = shown.plugin.load()
-        with blamed(lambda error: f"The page “{shown.title}” of {shown.plugin.by} raised {error}."):
+        with guard(lambda error: f"The page “{shown.title}” of {shown.plugin.by} raised {error}."):
             draw(view)
     except PluginError as error:  # the log gets the traceback, for its author
         _LOG.error("gpt2viz: %s", error, exc_info=error)

@@ -103,7 +103,7 @@ def _models() -> None:
 def _source(folder: Path) -> str:
     if run_cache.is_bundled(folder):
         return "gpt2viz"
-    if folder in settings.packaged().values():
+    if folder in settings.packaged_models().values():
         return "a package"
     if folder in run_cache.hub_cache().values():
         return "the hub"
@@ -292,7 +292,7 @@ def _provenance(name: str, folder: Path) -> None:
 def _origin(name: str, folder: Path) -> str:
     if run_cache.is_bundled(folder):
         return "came with gpt2viz"
-    if folder in settings.packaged().values():
+    if folder in settings.packaged_models().values():
         return f"a package that is installed here: {folder.parent.name}"
     if folder in run_cache.hub_cache().values():
         return f"{constants.ENDPOINT}/{name.removeprefix(settings.HUB)}, revision {folder.name}"
