@@ -140,7 +140,7 @@ def pixels(trace: Trace) -> NDArray[np.uint8]:
     step = side * zoom + 4
     canvas = np.full((n_layer, n_head, step, step, 3), 255, np.uint8)
     for panel, tile in zip(picture.matrices, canvas.reshape(-1, step, step, 3), strict=True):
-        cells = svg.painted(panel, (0, 1), LIGHT.unit, LIGHT)
+        cells = svg.paint(panel, (0, 1), LIGHT.unit, LIGHT)
         tile[2:-2, 2:-2] = cells.repeat(zoom, axis=0).repeat(zoom, axis=1)
     return canvas.swapaxes(1, 2).reshape(n_layer * step, n_head * step, 3)
 

@@ -134,7 +134,7 @@ def pluralize(n: int, things: str) -> str:
     return " ".join(filter(None, [f"{n:,}", singular if n == 1 else first, rest]))
 
 
-def signed(number: float, form: str = "") -> str:
+def numeral(number: float, form: str = "") -> str:
     """A number in a format such as "+.2f", with true signs: "−0.50", "∞", "NaN"."""
     return f"{number:{form}}".replace("-", "−").replace("inf", "∞").replace("nan", "NaN")
 
@@ -146,8 +146,8 @@ def power_of_ten(x: float, digits: int = 1) -> str:
     """
     number, _, exponent = f"{x:.{digits}e}".partition("e")
     if not x or not int(exponent or 0):
-        return signed(float(number), f".{digits}f" if x else ".0f")
-    return f"{signed(float(number), f'.{digits}f')} · 10{str(int(exponent)).translate(_RAISED)}"
+        return numeral(float(number), f".{digits}f" if x else ".0f")
+    return f"{numeral(float(number), f'.{digits}f')} · 10{str(int(exponent)).translate(_RAISED)}"
 
 
 def difference(n: float) -> str:

@@ -18,11 +18,11 @@ from gpt2viz.labels import (
     difference,
     label,
     markup_safe,
+    numeral,
     pluralize,
     power_of_ten,
     sentence,
     shorten,
-    signed,
 )
 
 tokens = st.binary(max_size=8) | st.text(max_size=6).map(lambda s: s.encode("utf-8", "ignore"))
@@ -99,7 +99,7 @@ def test_one_thing_is_not_said_as_many(subtests: pytest.Subtests) -> None:
     [(-0.5, "+.2f", "−0.50"), (0.5, "+.2f", "+0.50"), (-np.inf, ".1f", "−∞"), (-100, "", "−100")],
 )
 def test_numbers_have_true_signs(number: float, form: str, expected: str) -> None:
-    assert signed(number, form) == expected
+    assert numeral(number, form) == expected
 
 
 def test_powers_of_ten_stand_only_where_there_is_one(subtests: pytest.Subtests) -> None:

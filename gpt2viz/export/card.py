@@ -9,7 +9,7 @@ from gpt2viz.labels import shorten
 from gpt2viz.pictures.palette import Palette
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
-from gpt2viz.pictures.svg import Sheet, draw_on, wrapped
+from gpt2viz.pictures.svg import Sheet, draw_on, wrap
 
 #: The size of the whole card in pixels, in a slide's proportions.
 WIDTH, HEIGHT = 1600, 900
@@ -65,7 +65,7 @@ def _write(sheet: Sheet, card: Card, left: float) -> None:
         y += 38
         sheet.words(left, y, line, 26)
     y += 22
-    for text in _cut(wrapped(card.says, room, 28), _TEXT_LINES):
+    for text in _cut(wrap(card.says, room, 28), _TEXT_LINES):
         y += 40
         sheet.text(left, y, text, 28)
     sheet.text(left, HEIGHT - _EDGE - 32, card.source, 20)
@@ -80,7 +80,7 @@ def _tokens(card: Card, room: float) -> list[list[tuple[str, bool]]]:
     tokens, first = [shorten(token) for token in card.tokens], 0
     while True:
         start = "… " if first else ""
-        lines = wrapped(start + " ".join(tokens[first:]), room, 26)
+        lines = wrap(start + " ".join(tokens[first:]), room, 26)
         shown = _cut(lines, _TOKEN_LINES)
         n_shown = sum(len(line.split(" ")) for line in shown) - bool(first)
         if card.chosen is None or card.chosen - first < n_shown - 1 or len(lines) <= _TOKEN_LINES:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 
 from gpt2viz.export.about import About
-from gpt2viz.pictures.svg import png_chunk, written
+from gpt2viz.pictures.svg import escape_xml, png_chunk
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _METRE = 39.3701  # inches
@@ -74,6 +74,6 @@ def svg_heads(about: About | None) -> str:
     """The elements that describe an SVG's content."""
     if about is None:
         return ""
-    title, source = written(about.title), written(about.source)
-    content = written(about.as_json())
+    title, source = escape_xml(about.title), escape_xml(about.source)
+    content = escape_xml(about.as_json())
     return f"<title>{title}</title><desc>{source}</desc><metadata>{content}</metadata>"

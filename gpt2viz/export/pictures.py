@@ -157,7 +157,7 @@ def _draw_sheet(
     sheet = svg.Sheet(wide, LIGHT, min(1.0, max(wide / own, svg.LEAST / svg.NAMES)))
     size = sheet.size(svg.NAMES)
     texts = about.caption if about else ()
-    lines = [line for text in texts for line in svg.wrapped(text, wide - 16, size)]
+    lines = [line for text in texts for line in svg.wrap(text, wide - 16, size)]
     under = 2 * svg.LINE * size + svg.LINE * size * len(lines)
     room = None if height is None else (height - under) / sheet.ratio
     parts = _charts(picture, round(wide / sheet.ratio), room) if picture else None

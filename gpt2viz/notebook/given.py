@@ -45,7 +45,7 @@ class Given(NamedTuple):
     patches: Sequence[int] | None = None
 
 
-def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, part: str) -> Given:
+def check(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, part: str) -> Given:
     """Check the arguments of ``gpt2viz.show``. Raises ``AttentionError`` if they don't fit."""
     if stage not in PAIR_STAGES:
         raise AttentionError(
@@ -78,7 +78,7 @@ def given(attention: Any, tokens: Any, ids: Any, stage: str, text: int | None, p
         ids = attention["sequences"] if "sequences" in list(attention.keys()) else None
     if text is not None and isinstance(tokens, list) and len(tokens) == len(first):
         tokens = tokens[text] if isinstance(tokens[text], list | tuple) else tokens
-    names = _named(tokens, ids, text)
+    names = _token_names(tokens, ids, text)
     notes = attention.notes if isinstance(attention, Watched) else ()
     unread = np.inf if getattr(attention, "full", False) else float(generated)
     queries, keys = _labels(names, (shape[1], shape[2]), unread)
@@ -107,10 +107,10 @@ def _layers(attention: Any, stage: str, text: Any, part: str, ids: Any) -> tuple
         of_run: Callable[..., Array] = attention.stage
         return [partial(of_run, stage, n) for n in range(attention.config.n_layer)], False
     if isinstance(attention, Watched):
-        return _of_watched(attention, stage, part, ids), True
+        return _watched_layers(attention, stage, part, ids), True
     if hasattr(attention, "keys"):
-        attention = _from_names(attention, stage)
-    if isinstance(attention, list | tuple) and attention and all(map(_nested, attention)):
+        attention = _layers_by_name(attention, stage)
+    if isinstance(attention, list | tuple) and attention and all(map(_is_nested, attention)):
         return _steps(attention), True
     if not (isinstance(attention, list | tuple) and all(_is_array(layer) for layer in attention)):
         attention = _split(attention, text)
@@ -119,7 +119,7 @@ def _layers(attention: Any, stage: str, text: Any, part: str, ids: Any) -> tuple
     return [partial(_as_array, layer) for layer in attention], False
 
 
-def _of_watched(run: Watched, stage: str, part: str, ids: Any) -> _Calls:
+def _watched_layers(run: Watched, stage: str, part: str, ids: Any) -> _Calls:
     """The layers of a part of a model; ``ids`` may be ``generate``'s output, with its beams."""
     kinds = {"weights": run.weights, "masked_scores": run.scores}
     if stage not in kinds:
@@ -144,7 +144,7 @@ def _split(attention: Any, text: int | None) -> list[Any]:
     return list(whole) if len(whole.shape) > 3 + (text is not None) else [whole]
 
 
-def _nested(value: Any) -> bool:
+def _is_nested(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and all(map(_is_array, value))
 
 
@@ -154,10 +154,10 @@ def _steps(steps: Sequence[Sequence[Any]]) -> _Calls:
         raise AttentionError(
             f"The steps have {min(sizes)} to {max(sizes)} layers: give those of one generate()."
         )
-    return [partial(_stitched, [step[n] for step in steps]) for n in range(len(steps[0]))]
+    return [partial(_stitch, [step[n] for step in steps]) for n in range(len(steps[0]))]
 
 
-def _stitched(steps: Sequence[Any]) -> Array:
+def _stitch(steps: Sequence[Any]) -> Array:
     """A layer's rows of all steps, concatenated: (…, T, S).
 
     A step has rows for the tokens that it read: with a cache the new one alone, without it
@@ -186,7 +186,7 @@ _NO_ATTENTION = (
 )
 
 
-def _from_names(output: Mapping[str, Any], stage: str) -> list[Any]:
+def _layers_by_name(output: Mapping[str, Any], stage: str) -> list[Any]:
     """The layers of an output of transformers, or of a cache with TransformerLens' names."""
     names = [str(name) for name in output.keys()]  # noqa: SIM118 (a cache iterates otherwise)
     hooks = {
@@ -276,20 +276,20 @@ def _one_text(layer: Any, text: int | None) -> Array:
     return whole
 
 
-def _named(tokens: Any, ids: Any, text: int | None) -> Any:
+def _token_names(tokens: Any, ids: Any, text: int | None) -> Any:
     """The tokens; if a tokenizer is given instead, those of the ids."""
     if hasattr(tokens, "keys"):
-        return _of_encoding(tokens, text or 0)
+        return _encoding_tokens(tokens, text or 0)
     if not hasattr(tokens, "decode") or isinstance(tokens, bytes | str):
         return tokens
     if ids is None:
         raise AttentionError("A tokenizer needs the ids too: show(output, tokenizer, ids).")
     if isinstance(ids, tuple) and len(ids) == 2 and not isinstance(ids[0], int):
-        return [_decoded(tokens, side, text) for side in ids]
-    return _decoded(tokens, ids, text)
+        return [_decode(tokens, side, text) for side in ids]
+    return _decode(tokens, ids, text)
 
 
-def _of_encoding(encoding: Any, text: int) -> list[str | bytes]:
+def _encoding_tokens(encoding: Any, text: int) -> list[str | bytes]:
     """The tokens of one text in a fast tokenizer's output, by their names there."""
     try:
         names = encoding.tokens(text)
@@ -320,7 +320,7 @@ def _ids(ids: Any, text: int | None) -> NDArray[np.int64]:
     return row.astype(np.int64)
 
 
-def _decoded(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
+def _decode(tokenizer: Any, ids: Any, text: int | None) -> list[Any]:
     """Decode ids to one text or name each."""
     row = _ids(ids, text)
     texts = [str(tokenizer.decode([int(n)])) for n in row]

@@ -59,7 +59,7 @@ _TALL = 320
 _STAGES = [key for row in ROWS.values() for key in row]
 
 
-def written(content: bytes) -> str:
+def encode_bytes(content: bytes) -> str:
     """Encode bytes as characters, two each; values that HTML would alter move to the next plane."""
     pairs = np.frombuffer(content + b"\0" * (len(content) % 2), "<u2").astype("<u4")
     plain = (pairs >= 0xA0) & (pairs < 0xFFFE) & (pairs >> 11 != 0xD800 >> 11)
@@ -112,11 +112,11 @@ def html(model: Model, text: str = EXAMPLES[0]) -> bytes:
         **vocabulary,
     }
     tiles = files.elements("tiles")
-    made = view.written(
+    made = view.render_page(
         "How a GPT-2 reads a sentence",
         _notes(model, packed),
         about,
-        {f'data-part="{name}"': written(part) for name, part in parts.items()},
+        {f'data-part="{name}"': encode_bytes(part) for name, part in parts.items()},
         view.PAINTERS | {"sum": "written_sum", "start": "live"},
         "start(document, { map, tiles, lines, attention, sum })",
         above=Template(files.asset("live_above.html")).substitute(

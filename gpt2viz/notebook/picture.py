@@ -11,7 +11,7 @@ import numpy as np
 from gpt2viz.errors import AttentionError
 from gpt2viz.extras import require
 from gpt2viz.notebook.given import Given
-from gpt2viz.notebook.stored import deflated
+from gpt2viz.notebook.stored import deflate
 
 #: The most pixels along the longer side, and the most keys, such as [CLS], before the patches.
 SIDE, LEADING = 384, 8
@@ -48,4 +48,4 @@ def picture(image: Any, grid: Any, data: Given) -> tuple[dict[str, Any], dict[st
     width, height = pixels.size
     about: dict[str, Any] = {"width": width, "height": height, "rows": rows, "columns": columns}
     about |= {"keys": list(keys[before:]), "query": len(data.queries) - 1 if data.patches else 0}
-    return {"picture": about}, {"pixels": deflated(np.asarray(pixels).tobytes())}
+    return {"picture": about}, {"pixels": deflate(np.asarray(pixels).tobytes())}

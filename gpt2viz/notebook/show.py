@@ -15,9 +15,9 @@ from gpt2viz.analysis.top_attention import TopAttention, strongest_links
 from gpt2viz.arrays import Array
 from gpt2viz.errors import AttentionError
 from gpt2viz.labels import pluralize, sentence
-from gpt2viz.notebook.given import FILL, Given, given
+from gpt2viz.notebook.given import FILL, Given, check
 from gpt2viz.notebook.picture import picture
-from gpt2viz.notebook.stored import STEPS, Stored, deflated, pooled, pooled_mask, stored
+from gpt2viz.notebook.stored import STEPS, Stored, deflate, pool_heads, pool_mask, store
 from gpt2viz.notebook.view import AttentionView
 from gpt2viz.pictures import canvas, lines
 from gpt2viz.pictures.cells import decimals
@@ -131,11 +131,11 @@ def show(
     """
     opened = open_session(attention) if isinstance(attention, str | Path) else None
     attention = attention if opened is None else run_of(opened)
-    data = given(attention, tokens, ids, stage, text, part)
+    data = check(attention, tokens, ids, stage, text, part)
     exact, facts = sorted(set(layers)), _facts(data, stage, vmax)
     read = _layers(data, facts, exact)
     over, pixels = picture(image, grid, data)
-    about = _about(data, facts, read) | _chosen(data, read, exact, opened, head) | over
+    about = _script_data(data, facts, read) | _choice(data, read, exact, opened, head) | over
     notes = tuple(_notes(data, facts, read))
     title = _title(data, facts, read) if title is None else title
     run = attention if isinstance(attention, Trace) else None
@@ -149,7 +149,7 @@ def _title(data: Given, facts: _Facts, read: _Layers) -> str:
     return " · ".join(filter(None, [data.model, what[0].upper() + what[1:]]))
 
 
-def _about(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
+def _script_data(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
     """The data of the page's script, besides the numbers."""
     return {
         "map": _map(data, facts, read),
@@ -163,7 +163,7 @@ def _about(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
     }
 
 
-def _chosen(
+def _choice(
     data: Given,
     read: _Layers,
     exact: list[int],
@@ -287,16 +287,16 @@ def _layers(data: Given, facts: _Facts, exact: list[int]) -> _Layers:
     layers, tiles, links = [], [], []
     for n in range(data.n_layer):
         heads = data.layer(n)
-        tiles.append(pooled(heads, facts.hidden, THUMBNAIL))
+        tiles.append(pool_heads(heads, facts.hidden, THUMBNAIL))
         links.append(_links(heads))
-        numbers = heads if n in whole else pooled(heads, facts.hidden, side)
-        layers.append(stored(numbers, ends, facts.n_steps))
+        numbers = heads if n in whole else pool_heads(heads, facts.hidden, side)
+        layers.append(store(numbers, ends, facts.n_steps))
     small = np.stack(tiles)
-    shares = canvas.quantize(facts.shares(small), pooled_mask(facts.hidden, THUMBNAIL))
-    parts = {"map": deflated(shares.tobytes())}
+    shares = canvas.quantize(facts.shares(small), pool_mask(facts.hidden, THUMBNAIL))
+    parts = {"map": deflate(shares.tobytes())}
     if facts.hidden.any():
         parts["whole"] = _bits(facts.hidden)
-        parts["blocks"] = _bits(pooled_mask(facts.hidden, side))
+        parts["blocks"] = _bits(pool_mask(facts.hidden, side))
     keys, weights = map(np.stack, zip(*links, strict=True))
     strongest = TopAttention(keys, weights) if facts.weights else None
     return _Layers(layers, whole, side, small, strongest, parts)
@@ -317,7 +317,7 @@ def _links(heads: Array) -> tuple[NDArray[np.int64], Array]:
 
 
 def _bits(truths: Mask) -> str:
-    return deflated(np.packbits(truths, bitorder="little").tobytes())
+    return deflate(np.packbits(truths, bitorder="little").tobytes())
 
 
 def _map(data: Given, facts: _Facts, read: _Layers) -> dict[str, Any]:
@@ -416,7 +416,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     side, step = read.side, read.layers[0].step
     notes = ["The numbers are in this file as float32."]
     if step:
-        error = _rounded_up(max(layer.error for layer in read.layers))
+        error = _round_up(max(layer.error for layer in read.layers))
         notes = [sentence("notebook.steps", step=step, error=error)]
     if len(read.whole) < data.n_layer and max(T, S) > side:
         size = f"{-(-T // min(T, side))} × {-(-S // min(S, side))}"
@@ -429,7 +429,7 @@ def _storage_notes(data: Given, facts: _Facts, read: _Layers) -> list[str]:
     return notes
 
 
-def _rounded_up(error: float) -> str:
+def _round_up(error: float) -> str:
     """Round up to two digits."""
     if not error:
         return "0"

@@ -36,7 +36,7 @@ class Stored(NamedTuple):
     text: str
 
 
-def pooled(heads: Array, hidden: Mask, side: int) -> Array:
+def pool_heads(heads: Array, hidden: Mask, side: int) -> Array:
     """Pool (nh, T, S) to at most ``side`` rows and columns, each cell the number farthest from 0 of
     its block; ``hidden`` (T, S) cells are left out."""
     rows, columns = (Axis("", [""] * size) for size in hidden.shape)
@@ -44,17 +44,17 @@ def pooled(heads: Array, hidden: Mask, side: int) -> Array:
     return np.stack([pool_panel(panel, side).values for panel in panels])
 
 
-def pooled_mask(hidden: Mask, side: int) -> Mask:
+def pool_mask(hidden: Mask, side: int) -> Mask:
     """The blocks in which every cell is hidden."""
-    seen = pooled((~hidden).astype(np.float32)[None], np.zeros_like(hidden), side)
+    seen = pool_heads((~hidden).astype(np.float32)[None], np.zeros_like(hidden), side)
     return np.asarray(seen[0] == 0)
 
 
-def stored(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) -> Stored:
+def store(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS) -> Stored:
     """Store a layer's numbers exactly, or in steps between the ``ends`` of all finite ones."""
     _, rows, columns = heads.shape
     if ends is None:
-        return Stored(rows, columns, 0.0, 0.0, 0.0, deflated(heads.astype("<f4").tobytes()))
+        return Stored(rows, columns, 0.0, 0.0, 0.0, deflate(heads.astype("<f4").tobytes()))
     low, high = ends
     step = (high - low) / n_steps or 1.0
     finite = np.isfinite(heads)
@@ -64,10 +64,10 @@ def stored(heads: Array, ends: tuple[float, float] | None, n_steps: int = STEPS)
     for code, cells in ((NEGATIVE, heads < 0), (NAN, np.isnan(heads)), (POSITIVE, heads > 0)):
         codes[cells & ~finite] = code
     planes = (codes & 255).astype(np.uint8).tobytes() + (codes >> 8).astype(np.uint8).tobytes()
-    return Stored(rows, columns, low, step, error, deflated(planes))
+    return Stored(rows, columns, low, step, error, deflate(planes))
 
 
-def deflated(content: bytes) -> str:
+def deflate(content: bytes) -> str:
     """Deflate bytes to a text that needs no escaping in HTML: zlib's format (RFC 1950) in base 64.
 
     It searches only for runs of one byte: for numbers that comes closer to their entropy, in a

@@ -93,7 +93,7 @@ class AttentionView:
         numbers = {f'data-part="{name}"': text for name, text in self.parts.items()}
         numbers |= {f'data-layer="{n}"': layer.text for n, layer in enumerate(self.layers)}
         start = "attention(document, { map, tiles, lines })"
-        return written(self.title, self.notes, self.about, numbers, PAINTERS, start)
+        return render_page(self.title, self.notes, self.about, numbers, PAINTERS, start)
 
     @property
     def selected(self) -> Selected | None:
@@ -163,7 +163,7 @@ class AttentionView:
         return "\n".join([self.title, *self.notes])
 
 
-def written(
+def render_page(
     title: str,
     notes: Sequence[str],
     about: Mapping[str, Any],

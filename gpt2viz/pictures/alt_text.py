@@ -29,7 +29,7 @@ def alt_text(picture: Picture) -> str:
     sentences = [_matrices(picture.matrices), *(_sentence(_bars(*bar)) for bar in bars)]
     edges = [edge for edge in picture.series if edge.kind == "edge"]
     sentences += [_sentence(_bars(edge.name, edge.x, edge.y, "edges")) for edge in edges]
-    sentences += [_scattered(points)] if points else []
+    sentences += [_scatter(points)] if points else []
     if len(curves) > FEW:
         return " ".join(filter(None, [*sentences, f"{len(curves)} curves."]))
     sentences += [_sentence(_curve(curve.name, curve.x, curve.y)) for curve in curves]
@@ -66,9 +66,9 @@ def _extremes(panel: Panel, named: bool) -> str:
         return f"{over}no finite number"
     if not np.nanmax(np.abs(values)):
         return f"{over}all are 0"
-    text = f"{over}{_size(panel)}, largest {_at(panel, int(np.nanargmax(values)))}"
+    text = f"{over}{_size(panel)}, largest {_value_at(panel, int(np.nanargmax(values)))}"
     if np.nanmin(values) < 0:
-        text += f", smallest {_at(panel, int(np.nanargmin(values)))}"
+        text += f", smallest {_value_at(panel, int(np.nanargmin(values)))}"
     return text
 
 
@@ -76,7 +76,7 @@ def _size(panel: Panel) -> str:
     return " × ".join(map(str, panel.values.shape))
 
 
-def _at(panel: Panel, index: int) -> str:
+def _value_at(panel: Panel, index: int) -> str:
     row, column = divmod(index, panel.values.shape[1])
     ends = (panel.rows, row), (panel.columns, column)
     return f"{panel.values[row, column]:.3g} at {', '.join(_end(*end) for end in ends)}"
@@ -100,7 +100,7 @@ def _bars(name: str, x: Sequence[object], y: Sequence[object], called: str = "ba
     if not points:
         return ""
     size, where = max(points)
-    return f"{_named(name)}{pluralize(len(points), called)}, highest {_number(size)} at {where}"
+    return f"{_label(name)}{pluralize(len(points), called)}, highest {_number(size)} at {where}"
 
 
 def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
@@ -108,10 +108,10 @@ def _curve(name: str, x: Sequence[object], y: Sequence[object]) -> str:
     if not points:
         return ""
     (first, start), (last, end) = points[0], points[-1]
-    return f"{_named(name)}from {_number(first)} at {start} to {_number(last)} at {end}"
+    return f"{_label(name)}from {_number(first)} at {start} to {_number(last)} at {end}"
 
 
-def _scattered(points: Sequence[Series]) -> str:
+def _scatter(points: Sequence[Series]) -> str:
     """Describe the points at the ends of each axis, by name."""
     ends = []
     for axis, side in (("across", "x"), ("up", "y")):
@@ -121,7 +121,7 @@ def _scattered(points: Sequence[Series]) -> str:
     return f"{pluralize(len(points), 'points')}, {', '.join(ends)}."
 
 
-def _named(name: str) -> str:
+def _label(name: str) -> str:
     return f"{name}: " if name else ""
 
 

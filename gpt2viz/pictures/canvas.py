@@ -149,7 +149,7 @@ def _panel(panel: Panel, grid: int, ends: tuple[float, float], *, empty: bool) -
 
 def _grid(picture: Heatmaps, panel: Panel) -> dict[str, Any]:
     """The names of rows and columns, and which of them are framed."""
-    framed = picture.framed(panel)
+    framed = picture.frame(panel)
     return {
         "rows": panel.rows.plain_names(),
         "columns": panel.columns.plain_names(),

@@ -12,7 +12,7 @@ import pandas as pd
 from gpt2viz.analysis.circuits import ByDistance, Numbers, PredictedScores, Ranked
 from gpt2viz.analysis.composition import Edge
 from gpt2viz.analysis.scores import Scores
-from gpt2viz.labels import signed
+from gpt2viz.labels import numeral
 from gpt2viz.pictures.from_trace import stage_panel
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.patching import READS
@@ -94,7 +94,7 @@ def token_table(writes: Ranked, keys: Ranked, names: Sequence[str]) -> pd.DataFr
     }
     return pd.DataFrame(
         {
-            title: [f"{names[token]}  {signed(value, '+.1f')}" for token, value in end]
+            title: [f"{names[token]}  {numeral(value, '+.1f')}" for token, value in end]
             for title, end in ends.items()
         }
     )
@@ -162,7 +162,7 @@ class Wiring(Picture):
             Series(
                 f"z, into {READS[into]}",
                 "edge",
-                [named(wire.edge) for wire in some],
+                [edge_name(wire.edge) for wire in some],
                 [wire.z for wire in some],
             )
             for into, some in by_use.items()
@@ -170,7 +170,7 @@ class Wiring(Picture):
         )
 
 
-def named(edge: Edge) -> str:
+def edge_name(edge: Edge) -> str:
     """Both heads of an edge: "0.0 → 1.4"."""
     return str(edge).rpartition(".")[0]
 

@@ -123,10 +123,10 @@ def difference_of_matched(
     ``matches`` are M positions in ``a`` and ``b``, in the order of ``a``, whose labels it has.
     """
     left, right = ([pair[side] for pair in matches] for side in (0, 1))
-    return difference(_only(a, left, a, left), _only(b, right, a, left), title)
+    return difference(_select(a, left, a, left), _select(b, right, a, left), title)
 
 
-def _only(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:
+def _select(panel: Panel, chosen: list[int], named: Panel, names: list[int]) -> Panel:
     """Some rows and the same columns of a panel, with the labels of ``named``."""
     cells = np.ix_(chosen, chosen)
     labels = [named.rows.labels[n] for n in names]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpt2viz.arrays import Array
-from gpt2viz.labels import signed
+from gpt2viz.labels import numeral
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Fixed, Heatmaps, Picture, Series
 from gpt2viz.pictures.pooling import block_starts, pool_by_maximum
@@ -114,7 +114,7 @@ class MapRow(Fixed):
     @property
     def ranges(self) -> list[str]:
         """Both ends of every map, as written above it."""
-        return [f"{signed(low, '.3g')} to {signed(high, '.3g')}" for low, high in self.ends]
+        return [f"{numeral(low, '.3g')} to {numeral(high, '.3g')}" for low, high in self.ends]
 
 
 @dataclass(frozen=True, eq=False)

@@ -97,8 +97,8 @@ def parts_map(
     A side with more than ``MOST`` parts shows those with the largest numbers, in their order, and
     the sum of the others in one row or column. The last cell is the sum of all.
     """
-    rows, down = _gathered(table, names)
-    across_down, across = _gathered(rows.T, names)
+    rows, down = _gather(table, names)
+    across_down, across = _gather(rows.T, names)
     shown = across_down.T
     whole = np.block(
         [
@@ -127,7 +127,7 @@ def parts_map(
     )
 
 
-def _gathered(
+def _gather(
     table: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[NDArray[np.float64], list[str]]:
     """The rows with the largest numbers, and the sum of the others: up to (MOST + 1, …)."""
@@ -188,12 +188,12 @@ def pair_rows(case: Reason) -> list[dict[str, Any]]:
             "adds": pair.value,
             "share (%)": 100 * pair.share,
             "weight without it": pair.ablated_weight,
-            "the query's head read": _read(pair.query_read, labels),
-            "the key's head read": _read(pair.key_read, labels),
+            "the query's head read": _format_read(pair.query_read, labels),
+            "the key's head read": _format_read(pair.key_read, labels),
         }
         for pair in case.pairs
     ]
 
 
-def _read(read: Read | None, labels: Sequence[str]) -> str:
+def _format_read(read: Read | None, labels: Sequence[str]) -> str:
     return "" if read is None else f"{read.token} {labels[read.token]} ({read.weight:.2f})"

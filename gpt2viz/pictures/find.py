@@ -14,7 +14,7 @@ from gpt2viz.analysis.patterns import as_weights
 from gpt2viz.analysis.scores import SCORES, Scores
 from gpt2viz.analysis.weight_scores import WEIGHT_SCORES
 from gpt2viz.pictures.every_head import HeadMaps, MapRow
-from gpt2viz.pictures.from_trace import hidden_in, mask_of, stage_panel
+from gpt2viz.pictures.from_trace import mask_causes, mask_of, stage_panel
 from gpt2viz.pictures.panel import Axis, Mask, Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.pooling import GRID, block_starts, pool_by_maximum, pool_panel
@@ -102,7 +102,7 @@ def head_map(values: NDArray[np.floating], quantity: str) -> Panel:
     )
 
 
-def drawn_pattern(pattern: Mask, trace: Trace) -> Panel:
+def pattern_panel(pattern: Mask, trace: Trace) -> Panel:
     """A drawn pattern (T, T), as the weights of a head with exactly this pattern."""
     panel = Panel(
         title="The pattern to look for",
@@ -112,8 +112,8 @@ def drawn_pattern(pattern: Mask, trace: Trace) -> Panel:
         name="pattern",
         quantity="wanted weight",
         masked=mask_of(trace, 0, 0),
-        masked_text=hidden_in(trace).text(),
-        masked_name=hidden_in(trace).name,
+        masked_text=mask_causes(trace).text(),
+        masked_name=mask_causes(trace).name,
     )
     return pool_panel(panel, GRID)
 
@@ -178,7 +178,7 @@ def tree(similarities: Numbers) -> Numbers:
     return joined
 
 
-def in_order(joined: Numbers) -> list[int]:
+def leaf_order(joined: Numbers) -> list[int]:
     """The heads (H,) in the order of the tree's leaves."""
     return [int(n) for n in scipy.cluster.hierarchy.leaves_list(joined)] if len(joined) else [0]
 
@@ -192,7 +192,7 @@ def groups(joined: Numbers, at_least: float) -> list[list[int]]:
         return []
     of = scipy.cluster.hierarchy.fcluster(joined, 1 - at_least, criterion="distance")
     result: dict[int, list[int]] = {}
-    for head in in_order(joined):
+    for head in leaf_order(joined):
         result.setdefault(int(of[head]), []).append(head)
     return [group for group in result.values() if len(group) > 1]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpt2viz.arrays import Array
-from gpt2viz.labels import label, shorten, signed
+from gpt2viz.labels import label, numeral, shorten
 from gpt2viz.pictures.palette import Palette, shades
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import Picture, Series
@@ -189,12 +189,12 @@ def _cells(
         if hidden[row, column]:
             yield Mark(key, *box, "masked", text="0" if value == 0 else "−∞")
         else:
-            yield Mark(key, *box, role, float(value) / peak, written(value))
+            yield Mark(key, *box, role, float(value) / peak, block_number(value))
 
 
-def written(value: float) -> str:
+def block_number(value: float) -> str:
     """Format a number for a block: two decimals, or three digits if it is large."""
-    return signed(value, ".2f" if abs(value) < 10 else ".3g")
+    return numeral(value, ".2f" if abs(value) < 10 else ".3g")
 
 
 class Mixture(NamedTuple):
@@ -238,10 +238,10 @@ def mixing(both: tuple[Mixture, Mixture], name: str, axes: tuple[str, str]) -> F
     start = f"Each word stands at its value; {name} starts at 0."
     frames = [frame(first, 0, start)]
     for n, word in enumerate(first.words):
-        at = ", ".join(map(written, first.ends[n + 1]))
-        caption = f"“{word}” adds {written(first.weights[n])} of its value: now [{at}]."
+        at = ", ".join(map(block_number, first.ends[n + 1]))
+        caption = f"“{word}” adds {block_number(first.weights[n])} of its value: now [{at}]."
         frames.append(frame(first, n + 1, caption))
-    at, others = ", ".join(map(written, second.ends[-1])), " ".join(second.words[1:])
+    at, others = ", ".join(map(block_number, second.ends[-1])), " ".join(second.words[1:])
     swapped = f"The same word with “{others}”: now [{at}]."
     frames.append(frame(second, -1, swapped))
     return Frames(f"{name}, mixed of the values", _PLANE + 1, tuple(frames))
@@ -253,9 +253,9 @@ def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -
     The latest piece has another colour. The first state has the smallest pieces.
     """
     n_bytes = sum(map(len, states[0]))
-    drawn, before = [], set(_at_bytes(states[0]))
+    drawn, before = [], set(_byte_offsets(states[0]))
     for pieces, caption in zip(states, captions, strict=True):
-        at_bytes = list(_at_bytes(pieces))
+        at_bytes = list(_byte_offsets(pieces))
         marks = [
             Mark(
                 f"byte {start}",
@@ -275,7 +275,7 @@ def merging_pieces(states: Sequence[Sequence[bytes]], captions: Sequence[str]) -
     return Frames(f"The merges of {word}", 1 + _CELL, tuple(drawn))
 
 
-def _at_bytes(pieces: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def _byte_offsets(pieces: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Each piece with the offset of its first byte in the word."""
     return zip(accumulate(map(len, pieces), initial=0), pieces, strict=False)
 
@@ -301,7 +301,7 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
     hs, wide = C // nh, 0.92 * (1 - _NAMES) / nh
     gap = 0.08 * (1 - _NAMES) / max(nh - 1, 1)
     across = -(-nh // down)
-    apart = array.ndim == 3 and array.shape[:2] == (nh, T) and _by_head(array, hs)
+    apart = array.ndim == 3 and array.shape[:2] == (nh, T) and _is_by_head(array, hs)
     for token in range(T):
         for head in range(nh):
             at = [int(n) for n in np.argwhere(array == token * C + head * hs)[0]]
@@ -328,7 +328,7 @@ def _blocks(array: NDArray[np.int_], T: int, C: int, nh: int, down: int) -> Iter
             )
 
 
-def _by_head(array: NDArray[np.int_], hs: int) -> bool:
+def _is_by_head(array: NDArray[np.int_], hs: int) -> bool:
     """True if the first axis is the heads': the next row then begins at number hs."""
     return len(array) == 1 or int(array[1, 0, 0]) == hs
 
@@ -378,4 +378,4 @@ def _bar(
     share = abs(value) / most if isfinite(value) else 0
     yield Mark(f"{key} name", 0, y, 0.3, text=name, left=True)
     yield Mark(f"{key} bar", 0.31, y + 0.15, 0.55 * share, 0.7, role, share)
-    yield Mark(f"{key} number", 0.88, y, 0.12, text=written(value), left=True)
+    yield Mark(f"{key} number", 0.88, y, 0.12, text=block_number(value), left=True)

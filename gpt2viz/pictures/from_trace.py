@@ -51,7 +51,7 @@ class Hidden(NamedTuple):
         return " or ".join(reasons)
 
 
-def hidden_in(*runs: Trace, layer: int | None = None) -> Hidden:
+def mask_causes(*runs: Trace, layer: int | None = None) -> Hidden:
     """The causes that hide keys in any of these runs: the causal mask, their edits, or windows.
 
     A window counts if a ``layer``, by default any, has it and it is shorter than the text.
@@ -88,8 +88,8 @@ def who_sees_whom(trace: Trace, labels: Sequence[str], title: str) -> Panel:
         name="mask",
         quantity="1 for yes:",
         masked=masked,
-        masked_text=f"no: {hidden_in(trace).why}",
-        masked_name=hidden_in(trace).name,
+        masked_text=f"no: {mask_causes(trace).why}",
+        masked_name=mask_causes(trace).name,
     )
 
 
@@ -114,8 +114,8 @@ def stage_panel(
         name=key,
         quantity=stage.quantity,
         masked=mask_of(trace, layer or 0, head or 0) if stage.masked else None,
-        masked_text=hidden_in(trace, layer=layer).text(key) if stage.masked else "",
-        masked_name=hidden_in(trace, layer=layer).name,
+        masked_text=mask_causes(trace, layer=layer).text(key) if stage.masked else "",
+        masked_name=mask_causes(trace, layer=layer).name,
         head=HeadOfRun(trace.key, layer or 0, head or 0) if stage.of_pairs else None,
     )
 
@@ -193,13 +193,13 @@ def weights_measure(trace: Trace, labels: Sequence[str], layer: int) -> Measure:
         labels,
         np.broadcast_to(mask_of(trace, layer, 0), weights.shape),  # no head has a mask of its own
         "attention weight",
-        hidden_in(trace, layer=layer).text(),
-        hidden_in(trace, layer=layer).name,
+        mask_causes(trace, layer=layer).text(),
+        mask_causes(trace, layer=layer).name,
         of=(trace.key, layer),
     )
 
 
-def in_words(measure: Measure, trace: Trace) -> Measure:
+def word_measure(measure: Measure, trace: Trace) -> Measure:
     """A measure whose rows sum to 1, between words: (nh, T, T) -> (nh, W, W).
 
     Grouped as ``gpt2viz.group_words`` does. A cell is hidden if all its tokens' cells are.

@@ -136,7 +136,7 @@ DARK = Palette(
 )
 
 
-def filled(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
+def bar_marker(color: str, fill: str | Sequence[str]) -> dict[str, Any]:
     """The look of bars: filled, or hatched with an edge, so that a thin one is still visible."""
     pattern = {"shape": fill, "size": 6, "solidity": 0.35}
     return {"color": color, "line": {"color": color, "width": 1}, "pattern": pattern}
@@ -151,7 +151,7 @@ def chessboard(cells: NDArray[np.bool_]) -> NDArray[np.float32]:
     return np.where(cells, (row + column) % 2, np.nan).astype(np.float32)
 
 
-def mixed(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
+def mix(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """The colours of a scale at ``shares`` (…) of the way from one end to the other: (…, 3)."""
     stops, colors = zip(*scale, strict=True)
     channels = zip(*map(rgb, colors), strict=True)
@@ -161,7 +161,7 @@ def mixed(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> NDArray[np.ui
 
 def shades(scale: ColorScale, shares: NDArray[np.floating[Any]]) -> list[str]:
     """The same at ``shares`` (n,), as "#rrggbb" each."""
-    return [f"#{color.tobytes().hex()}" for color in mixed(scale, shares)]
+    return [f"#{color.tobytes().hex()}" for color in mix(scale, shares)]
 
 
 def rgb(color: str) -> tuple[int, int, int]:

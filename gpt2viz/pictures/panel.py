@@ -66,7 +66,7 @@ class Axis:
             return None
         return bisect_right(positions, position) - 1
 
-    def within(self, window: range) -> range:
+    def rows_within(self, window: range) -> range:
         """The rows of the tokens at these positions; whole words and blocks are kept whole."""
         positions = self.positions or range(len(self.labels))
         first = max(0, bisect_right(positions, window.start) - 1)

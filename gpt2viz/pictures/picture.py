@@ -37,11 +37,11 @@ class Fixed:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
-            object.__setattr__(self, field.name, _fixed(getattr(self, field.name)))
+            object.__setattr__(self, field.name, _freeze(getattr(self, field.name)))
 
 
-def _fixed(value: Any) -> Any:
-    return tuple(map(_fixed, value)) if type(value) in (list, tuple) else value
+def _freeze(value: Any) -> Any:
+    return tuple(map(_freeze, value)) if type(value) in (list, tuple) else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Heatmaps(Picture):
         """True for a map without a score, which shows its ``masked_text`` instead."""
         return bool(self.ranges) and bool(np.isnan(panel.values).all())
 
-    def framed(self, panel: Panel) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    def frame(self, panel: Panel) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """First and last cell, down and across, of a panel's frame: a row, a column or a cell.
 
         None if nothing is chosen, or it lies outside the part that is shown.

@@ -102,7 +102,7 @@ def crop(panel: Panel, rows: range, columns: range | None) -> Panel:
     def cut(axis: Axis, window: range | None) -> tuple[slice, Axis]:
         if window is None:
             return slice(None), axis
-        part = axis.within(window)
+        part = axis.rows_within(window)
         goes_on = part.stop < len(axis.labels)
         stop = axis.position(part.stop) if goes_on else axis.stop
         return slice(part.start, part.stop), axis.part(part, stop)

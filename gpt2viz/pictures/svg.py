@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.errors import ExportError
-from gpt2viz.labels import signed
+from gpt2viz.labels import numeral
 from gpt2viz.pictures.cells import decimals, shared_range, specials
 from gpt2viz.pictures.every_head import HeadMaps, Thumbnails, as_heatmaps
 from gpt2viz.pictures.frames import Still
 from gpt2viz.pictures.lines import Lines
-from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink, mixed, rgb
+from gpt2viz.pictures.palette import DASHES, LIGHT, ColorScale, Palette, chessboard, ink, mix, rgb
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE, Heatmaps
 
@@ -110,7 +110,7 @@ def draw_on(sheet: Sheet, picture: Drawable, most: float | None = None) -> None:
 
 
 def _lines(paragraphs: Iterable[str], width: float, size: float) -> list[str]:
-    return [line for text in paragraphs for line in wrapped(text, width - 2 * _FREE, size)]
+    return [line for text in paragraphs for line in wrap(text, width - 2 * _FREE, size)]
 
 
 class Sheet:
@@ -141,13 +141,13 @@ class Sheet:
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" text-anchor="{anchor}" '
-            f'fill="{fill or self.colors.ink}"{weight}{turn}>{written(text)}</text>'
+            f'fill="{fill or self.colors.ink}"{weight}{turn}>{escape_xml(text)}</text>'
         )
 
     def words(self, x: float, y: float, words: Sequence[tuple[str, bool]], size: float) -> None:
         """Draw a line of words, some of them marked."""
         mark = f'<tspan font-weight="bold" fill="{self.colors.second}">{{}}</tspan>'
-        line = " ".join(mark.format(written(w)) if on else written(w) for w, on in words)
+        line = " ".join(mark.format(escape_xml(w)) if on else escape_xml(w) for w, on in words)
         self.parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{self.colors.ink}">'
             f"{line}</text>"
@@ -227,7 +227,7 @@ def png_chunk(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
-def written(text: str) -> str:
+def escape_xml(text: str) -> str:
     """Escape plain text for XML; a character that XML can't hold becomes U+FFFD."""
     return escape(_UNWRITABLE.sub("\ufffd", text))
 
@@ -236,12 +236,12 @@ def _n(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-def painted(
+def paint(
     panel: Panel, ends: tuple[float, float], scale: ColorScale, colors: Palette
 ) -> NDArray[np.uint8]:
     """Colour a matrix's cells, (rows, columns, 3), on a scale between two ends."""
     low, high = ends
-    cells = mixed(scale, (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low))
+    cells = mix(scale, (np.nan_to_num(panel.values.astype(np.float64)) - low) / (high - low))
     for kind in specials(panel, colors):
         board = chessboard(kind.cells)
         cells[board == 0], cells[board == 1] = rgb(kind.color), rgb(kind.other)
@@ -259,7 +259,7 @@ class _Side(NamedTuple):
 def _side(axis: Axis, room: float, size: float) -> _Side:
     """Fit names below a matrix ``room`` pixels wide: side by side if they fit, else upright."""
     names = axis.plain_ends()
-    cell, longest = room / len(names), max(across(name, size) for name in names)
+    cell, longest = room / len(names), max(text_width(name, size) for name in names)
     flat, steep = ceil((longest + 4) / cell), ceil(LINE * size / cell)
     upright = flat > 1 and not all(name.isdigit() for name in names)
     return _Side(names, steep if upright else flat, upright)
@@ -361,7 +361,7 @@ def _lead(picture: Heatmaps, column: int, size: float) -> float:
     """Pixels left of the matrices of a column, for the names of their rows."""
     n_columns = min(picture.n_columns, len(picture.panels))
     named = [
-        max(across(name, size) for name in picture.panels[n].rows.plain_ends())
+        max(text_width(name, size) for name in picture.panels[n].rows.plain_ends())
         + (LINE * size + 8) * bool(picture.panels[n].rows.title)
         for n in range(column, len(picture.panels), n_columns)
         if _names_itself(picture, n, down=True)
@@ -375,7 +375,7 @@ def _names_height(picture: Heatmaps, row: Iterable[int], wide: float, size: floa
     for n in row:
         if _names_itself(picture, n, down=False):
             side = _side(picture.panels[n].columns, wide, size)
-            standing = max(across(name, size) for name in side.names[:: side.step])
+            standing = max(text_width(name, size) for name in side.names[:: side.step])
             named = standing if side.upright else LINE * size
             tall.append(named + 6 + LINE * size * bool(picture.panels[n].columns.title))
     return max(tall)
@@ -386,10 +386,10 @@ def _titles(sheet: Sheet, picture: Heatmaps, n: int, wide: float, size: float) -
     title = panel.title
     if picture.ranged:
         low, high = shared_range(picture.panels, picture.scale)
-        title = f"{title} {signed(low, '.3g')} to {signed(high, '.3g')}".lstrip()
+        title = f"{title} {numeral(low, '.3g')} to {numeral(high, '.3g')}".lstrip()
     parts = [*title.splitlines(), "" if panel.part is None else str(panel.part)]
     room = sheet.width if picture.n_columns == 1 else wide + _APART / 2
-    return [line for part in parts if part for line in wrapped(part, room, size)]
+    return [line for part in parts if part for line in wrap(part, room, size)]
 
 
 def _panel(
@@ -403,7 +403,7 @@ def _panel(
 ) -> None:
     """Draw one matrix with its cells' text, names, frames and rules."""
     panel, colors = picture.panels[n], sheet.colors
-    cells = painted(panel, ends, scale, colors)
+    cells = paint(panel, ends, scale, colors)
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     empty = picture.lacks_numbers(panel)
@@ -417,7 +417,7 @@ def _panel(
         if picture.ranges or n_columns <= picture.numbers or panel.words:
             _numbers(sheet, picture, panel, box, cells, digits)
     sheet.rect(*box, line=colors.grid)
-    framed = None if empty else picture.framed(panel)
+    framed = None if empty else picture.frame(panel)
     thick = 2.5 if max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE else 1
     frames = [(framed, thick)] if framed else []
     for (rows, columns), width in [*frames, *((frame, 2) for frame in picture.frames)]:
@@ -442,7 +442,7 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
         for row in range(0, n_rows, step):
             y = box.y + (row + 0.5) * tall + size * 0.35
             sheet.text(box.x - 6, y, names[row], size, "end")
-        longest = max(across(name, size) for name in names)
+        longest = max(text_width(name, size) for name in names)
         x, y = box.x - 14 - longest, box.y + box.tall / 2
         sheet.text(x, y, panel.rows.title, size, "middle", turned=True)
     if _names_itself(picture, n, down=False):
@@ -452,7 +452,7 @@ def _names(sheet: Sheet, picture: Heatmaps, n: int, box: _Box) -> None:
             x, name = box.x + (column + 0.5) * wide, side.names[column]
             if side.upright:
                 sheet.text(x + size * 0.35, y, name, size, "end", turned=True)
-                deep = max(deep, across(name, size))
+                deep = max(deep, text_width(name, size))
             else:
                 sheet.text(x, y + size, name, size, "middle")
         middle = box.x + box.wide / 2
@@ -466,10 +466,10 @@ def _numbers(
     n_rows, n_columns = panel.values.shape
     wide, tall = box.wide / n_columns, box.tall / n_rows
     form = f"{'+' if picture.plus else ''}.{digits}f"
-    texts = np.array(panel.words or [[signed(x, form) for x in row] for row in panel.values])
+    texts = np.array(panel.words or [[numeral(x, form) for x in row] for row in panel.values])
     for kind in () if panel.words else specials(panel, sheet.colors):
         texts[kind.cells] = kind.sign
-    longest = max(across(text, 1) for text in texts.ravel())
+    longest = max(text_width(text, 1) for text in texts.ravel())
     size = min(sheet.size(NAMES), (wide - 2) / longest, tall / LINE)
     if n_columns > picture.numbers and not panel.words:
         size = 0
@@ -490,7 +490,7 @@ def _numbers(
 
 
 def _bar_width(picture: Heatmaps, ends: tuple[float, float], size: float) -> float:
-    longest = max(across(signed(end, ".3g"), size) for end in (*ends, sum(ends) / 2))
+    longest = max(text_width(numeral(end, ".3g"), size) for end in (*ends, sum(ends) / 2))
     return _APART + _BAR + 4 + longest + LINE * size + 4
 
 
@@ -499,14 +499,14 @@ def _bar(
 ) -> None:
     """Draw the colour bar from the largest number down to the smallest, with three numbers."""
     scale = sheet.colors.signed if picture.scale == "signed" else sheet.colors.unit
-    sheet.image(x, y, _BAR, tall, mixed(scale, np.linspace(1, 0, 128))[:, None])
+    sheet.image(x, y, _BAR, tall, mix(scale, np.linspace(1, 0, 128))[:, None])
     sheet.rect(x, y, _BAR, tall, line=sheet.colors.grid)
     size, longest = sheet.size(NAMES), 0.0
     for share in (0, 0.5, 1):
-        text = signed(ends[1] + share * (ends[0] - ends[1]), ".3g")
+        text = numeral(ends[1] + share * (ends[0] - ends[1]), ".3g")
         down = y + share * tall + size * (0.75 - 0.75 * share)
         sheet.text(x + _BAR + 4, down, text, size)
-        longest = max(longest, across(text, size))
+        longest = max(longest, text_width(text, size))
     sheet.text(
         x + _BAR + 4 + longest + LINE * size, y + tall / 2, picture.bar, size, "middle", turned=True
     )
@@ -516,7 +516,7 @@ def _legend(sheet: Sheet, legend: dict[str, tuple[str, str]], size: float) -> No
     """Draw the legend of the colours that aren't on the scale, from the right."""
     x = sheet.width - _FREE
     for name, (color, other) in reversed(legend.items()):
-        x -= across(name, size)
+        x -= text_width(name, size)
         sheet.text(x, _FREE + size, name, size)
         x -= size + 5
         sheet.rect(x, _FREE + size * 0.1, size, size, fill=color)
@@ -529,7 +529,7 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
     """Draw every head of every layer, at most ``most`` pixels large, with arrows between them."""
     colors, size = sheet.colors, sheet.size(NAMES)
     n_layer, n_head, side = picture.tiles.shape[:3]
-    left = _FREE + LINE * size + 4 + across(str(n_layer - 1), size) + 6
+    left = _FREE + LINE * size + 4 + text_width(str(n_layer - 1), size) + 6
     from_input = any(arrow.start is None for arrow in picture.arrows)
     top = _FREE + 2 * LINE * size + 6 + 30 * from_input
     step = min(most, (sheet.width - left - _FREE) / n_head)
@@ -546,7 +546,7 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
         x, y = left + head * step, top + layer * step
         if head == 0:
             sheet.text(left - 6, y + tile / 2 + size * 0.35, str(layer), size, "end")
-        sheet.image(x, y, tile, tile, painted(panel, (0, 1), colors.unit, colors))
+        sheet.image(x, y, tile, tile, paint(panel, (0, 1), colors.unit, colors))
         sheet.rect(x, y, tile, tile, line=colors.grid)
         if row is not None:
             sheet.rect(x, y + row * tile / side, tile, tile / side, line=colors.second)
@@ -558,7 +558,7 @@ def _thumbnails(sheet: Sheet, picture: Thumbnails, most: float) -> None:
         if arrow.start is not None:
             start = left + arrow.start[1] * step + tile / 2, top + arrow.start[0] * step + tile / 2
         _arrow(sheet, start, end)
-        wide = across(arrow.written, size)
+        wide = text_width(arrow.written, size)
         sheet.rect(start[0] - wide / 2, start[1] - size, wide, LINE * size, fill=colors.unit[0][1])
         sheet.text(*start, arrow.written, size, "middle")
     sheet.height = top + n_layer * step
@@ -586,7 +586,7 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
     )
     step = max(LINE * size, min(26, 2000 / longest))
     names = picture.rows.plain_names(), picture.columns.plain_names()
-    left, right = (max(across(name, size) for name in side) + 10 + _FREE for side in names)
+    left, right = (max(text_width(name, size) for name in side) + 10 + _FREE for side in names)
     x0, x1, top = left, sheet.width - right, _FREE + 5 * LINE * size
     shades = colors.cases(n_sources)
     x = _FREE + 0.0
@@ -595,14 +595,14 @@ def _token_lines(sheet: Sheet, picture: Lines) -> None:
             (x, _FREE + size), (x + 24, _FREE + size), color=color, width=4, dash=_DASHED[dash]
         )
         sheet.text(x + 30, _FREE + size * 1.35, source.name, size)
-        x += 30 + across(source.name, size) + _APART
+        x += 30 + text_width(source.name, size) + _APART
     scale = f"lines from {picture.at_rest:.2g} up"
     sheet.text((x0 + x1) / 2, top - 2 * size, scale, size, "middle")
     sheet.text(_FREE, top - 2 * size, picture.ends[0], size)
     sheet.text(sheet.width - _FREE, top - 2 * size, picture.ends[1], size, "end")
     for source, color, dash in zip(picture.sources, shades, DASHES, strict=False):
         drawn = np.flatnonzero(source.weights >= picture.at_rest)
-        sheet.parts.append(f'<g opacity="0.75" data-name="{written(source.name)}">')
+        sheet.parts.append(f'<g opacity="0.75" data-name="{escape_xml(source.name)}">')
         for n in drawn[np.argsort(source.weights[drawn], kind="stable")]:
             ends = top + source.queries[n] * step, top + source.keys[n] * step
             wide = float(source.weights[n]) / picture.peak * WIDEST
@@ -619,7 +619,7 @@ def _still(sheet: Sheet, picture: Still) -> None:
     """Draw one frame of a moving picture: its blocks and words, with the caption above them."""
     size, line = sheet.size(NAMES), max(20.0, 26 * sheet.ratio)
     room = sheet.width - 2 * _FREE
-    lines = wrapped(picture.frame.caption, room, size)
+    lines = wrap(picture.frame.caption, room, size)
     for n, text in enumerate(lines):
         sheet.text(_FREE, _FREE + size + n * LINE * size, text, size)
     top = _FREE + LINE * size * len(lines) + _APART
@@ -635,15 +635,15 @@ def _still(sheet: Sheet, picture: Still) -> None:
     sheet.height = top + picture.lines * line
 
 
-def wrapped(text: str, room: float, size: float) -> list[str]:
+def wrap(text: str, room: float, size: float) -> list[str]:
     """Wrap a text into lines of ``room`` pixels, for letters of ``size``; at spaces if possible."""
     lines: list[str] = []
     line = ""
     for word in re.split(r"(?<=[ \n\t])", text):
-        while across(line + word.rstrip(), size) > room:
+        while text_width(line + word.rstrip(), size) > room:
             if not line:  # one word, such as a text without spaces, is wider than a line
                 fits = next(
-                    n for n in range(len(word), 0, -1) if n == 1 or across(word[:n], size) <= room
+                    (n for n in range(len(word), 1, -1) if text_width(word[:n], size) <= room), 1
                 )
                 line, word = word[:fits], word[fits:]
             lines, line = [*lines, line.rstrip()], ""
@@ -651,7 +651,7 @@ def wrapped(text: str, room: float, size: float) -> list[str]:
     return [*lines, line] if line else lines
 
 
-def across(text: str, size: float) -> float:
+def text_width(text: str, size: float) -> float:
     """The largest width of a text in pixels: that in DejaVu Sans, wider than the other fonts."""
     return size * sum(map(_letter, text))
 

@@ -27,7 +27,7 @@ def shape_table(trace: Trace) -> pd.DataFrame:
     return pd.DataFrame(shape_rows(trace)).astype({"layer": "Int64"})
 
 
-def containing(table: pd.DataFrame, text: str) -> pd.DataFrame:
+def filter_rows(table: pd.DataFrame, text: str) -> pd.DataFrame:
     """The rows with ``text`` in any column, ignoring case; all rows for no text."""
     text = text.strip().casefold()
     cells = table.astype(str).apply(lambda column: column.str.casefold())
@@ -49,8 +49,8 @@ def panel_table(panel: Panel) -> pd.DataFrame:
     """
     return pd.DataFrame(
         panel.values,
-        index=pd.Index(_named(panel.rows), name=panel.rows.title),
-        columns=pd.Index(_named(panel.columns), name=panel.columns.title),
+        index=pd.Index(_axis_names(panel.rows), name=panel.rows.title),
+        columns=pd.Index(_axis_names(panel.columns), name=panel.columns.title),
     )
 
 
@@ -63,7 +63,7 @@ def shown_table(panel: Panel) -> pd.DataFrame:
     return result
 
 
-def _named(axis: Axis) -> list[str]:
+def _axis_names(axis: Axis) -> list[str]:
     names = ((axis.position(n), text) for n, text in enumerate(axis.labels))
     return [text if text == str(n) else f"{n} {text}" for n, text in names]
 

@@ -73,7 +73,7 @@ def losses_at_steps(
     ]
     curves = [_at_steps(*loss, unit=" nats") for loss in losses]
     curves = [curve for curve in curves if curve.x]
-    return Curves(what, curves, "training steps", "loss (nats per token)", log=_all_above(curves))
+    return Curves(what, curves, "training steps", "loss (nats per token)", log=_positive(curves))
 
 
 def scores_at_steps(
@@ -102,7 +102,7 @@ def scores_at_steps(
     curves.append(_at_steps(named, "ink", "longdashdot", others))
     curves = [curve for curve in curves if curve.x]
     axes = "training steps", "score"
-    return Curves(what, curves, *axes, log=_all_above(curves), lowest=0.0, highest=1.0)
+    return Curves(what, curves, *axes, log=_positive(curves), lowest=0.0, highest=1.0)
 
 
 def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Curves:
@@ -130,7 +130,7 @@ def _at_steps(
     return Curve(name, steps, [values[step] for step in steps], role, hover, dash)
 
 
-def _all_above(curves: list[Curve]) -> bool:
+def _positive(curves: list[Curve]) -> bool:
     """True if every step has a logarithm."""
     return all(step > 0 for curve in curves for step in curve.x)  # type: ignore[operator]
 

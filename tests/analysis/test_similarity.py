@@ -15,7 +15,7 @@ from gpt2viz.pictures.find import (
     cells_of,
     group_table,
     groups,
-    in_order,
+    leaf_order,
     similarity_map,
     tree,
 )
@@ -92,7 +92,7 @@ def test_groups_by_loops(subtests: pytest.Subtests) -> None:
                 joined = tree(values)
                 result = groups(joined, at_least)
                 assert {frozenset(group) for group in result} == grouped_by_loops(values, at_least)
-                order = in_order(joined)
+                order = leaf_order(joined)
                 assert sorted(order) == list(range(17))
                 for group in result:  # side by side in the map
                     places = sorted(order.index(head) for head in group)
@@ -114,14 +114,14 @@ def test_heads_that_do_the_same_meet() -> None:
 
 def test_a_model_of_one_head() -> None:
     joined = tree(np.ones((1, 1)))
-    assert (in_order(joined), groups(joined, 0.9)) == ([0], [])
+    assert (leaf_order(joined), groups(joined, 0.9)) == ([0], [])
 
 
 @pytest.mark.parametrize("n", [12, MOST + 40])
 def test_the_map(n: int) -> None:
     values = random_similarities(7, n)
     joined = tree(values)
-    order, result = in_order(joined), groups(joined, 0.9)
+    order, result = leaf_order(joined), groups(joined, 0.9)
     names = [f"h{k}" for k in range(n)]
     figure = render(similarity_map("what", values, order, result, names), LIGHT)
     (drawn,) = figure.data

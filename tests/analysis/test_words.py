@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpt2viz.analysis.words import group_words, word_starts
-from gpt2viz.pictures.from_trace import Measure, in_words
+from gpt2viz.pictures.from_trace import Measure, word_measure
 
 
 def grouped(*tokens: str | bytes) -> list[bytes]:
@@ -94,7 +94,7 @@ def test_a_cell_is_hidden_where_all_its_tokens_cells_are() -> None:
     weights = np.array([[[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]]], np.float32)
     hidden = np.array([[[0, 1, 1], [1, 0, 1], [0, 0, 1]]], bool)
     measured = Measure(weights, ["a", "b", "c"], hidden, "weight", "", "")
-    words = in_words(measured, Run())  # type: ignore[arg-type]
+    words = word_measure(measured, Run())  # type: ignore[arg-type]
     assert_array_equal(words.hidden, [[[False, True], [False, False]]])
     assert_allclose(words.values, [[[1.0, 0.0], [0.25, 0.75]]])
     assert (words.labels, words.positions) == (["a", "·bc"], (0, 1))

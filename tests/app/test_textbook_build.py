@@ -241,7 +241,7 @@ def test_every_line_leads_where_its_tensors_are(every_line: AppTest) -> None:
                 assert (page, requested["predict"]) == ("predict", "next")
                 continue
             assert page == "shapes"
-            rows = tables.containing(of_run, requested["filter"])
+            rows = tables.filter_rows(of_run, requested["filter"])
             assert key in set(rows["key"]), key
             assert set(rows["layer"].dropna()) <= ({2} if STAGE[key].per_layer else set())
     assert links == []

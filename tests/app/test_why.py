@@ -24,7 +24,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures import svg
 from gpt2viz.pictures.every_head import Thumbnails
 from gpt2viz.pictures.explanation import reason_map, strand_name, strands
-from gpt2viz.pictures.from_trace import in_words, mean_of_heads, one_head, weights_measure
+from gpt2viz.pictures.from_trace import mean_of_heads, one_head, weights_measure, word_measure
 from gpt2viz.pictures.palette import LIGHT
 from gpt2viz.pictures.panel import HeadOfRun, Panel
 from gpt2viz.pictures.pooling import crop, pool_panel
@@ -404,7 +404,7 @@ def test_cells_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     own = one_head(measure, HEAD, "", "")
     here = trace.key
     assert own.head == HeadOfRun(here, LAYER, HEAD)
-    for none in (in_words(measure, trace), mean_of_heads(measure)):
+    for none in (word_measure(measure, trace), mean_of_heads(measure)):
         assert one_head(none, 0, "", "").head is None
     assert pool_panel(own, 9).head is None
     assert crop(own, range(2, 5), range(1, 3)).head == own.head

@@ -19,7 +19,7 @@ import torch
 import gpt2viz
 from gpt2viz.labels import label
 from gpt2viz.notebook import show as module
-from gpt2viz.notebook.stored import pooled, stored
+from gpt2viz.notebook.stored import pool_heads, store
 from tests.bundled import bundled_model
 
 HOSTILE = "</script><img src=x onerror=window.hacked=1>"
@@ -322,7 +322,7 @@ def test_a_file_is_no_larger_than_promised() -> None:
     assert rest + 144 * head < 6_000_000
     ends = (0.0, 1.0)
     heads, nothing = weights(1, 1024, 1024), np.zeros((1024, 1024), bool)
-    whole, part = (len(stored(pooled(heads, nothing, side), ends).text) for side in (1024, 256))
+    whole, part = (len(store(pool_heads(heads, nothing, side), ends).text) for side in (1024, 256))
     assert rest + 4 * 12 * whole + 8 * 12 * part < 25_000_000  # all numbers of four layers
 
 

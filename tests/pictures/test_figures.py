@@ -214,8 +214,8 @@ def test_a_part_takes_words_and_blocks_whole() -> None:
 @pytest.mark.parametrize(("row", "column"), [(1, None), (None, 5), (3, 5)])
 def test_no_frame_round_what_lies_outside_the_part(row: int | None, column: int | None) -> None:
     part = crop(panel(np.zeros((6, 6)).tolist()), range(2, 5), range(2, 5))
-    assert Heatmaps("what", [part], row=row, column=column).framed(part) is None
-    assert Heatmaps("what", [part], row=3, column=2).framed(part) == ((1, 1), (0, 0))
+    assert Heatmaps("what", [part], row=row, column=column).frame(part) is None
+    assert Heatmaps("what", [part], row=3, column=2).frame(part) == ((1, 1), (0, 0))
 
 
 def test_pooled_words_keep_the_places_of_their_tokens() -> None:

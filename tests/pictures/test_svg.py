@@ -103,7 +103,7 @@ def test_all_of_it_stands_on_the_sheet(kind: str, width: int | None) -> None:
     for one in root.iter(f"{SVG}text"):
         size = float(one.attrib["font-size"])
         assert size >= svg.LEAST
-        room = 0.8 * svg.across("".join(one.itertext()), size)  # letters are narrower than that
+        room = 0.8 * svg.text_width("".join(one.itertext()), size)  # letters are narrower than that
         x, y = float(one.attrib["x"]), float(one.attrib["y"])
         before = {"start": 0.0, "middle": 0.5, "end": 1.0}[one.get("text-anchor", "start")]
         if "transform" in one.attrib:
@@ -145,14 +145,14 @@ def test_what_is_chosen_is_framed(row: int | None, column: int | None) -> None:
 def test_every_head_and_map_has_its_own_numbers() -> None:
     heads, picture = PICTURES["thumbnails"], PICTURES["head maps"]
     for panel, cells in zip(heads.matrices, images(parse(svg.draw(heads)), (5, 5)), strict=True):
-        np.testing.assert_array_equal(cells, svg.painted(panel, (0, 1), LIGHT.unit, LIGHT))
+        np.testing.assert_array_equal(cells, svg.paint(panel, (0, 1), LIGHT.unit, LIGHT))
     assert isinstance(picture, HeadMaps)
     root = parse(svg.draw(picture))
     every = [one for row in picture.rows for one in zip(row.panels, row.ends, strict=True)]
     drawn = images(root, (2, 3))
     assert len(drawn) == len(every)
     for (panel, ends), cells in zip(every, drawn, strict=True):
-        np.testing.assert_array_equal(cells, svg.painted(panel, ends, LIGHT.unit, LIGHT))
+        np.testing.assert_array_equal(cells, svg.paint(panel, ends, LIGHT.unit, LIGHT))
     assert " ".join(texts(root)).count("0 to 1") == 2 * sum(e == (0, 1) for _, e in every) // 2
 
 

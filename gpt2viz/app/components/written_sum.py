@@ -12,7 +12,7 @@ import numpy as np
 
 from gpt2viz.analysis.cell import Doubles
 from gpt2viz.app.components import mount
-from gpt2viz.labels import signed
+from gpt2viz.labels import numeral
 from gpt2viz.pictures.palette import Palette, shades
 
 #: One step of the computation, made by a function of this module.
@@ -64,7 +64,7 @@ def note(text: str) -> Part:
 
 def spell(value: float) -> str:
     """Return a number with four decimal places and a true minus sign."""
-    return signed(value, ".4f")
+    return numeral(value, ".4f")
 
 
 def peak(*values: Doubles) -> float:

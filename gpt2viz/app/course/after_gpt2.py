@@ -27,7 +27,7 @@ from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.app.views import find
-from gpt2viz.labels import difference, pluralize, signed
+from gpt2viz.labels import difference, numeral, pluralize
 from gpt2viz.pictures.find import head_map
 from gpt2viz.textbook import after_gpt2, attention, heads, mlp, residual
 
@@ -71,7 +71,7 @@ def long_text(book: Book) -> dict[str, Any]:
 
 def norms(book: Book) -> dict[str, Any]:
     """Draw LayerNorm and RMSNorm of x, and of x with the same number added everywhere."""
-    shifts = {c: signed(c, "g") for c in (-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0)}
+    shifts = {c: numeral(c, "g") for c in (-10.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 10.0)}
     left, right = st.columns([2, 3], gap="large")
     with left:
         total = np.add(residual.STREAM, residual.ADDED).round(6)
@@ -130,7 +130,7 @@ def gate(book: Book) -> dict[str, Any]:
         "up": equals(made, m),
         "passes": equals(passed, n),
         "y": equals(inside.output),
-        "passes_1": signed(float(passed[1]), ".4f"),
+        "passes_1": numeral(float(passed[1]), ".4f"),
         "gate_shut": Check(
             bool(shut and unchanged),
             "It is shut, but x or Up was changed too. Put them back." if shut else "",

@@ -21,7 +21,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals, latex_decimals
 from gpt2viz.app.jobs import Job
 from gpt2viz.app.literal import literal
-from gpt2viz.labels import label, pluralize, signed
+from gpt2viz.labels import label, numeral, pluralize
 from gpt2viz.model.tuning import threads
 from gpt2viz.pictures.training import curves_at, loss_curves, losses_of_models
 from gpt2viz.textbook import learning
@@ -35,7 +35,7 @@ _LOW = 0.3
 
 def batch(book: Book, text: str) -> dict[str, Any]:
     """Draw the sentence and a second text, with each token's target."""
-    book.write(text, ignored=signed(learning.IGNORED), second=_SECOND)
+    book.write(text, ignored=numeral(learning.IGNORED), second=_SECOND)
     view = book.view
     texts = [view.trace.token_ids, view.model.tokenizer.encode(_SECOND)]
     inputs, targets = (np.asarray(part) for part in learning.batch(texts))
@@ -50,7 +50,7 @@ def batch(book: Book, text: str) -> dict[str, Any]:
             "padding" if target == learning.IGNORED else spell(id) for id, target in read
         ]
         columns[f"{name}: target"] = [
-            signed(target) if target == learning.IGNORED else spell(target) for _, target in read
+            numeral(target) if target == learning.IGNORED else spell(target) for _, target in read
         ]
     output.table(columns, "A batch and its targets", hide_index=None, tallest=360)
     bits = surprise(view.trace)[1:]
@@ -180,7 +180,7 @@ def ablation(book: Book, text: str) -> dict[str, Any]:
     ranked = sorted(won, key=won.__getitem__)
     return {
         "all_trained": len(done) == len(learning.PARTS),
-        "changes": ", ".join(f"{name} {signed(-change, '+.3f')}" for name, change in won.items()),
+        "changes": ", ".join(f"{name} {numeral(-change, '+.3f')}" for name, change in won.items()),
         "most": ranked[-1] if ranked else "",
         "raised": " and ".join(f"*{name}*" for name in won if won[name] < 0),
     }

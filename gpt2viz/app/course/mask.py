@@ -18,7 +18,7 @@ from gpt2viz.app.course.written import equals, latex
 from gpt2viz.labels import difference
 from gpt2viz.model.mask import hidden_pairs
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.frames import written
+from gpt2viz.pictures.frames import block_number
 from gpt2viz.textbook import attention, embeddings
 from gpt2viz.textbook.tensors import rows
 
@@ -76,7 +76,7 @@ def close_rows(book: Book, text: str) -> None:
     captions = ["No mask yet: each word looks at all four, and each row of weights sums to 1."]
     for n, word in enumerate(attention.SENTENCE):
         before, after = (
-            ", ".join(written(float(x)) for x in states[at].weights[n]) for at in (n, n + 1)
+            ", ".join(block_number(float(x)) for x in states[at].weights[n]) for at in (n, n + 1)
         )
         later = " and ".join(attention.SENTENCE[n + 1 :])
         went = f"−∞ goes in for {later}. Its weights {before} become {after}."

@@ -22,7 +22,7 @@ from gpt2viz.app.course.parts import (
 from gpt2viz.app.course.questions import Check
 from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import bracket, equals, latex
-from gpt2viz.labels import signed
+from gpt2viz.labels import numeral
 from gpt2viz.textbook import heads, mlp
 from gpt2viz.textbook.attention import JOURNEY, JOURNEY_X
 from gpt2viz.textbook.tensors import rows
@@ -88,7 +88,7 @@ def four_curves(book: Book) -> dict[str, Check]:
     output.table({"x": at} | values, "Four curves at some x", formats=formats)
     code(*mlp.CURVES.values())
     lowest = values["GELU (erf)"].min()
-    note = f"The lowest in the table is {signed(lowest, '.4f')}."
+    note = f"The lowest in the table is {numeral(lowest, '.4f')}."
     return {"curve_lowest": Check(bool(lowest < -0.169), note)}
 
 

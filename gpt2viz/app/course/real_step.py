@@ -20,7 +20,7 @@ from gpt2viz.app.view import View
 from gpt2viz.app.views.head import strongest_key
 from gpt2viz.app.views.measures import draw_weights
 from gpt2viz.arrays import Array, largest
-from gpt2viz.labels import pluralize, signed
+from gpt2viz.labels import numeral, pluralize
 from gpt2viz.model.transformer import Norm
 from gpt2viz.pictures.panel import Axis, Panel
 from gpt2viz.pictures.picture import NUMBERS_FIT_LARGE
@@ -47,7 +47,7 @@ def _quote(view: View, position: int) -> str:
 
 
 def _format(number: float) -> str:
-    return signed(number, ".3f")
+    return numeral(number, ".3f")
 
 
 def cell_of(view: View, layer: int, head: int) -> Step:

@@ -14,7 +14,7 @@ from gpt2viz.app.course.tables import table
 from gpt2viz.app.course.written import decimals, equals
 from gpt2viz.labels import bidi_isolate, label, power_of_ten
 from gpt2viz.pictures import frames
-from gpt2viz.pictures.frames import Stop, written
+from gpt2viz.pictures.frames import Stop, block_number
 from gpt2viz.textbook import residual
 
 _FOUR = ("0", "1", "2", "3")
@@ -48,7 +48,7 @@ def flow(book: Book) -> None:
     for n, stop in enumerate(stops):
         texts = [label(tokenizer.token_bytes(int(id))) for id in stop.nearest]
         added, length = (float(np.linalg.norm(x.astype(float))) for x in (stop.added, stop.stream))
-        near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {written(stop.alike[0])}."
+        near = f"Nearest row: “{bidi_isolate(texts[0])}”, cosine {block_number(stop.alike[0])}."
         stations.append(
             Stop(
                 f"“{name}”: {_caption(stop, added, length)} {near}",
@@ -64,12 +64,12 @@ def flow(book: Book) -> None:
 
 def _caption(stop: residual.Stop, added: float, length: float) -> str:
     if stop.key == "token_embedding":
-        return f"its row of the token table, length {written(length)}."
+        return f"its row of the token table, length {block_number(length)}."
     part = {"embedding": "its position", "residual_mid": "attention", "residual_out": "the MLP"}
     where = "" if stop.layer is None else f"layer {stop.layer}, "
     return (
-        f"{where}{part[stop.key]} adds a vector of length {written(added)}. The stream is now "
-        f"{written(length)} long; cosine to before {written(stop.cosine)}."
+        f"{where}{part[stop.key]} adds a vector of length {block_number(added)}. The stream is now "
+        f"{block_number(length)} long; cosine to before {block_number(stop.cosine)}."
     )
 
 

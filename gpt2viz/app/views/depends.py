@@ -40,7 +40,7 @@ from gpt2viz.app.parameters import Text
 from gpt2viz.app.view import View
 from gpt2viz.app.views import predict, two_texts
 from gpt2viz.arrays import Array, largest
-from gpt2viz.labels import sentence, signed
+from gpt2viz.labels import numeral, sentence
 from gpt2viz.pictures.patching import (
     READS,
     Shares,
@@ -419,7 +419,7 @@ def _numbers(into: float, now: float, source: float) -> list[str]:
     """Format the three measurements, with enough digits to compute the share from them."""
     apart = abs(source - into)
     digits = min(6, max(2, 2 - math.floor(math.log10(apart)))) if apart else 2
-    return [signed(value, f".{digits}f") for value in (into, now, source)]
+    return [numeral(value, f".{digits}f") for value in (into, now, source)]
 
 
 def _effect(runs: Runs, share: float) -> str:

@@ -42,10 +42,10 @@ from gpt2viz.pictures.find import (
     atlas,
     best_heads,
     cells_of,
-    drawn_pattern,
     group_table,
     groups,
-    in_order,
+    leaf_order,
+    pattern_panel,
     ranking,
     similarity_map,
     tree,
@@ -119,7 +119,7 @@ def _rank_by_pattern(view: View, choices: DeltaGenerator) -> None:
     picture, result = maps.columns(2)
     pattern = draw(kind, view.n_tokens, n, cells, view.trace.causal)
     with picture, st.container(key="drawing"):
-        panel = drawn_pattern(pattern, view.trace)
+        panel = pattern_panel(pattern, view.trace)
         output.picture(
             Heatmaps("The pattern to look for", [panel], height=340, numbers=0),
             key="drawn",
@@ -521,7 +521,7 @@ def _group_by_similarity(view: View, _choices: DeltaGenerator) -> None:
         st.info("This run has numbers that are NaN or infinite: its heads can't be compared.")
         return
     names = [f"{layer}.{head}" for layer, head in np.ndindex(config.n_layer, config.n_head)]
-    order = in_order(joined)
+    order = leaf_order(joined)
     words, picture = st.columns([4, 6], gap="large")
     with words:
         grouped = _pick_groups(values, joined, names)

@@ -38,7 +38,7 @@ from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import edits as editing
 from gpt2viz.app.views import head_weights, measures, training, why, zoom
 from gpt2viz.arrays import largest
-from gpt2viz.labels import difference, pluralize, shorten, signed
+from gpt2viz.labels import difference, numeral, pluralize, shorten
 from gpt2viz.model.config import sharing
 from gpt2viz.pictures import tables
 from gpt2viz.pictures.circuits import FARTHEST, distance_curve
@@ -297,7 +297,7 @@ def _stage_facts(view: View, panel: Panel, layer: int) -> str:
     values, key = panel.values, panel.name
     finite = values[np.isfinite(values)]
     span = (
-        " to ".join(signed(n, ".3g") for n in (finite.min(), finite.max()))
+        " to ".join(numeral(n, ".3g") for n in (finite.min(), finite.max()))
         if finite.size
         else "no finite number"
     )

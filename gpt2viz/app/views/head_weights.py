@@ -22,7 +22,7 @@ from gpt2viz.app.jobs import WeightReading
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View, Window
 from gpt2viz.app.views import find, predict
-from gpt2viz.labels import pluralize, sentence, signed
+from gpt2viz.labels import numeral, pluralize, sentence
 from gpt2viz.pictures.circuits import (
     edge_table,
     place_curve,
@@ -72,7 +72,7 @@ def _agreement(correlation: float) -> str:
     """Say how well the weights alone predict the run."""
     if np.isnan(correlation):
         return sentence("weights.too_little")
-    r = signed(correlation, ".2f")
+    r = numeral(correlation, ".2f")
     if correlation >= _WELL:
         return sentence("weights.predict", r=r)
     return sentence("weights.partly" if correlation >= _PARTLY else "weights.hardly", r=r)
@@ -148,7 +148,7 @@ def _copying(every: Scores, layer: int, head: int) -> None:
         return
     higher = int((every > mine).sum())
     rank = "highest" if not higher else f"number {higher + 1}"
-    score, heads = signed(mine, "+.2f"), pluralize(every.size, "heads")
+    score, heads = numeral(mine, "+.2f"), pluralize(every.size, "heads")
     prose.markdown(
         sentence("weights.copying", score=score, rank=rank, heads=heads),
         width="content",

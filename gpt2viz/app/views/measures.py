@@ -22,11 +22,11 @@ from gpt2viz.labels import difference, pluralize, sentence
 from gpt2viz.pictures.find import head_map
 from gpt2viz.pictures.from_trace import (
     Measure,
-    in_words,
     mean_of_heads,
     one_head,
     stage_panel,
     weights_measure,
+    word_measure,
 )
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
@@ -94,7 +94,7 @@ def words(sums_to_one: bool = True) -> bool:
 def code_behind(view: View, layer: int, chosen: str, whole_words: bool) -> tuple[Made, ...]:
     """Return the code behind the numbers of a measure."""
     further = {"norms": (value_weighted,), "rest": (drop_first,), "rollout": (rollout,)}
-    words = (in_words,) if whole_words else ()
+    words = (word_measure,) if whole_words else ()
     return (Line(view.trace, "weights", layer), *further.get(chosen, ()), *words)
 
 
@@ -110,7 +110,7 @@ def words_note(view: View) -> str:
 def weights(trace: Trace, layer: int, whole_words: bool) -> Measure:
     """Return a layer's attention weights, between tokens or words."""
     result = weights_measure(trace, trace.labels, layer)
-    return in_words(result, trace) if whole_words else result
+    return word_measure(result, trace) if whole_words else result
 
 
 def proof(view: View, layers: Sequence[int], run: str = "the run") -> None:
@@ -265,5 +265,5 @@ def layer_panel(trace: Trace, layer: int, which: int | str, title: str, whole_wo
         mixed = rollout(trace, layer)[None]
         result = replace(result, values=mixed, quantity="share of the token's start")
     if whole_words:
-        result = in_words(result, trace)
+        result = word_measure(result, trace)
     return one_head(result, head, title, str(which))

@@ -18,7 +18,7 @@ from gpt2viz.app.frame import controls, sentence
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import measures
-from gpt2viz.labels import label, pluralize, signed
+from gpt2viz.labels import label, numeral, pluralize
 from gpt2viz.model.checkpoint import read_config
 from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.memory import spell
@@ -264,7 +264,7 @@ def _similarities(name: str) -> tuple[Panel, dict[int, float]] | None:
 def _findings(means: dict[int, float]) -> list[str]:
     lines = ["|positions apart|mean cosine|", "|-:|-:|"]
     for distance, mean in means.items():
-        written = "no direction" if math.isnan(mean) else signed(mean, "+.3f")
+        written = "no direction" if math.isnan(mean) else numeral(mean, "+.3f")
         lines.append(f"|{distance}|{written}|")
     return lines
 

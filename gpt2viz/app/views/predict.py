@@ -208,14 +208,14 @@ def _contributions(view: View, position: int) -> None:
     names, logits = run_cache.vocabulary(view.model.name), view.trace.logits_at(position)
     token, versus = _pick_explained(view, [int(n) for n in (-logits).argsort()])
     parts = contributions(view.model, view.trace, token, versus, position)
-    logit, total = labels.signed(parts.logit, "+.4f"), labels.signed(parts.total, "+.4f")
+    logit, total = labels.numeral(parts.logit, "+.4f"), labels.numeral(parts.total, "+.4f")
     prose.markdown(
         labels.sentence(
             "predict.logit" if versus is None else "predict.logits",
             place=view.token_name(position),
             token=literal(names[token]),
             other="" if versus is None else literal(names[versus]),
-            logit=labels.signed(parts.logit, "+.2f"),
+            logit=labels.numeral(parts.logit, "+.2f"),
         ),
         help=prose.tip(
             labels.sentence("predict.sum", logit=logit, total=total)

@@ -40,7 +40,7 @@ def show() -> None:
         help="Shows the rows that contain this text in any column.",
         **address.text(parameters.FILTER),
     )
-    shown = tables.containing(table, typed)
+    shown = tables.filter_rows(table, typed)
     # Without the checksum of the weights, which is slow to compute; Save includes it.
     about = export.About("shapes", view.model.name, text=view.trace.text, causal=view.trace.causal)
     made, name = export.table_bytes(shown, "csv", about), export.file_name(about, "csv")

@@ -37,7 +37,7 @@ from gpt2viz.pictures.compare import (
     path_lines,
     side_panel,
 )
-from gpt2viz.pictures.from_trace import hidden_in
+from gpt2viz.pictures.from_trace import mask_causes
 from gpt2viz.pictures.panel import Panel
 from gpt2viz.pictures.picture import Heatmaps
 from gpt2viz.pictures.prediction import probability_bars
@@ -160,7 +160,7 @@ def weights(both: Sides, heads: Sequence[Head], titles: tuple[str, str], change:
 
     Cells of hidden keys say why they are hidden; in the legend they share one name.
     """
-    hidden = hidden_in(*both.traces).name
+    hidden = mask_causes(*both.traces).name
     a, b = (
         replace(
             side_panel(side.trace, side.view.labels, *head, title), name=name, masked_name=hidden

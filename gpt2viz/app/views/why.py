@@ -22,7 +22,7 @@ from gpt2viz.app.parameters import Parameter
 from gpt2viz.app.source_code import Line
 from gpt2viz.app.view import View
 from gpt2viz.app.views import edits as editing
-from gpt2viz.labels import difference, sentence, signed
+from gpt2viz.labels import difference, numeral, sentence
 from gpt2viz.pictures.explanation import (
     SUM,
     pair_table,
@@ -199,7 +199,7 @@ def _draw_value(view: View, step: Step) -> None:
     whole = route(view.model, view.trace, token, step.query)
     parts = whole.opened(step.layer, step.head, step.key)
     word = literal(run_cache.vocabulary(view.trace.key.model)[token])
-    added = signed(float(whole.heads[step.layer, step.head, step.key]), "+.2f")
+    added = numeral(float(whole.heads[step.layer, step.head, step.key]), "+.2f")
     prose.markdown(sentence("why.carries", token=word, added=added))
     ranked = sorted(parts, key=lambda part: -abs(parts[part]))
     output.table(
@@ -314,7 +314,7 @@ def _table(case: Reason, path: tuple[Step, ...], *, raw: bool) -> None:
             "Click a head's column to see why it looked where it did at the key; for the query's "
             "heads, click the cell under *sum*."
         )
-    pairs, own = (signed(number, ".4f") for number in (total, score))
+    pairs, own = (numeral(number, ".4f") for number in (total, score))
     apart = difference(abs(total - score))
     prose.caption(sentence("why.checked", pairs=pairs, own=own, apart=apart))
 

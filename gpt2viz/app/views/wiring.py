@@ -33,7 +33,7 @@ from gpt2viz.app.frame import controls
 from gpt2viz.app.literal import literal
 from gpt2viz.app.view import View
 from gpt2viz.app.views import two_texts
-from gpt2viz.labels import pluralize, sentence, signed
+from gpt2viz.labels import numeral, pluralize, sentence
 from gpt2viz.pictures.circuits import Wire, Wiring, joint_pattern, wire_table
 from gpt2viz.pictures.patching import READS
 from gpt2viz.pictures.picture import Heatmaps
@@ -315,7 +315,7 @@ def _describe_copying(view: View, every_edge: Composition, edge: Edge, by: Measu
     if np.isnan(score):
         words.append(sentence("wiring.writes_nothing"))
     else:
-        words.append(sentence("wiring.copying", score=signed(score, "+.2f")))
+        words.append(sentence("wiring.copying", score=numeral(score, "+.2f")))
     if not np.isnan(z):
         words.append(sentence("wiring.acts", z=_number(z)))
     prose.caption(" ".join(words))
@@ -346,7 +346,7 @@ def _path(view: View, edge: Edge) -> PatchedPath | None:
 def effect_in_words(patched: PatchedPath, right: str, wrong: str) -> str:
     """Describe the effect of the patched path on two answers, given their labels; Markdown."""
     logits = (patched.corrupted, patched.value, patched.clean)
-    second, path, first = (signed(logit, ".2f") for logit in logits)
+    second, path, first = (numeral(logit, ".2f") for logit in logits)
     share, right, wrong = percent(patched.restored), literal(right), literal(wrong)
     return "\n\n".join(
         [
@@ -369,9 +369,9 @@ def _patch_path(
 
 def percent(share: float) -> str:
     """Format a share."""
-    return "nothing to share" if np.isnan(share) else f"{signed(100 * share, '.0f')} %"
+    return "nothing to share" if np.isnan(share) else f"{numeral(100 * share, '.0f')} %"
 
 
 def _number(value: float) -> str:
     """Format a z or a logit."""
-    return signed(value, ".1f")
+    return numeral(value, ".1f")

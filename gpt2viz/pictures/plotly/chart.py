@@ -33,11 +33,11 @@ def chart(picture: Picture, colors: Palette, **options: Any) -> dict[str, Any]:
     ``options`` are those of the kind's own function. NaN and infinite numbers become None.
     """
     made = CHARTS[type(picture)](picture, colors, **options)
-    ends = ({side: _listed(trace[side]) for side in ("x", "y")} for trace in made["data"])
+    ends = ({side: _to_list(trace[side]) for side in ("x", "y")} for trace in made["data"])
     return made | {"data": [trace | end for trace, end in zip(made["data"], ends, strict=True)]}
 
 
-def _listed(values: Any) -> list[Any]:
+def _to_list(values: Any) -> list[Any]:
     """A list of names as they are, or of numbers with None for those that JSON lacks."""
     listed: list[Any] = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [None if isinstance(v, float) and not np.isfinite(v) else v for v in listed]

@@ -262,7 +262,7 @@ def _side(axis: Axis, named: bool) -> dict[str, Any]:
 
 def _frame(picture: Heatmaps, panel: Panel, on: str, colors: Palette) -> list[dict[str, Any]]:
     """A frame around the chosen row, the chosen column or, if both are chosen, their cell."""
-    framed = picture.framed(panel)
+    framed = picture.frame(panel)
     if framed is None:
         return []
     few = max(panel.values.shape) <= 2 * NUMBERS_FIT_LARGE  # else a thick line would hide one row
@@ -334,25 +334,25 @@ def draw_thumbnails(picture: Thumbnails, colors: Palette) -> dict[str, Any]:
         "y": _names("layer", n_layer, step, picture.axes[0]),
     }
     traces = [
-        _thumbnails(_laid_out(tiles, step), names, colors.unit, "weight %{z:.4f}"),
-        _thumbnails(_laid_out(every, step), names, shade, "masked: exactly 0"),
+        _thumbnails(_lay_out(tiles, step), names, colors.unit, "weight %{z:.4f}"),
+        _thumbnails(_lay_out(every, step), names, shade, "masked: exactly 0"),
     ]
     if (lost := np.isnan(tiles)).any():
         pink = [(0.0, colors.nan), (1.0, colors.nan)]
         shown = np.where(lost & ~hidden, np.float32(1), np.float32("nan"))
-        traces.append(_thumbnails(_laid_out(shown, step), names, pink, "NaN: not a number"))
+        traces.append(_thumbnails(_lay_out(shown, step), names, pink, "NaN: not a number"))
     layout = {
         "height": min(760, 70 + 130 * n_layer),
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "xaxis": _numbered("head", n_head, side, step) | {"side": "top"},
-        "yaxis": _numbered("layer", n_layer, side, step)
+        "xaxis": _number_axis("head", n_head, side, step) | {"side": "top"},
+        "yaxis": _number_axis("layer", n_layer, side, step)
         | {"autorange": "reversed", "scaleanchor": "x"},
     }
     return {"data": traces, "layout": layout}
 
 
-def _laid_out(tiles: Array, step: int) -> Array:
+def _lay_out(tiles: Array, step: int) -> Array:
     """(n_layer, nh, side, side) -> one matrix of tiles ``step`` cells apart, NaN between them."""
     n_layer, n_head, side, _ = tiles.shape
     canvas: Array = np.full((n_layer, step, n_head, step), np.nan, np.float32)
@@ -384,7 +384,7 @@ def _thumbnails(
     }
 
 
-def _numbered(title: str, count: int, side: int, step: int) -> dict[str, object]:
+def _number_axis(title: str, count: int, side: int, step: int) -> dict[str, object]:
     return {
         "type": "category",
         "title": {"text": title, "font": {"size": 11}},

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpt2viz.labels import shorten
-from gpt2viz.pictures.palette import FILLS, POINTS, Palette, filled
+from gpt2viz.pictures.palette import FILLS, POINTS, Palette, bar_marker
 from gpt2viz.pictures.picture import Bars, Case, Curve, Curves, Points
 from gpt2viz.pictures.plotly.matrices import LEGEND_ABOVE, markup
 
@@ -48,10 +48,10 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
         **ends,
         "name": markup(case.name),
         "orientation": "h" if picture.across else "v",
-        "marker": filled(colors.shade(case.role, len(picture.cases)), _fills(case)),
+        "marker": bar_marker(colors.shade(case.role, len(picture.cases)), _fills(case)),
         "text": [markup(text) for text in case.written] or None,
         "textposition": "outside",
-        "textangle": -90 if _upright(picture) else 0,
+        "textangle": -90 if _is_upright(picture) else 0,
         "textfont": {"size": size, "color": colors.ink},
         "constraintext": "none",  # else Plotly makes the numbers as small as the bars are thin
         "cliponaxis": False,
@@ -60,7 +60,7 @@ def _bars(picture: Bars, case: Case, colors: Palette, most: int) -> dict[str, An
     }
 
 
-def _upright(picture: Bars) -> bool:
+def _is_upright(picture: Bars) -> bool:
     """True if the numbers above vertical bars are turned, as they would overlap."""
     return not picture.across and len(picture.names) > _ABREAST
 
@@ -95,7 +95,7 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
 def _standing(picture: Bars, named: bool) -> dict[str, Any]:
     """The layout of vertical bars from left to right; ``named`` cases get a legend above."""
     n_places, n_cases = len(picture.names), len(picture.cases)
-    turned = 26 * (_upright(picture) and any(case.written for case in picture.cases))
+    turned = 26 * (_is_upright(picture) and any(case.written for case in picture.cases))
     step = -(-n_places // NAMED)
     return {
         "xaxis": {

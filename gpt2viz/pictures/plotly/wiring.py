@@ -94,7 +94,7 @@ def _edges(
                 "opacity": 0.5 if faint and picture.chosen is not None else 1,
                 "customdata": hover,
                 "hovertemplate": "%{customdata}<extra></extra>",
-                "name": _named(of_width[0].edge.into),
+                "name": _legend_name(of_width[0].edge.into),
                 "showlegend": False,
             }
 
@@ -191,7 +191,7 @@ def _heads(picture: Wiring, colors: Palette) -> dict[str, Any]:
     }
 
 
-def _named(into: str) -> str:
+def _legend_name(into: str) -> str:
     return f"{into.upper()}: into {READS[into]}"
 
 
@@ -204,5 +204,5 @@ def _key(into: str, colors: Palette) -> dict[str, Any]:
         "y": [None],
         "mode": "lines",
         "line": {"color": colors.shade(role, 1), "width": 3, "dash": dash},
-        "name": _named(into),
+        "name": _legend_name(into),
     }
