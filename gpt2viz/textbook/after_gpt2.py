@@ -147,7 +147,7 @@ class Shared(NamedTuple):
     group: list[int]
 
 
-def drawn_heads(nh: int, hs: int, C: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def random_heads(nh: int, hs: int, C: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """W_Q, W_K and W_V of nh heads, (nh, hs, C) each: twice standard normal numbers from a seed."""
     w_q, w_k, w_v = 2 * normal(3, nh, hs, C, seed=seed)
     return w_q, w_k, w_v
@@ -196,14 +196,14 @@ class AttentionRun(NamedTuple):
     largest: int | None
 
 
-def explicit(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, int]:
+def explicit_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, int]:
     """Causal attention with whole matrices (nh, T, T): the output (nh, T, hs), a matrix's bytes."""
     scores = q @ k.mT / math.sqrt(q.shape[-1])  # (nh, T, T)
     weights = torch.softmax(scores + added_mask(q.shape[1]), dim=-1)
     return weights @ v, scores.nbytes
 
 
-def tiled(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
+def tiled_attention(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
     """The same from ``size`` keys at a time: (nh, T, hs), and the bytes of the largest matrix.
 
     Softmax needs the largest score and a sum. Both are kept for the keys so far; at a larger
@@ -225,7 +225,7 @@ def tiled(q: Tensor, k: Tensor, v: Tensor, size: int) -> tuple[Tensor, int]:
     return mixed / total, bytes_seen
 
 
-def fused(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
+def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
     """PyTorch's own function: (nh, T, hs). PyTorch chooses the algorithm."""
     return F.scaled_dot_product_attention(q, k, v, is_causal=True), None
 
@@ -236,9 +236,9 @@ def run_three(
     """Random q, k and v (nh, T, hs) through each of the three methods, with the time it takes."""
     q, k, v = normal(3, nh, T, hs, seed=seed)
     ways: dict[str, Callable[[], tuple[Tensor, int | None]]] = {
-        "explicit": lambda: explicit(q, k, v),
-        "in tiles": lambda: tiled(q, k, v, size),
-        "fused": lambda: fused(q, k, v),
+        "explicit": lambda: explicit_attention(q, k, v),
+        "in tiles": lambda: tiled_attention(q, k, v, size),
+        "fused": lambda: fused_attention(q, k, v),
     }
     runs = {}
     with torch.inference_mode():

@@ -64,7 +64,7 @@ def hide_later(scores: Tensor) -> Tensor:
     return scores.masked_fill(may_see == 0, -math.inf)
 
 
-def fused(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> list[Tensor]:
+def qkv(x: ArrayLike, w_q: ArrayLike, w_k: ArrayLike, w_v: ArrayLike) -> list[Tensor]:
     """q, k and v (T, C) from one multiplication: the three matrices stacked, the result split."""
     stacked = torch.cat([rows(w_q), rows(w_k), rows(w_v)])  # (3C, C)
     return list((rows(x) @ stacked.T).chunk(3, dim=-1))  # (T, 3C) -> three times (T, C)
@@ -126,7 +126,7 @@ def crane(sentence: str, causal: bool = False) -> Steps:
     return attend(query, keys, CRANE_VALUES[sentence], scaled=False, causal=causal)
 
 
-def drawn_weights(seed: int = SEED) -> list[Tensor]:
+def random_weights(seed: int = SEED) -> list[Tensor]:
     """E5: W_Q, W_K and W_V (2, 2), standard normal numbers drawn in this order from a seed."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(2, 2, generator=generator) for _ in range(3)]
@@ -139,7 +139,7 @@ NAMED_WEIGHTS = (((0, 4), (4, 0)), ((1, 0), (0, 1)), ((1, 0), (0, 1)))
 
 def sentence_steps() -> Steps:
     """E5: "A crane ate fish" through one head, with the weights of the texts' seed."""
-    q, k, v = (project(SENTENCE_X, w) for w in drawn_weights())
+    q, k, v = (project(SENTENCE_X, w) for w in random_weights())
     return attend(q, k, v)
 
 
@@ -175,7 +175,7 @@ _THREE_OFF = (
 )
 
 
-def _printed(table: tuple[tuple[float, ...], ...]) -> str:
+def _format_table(table: tuple[tuple[float, ...], ...]) -> str:
     return " ".join(f"{x:.4f}" for row in table for x in row)
 
 
@@ -186,7 +186,7 @@ def sentence_claims() -> list[Claim]:
     return [
         Claim("shape of q, k and v", "(1, 4, 2)", shape(steps.q[None])),
         Claim("shape of the scores", "(1, 4, 4)", shape(steps.scores[None])),
-        Claim("raw scores", _printed(PRINTED_SCORES), steps.scores, _NOT_LINEAR),
+        Claim("raw scores", _format_table(PRINTED_SCORES), steps.scores, _NOT_LINEAR),
         Claim("weights", "", steps.weights),
         Claim("output", mixed, steps.output, _NO_VALUES),
     ]
@@ -195,7 +195,7 @@ def sentence_claims() -> list[Claim]:
 def fused_claims() -> list[Claim]:
     """E6."""
     steps = sentence_steps()
-    q, k, v = fused(SENTENCE_X, *drawn_weights())
+    q, k, v = qkv(SENTENCE_X, *random_weights())
     same = torch.allclose(attend(q, k, v).output, steps.output)
     return [Claim("fused and separate outputs are the same", "True", str(same))]
 
@@ -217,7 +217,7 @@ def mask_claims() -> list[Claim]:
         Claim("mask of 5 tokens", five, torch.ones(5, 5).tril()),
         Claim(
             "scaled scores from the printed raw ones",
-            _printed(PRINTED_SCALED),
+            _format_table(PRINTED_SCALED),
             rows(PRINTED_SCORES) / math.sqrt(2),
             _THREE_OFF,
         ),

@@ -64,7 +64,7 @@ class Claim:
             return ""
         if isinstance(self.computed, str):
             return "agrees" if self.printed == self.computed else "differs"
-        read = [_read(word) for word in self.printed.split()]
+        read = [_parse_printed(word) for word in self.printed.split()]
         pairs = zip(read, np.ravel(self.computed), strict=True)
         near = (abs(Decimal(float(x)) - value) <= unit / 2 for (value, unit), x in pairs)
         return "agrees" if all(near) else "differs"
@@ -95,7 +95,7 @@ def shape(tensor: object) -> str:
     return str(tuple(tensor.shape))  # type: ignore[attr-defined]
 
 
-def _read(word: str) -> tuple[Decimal, Decimal]:
+def _parse_printed(word: str) -> tuple[Decimal, Decimal]:
     """(value, unit of the last printed digit)."""
     plain = word.lstrip("~").replace(",", "")
     power = _UNITS.get(plain[-1], 0)

@@ -87,14 +87,14 @@ def _module(name: str, layer: int | None) -> str:
 
 
 @lru_cache(maxsize=1)
-def _bundled() -> tuple[Model, Trace]:
+def _bundled_run() -> tuple[Model, Trace]:
     model = load_model()
     return model, trace(model, "A crane ate fish")
 
 
 def line_claims() -> list[Claim]:
     """E25, on the bundled model."""
-    _, run = _bundled()
+    _, run = _bundled_run()
     known = sum(bool(record.line and record.code) for record in run.tensors)
     return [
         Claim("tensors of one run, and those whose line is known", "", [len(run.tensors), known])
@@ -103,7 +103,7 @@ def line_claims() -> list[Claim]:
 
 def diagram_claims() -> list[Claim]:
     """E26, on the bundled model."""
-    model, run = _bundled()
+    model, run = _bundled_run()
     boxes = nodes(model, run)
     shown = {node.name for node in boxes if node.made}
     parts = {name for name, _, _ in module_names(model.config.n_layer)} - shown

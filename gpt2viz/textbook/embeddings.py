@@ -48,7 +48,7 @@ def embed(n_vocab: int, n_positions: int, C: int, ids: Tensor) -> Embedded:
     return Embedded(tokens, positions, tokens + positions)  # (B, T, C): added to every text
 
 
-def in_order(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS) -> Tensor:
+def arrange(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD_VECTORS) -> Tensor:
     """Words (T, C) in an order, with positions: (T, C).
 
     Row n is the vector of word n, at whichever position it is.
@@ -56,14 +56,14 @@ def in_order(order: Sequence[int], positions: ArrayLike, words: ArrayLike = WORD
     return add_positions(look_up(words, order), positions)[_positions_of(order)]
 
 
-def read_in_order(
+def attend_words(
     order: Sequence[int],
     positions: ArrayLike,
     words: ArrayLike = WORD_VECTORS,
     *,
     causal: bool = False,
 ) -> Tensor:
-    """``in_order``, then through attention without learned weights: (T, C).
+    """``arrange``, then through attention without learned weights: (T, C).
 
     ``causal`` hides later words.
     """
@@ -98,7 +98,7 @@ def position_claims() -> list[Claim]:
     forward, backward = (0, 1, 2), (2, 1, 0)
 
     def gap(positions: ArrayLike, causal: bool) -> Tensor:
-        mixed = [read_in_order(order, positions, causal=causal) for order in (forward, backward)]
+        mixed = [attend_words(order, positions, causal=causal) for order in (forward, backward)]
         return (mixed[0] - mixed[1]).abs().max()
 
     return [

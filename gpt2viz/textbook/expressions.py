@@ -28,8 +28,8 @@ from gpt2viz.textbook.operations import (
     Misfit,
     Value,
     Work,
-    between,
-    flipped,
+    apply_operator,
+    invert,
     item,
 )
 
@@ -209,14 +209,14 @@ class _Evaluation:
         if sign is None:
             raise self._error(node, "this operation has no meaning here.")
         left, right = self.value(node.left), self.value(node.right)
-        return self._do(node, between, sign, left, right, self.work)
+        return self._do(node, apply_operator, sign, left, right, self.work)
 
     def _unary(self, node: ast.UnaryOp) -> Value:
         x = self.value(node.operand)
         if isinstance(node.op, ast.USub):
-            return self._do(node, between, "*", x, -1, self.work)
+            return self._do(node, apply_operator, "*", x, -1, self.work)
         if isinstance(node.op, ast.Invert):
-            return self._do(node, flipped, x, self.work)
+            return self._do(node, invert, x, self.work)
         if isinstance(node.op, ast.UAdd):
             return x
         raise self._error(node, "not has no meaning here; ~ turns True and False round.")
@@ -226,10 +226,10 @@ class _Evaluation:
         if sign is None or len(node.ops) > 1:
             raise self._error(node, "compare two things, with ==, !=, <, <=, > or >=.")
         left, right = self.value(node.left), self.value(node.comparators[0])
-        return self._do(node, between, sign, left, right, self.work)
+        return self._do(node, apply_operator, sign, left, right, self.work)
 
     def _call(self, node: ast.Call) -> Value:
-        called, first = self._called(node.func)
+        called, first = self._resolve_call(node.func)
         named = {word.arg or "": self.value(word.value) for word in node.keywords}
         equation: list[Any] = []
         if called == "einsum" and isinstance(text := (node.args or [node])[0], ast.Constant):
@@ -243,7 +243,7 @@ class _Evaluation:
             raise self._error(node, f"{error}; {called} takes ({takes}).") from None
         return self._do(node, function, self.work, *given, **named)
 
-    def _called(self, function: ast.expr) -> tuple[str, list[Value]]:
+    def _resolve_call(self, function: ast.expr) -> tuple[str, list[Value]]:
         """The name of the called function, and for a method the tensor that it is called on."""
         if isinstance(function, ast.Name):
             if function.id in FUNCTIONS:

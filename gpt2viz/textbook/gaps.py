@@ -30,7 +30,7 @@ from gpt2viz.run.trace import Trace
 from gpt2viz.textbook.eighty_lines import GPT2
 from gpt2viz.textbook.expressions import Expression, ExpressionError
 from gpt2viz.textbook.operations import MOST_WORK, Value, Work
-from gpt2viz.textbook.tensors import drawn
+from gpt2viz.textbook.tensors import randomize
 
 #: Tokens that a reader's model generates, and the text shown for an empty gap.
 NEW, BLANK = 10, "______"
@@ -109,7 +109,7 @@ class Draft:
         source = (BOOK / "my_gpt2.txt").read_text("utf-8")
         return re.sub(r"\{(\w+)\}", lambda name: values[name[1]], source)
 
-    def read_by(self, model: Model) -> GPT2:
+    def build(self, model: Model) -> GPT2:
         """The eighty lines with a model's weights, to generate ``NEW`` tokens at most.
 
         A gap's result must have the shape expected there for any length of text. So the lines
@@ -191,7 +191,7 @@ class Verdict(NamedTuple):
         return self.kind in ("values", "right")
 
 
-def as_in(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
+def trace_cases(model: Model, trace: Trace, n_tokens: int) -> dict[str, list[Case]]:
     """Each gap's cases for the first tokens of a text, by the gap's name.
 
     Needs a ``trace`` with the mask on and without edits: only then the tensors of the first tokens
@@ -241,7 +241,7 @@ def _copy(values: Array) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
+def random_cases(nh: int, hs: int, T: int) -> Mapping[str, Case]:
     """Each gap's case in a small random model, for two texts of another length than T.
 
     Its head count and head size differ from nh and hs, so that a constant that is right by chance
@@ -249,7 +249,7 @@ def elsewhere(nh: int, hs: int, T: int) -> Mapping[str, Case]:
     """
     nh, hs = (3 if nh != 3 else 2), (5 if hs != 5 else 7)
     config = GPT2Config(vocab_size=29, n_positions=T + 3, n_embd=nh * hs, n_layer=1, n_head=nh)
-    random, cases = drawn(network.GPT2(config), seed=0), {}
+    random, cases = randomize(network.GPT2(config), seed=0), {}
 
     def note(name: str, **names: Value) -> Tensor:
         cases[name] = Case(names, Expression(FILLED[name]).tensor(names))
@@ -269,10 +269,10 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
     try:
         expression = Expression(given)
         for case in cases:
-            made = _made(expression, case, work)
-            if not _same(made, case.expected):
+            made = _evaluate(expression, case, work)
+            if not _is_close(made, case.expected):
                 return _wrong(gap, made, case)
-            off = max(off, _off(made, case.expected))
+            off = max(off, _largest_difference(made, case.expected))
     except ExpressionError as error:
         return Verdict("error", str(error))
     if not _fits(expression, other):
@@ -286,7 +286,7 @@ def judge(gap: Gap, given: str, cases: Sequence[Case], other: Case) -> Verdict:
     return Verdict("right", f"{close}{times}.")
 
 
-def _made(expression: Expression, case: Case, work: Work | None = None) -> Tensor:
+def _evaluate(expression: Expression, case: Case, work: Work | None = None) -> Tensor:
     """An expression's tensor; where −∞ is expected, very low scores are replaced by it."""
     made = expression.tensor(case.names, work)
     return made.masked_fill(made <= _FAR, -torch.inf) if case.hides else made
@@ -294,12 +294,12 @@ def _made(expression: Expression, case: Case, work: Work | None = None) -> Tenso
 
 def _fits(expression: Expression, case: Case) -> bool:
     try:
-        return _same(_made(expression, case), case.expected)
+        return _is_close(_evaluate(expression, case), case.expected)
     except ExpressionError:
         return False
 
 
-def _same(made: Tensor, expected: Tensor) -> bool:
+def _is_close(made: Tensor, expected: Tensor) -> bool:
     """Equal up to float32 rounding, relative to the largest number."""
     if made.shape != expected.shape:
         return False
@@ -307,7 +307,7 @@ def _same(made: Tensor, expected: Tensor) -> bool:
     return torch.allclose(made, expected, rtol=1e-4, atol=1e-5 * max(1.0, size), equal_nan=True)
 
 
-def _off(made: Tensor, expected: Tensor) -> float:
+def _largest_difference(made: Tensor, expected: Tensor) -> float:
     """The largest difference where both are finite."""
     both = made.isfinite() & expected.isfinite()
     return float((made - expected)[both].abs().amax()) if both.any() else 0.0
@@ -315,7 +315,7 @@ def _off(made: Tensor, expected: Tensor) -> float:
 
 def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
     """The verdict on a wrong tensor, with the reason where a known mistake gives the same one."""
-    known = (message for wrong, message in gap.near.items() if _is(made, wrong, case))
+    known = (message for wrong, message in gap.near.items() if _matches(made, wrong, case))
     why = next(known, "")
     if made.shape != case.expected.shape:
         message = f"Its shape is {tuple(made.shape)}; {tuple(case.expected.shape)} is needed."
@@ -327,13 +327,13 @@ def _wrong(gap: Gap, made: Tensor, case: Case) -> Verdict:
         message = f"The shape is right, but {int(endless.sum())} numbers are finite in one and not "
         message += "in the other."
     else:
-        off = _off(made, case.expected)
+        off = _largest_difference(made, case.expected)
         message = f"The shape is right, the numbers aren't: they are off by up to {off:.2g}."
     return Verdict("values", f"{message} {why}".rstrip())
 
 
-def _is(made: Tensor, wrong: str, case: Case) -> bool:
+def _matches(made: Tensor, wrong: str, case: Case) -> bool:
     try:
-        return _same(made, _made(Expression(wrong), case))
+        return _is_close(made, _evaluate(Expression(wrong), case))
     except ExpressionError:
         return False

@@ -72,7 +72,7 @@ _NOT_HIGHEST = (
 _MASKED = "“{}” comes later. The mask gives it a weight of exactly 0."
 
 
-def scaled(row: Row) -> Tensor:
+def scaled_scores(row: Row) -> Tensor:
     """The input of softmax (n,): scores divided by √hs, −∞ where the key is masked."""
     scores = rows(row.scores) / math.sqrt(row.hs)
     scores[len(scores) - row.later :] = -math.inf
@@ -81,10 +81,10 @@ def scaled(row: Row) -> Tensor:
 
 def weights(row: Row) -> Tensor:
     """The true weights (n,)."""
-    return scaled(row).softmax(dim=-1)
+    return scaled_scores(row).softmax(dim=-1)
 
 
-def off(guess: ArrayLike, real: ArrayLike) -> float:
+def total_variation(guess: ArrayLike, real: ArrayLike) -> float:
     """The total variation distance of two rows (n,) that sum to 1: from 0 to 1."""
     return float(np.abs(np.subtract(guess, real, dtype=float)).sum() / 2)
 
@@ -104,24 +104,24 @@ def judge(row: Row, guess: list[int]) -> Verdict:
     if not fits(guess, row):
         raise ValueError(guess)
     given, real = np.array(guess) / WHOLE, np.asarray(weights(row), float)
-    far = off(given, real)
-    return Verdict(far, "" if far <= CLOSE and not _to_masked(row, given) else _mistake(row, given))
+    far = total_variation(given, real)
+    return Verdict(far, "" if far <= CLOSE and not _leaks(row, given) else _mistake(row, given))
 
 
-def _to_masked(row: Row, given: _Shares) -> bool:
+def _leaks(row: Row, given: _Shares) -> bool:
     return bool(row.later and given[-row.later :].max() > _SEEN)
 
 
 def _mistake(row: Row, given: _Shares) -> str:
     """The mistake whose result is nearest to a guess (n,), if clearly nearer than the truth."""
     seen = len(row.words) - row.later
-    if _to_masked(row, given):
+    if _leaks(row, given):
         return _MASKED.format(row.words[seen + int(given[seen:].argmax())])
     real = np.asarray(weights(row), float)
     typical = _typical(row)
-    nearest = min(typical, key=lambda sentence: off(given, typical[sentence]))
-    distance = off(given, typical[nearest])
-    if distance <= _LIKE and distance < off(given, real) / 2:
+    nearest = min(typical, key=lambda sentence: total_variation(given, typical[sentence]))
+    distance = total_variation(given, typical[nearest])
+    if distance <= _LIKE and distance < total_variation(given, real) / 2:
         return nearest
     most = int(given.argmax())
     return _NOT_HIGHEST.format(row.words[most]) if real[most] < real.max() else ""
@@ -130,7 +130,7 @@ def _mistake(row: Row, given: _Shares) -> str:
 def _typical(row: Row) -> dict[str, _Shares]:
     """Typical mistakes: the message about each -> the weights (n,) that result from it."""
     seen = len(row.scores) - row.later
-    shares = np.asarray(scaled(row), float)[:seen]
+    shares = np.asarray(scaled_scores(row), float)[:seen]
     mistakes = {_EVEN: np.full(seen, 1 / seen)}
     if row.hs > 1:  # that often leaves nearly all to one
         mistakes[_UNSCALED] = np.asarray(weights(row._replace(hs=1)), float)[:seen]

@@ -19,7 +19,7 @@ from gpt2viz.errors import ContextError, GPT2VizError
 from gpt2viz.textbook.attention import JOURNEY_X, hide_later
 from gpt2viz.textbook.claims import Claim, shape
 from gpt2viz.textbook.mlp import drop
-from gpt2viz.textbook.tensors import drawn, normal, rows
+from gpt2viz.textbook.tensors import normal, randomize, rows
 
 
 class ShapeError(GPT2VizError):
@@ -174,7 +174,7 @@ def the_variants(C: int, nh: int, seed: int) -> dict[str, Variant]:
         "causal": CausalAttention(C, C),
         "multi-head": MultiHeadAttention(C, nh, n_positions=64),
     }
-    return {name: drawn(variant, seed) for name, variant in variants.items()}
+    return {name: randomize(variant, seed) for name, variant in variants.items()}
 
 
 def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]:
@@ -189,7 +189,7 @@ def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]
 
 def apart_and_fused(C: int, nh: int, T: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
     """The outputs (T, C) of one multi-head module and of separate heads with the same weights."""
-    fused = drawn(MultiHeadAttention(C, nh, n_positions=T), seed)
+    fused = randomize(MultiHeadAttention(C, nh, n_positions=T), seed)
     x = normal(1, T, C, seed=seed + 1)
     with torch.inference_mode():
         return fused(x)[0], separate(fused)(x)[0]

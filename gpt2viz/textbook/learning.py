@@ -21,7 +21,7 @@ from gpt2viz.settings import BUNDLED
 from gpt2viz.textbook.heads import CausalAttention, MultiHeadAttention
 from gpt2viz.textbook.mlp import FeedForward
 from gpt2viz.textbook.residual import LayerNorm, PreNorm, Residual
-from gpt2viz.textbook.tensors import drawn, rows
+from gpt2viz.textbook.tensors import randomize, rows
 
 #: A target that is left out of the loss. PyTorch calls it ``ignore_index``; this is its default.
 IGNORED = -100
@@ -72,7 +72,7 @@ def cross_entropy(logits: ArrayLike, targets: Tensor) -> Costs:
     return Costs(logs.exp(), each, each.sum() / counts.sum())
 
 
-def by_torch(logits: ArrayLike, targets: Tensor) -> Tensor:
+def torch_cross_entropy(logits: ArrayLike, targets: Tensor) -> Tensor:
     """The same mean by PyTorch's own function: a scalar tensor, with gradients to the logits."""
     return F.cross_entropy(rows(logits), targets, ignore_index=IGNORED)
 
@@ -189,7 +189,7 @@ def build(name: str, V: int, size: Setting, seed: int) -> nn.Module:
     """One of ``PARTS`` as a model of V letters, its parameters drawn from a seed."""
     parts = PARTS[name]
     model = Table(V) if parts is None else Reader(V, size.T, size.C, parts(size))
-    return drawn(model, seed)
+    return randomize(model, seed)
 
 
 @lru_cache(maxsize=1)
@@ -229,7 +229,7 @@ def train(model: nn.Module, text: Corpus, size: Setting, seed: int) -> Iterator[
 
 def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     """The cross-entropy of ids (B, T) and their targets (B, T): a scalar to backpropagate from."""
-    return by_torch(model(inputs).flatten(0, 1), targets.flatten())
+    return torch_cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 
 @torch.inference_mode()

@@ -50,7 +50,7 @@ def _line_of(part: str) -> int:
     return matches[0]
 
 
-def _read(text: str) -> tuple[Pair, ...]:
+def _parse_pairs(text: str) -> tuple[Pair, ...]:
     """The pairs of ``book/lines.toml``."""
     written: list[dict[str, Any]] = tomllib.loads(text)["pair"]
     lists = (
@@ -59,7 +59,7 @@ def _read(text: str) -> tuple[Pair, ...]:
     return tuple(Pair(**pair | tuples) for pair, tuples in zip(written, lists, strict=True))
 
 
-PAIRS = _read((BOOK / "lines.toml").read_text("utf-8"))
+PAIRS = _parse_pairs((BOOK / "lines.toml").read_text("utf-8"))
 
 
 class Listed(NamedTuple):
@@ -68,7 +68,7 @@ class Listed(NamedTuple):
     lines: Sequence[str]
     pairs: Sequence[Pair | None]
 
-    def first(self, pair: Pair) -> int:
+    def line_number(self, pair: Pair) -> int:
         """The number, from 1, of a pair's first line."""
         return self.pairs.index(pair) + 1
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from gpt2viz.model.config import GPT2Config
 from gpt2viz.model.network import GPT2
 from gpt2viz.textbook.claims import Claim, shape
-from gpt2viz.textbook.tensors import drawn, rows
+from gpt2viz.textbook.tensors import randomize, rows
 
 # E14 on a plane: a vocabulary of four words, and the vector of the last token.
 FOUR = ("fish", "steel", "the", "ate")
@@ -41,7 +41,7 @@ def loss(scores: ArrayLike, target: int) -> Tensor:
 @lru_cache(maxsize=1)
 def _tiny() -> GPT2:
     config = GPT2Config(vocab_size=50, n_positions=8, n_embd=12, n_layer=2, n_head=3)
-    return drawn(GPT2(config), seed=0)
+    return randomize(GPT2(config), seed=0)
 
 
 def logit_claims() -> list[Claim]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gpt2viz.arrays import Array
 from gpt2viz.model.checkpoint import Model
 from gpt2viz.textbook.claims import Claim
-from gpt2viz.textbook.tensors import drawn, normal, rows
+from gpt2viz.textbook.tensors import normal, randomize, rows
 
 Curve = Callable[[Tensor], Tensor]
 
@@ -70,7 +70,7 @@ def walk(
     return widened, activated, activated @ rows(back).T
 
 
-def drawn_weights(seed: int) -> tuple[Tensor, Tensor]:
+def random_weights(seed: int) -> tuple[Tensor, Tensor]:
     """E10's two matrices from a seed: W (8, 2), twice standard normal, and W_back (2, 8)."""
     drawn = normal(2, 8, 2, seed=seed)
     return 2 * drawn[0], drawn[1].T
@@ -115,7 +115,7 @@ class Gated(NamedTuple):
     output: Tensor
 
 
-def gated(x: ArrayLike, gate: ArrayLike, up: ArrayLike, down: ArrayLike) -> Gated:
+def walk_swiglu(x: ArrayLike, gate: ArrayLike, up: ArrayLike, down: ArrayLike) -> Gated:
     """A SwiGLU step by step for x (C,): ``gate`` and ``up`` are (F, C), ``down`` is (C, F)."""
     gates, made = rows(x) @ rows(gate).T, rows(x) @ rows(up).T
     opened = silu(gates)
@@ -241,7 +241,7 @@ def three_blocks(C: int, seed: int) -> dict[str, FeedForward | SwiGLU]:
         "ReLU": FeedForward(C, "ReLU", bias=False),
         "SwiGLU": SwiGLU(C, swiglu_width(C, multiple=1)),
     }
-    return {name: drawn(block, seed) for name, block in blocks.items()}  # type: ignore[misc]
+    return {name: randomize(block, seed) for name, block in blocks.items()}  # type: ignore[misc]
 
 
 def inside_block(block: FeedForward | SwiGLU, x: Tensor) -> Tensor:

@@ -70,10 +70,10 @@ def tensor(x: Value) -> Tensor:
     """``x`` as it is. Raises ``Misfit`` where it is no tensor."""
     if isinstance(x, Tensor):
         return x
-    raise Misfit(f"a tensor is needed, and this is {called(x)}.")
+    raise Misfit(f"a tensor is needed, and this is {describe(x)}.")
 
 
-def called(x: Value) -> str:
+def describe(x: Value) -> str:
     """The kind of a value, in words."""
     if isinstance(x, Tensor):
         return f"a tensor of shape {tuple(x.shape)}"
@@ -84,7 +84,7 @@ def number(x: Value) -> int | float:
     """``x`` as it is. Raises ``Misfit`` where it is no number."""
     if isinstance(x, int | float):
         return x
-    raise Misfit(f"a number is needed, and this is {called(x)}.")
+    raise Misfit(f"a number is needed, and this is {describe(x)}.")
 
 
 def whole(x: Value) -> int:
@@ -147,7 +147,7 @@ _ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 _ON_TENSORS = _ON_NUMBERS | {"**": operator.pow}
 
 
-def between(sign: str, a: Value, b: Value, work: Work) -> Value:
+def apply_operator(sign: str, a: Value, b: Value, work: Work) -> Value:
     """``a sign b``: element by element, or ``@``."""
     if sign == "@":
         return matmul(work, a, b)
@@ -219,7 +219,7 @@ def unbind(work: Work, /, x: Value, dim: Value = 0) -> tuple[Tensor, ...]:
     return x.unbind(whole(dim))
 
 
-def flipped(x: Value, work: Work) -> Tensor:
+def invert(x: Value, work: Work) -> Tensor:
     """``~x``: True and False swapped."""
     x = tensor(x)
     if x.dtype != torch.bool:
@@ -276,7 +276,7 @@ def softmax(work: Work, /, x: Value, dim: Value) -> Tensor:
     return torch.softmax(x, whole(dim))
 
 
-def _each(
+def _elementwise(
     of_tensor: Callable[[Tensor], Tensor], of_number: Callable[[float], float]
 ) -> Callable[..., Value]:
     def act(work: Work, /, x: Value) -> Value:
@@ -291,12 +291,12 @@ def _each(
 
 def _sign(sign: str) -> Callable[..., Value]:
     def act(work: Work, /, x: Value, other: Value) -> Value:
-        return between(sign, x, other, work)
+        return apply_operator(sign, x, other, work)
 
     return act
 
 
-def _reduced(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _reduce(how: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(work: Work, /, x: Value, dim: Value = None, keepdim: Value = False) -> Tensor:
         x = tensor(x)
         axes = tuple(range(x.ndim)) if dim is None else sizes((dim,))
@@ -338,7 +338,7 @@ def _triangle(how: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
     return cut
 
 
-def _filled(value: float) -> Callable[..., Tensor]:
+def _constant(value: float) -> Callable[..., Tensor]:
     def fill(work: Work, /, *size: Value) -> Tensor:
         work.make(sizes(size))
         return torch.full(sizes(size), value)
@@ -352,7 +352,7 @@ def full(work: Work, /, size: Value, fill_value: Value) -> Tensor:
     return torch.full(sizes((size,)), float(number(fill_value)))
 
 
-def _like(value: float) -> Callable[..., Tensor]:
+def _constant_like(value: float) -> Callable[..., Tensor]:
     def fill(work: Work, /, x: Value) -> Tensor:
         shape = tuple(tensor(x).shape)
         work.make(shape)
@@ -379,7 +379,7 @@ def permute(_work: Work, /, x: Value, *dims: Value) -> Tensor:
 
 def reshape(work: Work, /, x: Value, *shape: Value) -> Tensor:
     """``x.reshape(B, T, C)``: the same numbers in the same order, with other axes."""
-    return _shaped(work, tensor(x), sizes(shape))
+    return _reshape_to(work, tensor(x), sizes(shape))
 
 
 def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
@@ -388,11 +388,11 @@ def view(work: Work, /, x: Value, *shape: Value) -> Tensor:
     try:
         return x.view(shape_given)
     except RuntimeError:
-        _shaped(work, x, shape_given)  # says if the sizes don't fit
+        _reshape_to(work, x, shape_given)  # says if the sizes don't fit
         raise Misfit("after a transpose the numbers lie in another order: use .reshape.") from None
 
 
-def _shaped(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+def _reshape_to(work: Work, /, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     known = math.prod(size for size in sizes if size >= 0)
     inferred = sizes.count(-1)
     if inferred > 1 or (x.numel() % known if inferred and known else known != x.numel()):
@@ -452,15 +452,15 @@ def last_two(_work: Work, /, x: Value) -> Tensor:
     """``x.mT``: the last two axes swapped."""
     x = tensor(x)
     if x.ndim < 2:
-        raise Misfit(f".mT needs two axes, and this is {called(x)}.")
+        raise Misfit(f".mT needs two axes, and this is {describe(x)}.")
     return x.mT
 
 
-def table_turned(_work: Work, /, x: Value) -> Tensor:
+def transpose_table(_work: Work, /, x: Value) -> Tensor:
     """``x.T``, for two axes only: with more, it would reverse them all."""
     x = tensor(x)
     if x.ndim != 2:
-        raise Misfit(f".T is for tables of two axes, and this is {called(x)}; .mT swaps two.")
+        raise Misfit(f".T is for tables of two axes, and this is {describe(x)}; .mT swaps two.")
     return x.T
 
 
@@ -472,19 +472,19 @@ def shape(_work: Work, /, x: Value) -> tuple[int, ...]:
 #: Functions, to call as ``f(x)`` or, but for the first line, as ``x.f()``.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
-        **{"ones": _filled(1.0), "zeros": _filled(0.0), "full": full, "arange": arange},
-        **{"ones_like": _like(1.0), "zeros_like": _like(0.0), "where": where},
+        **{"ones": _constant(1.0), "zeros": _constant(0.0), "full": full, "arange": arange},
+        **{"ones_like": _constant_like(1.0), "zeros_like": _constant_like(0.0), "where": where},
         **{"linear": linear, "embedding": embedding},
-        **{"softmax": softmax, "sqrt": _each(torch.sqrt, math.sqrt)},
-        **{"exp": _each(torch.exp, math.exp), "log": _each(torch.log, math.log)},
+        **{"softmax": softmax, "sqrt": _elementwise(torch.sqrt, math.sqrt)},
+        **{"exp": _elementwise(torch.exp, math.exp), "log": _elementwise(torch.log, math.log)},
         **{"add": _sign("+"), "sub": _sign("-"), "mul": _sign("*"), "div": _sign("/")},
         **{"pow": _sign("**"), "eq": _sign("=="), "ne": _sign("!="), "lt": _sign("<")},
         **{"le": _sign("<="), "gt": _sign(">"), "ge": _sign(">=")},
         **{"matmul": matmul, "bmm": bmm, "einsum": einsum, "cat": cat, "unbind": unbind},
-        **{"sum": _reduced(torch.sum), "mean": _reduced(torch.mean), "amax": _reduced(torch.amax)},
+        **{"sum": _reduce(torch.sum), "mean": _reduce(torch.mean), "amax": _reduce(torch.amax)},
         **{"tril": _triangle(torch.tril), "triu": _triangle(torch.triu)},
         **{"masked_fill": masked_fill, "transpose": transpose, "swapaxes": transpose},
-        **{"permute": permute, "t": table_turned},
+        **{"permute": permute, "t": transpose_table},
         **{"reshape": reshape, "view": view, "flatten": flatten, "unsqueeze": unsqueeze},
         **{"contiguous": contiguous, "size": size},
         **{"bool": _cast(torch.bool), "float": _cast(torch.float32)},
@@ -499,5 +499,5 @@ NO_METHODS = frozenset(
 )
 #: Attributes of a tensor.
 ATTRIBUTES: Mapping[str, Callable[[Work, Value], Any]] = MappingProxyType(
-    {"T": table_turned, "mT": last_two, "shape": shape}
+    {"T": transpose_table, "mT": last_two, "shape": shape}
 )

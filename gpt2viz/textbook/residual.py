@@ -22,7 +22,7 @@ from gpt2viz.run.stages import StageName
 from gpt2viz.run.trace import Trace, check_run
 from gpt2viz.textbook.claims import Claim
 from gpt2viz.textbook.mlp import FeedForward
-from gpt2viz.textbook.tensors import drawn, normal, rows
+from gpt2viz.textbook.tensors import normal, randomize, rows
 
 EPSILON = 1e-5
 
@@ -130,7 +130,7 @@ class PostNorm(nn.Module):
 _ORDERS: dict[str, type[PreNorm] | type[PostNorm]] = {"pre-norm": PreNorm, "post-norm": PostNorm}
 
 
-def stacked(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
+def growth(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
     """Size (root mean square) of a stream of C numbers after each of ``depth`` parts.
 
     The parts are random linear layers; ``order`` is "pre-norm" or "post-norm".
@@ -145,13 +145,13 @@ def stacked(order: str, depth: int, C: int = 32, seed: int = 0) -> list[float]:
 
 
 def _blocks(order: str, depth: int, C: int, seed: int) -> list[PreNorm | PostNorm]:
-    return [drawn(_ORDERS[order](C, nn.Linear(C, C)), seed + 1 + n) for n in range(depth)]
+    return [randomize(_ORDERS[order](C, nn.Linear(C, C)), seed + 1 + n) for n in range(depth)]
 
 
 def gradients(
     order: str, depth: int, straight: bool = False, C: int = 32, seed: int = 0
 ) -> list[float]:
-    """Gradient at the stream before and after each of ``stacked``'s parts, over that at the end.
+    """Gradient at the stream before and after each of ``growth``'s parts, over that at the end.
 
     Sizes (root mean squares) for a random gradient (C,) at the end; with ``straight`` only what
     flows back along the stream, with the parts' outputs as constants (Wang et al. 2019,
@@ -176,7 +176,7 @@ def stream_sizes(n_layer: int, scaled: bool, C: int = 96, seed: int = 0) -> tupl
     2019).
     """
     config = GPT2Config(vocab_size=64, n_positions=32, n_embd=C, n_layer=n_layer, n_head=4)
-    network = drawn(GPT2(config), seed, std=0.02)
+    network = randomize(GPT2(config), seed, std=0.02)
     with torch.inference_mode():
         if scaled:
             for name, weights in network.named_parameters():
@@ -208,7 +208,7 @@ def norm_claims() -> list[Claim]:
     """E12, on the sum of E11."""
     steps = layer_norm(add(STREAM, ADDED), [1] * 4, [0] * 4)
     orders = ("pre-norm", "post-norm")
-    sizes = [stacked(order, 24)[-1] for order in orders]
+    sizes = [growth(order, 24)[-1] for order in orders]
     straight = [gradients(order, 24, straight=True)[0] for order in orders]
     return [
         Claim("mean", "", steps.mean),
@@ -245,7 +245,7 @@ def lane_gradients(depth: int, lane: str, C: int = 32, seed: int = 0) -> tuple[f
     All layers are of one of ``LANES``. Sizes are root mean squares, for a random gradient (C,) at
     the end. The parameters of f are drawn from a seed, the same for all lanes.
     """
-    parts: list[nn.Module] = [drawn(FeedForward(C), seed + 1 + n) for n in range(depth)]
+    parts: list[nn.Module] = [randomize(FeedForward(C), seed + 1 + n) for n in range(depth)]
     stream = [normal(C, seed=seed).requires_grad_()]
     for part in parts:
         stream.append(LANES[lane](stream[-1], part, depth))

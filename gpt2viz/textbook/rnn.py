@@ -24,7 +24,7 @@ W_X = ((1.0, 0.0), (0.0, 1.0))
 W_H = ((0.5, -0.5), (0.5, 0.5))
 
 
-def read(x: ArrayLike, w_x: ArrayLike, w_h: ArrayLike) -> Tensor:
+def run_rnn(x: ArrayLike, w_x: ArrayLike, w_h: ArrayLike) -> Tensor:
     """The state after each word of x (T, C): (T, C). Each depends on the one before."""
     words, w_x, w_h = rows(x), rows(w_x), rows(w_h)
     states = [torch.zeros(words.shape[1])]
@@ -33,14 +33,14 @@ def read(x: ArrayLike, w_x: ArrayLike, w_h: ArrayLike) -> Tensor:
     return torch.stack(states[1:])
 
 
-def by_rnn(x: Tensor, seed: int) -> Tensor:
+def random_rnn(x: Tensor, seed: int) -> Tensor:
     """The last state (C,) of a random network that reads x (T, C)."""
     C = x.shape[1]
     w_x, w_h = normal(2, C, C, seed=seed) / C**0.5
-    return read(x, w_x, w_h)[-1]
+    return run_rnn(x, w_x, w_h)[-1]
 
 
-def by_attention(x: Tensor, seed: int) -> Tensor:
+def random_attention(x: Tensor, seed: int) -> Tensor:
     """A random causal head's output for the last word of x (T, C): (C,)."""
     C = x.shape[1]
     q, k, v = (project(x, w / C**0.5) for w in normal(3, C, C, seed=seed))
@@ -55,7 +55,7 @@ def reach(T: int, C: int = 16) -> dict[str, tuple[float, ...]]:
     mean over ``DRAWS`` random networks and texts. By the network's name.
     """
     by_network = {}
-    for name, last in {"RNN": by_rnn, "attention": by_attention}.items():
+    for name, last in {"RNN": random_rnn, "attention": random_attention}.items():
         sizes = torch.zeros(T)
         for seed in range(DRAWS):
             x = normal(T, C, seed=1000 + seed)

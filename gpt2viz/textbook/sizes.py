@@ -57,13 +57,13 @@ def parts(config: GPT2Config) -> dict[str, int]:
 
 
 @lru_cache(maxsize=16)
-def counted(config: GPT2Config) -> int:
+def count_parameters(config: GPT2Config) -> int:
     """The same total, counted in a model of that size on the meta device, without memory."""
     with torch.device("meta"):
         return sum(weights.numel() for weights in GPT2(config).parameters())
 
 
-def without_biases(config: GPT2Config) -> int:
+def tutorial_total(config: GPT2Config) -> int:
     """The Deep Dive Tutorial's total: as ``parts``, without the linear layers' biases."""
     C, L = config.n_embd, config.n_layer
     embeddings = config.vocab_size * C + config.n_positions * C
@@ -98,17 +98,17 @@ def parameter_claims() -> list[Claim]:
     padded = GPT2Config(vocab_size=PADDED_VOCABULARY)
     padded_xl = replace(RELEASED[3].config, vocab_size=PADDED_VOCABULARY)
     small, xl = (PADDED_VOCABULARY * model.n_embd for model in (padded, padded_xl))
-    total = counted(GPT2Config())
+    total = count_parameters(GPT2Config())
     not_tied = "GPT-J's output matrix is a separate one, not the tied embedding: nothing is saved."
     return [
-        Claim("the tutorial's formula, vocabulary 50,304", "~124M", without_biases(padded)),
-        Claim("… exactly; it leaves out biases", "", without_biases(padded)),
+        Claim("the tutorial's formula, vocabulary 50,304", "~124M", tutorial_total(padded)),
+        Claim("… exactly; it leaves out biases", "", tutorial_total(padded)),
         Claim("GPT-2 small, all parameters", "~124M", total),
         Claim("GPT-2 small, exactly", "", total),
         Claim("embedding of small with 50,304 rows, saved by tying", "38.6M", small),
-        Claim("its share of that model", "31%", small / counted(padded)),
+        Claim("its share of that model", "31%", small / count_parameters(padded)),
         Claim("embedding of XL with 50,304 rows, saved by tying", "80.5M", xl),
-        Claim("its share of that model", "5%", xl / counted(padded_xl)),
+        Claim("its share of that model", "5%", xl / count_parameters(padded_xl)),
         Claim("saved by tying in GPT-J 6B", "200M", 0, not_tied),
     ]
 
@@ -158,7 +158,7 @@ def size_claims() -> list[Claim]:
         ),
     ]
     for n, model in enumerate(RELEASED):
-        total = counted(model.config)
+        total = count_parameters(model.config)
         wrong = _SPLIT.format(C=model.C, nh=heads[n], right=model.nh)
         claims += [
             Claim(f"{model.name}: parameters (Deep Dive Tutorial)", first[n], total, coarse[n]),

@@ -21,7 +21,7 @@ def normal(*size: int, seed: int) -> Tensor:
     return torch.randn(*size, generator=torch.Generator().manual_seed(seed))
 
 
-def drawn(module: Module, seed: int, std: float | None = None) -> Module:
+def randomize(module: Module, seed: int, std: float | None = None) -> Module:
     """The module with random matrices, of standard deviation ``std`` or 1 / √(input width).
 
     Biases become 0; the gains of norms stay 1.

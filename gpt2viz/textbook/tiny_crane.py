@@ -102,7 +102,7 @@ def look(x: Tensor, head: Head, causal: bool = True) -> Steps:
     return attention.attend(q, k, v, causal=causal)
 
 
-def read(tables: Tables = MADE) -> Reading:
+def run(tables: Tables = MADE) -> Reading:
     """Run the sentence, from its ids to the probabilities of the next token."""
     tokens = embeddings.look_up(tables.tokens, IDS)
     positions = rows(tables.positions)[: len(IDS)]

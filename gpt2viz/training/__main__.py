@@ -37,16 +37,16 @@ def tokenize(
     if not (folder / "merges.txt").is_file():
         save_bpe(train_bpe(corpus.train, recipe.vocab_size), folder)
     tokenizer = load_bpe(folder)
-    own = encoded(tokenizer, without_overlap(corpus.train, corpus.held_out), folder / "own.npz")
+    own = encode(tokenizer, without_overlap(corpus.train, corpus.held_out), folder / "own.npz")
     books = () if more is None else (*more.train, *more.held_out)
     further = None
     if books:
-        further = encoded(tokenizer, without_overlap(books, corpus.held_out), folder / "more.npz")
+        further = encode(tokenizer, without_overlap(books, corpus.held_out), folder / "more.npz")
     held_out = held_out_rows(tokenizer, corpus, recipe.n_positions)
     return Stream(own, further, recipe.vocab_size), held_out
 
 
-def encoded(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
+def encode(tokenizer: Tokenizer, books: tuple[str, ...], path: Path) -> Text:
     """The tokens of all paragraphs, each with its line's end; read from ``path`` if it is there.
 
     Raises ``GPT2VizError`` where it holds those of other texts.

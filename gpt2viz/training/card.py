@@ -37,7 +37,7 @@ def targets_text(figures: Mapping[str, Figures]) -> str:
             target.what,
             f"at {target.at} {target.limit:g}",
             *(
-                f"{target.figure(f):.3f}{'' if target.reached(f) else ' ✗'}"
+                f"{target.figure(f):.3f}{'' if target.is_reached(f) else ' ✗'}"
                 for f in figures.values()
             ),
         )
@@ -107,13 +107,13 @@ def overlap_text(figures: dict[str, Any]) -> str:
     )
 
 
-def missed(figures: Figures) -> list[str]:
+def missed_targets(figures: Figures) -> list[str]:
     """The targets that the figures miss, each in a sentence with what was measured."""
     return [
         f"It misses a target: {target.what} {target.figure(figures):.2f} "
         f"(at {target.at} {target.limit:g})."
         for target in TARGETS
-        if not target.reached(figures)
+        if not target.is_reached(figures)
     ]
 
 
@@ -150,7 +150,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
             "nudge, and at last, when the head was nudged again or the run ended:",
             table(
                 ("head", "nudged toward the", "in steps", "weight", "score after it", "at last"),
-                [_nudged(nudge, recipe, curves) for nudge in recipe.nudges],
+                [_row(nudge, recipe, curves) for nudge in recipe.nudges],
             ),
             "All through the run, a loss on heads whose weights are nearly the same on a row kept "
             f"them from becoming copies of each other (weight {recipe.alike:g}).",
@@ -168,7 +168,7 @@ def recipe_text(recipe: Recipe, run: dict[str, Any], hardware: str) -> str:
     )
 
 
-def _nudged(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _row(nudge: Nudge, recipe: Recipe, curves: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """A nudge's row: its head, habit and time, the head's score soon after, and at last."""
     layer, head = nudge.layer, nudge.head
     end = nudge.start + nudge.steps
@@ -243,7 +243,7 @@ def model_card(
         figures_text(figures),
         "## What it can't do",
         limits,
-        "\n".join(f"- {sentence}" for sentence in missed(figures))
+        "\n".join(f"- {sentence}" for sentence in missed_targets(figures))
         or "It misses none of its targets.",
         "## Data",
         books_text(books, more),

@@ -101,10 +101,10 @@ class NGrams:
         lower = np.full(rows.shape, 1 / self.vocab_size)  # (B, T), by tokens before
         for n, (level, of, at) in enumerate(self._positions(rows)):
             probabilities[n] = lower
-            probabilities[n, :, n:] = _discounted(level, level.counts, of, at, lower[:, n:])
+            probabilities[n, :, n:] = _discount(level, level.counts, of, at, lower[:, n:])
             if level.before is not None:
                 lower = lower.copy()
-                lower[:, n:] = _discounted(level, level.before, of, at, lower[:, n:])
+                lower[:, n:] = _discount(level, level.before, of, at, lower[:, n:])
         return probabilities
 
     def _positions(self, rows: Ids) -> Iterator[tuple[_Level, Ids, Ids]]:
@@ -121,7 +121,7 @@ class NGrams:
             yield level, of, positions
 
 
-def _discounted(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) -> Numbers:
+def _discount(level: _Level, counts: Ids, of: Ids, at: Ids, lower: Numbers) -> Numbers:
     """Modified Kneser–Ney's P from one level's counts (G,) and P of the order below."""
     discounts = _discounts(counts)  # (4,), for counts of 0, 1, 2 and more
     class_of = counts.clip(max=3)

@@ -47,7 +47,7 @@ class Watched:
 
 
 @contextmanager
-def watched(network: GPT2) -> Iterator[Watched]:
+def watch(network: GPT2) -> Iterator[Watched]:
     """Record the queries and keys of each forward pass inside the block."""
     seen = Watched(len(network.h))
 

@@ -59,7 +59,7 @@ class Nudge:
     start: int = 0
     """The step that it begins at."""
 
-    def at(self, step: int) -> bool:
+    def is_active(self, step: int) -> bool:
         """True where the loss is added at a step (from 0)."""
         return self.start <= step < self.start + self.steps
 

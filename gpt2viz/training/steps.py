@@ -70,7 +70,7 @@ def keep_steps(
     stored = read_json(run / RECORD)
     points = {int(p["step"]): p for p in stored["curves"] if int(p["step"]) in checkpoints}
     last = max(points, default=0)
-    if not last or last != max(checkpoints) or not _same(model, checkpoints[last]):
+    if not last or last != max(checkpoints) or not _equal_models(model, checkpoints[last]):
         raise gpt2viz.CheckpointError(f"{folder}: not the model that {run} ended with")
     if (folder / FOLDER).exists():
         raise gpt2viz.CheckpointError(f"{folder / FOLDER}: there are checkpoints already")
@@ -89,7 +89,7 @@ def keep_steps(
     return chosen
 
 
-def _same(model: gpt2viz.Model, other: gpt2viz.Model) -> bool:
+def _equal_models(model: gpt2viz.Model, other: gpt2viz.Model) -> bool:
     weights, others = model.network.state_dict(), other.network.state_dict()
     same = [torch.equal(weight, others[name]) for name, weight in weights.items() if name in others]
     return model.config == other.config and all(same)
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--bits", type=int, default=BITS, choices=range(2, 9), help="a number")
     given = parser.parse_args()
     try:
-        chosen = _from_files(given)
+        chosen = _keep_from_files(given)
     except gpt2viz.GPT2VizError as error:
         sys.exit(str(error))
     written = sorted((given.model / FOLDER).iterdir())
@@ -118,7 +118,7 @@ def main() -> None:
     print("\n".join(f"{path.name}: {path.stat().st_size:,} bytes" for path in written))
 
 
-def _from_files(given: argparse.Namespace) -> list[int]:
+def _keep_from_files(given: argparse.Namespace) -> list[int]:
     tokenizer = load_bpe(given.model)
     n_positions = gpt2viz.load_model(given.model).config.n_positions
     held_out = held_out_rows(tokenizer, read_corpus(given.corpus), n_positions)

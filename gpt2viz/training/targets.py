@@ -79,7 +79,7 @@ class Target:
     limit: float
     figure: Callable[[Figures], float]
 
-    def reached(self, figures: Figures) -> bool:
+    def is_reached(self, figures: Figures) -> bool:
         """True for a model whose figures are within the limit."""
         value = self.figure(figures)
         return value <= self.limit if self.at == "most" else value >= self.limit
@@ -89,7 +89,7 @@ def _best(*habits: str) -> Callable[[Figures], float]:
     return lambda figures: max(best_head(figures["heads"][habit])[0] for habit in habits)
 
 
-def _copied(period: str) -> Callable[[Figures], float]:
+def _repeat_loss(period: str) -> Callable[[Figures], float]:
     return lambda figures: float(figures["repetition"][period]["second"])
 
 
@@ -103,7 +103,7 @@ TARGETS = (
     Target("bits per byte of held-out text", "most", 1.42, lambda f: f["bits per byte"]),
     Target("nats gained by the last eighth of the context", "least", 0, _gain_of_context),
     *(
-        Target(f"nats a token for {n} random tokens said again", "most", 0.5, _copied(n))
+        Target(f"nats a token for {n} random tokens said again", "most", 0.5, _repeat_loss(n))
         for n in ("16", "32", "64")
     ),
     Target("best previous-token head", "least", 0.8, _best("previous token")),
@@ -141,7 +141,7 @@ def best_of(figures: Mapping[str, Figures]) -> str:
 
     def rank(name: str) -> tuple[int, float]:
         reached_figures = figures[name]
-        return sum(target.reached(reached_figures) for target in TARGETS), -reached_figures[
+        return sum(target.is_reached(reached_figures) for target in TARGETS), -reached_figures[
             "bits per byte"
         ]
 

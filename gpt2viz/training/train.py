@@ -25,7 +25,7 @@ from gpt2viz.model.network import GPT2
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.training.batches import UNSCORED, Ids, Stream
 from gpt2viz.training.card import REPORTED
-from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watched
+from gpt2viz.training.pressure import Watched, alike_loss, nudge_loss, watch
 from gpt2viz.training.recipe import Phase, Recipe
 
 EMBEDDING_STD = 0.05
@@ -166,7 +166,7 @@ class Trainer:
         phase = self.recipe.phase_at(self.step)
         read, expected = self.stream.batch(phase, self.recipe.seed, self.step)
         self.network.train().zero_grad()
-        with watched(self.network) as seen:
+        with watch(self.network) as seen:
             loss = batch_loss(self.network, read, expected, self.device)
             total = loss + self._pressure(seen, read, phase)
         total.backward()  # type: ignore[no-untyped-call]
@@ -187,7 +187,7 @@ class Trainer:
         """
         added = torch.zeros((), device=self.device)
         for nudge in self.recipe.nudges:
-            if nudge.at(self.step):
+            if nudge.is_active(self.step):
                 added = added + nudge.weight * nudge_loss(seen, nudge, read)
         if self.recipe.alike:
             repeated = phase.repeated_rows

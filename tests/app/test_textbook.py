@@ -309,7 +309,7 @@ def test_the_picture_of_the_two_orders_is_of_gradients() -> None:
     assert f"after 24 parts **{left:.4f}** of the gradient is left" in text
     assert f"{in_all[0]:.1f} times the end's gradient arrives with pre-norm" in text
     assert f"With post-norm it is {in_all[1]:.1f} times" in text
-    assert f"here to size {residual.stacked('pre-norm', 24)[-1]:.1f}" in text
+    assert f"here to size {residual.growth('pre-norm', 24)[-1]:.1f}" in text
 
 
 def test_most_examples_have_numbers_to_change() -> None:

@@ -155,7 +155,7 @@ LISTED = line_by_line()
 
 
 def line(begins: str) -> int:
-    (result,) = (LISTED.first(pair) for pair in PAIRS if pair.begins == begins)
+    (result,) = (LISTED.line_number(pair) for pair in PAIRS if pair.begins == begins)
     return result
 
 
@@ -179,7 +179,7 @@ def every_line() -> AppTest:
 
     def of_all(view: Any, _line: int, _pair: Any, layer: int, head: int) -> None:
         for pair in PAIRS:
-            text(view, LISTED.first(pair), pair, layer, head)
+            text(view, LISTED.line_number(pair), pair, layer, head)
 
     requested = {"text": TEXT, "layer": "2", "head": "3", "line": str(line("variance ="))}
     with pytest.MonkeyPatch.context() as patch:
@@ -196,12 +196,12 @@ def test_every_line_says_the_shapes_of_the_sentence(every_line: AppTest) -> None
     shown: dict[str, pd.DataFrame] = every_line.session_state["_shown"].tables
     written = {name: table for name, table in shown.items() if name.startswith("What line")}
     for pair in PAIRS:
-        number = LISTED.first(pair)
+        number = LISTED.line_number(pair)
         if pair.makes:
             table = written[f"What line {number} makes of your sentence"]
             assert list(table["shape here"]) == [shapes[key] for key in pair.makes]
         assert any(m.value.startswith(f"**Line {number}.**") for m in every_line.markdown)
-    lines = {f"What line {LISTED.first(pair)} makes of your sentence" for pair in PAIRS}
+    lines = {f"What line {LISTED.line_number(pair)} makes of your sentence" for pair in PAIRS}
     assert written.keys() <= lines
     sizes = [m.value for m in every_line.markdown if m.value.startswith("Here **")]
     assert sizes == [

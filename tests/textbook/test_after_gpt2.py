@@ -55,7 +55,7 @@ def test_rms_norm_step_by_step() -> None:
 def test_a_gate_step_by_step() -> None:
     """As a module: see ``test_modules``."""
     x, gate, up, down = made(4), made(6, 4), made(6, 4) * 2, made(4, 6)
-    result = mlp.gated(x, gate, up, down)
+    result = mlp.walk_swiglu(x, gate, up, down)
     requested, opened = gate @ x, ACTIVATIONS["silu"](gate @ x)
     assert_allclose(result.gate, requested, atol=1e-5)
     assert_allclose(result.opened, opened, atol=1e-5)
@@ -113,7 +113,7 @@ def test_nothing_is_broken_by_the_largest_numbers_of_a_table() -> None:
     square = big[:2]
     writing = after_gpt2.write_cached(big, square, square, square)
     assert_allclose(writing.output, after_gpt2.write_uncached(big, square, square, square).output)
-    gate = mlp.gated(big[0], big[:3], big[:3], big[:3].T)
+    gate = mlp.walk_swiglu(big[0], big[:3], big[:3], big[:3].T)
     heads = after_gpt2.share(big, big[:, None], big[:2, None], big[:2, None]).heads
     look = after_gpt2.attend_once([100, -100, 100, 0], big)
     mixed = [head.output for head in heads]
@@ -182,6 +182,6 @@ def test_scores_that_would_overflow_are_summed_safely() -> None:
     q, k, v = (
         torch.tensor(t, dtype=torch.float32) for t in (*200 * made(2, 1, 6, 4), made(1, 6, 4))
     )
-    output, _ = after_gpt2.tiled(q, k, v, 2)
+    output, _ = after_gpt2.tiled_attention(q, k, v, 2)
     weights = softmax(hidden((q[0].double() @ k[0].double().T).numpy() / 2))
     assert_allclose(output[0], weights @ v[0].double().numpy(), atol=1e-4)

@@ -91,11 +91,11 @@ def run() -> gpt2viz.Trace:
 
 @cache
 def cases() -> dict[str, list[Case]]:
-    return gaps.as_in(model(), run(), 5)
+    return gaps.trace_cases(model(), run(), 5)
 
 
 def judged(name: str, text: str) -> Verdict:
-    return gaps.judge(GAP[name], text, cases()[name], gaps.elsewhere(8, 32, 5)[name])
+    return gaps.judge(GAP[name], text, cases()[name], gaps.random_cases(8, 32, 5)[name])
 
 
 def test_the_gaps_are_those_of_the_eighty_lines() -> None:
@@ -168,9 +168,9 @@ def test_the_finished_model_writes_what_the_app_writes() -> None:
     expected = [choice.token for choice in generate(model(), ids, 10)]
     for n in range(max(map(len, RIGHT.values()))):
         forms = {name: texts[n % len(texts)] for name, texts in RIGHT.items()}
-        assert Draft(forms).read_by(model()).write(ids, 3, end) == expected[:3]
+        assert Draft(forms).build(model()).write(ids, 3, end) == expected[:3]
     first = {name: texts[0] for name, texts in RIGHT.items()}
-    assert Draft(first).read_by(model()).write(ids, 10, end) == expected
+    assert Draft(first).build(model()).write(ids, 10, end) == expected
     assert len(expected) == NEW
     shown = python(Draft(first).source())(model().config, gaps.weights(model()), None)
     assert shown.write(ids, 10, end) == expected
@@ -220,8 +220,8 @@ def test_it_ends_where_the_app_ends(tiny: gpt2viz.Model) -> None:
     for ids, n_new in ((full, 0), (full[:-2], 2)):
         expected = [choice.token for choice in generate(tiny, ids, 5)]
         assert len(expected) == n_new
-        assert Draft(FILLED).read_by(tiny).write(ids, 5, None) == expected
-    assert Draft(FILLED).read_by(tiny).write(ids, 5, expected[0]) == expected[:1]
+        assert Draft(FILLED).build(tiny).write(ids, 5, None) == expected
+    assert Draft(FILLED).build(tiny).write(ids, 5, expected[0]) == expected[:1]
 
 
 #: Gap -> how many tokens the text has, of what is at hand there.
@@ -247,7 +247,7 @@ def growing(name: str, growth: list[int]) -> str:
 def right_bytes() -> int:
     """What the lines take at once where each gap has what belongs there, after one more token."""
     ids = list(run().token_ids)
-    return peak_bytes(lambda: Draft(FILLED).read_by(model()).write([*ids, 0], 1, None))
+    return peak_bytes(lambda: Draft(FILLED).build(model()).write([*ids, 0], 1, None))
 
 
 @pytest.mark.slow
@@ -277,10 +277,10 @@ def test_what_does_not_follow_the_text_is_one_sentence_and_takes_no_memory(
 
     def act() -> None:
         if follows:
-            assert len(Draft(given).read_by(model()).write(ids, 2, None)) == 2
+            assert len(Draft(given).build(model()).write(ids, 2, None)) == 2
             return
         with pytest.raises(ExpressionError, match=r"is needed|are the most") as refused:
-            Draft(given).read_by(model()).write(ids, 2, None)
+            Draft(given).build(model()).write(ids, 2, None)
         assert "\n" not in str(refused.value)
 
     assert peak_bytes(act) <= right_bytes() + MOST_BYTES

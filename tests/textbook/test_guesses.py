@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, off, weights
+from gpt2viz.textbook.guesses import CLOSE, ROWS, Row, fits, judge, total_variation, weights
 from tests.numpy_gpt2 import softmax
 
 #: Row -> its weights once more, from the numbers of the texts.
@@ -108,8 +108,8 @@ def test_the_missing_root_and_the_missing_power_are_what_they_are_said_to_be() -
     assert "√hs" in judge(ROWS["scale"], in_hundredths(softmax(raw))).mistake
     assert "by their sum" in judge(ROWS["scale"], in_hundredths(raw / raw.sum())).mistake
     assert "√hs" in judge(Row(("a", "b"), (2.0, 0.0), hs=16), in_hundredths([0.881, 0.119])).mistake
-    assert off([1, 0], [0, 1]) == 1
-    assert off([0.5, 0.5], [0.5, 0.5]) == 0
+    assert total_variation([1, 0], [0, 1]) == 1
+    assert total_variation([0.5, 0.5], [0.5, 0.5]) == 0
 
 
 JUNK: list[Any] = [

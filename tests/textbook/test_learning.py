@@ -41,7 +41,7 @@ def test_cross_entropy_is_the_mean_over_those_that_count(times: int) -> None:
     expected = by_numpy(times * LOGITS, TARGETS.tolist())
     assert float(result.mean) == pytest.approx(expected, rel=1e-6)
     assert_close(result.mean, F.cross_entropy(torch.tensor(times * LOGITS), TARGETS))
-    assert_close(result.mean, learning.by_torch(times * LOGITS, TARGETS))
+    assert_close(result.mean, learning.torch_cross_entropy(times * LOGITS, TARGETS))
     assert result.each[[1, 4]].tolist() == [0, 0]
     assert_allclose(result.probabilities.sum(-1), np.ones(6), rtol=1e-6)
 

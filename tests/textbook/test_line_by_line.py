@@ -108,13 +108,13 @@ def test_every_line_makes_the_stages_of_its_pair_and_no_others(
         assert_allclose(torch.cat(stages[key]), np.stack(layers), rtol=1e-4, atol=1e-5)
     assert_allclose(stages["last_logits"][0][0], expected["logits"], rtol=1e-4, atol=1e-5)
 
-    mine = Draft(FILLED).read_by(tiny)
+    mine = Draft(FILLED).build(tiny)
     ran = run_by_line(eighty_lines.__file__, lambda: mine.logits(torch.tensor([ids])))
     before = inspect.getsourcelines(eighty_lines.GPT2)[1] - 1
     listed = line_by_line()
     checked = 0
     for pair in PAIRS:
-        line = listed.first(pair)
+        line = listed.line_number(pair)
         code, _, comment = listed.lines[line - 1].strip().partition("  # ")
         targets = re.findall(r"\w+", code.partition(" = ")[0]) if " = " in code else ["return"]
         if not pair.makes + pair.axes + pair.sizes:
@@ -161,7 +161,7 @@ def test_every_statement_has_a_pair_of_its_own() -> None:
     listed = line_by_line()
     (whole,) = ast.parse("\n".join(listed.lines)).body
     statements = [node.lineno for node in ast.walk(whole) if isinstance(node, ast.stmt)]
-    assert sorted(statements) == [listed.first(pair) for pair in PAIRS]
+    assert sorted(statements) == [listed.line_number(pair) for pair in PAIRS]
     empty = [not line.strip() for line in listed.lines]
     assert [pair is None for pair in listed.pairs] == empty
     assert len(inspect.getsource(eighty_lines).splitlines()) <= 80

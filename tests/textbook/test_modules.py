@@ -30,7 +30,7 @@ from gpt2viz.textbook.heads import (
     TrainableAttention,
     separate,
 )
-from gpt2viz.textbook.tensors import drawn, normal
+from gpt2viz.textbook.tensors import normal, randomize
 from tests.bundled import bundled_model
 from tests.llama_checkpoints import FAMILIES, write_llama
 from tests.numpy_llama import read, reference
@@ -50,7 +50,7 @@ def test_steps_are_scaled_dot_product_attention() -> None:
         )
         assert_close(attention.attend(q, k, v, causal=causal, scaled=scaled).output, expected)
     x, w_q, w_k, w_v = make(4, 3, 3)
-    for part, w in zip(attention.fused(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
+    for part, w in zip(attention.qkv(x, w_q, w_k, w_v), (w_q, w_k, w_v), strict=True):
         assert_close(part, F.linear(x, w))
 
 
@@ -155,7 +155,7 @@ def test_pre_and_post_norm() -> None:
     part, x = nn.Linear(8, 8), make(3, 8)
     assert_close(residual.PreNorm(8, part)(x), x + part(F.layer_norm(x, (8,))))
     assert_close(residual.PostNorm(8, part)(x), F.layer_norm(x + part(x), (8,)))
-    assert residual.stacked("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
+    assert residual.growth("post-norm", 5)[1:] == pytest.approx([1] * 5, abs=1e-3)
 
 
 def test_scaled_first_weights_keep_the_stream_small() -> None:
@@ -174,7 +174,7 @@ def test_parameters_are_counted_as_the_model_has_them() -> None:
     small = GPT2Config(vocab_size=11, n_positions=7, n_embd=6, n_layer=3, n_head=2)
     odd = replace(small, n_inner=5, tie_word_embeddings=False)
     for config in (odd, *(model.config for model in sizes.RELEASED)):
-        assert sum(sizes.parts(config).values()) == sizes.counted(config)
+        assert sum(sizes.parts(config).values()) == sizes.count_parameters(config)
 
 
 def test_embeddings() -> None:
@@ -197,7 +197,7 @@ def test_logits_and_loss() -> None:
 
 def test_draws_are_their_seeds() -> None:
     assert torch.equal(normal(3, 2, seed=5), normal(3, 2, seed=5))
-    one, other = (drawn(nn.Linear(50, 80), seed=n) for n in (1, 2))
+    one, other = (randomize(nn.Linear(50, 80), seed=n) for n in (1, 2))
     assert not torch.equal(one.weight, other.weight)
     assert float(one.weight.detach().std()) == pytest.approx(50**-0.5, rel=0.1)
     assert not one.bias.any()

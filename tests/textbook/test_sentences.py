@@ -13,7 +13,7 @@ import torch
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.textbook import attention, embeddings, mlp, residual
 from gpt2viz.textbook.examples import claims
-from gpt2viz.textbook.tensors import drawn, normal
+from gpt2viz.textbook.tensors import normal, randomize
 from tests.bundled import ids_of
 from tests.numpy_gpt2 import read, reference, softmax
 from tests.textbook.oracle import JOURNEY, RAW, SCALED, orders
@@ -48,7 +48,7 @@ def test_the_mask_alone_tells_two_orders_apart_in_the_example() -> None:
     assert orders(nowhere, causal=True) == pytest.approx(0.27, abs=0.005)
     for causal in (False, True):
         results = [
-            embeddings.read_in_order(order, nowhere, causal=causal)
+            embeddings.attend_words(order, nowhere, causal=causal)
             for order in ((0, 1, 2), (2, 1, 0))
         ]
         gap = float((results[0] - results[1]).abs().max())
@@ -161,7 +161,7 @@ def test_gradients_of_the_two_orders(order: str, straight: bool) -> None:
     C, depth, before = 32, 24, order == "pre-norm"
     kind: Any = residual.PreNorm if before else residual.PostNorm
     tables = [
-        drawn(kind(C, torch.nn.Linear(C, C)), 1 + n).part.weight.detach().double().numpy()
+        randomize(kind(C, torch.nn.Linear(C, C)), 1 + n).part.weight.detach().double().numpy()
         for n in range(depth)
     ]
     x, inside = normal(C, seed=0).double().numpy(), []

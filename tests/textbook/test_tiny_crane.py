@@ -21,13 +21,13 @@ from tests.textbook.oracle import tiny_story, tiny_worked_out
 
 
 def test_the_last_word_sees_the_same_without_the_mask() -> None:
-    result = tiny_crane.read()
+    result = tiny_crane.run()
     assert torch.equal(result.free.weights[-1], result.heads[0].weights[-1])
     assert (result.free.weights[:-1].triu(1) > 0).any()
 
 
 def test_all_that_is_to_be_worked_out_by_hand_is_whole() -> None:
-    result = tiny_crane.read()
+    result = tiny_crane.run()
     for part in (result.x, result.free.q, result.free.k, result.free.v, result.free.scores):
         assert torch.equal(part, part.round())
         assert part.abs().max() <= 12
@@ -54,7 +54,7 @@ def _tables(of: dict[str, Any]) -> Tables:
 
 
 def _agree(of: dict[str, Any]) -> None:
-    result, expected = tiny_crane.read(_tables(of)), tiny_worked_out(**of)
+    result, expected = tiny_crane.run(_tables(of)), tiny_worked_out(**of)
     assert_allclose(result.free.weights, expected.pop("free"), atol=2e-3)
     looks = np.stack([head.weights for head in result.heads])
     assert_allclose(looks, expected.pop("looks"), atol=2e-3)
@@ -126,4 +126,4 @@ def network() -> GPT2:
 def test_it_is_gpt2_without_its_norms() -> None:
     with torch.inference_mode():
         logits = network()(torch.tensor([tiny_crane.IDS]))[0]
-    assert_allclose(logits, tiny_crane.read().logits, atol=1e-5)
+    assert_allclose(logits, tiny_crane.run().logits, atol=1e-5)

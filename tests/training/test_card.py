@@ -14,7 +14,7 @@ import gpt2viz
 from gpt2viz.analysis.batch_scores import batch_scores, repeated_rows, token_losses
 from gpt2viz.analysis.scores import SCORES
 from gpt2viz.model.checkpoint import BUNDLED
-from gpt2viz.training.card import FIRST_OF_OPENING, missed, targets_text
+from gpt2viz.training.card import FIRST_OF_OPENING, missed_targets, targets_text
 from gpt2viz.training.evaluate import (
     bits_per_byte,
     head_scores,
@@ -97,7 +97,7 @@ def test_how_the_weights_look(model: gpt2viz.Model, sample: str, figures: dict[s
 
 def test_the_targets_are_in_the_card(figures: dict[str, Any]) -> None:
     assert targets_text({"this model": figures}) in card()
-    for sentence in missed(figures):
+    for sentence in missed_targets(figures):
         assert sentence in card()
 
 

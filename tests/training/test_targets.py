@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpt2viz
-from gpt2viz.training.card import missed, targets_text
+from gpt2viz.training.card import missed_targets, targets_text
 from gpt2viz.training.targets import (
     FIRST_TEXT,
     TARGETS,
@@ -56,17 +56,17 @@ def reached() -> dict[str, Any]:
 
 def test_each_target_is_missed_beyond_its_edge() -> None:
     edge = reached()
-    assert all(target.reached(edge) for target in TARGETS)
+    assert all(target.is_reached(edge) for target in TARGETS)
     worse = {
         **edge,
         "bits per byte": 1.5,
         "weights": edge["weights"] | {"alike": 0.96},
         "heads": {n: [[0.1]] for n in edge["heads"]},
     }
-    text = missed(worse)
+    text = missed_targets(worse)
     assert len(text) == 6
     assert text[0] == "It misses a target: bits per byte of held-out text 1.50 (at most 1.42)."
-    assert missed(edge) == []
+    assert missed_targets(edge) == []
     printed = targets_text({"one": edge, "other": worse})
     assert "| bits per byte of held-out text | at most 1.42 | 1.420 | 1.500 ✗ |" in printed
     assert printed.count("✗") == 6

@@ -42,7 +42,7 @@ from gpt2viz.training.corpus import (
     without_overlap,
 )
 from gpt2viz.training.held_out import write_held_out
-from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watched
+from gpt2viz.training.pressure import ALIKE_FROM, alike_loss, nudge_loss, watch
 from gpt2viz.training.recipe import Nudge, Phase, Recipe
 from gpt2viz.training.train import MILESTONE, RUN, Trainer, batch_loss, new_network, optimizers
 from tests.checkpoints import transformers_model
@@ -212,7 +212,7 @@ def test_a_run_goes_on_with_phases_that_last_longer(tmp_path: Path) -> None:
 def test_a_nudge_may_come_late(tmp_path: Path) -> None:
     """A run that has not come to its steps goes on with it; one that did without it doesn't."""
     late = Nudge(0, 1, "first token", steps=2, start=4)
-    assert [late.at(step) for step in range(8)] == [4 <= step < 6 for step in range(8)]
+    assert [late.is_active(step) for step in range(8)] == [4 <= step < 6 for step in range(8)]
     recipe = replace(RECIPE, nudges=(*RECIPE.nudges, late))
     trained(tmp_path / "plain", 4)
     shutil.copytree(tmp_path / "plain", tmp_path / "nudged")
@@ -224,7 +224,7 @@ def test_a_nudge_may_come_late(tmp_path: Path) -> None:
 
 def nudged(habit: str, layer: int, head: int, read: np.ndarray) -> tuple[torch.Tensor, GPT2]:
     network = new_network(RECIPE)
-    with watched(network) as kept:
+    with watch(network) as kept:
         network(torch.from_numpy(read))
         return nudge_loss(kept, Nudge(layer, head, habit, 1), read), network
 
@@ -267,7 +267,7 @@ def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> No
             weight, hs = network.get_parameter(name), RECIPE.n_embd // 2
             for start in (0, RECIPE.n_embd):
                 weight[start + hs : start + 2 * hs] = weight[start : start + hs]
-    with watched(network) as kept:
+    with watch(network) as kept:
         network(torch.from_numpy(read))
         loss = alike_loss(kept, slice(1, 3))
     flat = np.concatenate(attention_weights(network, torch.from_numpy(read)), axis=1)[1:3, :, 1:]
@@ -283,7 +283,7 @@ def test_heads_that_do_the_same_cost_what_their_cosine_is_over_the_bound() -> No
 
 def test_nothing_watches_after_a_forward() -> None:
     network = new_network(RECIPE)
-    with pytest.raises(ZeroDivisionError), watched(network):
+    with pytest.raises(ZeroDivisionError), watch(network):
         1 / 0  # noqa: B018
     assert not any(module._forward_hooks for module in network.modules())
 

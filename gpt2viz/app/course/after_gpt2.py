@@ -37,7 +37,7 @@ _THREE, _FOUR = ("0", "1", "2"), ("0", "1", "2", "3")
 
 def write(book: Book) -> dict[str, Any]:
     """Generate four words, once by reading all again at each step, once with a cache."""
-    tables = attention.drawn_weights()
+    tables = attention.random_weights()
     left, right = st.columns([2, 5], gap="large")
     with left:
         x = table(parameters.CACHE_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE)
@@ -116,7 +116,7 @@ def gate(book: Book) -> dict[str, Any]:
         gate = table(parameters.GATE_W, "Gate", mlp.GATE, _THREE, PLANE)
     with second[1]:
         up = table(parameters.GATE_UP, "Up", mlp.UP, _THREE, PLANE)
-    inside = mlp.gated(x, gate, up, down)
+    inside = mlp.walk_swiglu(x, gate, up, down)
     names = ("gate", "SiLU(gate)", "up", "passes")
     panel = vectors("inside", list(inside[:4]), names, _THREE, ("", "channel"))
     picture(book, "gate_inside", [panel], height=250)
@@ -209,7 +209,7 @@ def groups(book: Book) -> dict[str, Any]:
         x = table(parameters.GROUP_X, "x: four words", attention.SENTENCE_X, _WORDS, PLANE)
         groups = pick("Groups", parameters.GROUPS, [1, 2, 3, 4])
     values = {"groups": groups, "words": len(x), "hs": hs}
-    w_q, w_k, w_v = after_gpt2.drawn_heads(nh, hs, x.shape[1])
+    w_q, w_k, w_v = after_gpt2.random_heads(nh, hs, x.shape[1])
     try:
         k, v = after_gpt2.pool(w_k, groups), after_gpt2.pool(w_v, groups)
         shared = after_gpt2.share(x, w_q, k, v)

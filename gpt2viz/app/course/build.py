@@ -59,8 +59,8 @@ def fill_gaps(book: Book) -> dict[str, Any]:
     """Draw the gaps, and judge what is in each."""
     run = _run(book.view)
     n = len(run.token_ids)
-    cases, config = gaps.as_in(book.view.model, run, n), book.view.model.config
-    others = gaps.elsewhere(config.n_head, config.head_dim, n)
+    cases, config = gaps.trace_cases(book.view.model, run, n), book.view.model.config
+    others = gaps.random_cases(config.n_head, config.head_dim, n)
     listing_place = st.container()
     given, verdicts = {}, {}
     for gap in GAPS:
@@ -153,7 +153,7 @@ def _reader_tokens(
     model_name: str, text: tuple[int, ...], given: tuple[tuple[str, str], ...]
 ) -> list[int]:
     model = run_cache.load(model_name)
-    return Draft(dict(given)).read_by(model).write(list(text), NEW, model.tokenizer.end_of_text)
+    return Draft(dict(given)).build(model).write(list(text), NEW, model.tokenizer.end_of_text)
 
 
 @st.cache_data(max_entries=64, show_spinner="The model writes …")

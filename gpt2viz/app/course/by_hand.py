@@ -82,7 +82,7 @@ def head(book: Book) -> dict[str, Any]:
     """Draw four words on their way through one head, whose tables can be edited."""
     kinds = ["named", "random"]
     named = pick("Tables", parameters.HAND_TABLES, kinds) == "named"
-    drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.drawn_weights()
+    drawn: Sequence[ArrayLike] = attention.NAMED_WEIGHTS if named else attention.random_weights()
     rows = _NAMED if named else ("out 1", "out 2")
     columns = [*st.columns(2), *st.columns(2)]
     with columns[0]:
@@ -131,7 +131,7 @@ def head(book: Book) -> dict[str, Any]:
 def compare_fused(book: Book, text: str) -> None:
     """Compare queries, keys and values by one fused table with those by three tables."""
     x, tables = book.values["x"], book.values["tables"]
-    both = zip(attention.fused(x, *tables), map(partial(attention.project, x), tables), strict=True)
+    both = zip(attention.qkv(x, *tables), map(partial(attention.project, x), tables), strict=True)
     book.write(text, difference=difference(max(largest_gap(*pair) for pair in both)))
 
 

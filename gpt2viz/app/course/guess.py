@@ -91,7 +91,7 @@ def _compare(id: str, guess: list[int]) -> None:
             key=f"compared_{id}",
         )
         if row.hs > 1:
-            divided = latex(np.asarray(guesses.scaled(row)).round(_EXACT))
+            divided = latex(np.asarray(guesses.scaled_scores(row)).round(_EXACT))
             st.latex(rf"\text{{divided}} = {divided} \\ \text{{softmax}} {equals(real)}")
         prose.markdown(describe(guesses.judge(row, guess)))
 

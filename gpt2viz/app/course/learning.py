@@ -93,7 +93,7 @@ def loss_by_hand(book: Book, text: str) -> dict[str, Any]:
         "mean": equals(loss),
         "n_lessons": len(each),
         "ignore_index": learning.IGNORED,
-        "by_torch": f"{float(learning.by_torch(logits[read], targets)):.4f}",
+        "by_torch": f"{float(learning.torch_cross_entropy(logits[read], targets)):.4f}",
         "n_letters": len(learning.LETTERS),
         "unknowing": f"{np.log(len(learning.LETTERS)):.4f}",
         "low": _LOW,

@@ -119,5 +119,5 @@ def two_orders(book: Book) -> dict[str, str]:
         on = st.toggle("Add the position vectors", **address.switch(parameters.MASK_PLACES))
         causal = st.toggle("Mask both sentences", **address.switch(parameters.ORDER_MASK))
     positions = np.array(embeddings.POSITION_VECTORS) * on
-    read = partial(embeddings.read_in_order, positions=positions, causal=causal)
+    read = partial(embeddings.attend_words, positions=positions, causal=causal)
     return {"orders_gap": f"{both_orders(book, 'order', read):.4f}"}

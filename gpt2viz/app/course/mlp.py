@@ -69,12 +69,12 @@ def walk(book: Book) -> None:
         seed = menu("Seed", parameters.WALK_SEED, range(10))
     with right:
         curve = pick("Curve", parameters.CURVE, list(mlp.CURVES))
-        widen, back = mlp.drawn_weights(seed)
+        widen, back = mlp.random_weights(seed)
         widened, bent, y = mlp.walk(x, widen, np.ones(8), back, curve)
         panel = vectors("inside", [widened, bent], ("widened", curve), _EIGHT, ("", "channel"))
         picture(book, "walk", [panel], height=190)
     st.latex(rf"{latex(x)} \;\rightarrow\; 8 \text{{ channels}} \;\rightarrow\; y {equals(y)}")
-    code(mlp.drawn_weights, mlp.walk, mlp.CURVES[curve])
+    code(mlp.random_weights, mlp.walk, mlp.CURVES[curve])
 
 
 def four_curves(book: Book) -> dict[str, Check]:

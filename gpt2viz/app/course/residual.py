@@ -138,7 +138,7 @@ def order(book: Book) -> dict[str, Any]:
     return {
         "parts": depth,
         "left": f"{straight['post-norm'][0]:.4f}",
-        "grown": f"{residual.stacked('pre-norm', depth)[-1]:.1f}",
+        "grown": f"{residual.growth('pre-norm', depth)[-1]:.1f}",
         "pre_norm": pre,
         "post_norm": post,
     }

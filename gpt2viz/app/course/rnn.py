@@ -19,7 +19,7 @@ def states(book: Book) -> None:
         x = table(
             parameters.RNN_X, "x: four words", attention.SENTENCE_X, attention.SENTENCE, PLANE
         )
-    states = rnn.read(x, rnn.W_X, rnn.W_H)
+    states = rnn.run_rnn(x, rnn.W_X, rnn.W_H)
     with right:
         panel = vectors("state after each word", states, attention.SENTENCE, ("h₁", "h₂"), TOKENS)
         picture(book, "rnn_states", [panel], height=240)

@@ -146,7 +146,7 @@ def _run(book: Book) -> tuple[Reading, Mine]:
             type="tertiary",
             on_click=_reset,
         )
-    return tiny_crane.read(mine.tables), mine
+    return tiny_crane.run(mine.tables), mine
 
 
 def _tables_shown_elsewhere(chapter: str) -> list[str]:
@@ -430,7 +430,7 @@ def project(book: Book, text: str) -> dict[str, Check]:
     crane, _ = _run(book)
     now, made = (
         [VOCABULARY[n] for n in reading.probabilities.argmax(dim=-1)]
-        for reading in (crane, tiny_crane.read())
+        for reading in (crane, tiny_crane.run())
     )
     pairs = zip(SENTENCE, made, strict=True)
     book.write(text, guesses=", ".join(f"“{next}” after “{word}”" for word, next in pairs))

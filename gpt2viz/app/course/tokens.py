@@ -76,7 +76,7 @@ def sums(book: Book, text: str) -> dict[str, Any]:
     on = st.toggle("Add the position vectors", **address.switch(parameters.ORDER_ON))
     added = positions if on else np.zeros_like(positions)
     book.write(text)
-    gap = both_orders(book, "order_sums", lambda order: embeddings.in_order(order, added, words))
+    gap = both_orders(book, "order_sums", lambda order: embeddings.arrange(order, added, words))
     alike = bool(np.abs(positions[0] - positions[2]).max() < SAME)
     crane = words[0].astype(float)
     return {

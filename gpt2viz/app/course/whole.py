@@ -72,7 +72,7 @@ def source_lines(book: Book) -> None:
 def lines(book: Book) -> None:
     """Draw both listings, and explain the chosen line on the sentence in that layer and head."""
     listed = line_by_line()
-    pairs = {listed.first(pair): pair for pair in listed.pairs if pair}
+    pairs = {listed.line_number(pair): pair for pair in listed.pairs if pair}
     opening = next(line for line, pair in pairs.items() if pair.begins == _OPENING)
     address.choice(parameters.LINE, list(pairs), opening)
     line: int = address.get(parameters.LINE)
@@ -80,7 +80,7 @@ def lines(book: Book) -> None:
         "line_by_line",
         ("GPT-2 in eighty lines", "gpt2viz/model/network.py"),
         (listed.lines, inspect.getsource(network).splitlines()),
-        [listed.first(pair) if pair else None for pair in listed.pairs],
+        [listed.line_number(pair) if pair else None for pair in listed.pairs],
         {line: pair.lines_beside for line, pair in pairs.items()},
         line,
         partial(address.put, parameters.LINE),
@@ -177,7 +177,7 @@ def released_models(_book: Book) -> None:
             "channels": [model.C for model in models],
             "heads": [model.nh for model in models],
             "head size": [model.C // model.nh for model in models],
-            "parameters": [sizes.counted(model.config) for model in models],
+            "parameters": [sizes.count_parameters(model.config) for model in models],
         },
         "The released models",
         formats={"parameters": "localized"},
