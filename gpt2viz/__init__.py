@@ -30,7 +30,7 @@ from gpt2viz.errors import (
     TextError,
     TooLargeError,
 )
-from gpt2viz.extras import later
+from gpt2viz.extras import lazy_names
 from gpt2viz.model.config import GPT2Config, LlamaConfig, ModelConfig
 from gpt2viz.model.tuning import Tuning, tune_process
 from gpt2viz.run.edit_kinds import EditKind, register_edit
@@ -220,4 +220,4 @@ __all__ = [
     "write_page",
 ]
 
-__getattr__, __dir__ = later(__name__, _LATER, [*__all__, "__version__"])
+__getattr__, __dir__ = lazy_names(__name__, _LATER, [*__all__, "__version__"])

@@ -32,7 +32,7 @@ def require(what: str, extra: str) -> Iterator[None]:
         raise missing(what, extra, name) from None
 
 
-def later(
+def lazy_names(
     package: str,
     modules: Mapping[str, str],
     public: Iterable[str],

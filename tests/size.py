@@ -29,7 +29,7 @@ SUFFIXES = (".py", ".js", ".css")
 
 #: What each may weigh now, and the aim.
 AT_MOST = {
-    "product lines": (61_635, 44_000),
+    "product lines": (61_634, 44_000),
     "of them app/": (25_017, 17_500),
     "lines of tests and benchmarks": (50_165, 37_000),
     "modules": (300, 300),

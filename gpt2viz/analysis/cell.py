@@ -106,22 +106,22 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
     It ends with the head: whether the layer's attention is switched off doesn't matter.
     """
 
-    def of(key: StageName) -> Array:
-        stage: Array = trace.stage(key, layer, head)
-        return stage
+    def stage(key: StageName) -> Array:
+        numbers: Array = trace.stage(key, layer, head)
+        return numbers
 
-    q, k, v = (x.astype(np.float64) for x in (of("q"), of("k"), of("v")))  # (T, hs)
+    q, k, v = (x.astype(np.float64) for x in (stage("q"), stage("k"), stage("v")))  # (T, hs)
     products = q[i] * k[j]
     score = float(products.sum())
     divisor = math.sqrt(q.shape[1]) * trace.config.layer_divisor(layer)
-    row = of("masked_scores")[i].astype(np.float64)
+    row = stage("masked_scores")[i].astype(np.float64)
     exponentials = np.exp(row - row.max())
     weights = exponentials / exponentials.sum()
     factor = float(head_scale_factors(trace.edits, layer, trace.config.n_head)[head])
     values = factor * v if factor else np.zeros_like(v)  # NaN times 0 is NaN
     before: tuple[tuple[StageName, int], ...] = (("q_unrotated", i), ("k_unrotated", j))
     return CellArithmetic(
-        unturned=tuple(of(n)[at].astype(np.float64) for n, at in before if n in trace.graph),
+        unturned=tuple(stage(n)[at].astype(np.float64) for n, at in before if n in trace.graph),
         query=q[i],
         key=k[j],
         products=products,
@@ -135,11 +135,11 @@ def cell_arithmetic(trace: Trace, layer: int, head: int, i: int, j: int) -> Cell
         factor=factor,
         value=v[j],
         contribution=weights[j] * values[j],
-        output=weights @ values if factor else of("head_output")[i].astype(np.float64),
-        model_score=float(of("scores")[i, j]),
-        model_scaled=float(of("scaled_scores")[i, j]),
-        model_weight=float(of("weights")[i, j]),
-        model_output=of("head_output")[i],
+        output=weights @ values if factor else stage("head_output")[i].astype(np.float64),
+        model_score=float(stage("scores")[i, j]),
+        model_scaled=float(stage("scaled_scores")[i, j]),
+        model_weight=float(stage("weights")[i, j]),
+        model_output=stage("head_output")[i],
     )
 
 

@@ -79,7 +79,7 @@ class Reading(NamedTuple):
         read: Numbers = x @ self.before + self.constant
         return read if self.norm is None else read / self.norm.sigma(read)[:, None] * self.norm.gain
 
-    def along(self, x: Numbers, direction: Numbers) -> Numbers:
+    def project(self, x: Numbers, direction: Numbers) -> Numbers:
         """``read`` along a direction (hs,), up to a constant that all share: (T,)."""
         return x @ (self.weight @ direction) if self.norm is None else self.read(x) @ direction
 
@@ -416,7 +416,7 @@ class Ends:
 
     def key_scores(self, key: Reading, query: Numbers) -> Numbers:
         """The score of each token's key with a query (hs,), less their mean: (n_vocab,)."""
-        shares = [key.along(self._norm(rows), query) for rows in _double_blocks(self._embedding)]
+        shares = [key.project(self._norm(rows), query) for rows in _double_blocks(self._embedding)]
         return _centre(np.concatenate(shares))
 
     def mean_reading(self, reads: Reading) -> Numbers:

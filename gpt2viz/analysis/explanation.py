@@ -175,7 +175,7 @@ class RowExplanation:
         n = self.row_of(key)
         query = self._q.sum(axis=0) if query_part is None else self._q[self._index_of(query_part)]
         part = None if key_part is None else self._index_of(key_part)
-        return float(self._softmax(self.scores - self._stream.along(self.keys, query, part))[n])
+        return float(self._softmax(self.scores - self._stream.dot_keys(self.keys, query, part))[n])
 
     def ablated_part_weight(self, key: int, part: str) -> float:
         """The weight that ``key`` would have if a part had written nothing, the norm's scale held.
@@ -184,9 +184,9 @@ class RowExplanation:
         ``ablated_weight`` does.
         """
         n, index = self.row_of(key), self._index_of(part)
-        of_query = self._stream.along(self.keys, self._q[index])  # (S,)
+        of_query = self._stream.dot_keys(self.keys, self._q[index])  # (S,)
         rest = self._q.sum(axis=0) - self._q[index]  # what both share is subtracted once
-        less = of_query + self._stream.along(self.keys, rest, index)
+        less = of_query + self._stream.dot_keys(self.keys, rest, index)
         return float(self._softmax(self.scores - less)[n])
 
     def by_token(
@@ -382,7 +382,7 @@ class _Stream:
         run = self.trace.stage(stage, self.layer, self.head)[positions]
         return norm.sigma(run.astype(np.float64))
 
-    def along(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
+    def dot_keys(self, positions: Positions, query: Numbers, part: int | None = None) -> Numbers:
         """The addition to q·k of a part of the keys at some positions, for a query (hs,): (P,).
 
         ``part`` is an index into ``names``; None is the run's whole key.

@@ -31,7 +31,7 @@ from gpt2viz.export.pictures import (
     save_figure,
     sheet_of,
 )
-from gpt2viz.extras import later
+from gpt2viz.extras import lazy_names
 from gpt2viz.pictures.alt_text import alt_text
 from gpt2viz.run.session import Session, read_session
 
@@ -71,4 +71,4 @@ __all__ = [
     "trace_bytes",
 ]
 
-__getattr__, __dir__ = later(__name__, _LATER, __all__, dict.fromkeys(_LATER, "notebook"))
+__getattr__, __dir__ = lazy_names(__name__, _LATER, __all__, dict.fromkeys(_LATER, "notebook"))

@@ -104,7 +104,7 @@ def about(trace: Trace, what: str, layer: int | None = None, head: int | None = 
 def about_runs(traces: Sequence[Trace], what: str) -> About:
     """The origin of numbers of several runs together: every text, model and edit."""
 
-    def each(values: Iterable[str]) -> str:
+    def join(values: Iterable[str]) -> str:
         return " / ".join(dict.fromkeys(value for value in values if value))
 
     abouts = [about(trace, what) for trace in traces]
@@ -112,14 +112,14 @@ def about_runs(traces: Sequence[Trace], what: str) -> About:
         return About(what)
     return replace(
         abouts[0],
-        model=each(run.model for run in abouts),
-        sha256=each(run.sha256 for run in abouts),
-        text=each(run.text for run in abouts),
+        model=join(run.model for run in abouts),
+        sha256=join(run.sha256 for run in abouts),
+        text=join(run.text for run in abouts),
         n_tokens=max(run.n_tokens for run in abouts),
         causal=abouts[0].causal if len({run.causal for run in abouts}) == 1 else None,
-        edits=each(run.edits for run in abouts),
-        patch_from=each(run.patch_from for run in abouts),
-        mean_over=each(run.mean_over for run in abouts),
+        edits=join(run.edits for run in abouts),
+        patch_from=join(run.patch_from for run in abouts),
+        mean_over=join(run.mean_over for run in abouts),
     )
 
 

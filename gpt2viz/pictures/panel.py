@@ -171,6 +171,6 @@ class Panel:
         part = "" if self.part is None else str(self.part)
         return " ".join(filter(None, [self.title, part])) or self.name
 
-    def named(self, what: str) -> str:
+    def label(self, what: str) -> str:
         """Name the picture, with the part of it that is shown."""
         return what if self.part is None else f"{what}, {self.part}"

@@ -71,7 +71,7 @@ def losses_at_steps(
         ("random tokens", "second", "dot", {n: first for n, (first, _) in repeated.items()}),
         ("repeated", "second", "dash", {n: again for n, (_, again) in repeated.items()}),
     ]
-    curves = [_at_steps(*loss, unit=" nats") for loss in losses]
+    curves = [_step_curve(*loss, unit=" nats") for loss in losses]
     curves = [curve for curve in curves if curve.x]
     return Curves(what, curves, "training steps", "loss (nats per token)", log=_positive(curves))
 
@@ -94,12 +94,12 @@ def scores_at_steps(
         "induction": (3, "longdash"),
     }
     curves = [
-        _at_steps(name, *look, {step: float(score[name][head]) for step, score in scores.items()})
+        _step_curve(name, *look, {step: float(score[name][head]) for step, score in scores.items()})
         for name, look in styles.items()
     ]
     named = f"{beside[0]}.{beside[1]} {habit}"
     others = {step: float(score[habit][beside]) for step, score in scores.items()}
-    curves.append(_at_steps(named, "ink", "longdashdot", others))
+    curves.append(_step_curve(named, "ink", "longdashdot", others))
     curves = [curve for curve in curves if curve.x]
     axes = "training steps", "score"
     return Curves(what, curves, *axes, log=_positive(curves), lowest=0.0, highest=1.0)
@@ -109,7 +109,7 @@ def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Cu
     """The held-out loss of some models, in nats per letter, by training step; not of step 0."""
     roles: tuple[Role, ...] = ("ink", "query", "key", "value")
     curves = [
-        _at_steps(
+        _step_curve(
             name,
             roles[n % len(roles)],
             DASHES[(n + n // len(roles)) % len(DASHES)],  # a pair of its own for each
@@ -121,7 +121,7 @@ def losses_of_models(what: str, losses: Mapping[str, Mapping[int, float]]) -> Cu
     return Curves(what, curves, "training steps", "loss (nats per letter)", log=True)
 
 
-def _at_steps(
+def _step_curve(
     name: str, role: Role, dash: str, values: Mapping[int, float], unit: str = ""
 ) -> Curve:
     """A curve over the steps that have a number."""

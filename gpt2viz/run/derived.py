@@ -82,7 +82,7 @@ class Derived:
         return hidden_pairs(positions, self._causal, self._forbidden, queries, window)
 
     def _hidden_block(self, layer: int, queries: NDArray[np.int64], first: int, end: int) -> Pairs:
-        """``hidden`` for queries and the keys in [first, end); ``first`` is 0 if edits hide any."""
+        """``hidden_pairs`` for queries and keys in [first, end), ``first`` 0 if edits hide any."""
         forbidden = None if self._forbidden is None else self._forbidden[:, :end]
         keys, window = np.arange(first, end), self._window(layer)
         return hidden_pairs(keys, self._causal, forbidden, queries - first, window)

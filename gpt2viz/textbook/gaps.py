@@ -216,7 +216,7 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
     def every(key: StageName) -> Iterator[Tensor]:
         return (_copy(trace.stage(key, n)[:, :, :T, :T]) for n in layers)
 
-    def merged() -> Iterator[Tensor]:
+    def merged_heads() -> Iterator[Tensor]:
         for n in layers:
             heads = _copy(trace.stage("head_output", n)[0, :, :T])  # (nh, T, hs)
             yield torch.cat(list(heads), dim=-1)[None]  # (1, T, C)
@@ -230,7 +230,7 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
         "scale": every("scaled_scores"),
         "mask": every("masked_scores"),
         "softmax": every("weights"),
-        "merge": merged(),
+        "merge": merged_heads(),
         "residual": (_copy(trace.stage(key, n)[:, :T]) for key, n in stream),
         "head": iter([_copy(last @ trace.unembedding.T)]),
     }

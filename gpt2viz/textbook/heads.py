@@ -187,7 +187,7 @@ def four_variants(x: ArrayLike, nh: int = 1, seed: int = 0) -> dict[str, Tensor]
         }
 
 
-def apart_and_fused(C: int, nh: int, T: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+def separate_and_fused(C: int, nh: int, T: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
     """The outputs (T, C) of one multi-head module and of separate heads with the same weights."""
     fused = randomize(MultiHeadAttention(C, nh, n_positions=T), seed)
     x = normal(1, T, C, seed=seed + 1)
@@ -248,7 +248,7 @@ def pipeline_claims() -> list[Claim]:
 
 def separate_claims() -> list[Claim]:
     """E24."""
-    fused, apart = apart_and_fused(C=12, nh=3)
+    fused, apart = separate_and_fused(C=12, nh=3)
     largest = float((fused - apart).abs().max())
     return [Claim("one wide module and separate heads give the same", "", str(largest < 1e-6))]
 

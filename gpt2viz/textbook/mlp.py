@@ -289,15 +289,15 @@ def neurons_at(model: Model, layer: int, stream: Array) -> Neurons:
     block = model.network.h[layer]
     weights = _weights(block, "ln_2.", "mlp.")
 
-    def of(name: str) -> tuple[Tensor, Tensor]:
+    def params(name: str) -> tuple[Tensor, Tensor]:
         return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
     with torch.inference_mode():
         x = torch.tensor(stream)  # (…, C)
-        normed = F.layer_norm(x, x.shape[-1:], *of("ln_2"), block.ln_2.eps)  # (…, C)
-        widened = F.linear(normed, *of("mlp.c_fc"))  # (…, F)
+        normed = F.layer_norm(x, x.shape[-1:], *params("ln_2"), block.ln_2.eps)  # (…, C)
+        widened = F.linear(normed, *params("mlp.c_fc"))  # (…, F)
         bent = type(block.mlp.act)()(widened)  # (…, F)
-    return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in of("mlp.c_proj")))
+    return Neurons(widened.numpy(), bent.numpy(), *(part.numpy() for part in params("mlp.c_proj")))
 
 
 def gated_at(model: Model, layer: int, stream: Array) -> Gated:

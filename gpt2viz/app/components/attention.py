@@ -190,12 +190,12 @@ def draw_head(
     can't draw itself.
     """
     panel = picture.panels[0]
-    name = panel.named(f"{picture.what}, layer {heads.layer}, head {heads.head}")
+    name = panel.label(f"{picture.what}, layer {heads.layer}, head {heads.head}")
     matrix = replace(picture, what=name, panels=[panel], n_columns=1)
     if as_lines:
         listed = line_heads(heads.head, heads.more)
         name = ", ".join(map(str, listed))
-        name = panel.named(f"{picture.what} of layer {heads.layer}, head {name}")
+        name = panel.label(f"{picture.what} of layer {heads.layer}, head {name}")
         named = [f"Head {n}" for n in listed]
         made = made_of(f"{name}, as lines", picture.panels, named, picture.scale == "unit")
         alt_text = output.remember(made, listed=True)

@@ -88,7 +88,7 @@ def variants(book: Book) -> dict[str, Any]:
 
 def separate_heads(book: Book) -> dict[str, str]:
     """Compare three heads computed by wide tables with three separate heads."""
-    fused, apart = heads.apart_and_fused(C=12, nh=3, seed=book.values["seed"])
+    fused, apart = heads.separate_and_fused(C=12, nh=3, seed=book.values["seed"])
     tokens, channels = [f"{n}" for n in range(6)], [f"{n}" for n in range(12)]
     both = {"three wide tables": fused, "three separate heads": apart}
     panels = [

@@ -65,7 +65,7 @@ function overPicture(part, ofKeys) {
     : [`tokens ${inTokens(a, b)}`, `${a}–${b - 1}`]
 }
 
-// The cells that hold the tokens between two positions, whole words included: `Axis.within`.
+// The cells that hold the tokens between two positions, whole words included: `Axis.rows_within`.
 function cellsWithin(starts, first, stop) {
   const from = Math.max(0, starts.findLastIndex((start) => start <= first))
   const to = starts.findIndex((start) => start >= stop)

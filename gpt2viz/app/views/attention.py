@@ -325,7 +325,7 @@ def _draw_notes(
 ) -> None:
     """Draw code, tables and notes of both pictures; ``strong`` if some head's first column is."""
     layer, shown, whole_words = chosen.layer, chosen.shown, chosen.whole_words
-    the_large = panel.named(f"{chosen.what}, layer {layer}, head {chosen.head}")
+    the_large = panel.label(f"{chosen.what}, layer {layer}, head {chosen.head}")
     # Filled last: the notes below come first in linking the glossary's words.
     above = st.container(horizontal=True, vertical_alignment="center")
     if shown != "weights":

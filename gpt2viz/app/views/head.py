@@ -249,7 +249,7 @@ def _draw_stage(
         help=prose.tip(_stage_facts(view, whole, layer)),
     )
     rows = _ROWS if "q_unrotated" not in view.trace.graph else _LOW_ROWS
-    alt = panel.named(f"{stage.label} of layer {layer}, head {chosen.head}")
+    alt = panel.label(f"{stage.label} of layer {layer}, head {chosen.head}")
     picture = Heatmaps(
         alt,
         [panel],

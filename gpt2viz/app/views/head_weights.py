@@ -83,7 +83,7 @@ def _compare(view: View, part: Window, layer: int, head: int, predicted: Predict
     panels = [part.fit(panel) for panel in predicted_panels(predicted, view.labels)]
     output.picture(
         Heatmaps(
-            panels[0].named(
+            panels[0].label(
                 f"Scores of layer {layer}, head {head}, by its weights, and in this run"
             ),
             panels,

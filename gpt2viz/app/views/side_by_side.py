@@ -326,7 +326,7 @@ def _mask(view: View, part: Window) -> None:
     with picture, st.container(key="mask"):
         output.picture(
             Heatmaps(
-                shown.named("Which query may see which key with the mask on"),
+                shown.label("Which query may see which key with the mask on"),
                 [shown],
                 height=280,
                 row=view.query,
@@ -421,8 +421,8 @@ def _layer_pictures(view: View, part: Window, chosen: _Layers) -> None:
     ]
     panels = [part.fit(panel) for panel in whole]
     quantity, (first, *others) = panels[0].quantity.capitalize(), map(str, chosen.layers)
-    alt = panels[0].named(f"{quantity} of layers {', '.join([first, *others])}, {chosen.what}")
-    change = panels[0].named(
+    alt = panels[0].label(f"{quantity} of layers {', '.join([first, *others])}, {chosen.what}")
+    change = panels[0].label(
         f"{quantity}, {chosen.what}: layers {', '.join(others)} − layer {first}"
     )
     with st.container(key="layer_charts"):

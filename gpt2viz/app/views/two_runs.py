@@ -188,7 +188,7 @@ def draw(
     clicked among A's and B's lines. Below are the code, ``made_by`` and more, and a ``hint`` at
     what a click does.
     """
-    of_both, of_change = shown.a.named(alt[0]), shown.change.named(alt[1])
+    of_both, of_change = shown.a.label(alt[0]), shown.change.label(alt[1])
     drawn = [of_both]
     answers: dict[str, Any] = {"choose": choose, "drag": drag}
     pair, third = st.columns([8, 5])
@@ -222,7 +222,7 @@ def _matrices(side: Side, alt: str, *panels: Panel, bar: bool = True) -> Heatmap
 
 def _as_lines(panel: Panel, choose: Choose) -> Lined:
     """Return one side as lines, with the chosen token highlighted."""
-    return Lined(panel.named(panel.title), [panel.title], choose)
+    return Lined(panel.label(panel.title), [panel.title], choose)
 
 
 def _draw_separately(
