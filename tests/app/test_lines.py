@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures.lines import Lines
 from tests.app.cases import each
 from tests.app.pages import canvas, header_of, heatmaps, hold_lines, open_page, pictures
-from tests.bundled import ids_of
+from tests.bundled import weights
 from tests.js.test_scripts import HERE, run
 from tests.numpy_gpt2 import Tolerance, reference
 
@@ -76,10 +75,6 @@ def agree(drawn: np.ndarray, expected: np.ndarray) -> None:
     there = np.isfinite(drawn)
     assert_allclose(drawn[there], expected[there], **TOLERANCE)
     assert (expected[~there] < 0.01 + 2e-3).all()
-
-
-def weights(tokens: Sequence[int], causal: bool = True) -> Any:
-    return reference(BUNDLED, list(tokens), causal)["weights"]
 
 
 @each(
@@ -165,8 +160,8 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
     at = open_page("side_by_side?differs=text", text=TEXT, text2=SECOND, query="1", **place)
     result = drawn(at, tmp_path)
     (a,), (b,) = result["weights_a"], result["weights_b"]
-    agree(alone(a), weights(ids_of(TEXT))[2][3])
-    agree(alone(b), weights(ids_of(SECOND))[2][3])
+    agree(alone(a), weights(TEXT)[2][3])
+    agree(alone(b), weights(SECOND)[2][3])
     assert [a["chosen"], b["chosen"]] == [1, 6]  # both are crane
     assert b["queries"][6] == [6, "·crane"]
     assert [a["title"], b["title"]] == [
@@ -179,10 +174,10 @@ def test_two_sentences_side_by_side(tmp_path: Path) -> None:
 def test_both_sides_of_one_sentence(differs: str, tmp_path: Path) -> None:
     chosen = {"layer2": "3", "head2": "4", "layer": "1", "head": "0"}
     at = open_page("side_by_side", text=TEXT, differs=differs, **chosen)
-    run = weights(ids_of(TEXT))
+    run = weights(TEXT)
     a, b = map(alone, drawn(at, tmp_path)["both_sides"])
     agree(a, run[1][0])
-    agree(b, run[3][4] if differs == "head" else weights(ids_of(TEXT), causal=False)[1][0])
+    agree(b, run[3][4] if differs == "head" else weights(TEXT, causal=False)[1][0])
 
 
 def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
@@ -190,19 +185,19 @@ def test_layers_are_told_apart_by_their_names(tmp_path: Path) -> None:
     (together,) = drawn(at, tmp_path)["layers_chart"]
     assert [one["name"] for one in together["sources"]] == ["Layer 0", "Layer 1", "Layer 3"]
     for result, layer in zip(matrices(together), (0, 1, 3), strict=True):
-        agree(result, weights(ids_of(TEXT))[layer][5])
+        agree(result, weights(TEXT)[layer][5])
     assert len(set(together["colors"])) == 3
     assert not together["title"]
 
 
 def test_the_mean_of_heads_as_lines(tmp_path: Path) -> None:
     at = open_page("side_by_side", text=TEXT, differs="head", whole="true", layer="1")
-    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(ids_of(TEXT))[1], axis=0))
+    agree(alone(drawn(at, tmp_path)["both_sides"][0]), np.mean(weights(TEXT)[1], axis=0))
 
 
 def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
     at = open_page("what_if", text=TEXT, edits="forbid:3:0", layer="0", head="2")
-    expected = weights(ids_of(TEXT))[0][2]
+    expected = weights(TEXT)[0][2]
     before, changed = map(alone, drawn(at, tmp_path)["both_sides"])
     agree(before, expected)
     assert np.isnan(changed[3, 0])
@@ -215,7 +210,7 @@ def test_a_token_hidden_by_an_edit_is_no_line(tmp_path: Path) -> None:
 def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
     place = {"text": TEXT, "layer": "1", "head": "2"}
     (result,) = drawn(open_page("head", **place), tmp_path)["stage_weights"]
-    agree(alone(result), weights(ids_of(TEXT))[1][2])
+    agree(alone(result), weights(TEXT)[1][2])
     assert result["chosen"] == -1
     (result,) = drawn(open_page("head", query="2", **place), tmp_path)["stage_weights"]
     assert result["chosen"] == 2
@@ -223,7 +218,7 @@ def test_one_head_lights_up_no_token_that_nobody_chose(tmp_path: Path) -> None:
 
 def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
     at = open_page("find", text=TEXT, find="head", layer="1", head="2", query="2")
-    run, result = weights(ids_of(TEXT)), drawn(at, tmp_path)
+    run, result = weights(TEXT), drawn(at, tmp_path)
     agree(alone(result["chosen_head"][0]), run[1][2])
     ranked = at.dataframe[0].value
     for n, one in enumerate(result["best_heads"]):
@@ -236,7 +231,7 @@ def test_the_best_heads_and_the_chosen_one(tmp_path: Path) -> None:
 
 def test_a_chapter_of_the_textbook_shows_a_real_head_both_ways(tmp_path: Path) -> None:
     place = {"chapter": "heads", "text": TEXT, "layer": "1", "head": "2", "query": "2"}
-    expected = weights(ids_of(TEXT))[1][2]
+    expected = weights(TEXT)[1][2]
     at = open_page("textbook", **place)
     assert_allclose(heatmaps(at, "real_head")["weights"], expected, **TOLERANCE)
     agree(alone(drawn(at, tmp_path)["real_head"][0]), expected)
@@ -249,7 +244,7 @@ def test_the_best_heads_on_the_probe_choose_no_token_of_the_sentence(tmp_path: P
     at = open_page("find", text=TEXT, query="2", picture="lines")
     ranked = at.dataframe[0].value
     probe = [int(n) for n in np.random.default_rng(0).choice(5120, 50, replace=False)] * 2
-    run, result = weights(probe), drawn(at, tmp_path)["best_heads"]
+    run, result = reference(BUNDLED, probe, True)["weights"], drawn(at, tmp_path)["best_heads"]
     assert len(heatmaps(at, "best_heads")) == len(result) == 4
     for n, one in enumerate(result):
         layer, head = int(ranked["layer"][n]), int(ranked["head"][n])

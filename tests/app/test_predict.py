@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz.analysis.generation import generate
+from gpt2viz.analysis.sampling import sampling_distribution
 from gpt2viz.app.views import predict
 from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.run.key import RunKey
@@ -70,15 +72,11 @@ def test_the_whole_vocabulary_is_accounted_for(stages: Any, query: int | None) -
 
 def test_sampling_settings_stand_beside_the_model(stages: Any) -> None:
     at = open_page("predict", text=TEXT, temperature="0.5", top_k="5", top_p="0.9")
-    p = softmax(2 * stages["logits"][-1])
-    best = np.argsort(-p)[:5]
-    shares = p[best] / p[best].sum()
-    kept = best[: int((shares.cumsum() < 0.9).sum()) + 1]
+    p = sampling_distribution(stages["logits"][-1], temperature=0.5, top_k=5, top_p=0.9)
     table = table_of(at, "Next tokens")
-    expected = [100 * p[n] / p[kept].sum() if n in kept else 0 for n in table["id"][:12]]
-    assert_allclose(table["drawn from (%)"], [*expected, 0], atol=0.05)
+    assert_allclose(table["drawn from (%)"], [*100 * p[table["id"][:12].tolist()], 0], atol=0.05)
     assert len(chart(at, "next_tokens")["data"]) == 2
-    assert [metric.value for metric in at.metric][1] == str(len(kept))
+    assert [metric.value for metric in at.metric][1] == str(np.count_nonzero(p))
 
 
 def test_surprise_of_every_token_and_a_lens_that_ends_in_the_models_own_prediction(
@@ -174,15 +172,9 @@ def new_ids(at: AppTest) -> list[int]:
     return [int(n) for n in (result[0] if isinstance(result, list) else result).split(",")[1:]]
 
 
-def drawn(model: gpt2viz.Model, n: int, temperature: float = 1, seed: int = 0) -> list[int]:
-    """By the NumPy GPT-2, from the distribution that the temperature leaves; of 0 the best."""
-    ids = model.tokenizer.encode(BANK)
-    for _ in range(n):
-        logits = reference(BUNDLED, ids, True)["logits"][-1]
-        share = np.random.default_rng([seed, len(ids)]).random()
-        upto = softmax(logits / temperature).cumsum() if temperature else None
-        ids.append(int(logits.argmax() if upto is None else np.searchsorted(upto, share)))
-    return ids[-n:]
+def drawn(model: gpt2viz.Model, n: int, temperature: float = 1) -> list[int]:
+    """What the library writes on: see ``tests/analysis/test_generation.py`` for what that is."""
+    return [choice.token for choice in generate(model, BANK, n, temperature=temperature)]
 
 
 def test_steps_are_the_most_probable_tokens_and_undo_takes_them_back(model: gpt2viz.Model) -> None:

@@ -15,20 +15,19 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import gpt2viz
+from gpt2viz.analysis.generation import generate
 from gpt2viz.app import run_cache
 from gpt2viz.app.course import whole as section
 from gpt2viz.app.literal import literal
 from gpt2viz.model import network
-from gpt2viz.model.checkpoint import BUNDLED
 from gpt2viz.pictures import tables
 from gpt2viz.run.stages import HEAD_STAGES, STAGE
 from gpt2viz.textbook.gaps import FILLED, Draft
 from gpt2viz.textbook.line_by_line import PAIRS, line_by_line
 from tests.app.chapters import answered, text_of
 from tests.app.pages import open_page, plain, sent
-from tests.bundled import CRANE, bundled_model
+from tests.bundled import CRANE, bundled_model, ids_of
 from tests.checkpoints import write_checkpoint
-from tests.numpy_gpt2 import reference
 
 #: An expression for each gap of the eighty lines.
 BUILT = {
@@ -53,12 +52,9 @@ def right(at: AppTest) -> int:
 
 @cache
 def begins(text: str) -> str:
-    """The first two tokens that a GPT-2 in NumPy writes on, as the page writes them."""
-    tokenizer = bundled_model().tokenizer
-    ids = list(tokenizer.encode(text))[:32]
-    for _ in range(2):
-        ids.append(int(reference(BUNDLED, ids, True)["logits"][-1].argmax()))
-    return plain(literal(tokenizer.decode(ids[-2:])))
+    """The first two tokens that the model writes on, as the page writes them."""
+    tokens = [choice.token for choice in generate(bundled_model(), ids_of(text)[:32], 2)]
+    return plain(literal(bundled_model().tokenizer.decode(tokens)))
 
 
 def test_the_finished_model_writes_on() -> None:

@@ -20,6 +20,7 @@ import gpt2viz
 from gpt2viz.app import run_cache
 from gpt2viz.app.course import why
 from gpt2viz.model.checkpoint import BUNDLED
+from tests.analysis.head_scores import expected_scores
 from tests.app.chapters import (
     chapter,
     follows,
@@ -376,21 +377,12 @@ def test_a_switch_comes_with_the_chapter_that_explains_it() -> None:
 
 
 def hardest(ids: list[int], made: dict[str, Any]) -> tuple[int, int, int, int]:
-    """By loops: the head above layer 0 with most mean weight on what followed, and its hardest."""
-    weights = np.array(made["weights"])
-    after = {
-        q: [k + 1 for k in range(q) if ids[k] == ids[q]]
-        for q in range(len(ids))
-        if ids[q] in ids[:q]
-    }
-    means = {
-        (n, h): np.mean([weights[n, h, q, ks].sum() for q, ks in after.items()])
-        for n, h in np.ndindex(*weights.shape[:2])
-        if n > 0
-    }
-    layer, head = max(means, key=lambda place: means[place])
-    cells = {(q, k): weights[layer, head, q, k] for q, ks in after.items() for k in ks}
-    return layer, head, *max(cells, key=lambda cell: cells[cell])
+    """The head above layer 0 with most mean weight on what followed, and its hardest such look."""
+    scores = [expected_scores(weights, ids)["induction"] for weights in made["weights"][1:]]
+    above, head = map(int, np.unravel_index(np.argmax(scores), np.shape(scores)))
+    on = made["weights"][above + 1][head]
+    after = [(q, k + 1) for q in range(len(ids)) for k in range(q) if ids[k] == ids[q]]
+    return above + 1, head, *max(after, key=lambda cell: on[cell])
 
 
 JOHN = "When Mary and John went to the garden, John gave the flower to Mary"
