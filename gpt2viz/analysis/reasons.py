@@ -440,7 +440,7 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
     asks, answers = (f"{position} {labels[position]}" for position in (row.query, case.key))
     head, even = f"{row.layer}.{row.head}", 1 / len(row.keys)
     text = [
-        _because(case, labels),
+        _summary(case, labels),
         sentence("why.even", head=head, asks=asks, answers=answers, weight=case.weight, even=even),
     ]
     if len(row.keys) == 1:
@@ -462,7 +462,7 @@ def sentences(case: Reason, labels: Sequence[str]) -> list[str]:
     return text
 
 
-def _because(case: Reason, labels: Sequence[str]) -> str:
+def _summary(case: Reason, labels: Sequence[str]) -> str:
     """The reason in a sentence."""
     row = case.row
     key = "itself" if case.key == row.query else f"“{labels[case.key]}”"

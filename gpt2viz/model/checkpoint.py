@@ -23,7 +23,7 @@ from gpt2viz.model.devices import to_numpy
 from gpt2viz.model.fingerprint import WeightFiles
 from gpt2viz.model.llama import Llama
 from gpt2viz.model.network import GPT2
-from gpt2viz.model.other_formats import ALONE, way_out
+from gpt2viz.model.other_formats import ALONE, remedy
 from gpt2viz.model.tokenizer import Tokenizer, load_tokenizer
 from gpt2viz.model.transformer import Transformer
 from gpt2viz.model.weights import FLOATS, Stored, headers, is_of_task_head, read, weight_files
@@ -193,7 +193,7 @@ def config_values(folder: Path) -> dict[str, Any]:
         return gguf_file.read_config(folder)
     if not is_there(folder / "config.json"):
         raise CheckpointError(
-            way_out(folder, ALONE)
+            remedy(folder, ALONE)
             or f"{folder}: no config.json; give a folder in Hugging Face's layout"
         )
     return read_json(folder / "config.json")

@@ -59,7 +59,7 @@ INSTEAD: Mapping[str, str] = {
 }
 
 
-def way_out(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
+def remedy(folder: Path, ways: Mapping[str, str] = INSTEAD) -> str:
     """A sentence on weights that a folder holds in an unusable form, and the remedy; "" if none."""
     path = os.path.abspath(folder)
     for pattern, way in ways.items():

@@ -23,7 +23,7 @@ from torch import Tensor
 from gpt2viz.errors import CheckpointError
 from gpt2viz.files import is_gguf, is_there, own_file, read_json, reading
 from gpt2viz.model import memory
-from gpt2viz.model.other_formats import way_out
+from gpt2viz.model.other_formats import remedy
 
 # Masks and angles that old files store as if they were weights.
 _IGNORED = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
@@ -111,7 +111,7 @@ def weight_files(folder: Path) -> list[Path]:
                 raise CheckpointError(f"{index.name}: {name!r:.100} is not a file in {folder}")
         return [folder / name for name in names]
     raise CheckpointError(
-        way_out(folder) or f"{folder}: no model.safetensors and no model.safetensors.index.json"
+        remedy(folder) or f"{folder}: no model.safetensors and no model.safetensors.index.json"
     )
 
 

@@ -213,7 +213,7 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
     """For each gap, the run's own tensors in the order in which the eighty lines compute them."""
     layers = range(trace.config.n_layer)
 
-    def every(key: StageName) -> Iterator[Tensor]:
+    def layer_stages(key: StageName) -> Iterator[Tensor]:
         return (_copy(trace.stage(key, n)[:, :, :T, :T]) for n in layers)
 
     def merged_heads() -> Iterator[Tensor]:
@@ -226,10 +226,10 @@ def _stages(trace: Trace, T: int) -> dict[str, Iterator[Tensor]]:
     last = trace.stage("final_norm")[:, :T]  # (1, T, C)
     return {
         "embedding": iter([_copy(trace.stage("embedding")[:, :T])]),
-        "scores": every("scores"),
-        "scale": every("scaled_scores"),
-        "mask": every("masked_scores"),
-        "softmax": every("weights"),
+        "scores": layer_stages("scores"),
+        "scale": layer_stages("scaled_scores"),
+        "mask": layer_stages("masked_scores"),
+        "softmax": layer_stages("weights"),
         "merge": merged_heads(),
         "residual": (_copy(trace.stage(key, n)[:, :T]) for key, n in stream),
         "head": iter([_copy(last @ trace.unembedding.T)]),

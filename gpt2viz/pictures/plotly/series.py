@@ -32,7 +32,7 @@ def draw_bars(picture: Bars, colors: Palette) -> dict[str, Any]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hoverlabel": {"align": "left"},
     }
-    layout |= _lying(picture, most) if picture.across else _standing(picture, named)
+    layout |= _horizontal(picture, most) if picture.across else _vertical(picture, named)
     traces = [_bars(picture, case, colors, most) for case in picture.cases]
     return {"data": traces, "layout": layout}
 
@@ -71,7 +71,7 @@ def _fills(case: Case) -> str | list[str]:
     return [fill] * (len(case.at) - 1) + ["/"] if case.rest else fill
 
 
-def _lying(picture: Bars, most: int) -> dict[str, Any]:
+def _horizontal(picture: Bars, most: int) -> dict[str, Any]:
     """The layout of horizontal bars from the top down, up to ``most`` of them per name.
 
     Each is as tall as its number, which would otherwise overlap the next one.
@@ -92,7 +92,7 @@ def _lying(picture: Bars, most: int) -> dict[str, Any]:
     }
 
 
-def _standing(picture: Bars, named: bool) -> dict[str, Any]:
+def _vertical(picture: Bars, named: bool) -> dict[str, Any]:
     """The layout of vertical bars from left to right; ``named`` cases get a legend above."""
     n_places, n_cases = len(picture.names), len(picture.cases)
     turned = 26 * (_is_upright(picture) and any(case.written for case in picture.cases))
