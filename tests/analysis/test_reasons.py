@@ -158,15 +158,6 @@ def test_the_strongest_path_is_that_of_loops_over_all_parts(tmp_path: Path, fami
     assert lengths >= {0, 1, 3 if family == "gpt2" else 2}
 
 
-def test_the_path_to_a_copy_built_by_hand() -> None:
-    model = copying_model()
-    trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])
-    first, second = strongest_path(model, trace, Step(1, 0, 5, 2))
-    assert (str(first.by), first.by.share > 0.99) == ("head 0.0 at the key", True)
-    assert second.step == Step(0, 0, 2, 1)
-    assert (second.by.part, second.by.share > 0.99) == ("position", True)
-
-
 def test_induction_built_by_hand() -> None:
     model = copying_model()
     trace = gpt2viz.trace(model, [3, 7, 1, 9, 5, 7])

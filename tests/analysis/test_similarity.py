@@ -25,37 +25,24 @@ from gpt2viz.pictures.plotly.figure import render
 IDS = [5, 300, 17, 17, 219, 5, 300, 41, 88]
 
 
-def by_loops(trace: gpt2viz.Trace) -> np.ndarray:
-    heads = [
-        head[1:].astype(np.float64).ravel()
-        for n in range(3)
-        for head in trace.stage("weights", n)[0]
-    ]
-    return np.array([[a @ b / np.sqrt(a @ a) / np.sqrt(b @ b) for b in heads] for a in heads])
-
-
-def test_a_long_text_is_read_two_queries_at_a_time(
+def test_a_long_text_is_read_three_queries_at_a_time(
     tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 2 * 4 * 12 * len(IDS))
+    """As at once, which ``test_edited_runs`` holds against NumPy, in no more memory than it may."""
+    requests, own = [], gpt2viz.Trace.weights_of_queries
     for explicit in (True, False):
         trace = gpt2viz.trace(tiny, IDS, explicit=explicit, edits="window:3,forbid:4:2")
-        result = similarities(trace)
-        assert_allclose(result, by_loops(trace), atol=1e-5)
+        whole = similarities(trace)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                gpt2viz.Trace,
+                "weights_of_queries",
+                lambda self, layer, queries: requests.append(queries) or own(self, layer, queries),
+            )
+            patched.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
+            assert_allclose(similarities(trace), whole, atol=1e-5)
         of_one = likeness(trace.stage("weights", 2)[0], trace.stage("weights", 1)[0, 1])
-        assert_allclose(result[5].reshape(3, 4)[2], of_one, atol=1e-5)
-
-
-def test_no_more_memory_than_it_may(tiny: gpt2viz.Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = []
-    own = gpt2viz.Trace.weights_of_queries
-    monkeypatch.setattr(
-        gpt2viz.Trace,
-        "weights_of_queries",
-        lambda self, layer, queries: requests.append(queries) or own(self, layer, queries),
-    )
-    monkeypatch.setattr("gpt2viz.analysis.patterns.BLOCK_BYTES", 3 * 4 * 12 * len(IDS))
-    similarities(gpt2viz.trace(tiny, IDS))
+        assert_allclose(whole[5].reshape(3, 4)[2], of_one, atol=1e-5)
     assert {(q.start, q.stop) for q in requests} == {(1, 4), (4, 7), (7, 9)}
 
 

@@ -98,12 +98,3 @@ def test_rows_that_are_not_numbers_have_no_look() -> None:
     assert links.at(0, 1, 2) == Link(0, 1, 1, 0.25)
     assert [look.head for look in links.strongest(2)] == [1]
     assert weights[0, 0, 0] == 0.25, "what was given stays as it was"
-
-
-def test_the_head_that_opens_divides_its_rows() -> None:
-    """Of one that rests on the first token, one that looks with all its weight and one between."""
-    rests, looks, divides = np.zeros((3, 4, 4), np.float32)
-    rests[:, 0] = 1
-    looks[range(4), [1, 2, 3, 1]] = 1
-    divides[:] = 0.5 * rests + 0.5 * looks
-    assert every_link([np.stack([rests, looks]), np.stack([rests, divides])]).opening() == (1, 1)

@@ -1,4 +1,4 @@
-"""Tokens into words, and weights between words: by hand, and as products of matrices."""
+"""Tokens into words by hand, and weights between words as products of matrices."""
 
 from __future__ import annotations
 
@@ -58,16 +58,6 @@ def test_every_token_is_in_one_word(tokens: list[bytes]) -> None:
     assert starts[0] == 0
     assert list(starts) == sorted(set(starts))
     assert starts[-1] < len(tokens)
-
-
-def test_by_hand() -> None:
-    """Three tokens, the last two one word."""
-    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], np.float32)
-    # the word's row: to token 0 the mean of 0.5 and 0.2, to itself that of 0.5 and 0.3 + 0.5
-    assert_allclose(group_words(weights, (0, 1)), [[1.0, 0.0], [0.35, 0.65]], rtol=1e-6)
-    assert_allclose(group_words(weights, (0, 2)), [[1.0, 0.0], [0.5, 0.5]], rtol=1e-6)
-    assert_allclose(group_words(weights, (0,)), [[1]], rtol=1e-6)
-    assert_allclose(group_words(weights, (0, 1, 2)), weights)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))

