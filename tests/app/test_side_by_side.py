@@ -392,7 +392,7 @@ def test_one_head_what_it_gives_and_the_mean_of_heads_in_every_layer() -> None:
 def test_the_strip_has_its_own_code_and_no_words_of_the_pictures_above_it() -> None:
     """Under every measure: nothing below the strip says that its numbers go from 0 to 1."""
     wrong = []
-    for shown, does in zip(MEASURES, ("", "without_first", "value_weighted"), strict=True):
+    for shown, does in zip(MEASURES, ("", "drop_first", "value_weighted"), strict=True):
         at = open_page("side_by_side", text=MAN, head="4", show=shown)
         ends = [panel["high"] for panel in unpacked(canvas(at, "strip_chart"))[0]["panels"]]
         parts = [part for part in at.main if part.type in ("bidi_component", "caption")]
