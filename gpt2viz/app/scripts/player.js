@@ -76,8 +76,8 @@ function play(view, on) {
   if (on) {
     if (view.at === last) go(view, 0)
     view.interval = setInterval(() => {
-      if (!view.root.isConnected || view.at >= last) return play(view, false)
-      go(view, view.at + 1)
+      if (!view.root.isConnected) return clearInterval(view.interval) // the reader has left
+      go(view, step(view.at, 1, last + 1))
       if (view.at === last) play(view, false)
     }, PACE)
   } else report(view)
