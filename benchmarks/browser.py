@@ -99,13 +99,9 @@ class Visitor:
         return self._timed(lambda: box.press("Enter"))
 
     def choose_layer(self, layer: int) -> Drawn:
-        """Click a layer's first head in the map, or its button in a state before there was one."""
-        heads = self.page.locator(".map")
-        if not heads.count():
-            group = self.page.get_by_test_id("stButtonGroup").filter(has_text="Layer")
-            return self._timed(group.get_by_text(str(layer), exact=True).first.click)
-        self.page.mouse.move(*heads.evaluate(_HEAD, layer))  # its row lights up before the click
-        self.page.wait_for_timeout(200)
+        """Click a layer's first head in the map."""
+        self.page.mouse.move(*self.page.locator(".map").evaluate(_HEAD, layer))
+        self.page.wait_for_timeout(200)  # its row lights up before the click
 
         def click() -> None:
             self.page.mouse.down()

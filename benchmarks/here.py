@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -78,6 +79,10 @@ def _drag(page: Page) -> None:
     page.mouse.up()
 
 
+def _keep(frames: list[object], socket: WebSocket) -> None:
+    socket.on("framesent", lambda frame: frames.append(frame))
+
+
 #: What is done, one after the other, on a page as it is opened.
 CHOICES: dict[str, Callable[[Page], None]] = {
     "another head": lambda page: _press(page, _HEAD, "heads", 13),
@@ -96,30 +101,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args()
     results: dict[str, list[list[Choice]]] = {name: [[], []] for name in CHOICES}
-    sent = [0, 0]
+    sent: tuple[list[object], list[object]] = [], []
     with visitors(find_chromium() or "", roots=(given.beside, ROOT)) as people:
-        for n, person in enumerate(people):
-
-            def count(socket: WebSocket, n: int = n) -> None:
-                def one(_frame: object) -> None:
-                    sent[n] += 1
-
-                socket.on("framesent", one)
-
-            person.page.on("websocket", count)
+        for person, frames in zip(people, sent, strict=True):
+            person.page.on("websocket", partial(_keep, frames))
         for round_ in range(given.rounds + 1):
             for n, person in enumerate(people):
                 person.open("", text=TEXT, layer="0", head="1")
                 person.page.wait_for_timeout(1500)
                 person.page.evaluate(_WATCH)
                 for name, act in CHOICES.items():
-                    before, used = sent[n], person.served()
+                    before, used = len(sent[n]), person.served()
                     act(person.page)
                     person.page.wait_for_timeout(600)
                     settle(person.page)
                     wait = person.page.evaluate("window.done - window.up")
                     if round_:  # the first one loads what all others have
-                        one = Choice(wait, 1000 * (person.served() - used), sent[n] - before)
+                        one = Choice(wait, 1000 * (person.served() - used), len(sent[n]) - before)
                         results[name][n].append(one)
     print("| | ms, before | ms, now | server's ms, before | now | messages, before | now |")
     print("|---|---|---|---|---|---|---|")

@@ -26,6 +26,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import NewSession
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+from uvicorn import Config
 
 from gpt2viz.app import garbage, metrics, run_cache, server, server_config
 from tests.app.pages import open_page
@@ -197,6 +198,11 @@ def test_every_cache_has_a_bound() -> None:
                     if not re.search(r"(max_entries|maxsize|ttl)=(?!None)", decorator)
                 ]
     assert unbounded == []
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """Python's own loop lets them wait: Streamlit's socket doesn't name its protocol."""
+    assert Config("the app").get_loop_factory().__module__ == "uvloop"
 
 
 def test_a_server_is_ready_once_its_first_page_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
