@@ -117,8 +117,8 @@ def main() -> None:
                     settle(person.page)
                     wait = person.page.evaluate("window.done - window.up")
                     if round_:  # the first one loads what all others have
-                        one = Choice(wait, 1000 * (person.served() - used), len(sent[n]) - before)
-                        results[name][n].append(one)
+                        server, messages = person.served() - used, len(sent[n]) - before
+                        results[name][n].append(Choice(wait, 1000 * server, messages))
     print("| | ms, before | ms, now | server's ms, before | now | messages, before | now |")
     print("|---|---|---|---|---|---|---|")
     for name, both in results.items():

@@ -200,8 +200,8 @@ def test_every_cache_has_a_bound() -> None:
     assert unbounded == []
 
 
-def test_small_answers_are_sent_at_once() -> None:
-    """Python's own loop lets them wait: Streamlit's socket doesn't name its protocol."""
+def test_the_server_runs_on_uvloop() -> None:
+    """Python's own loop delays small answers: Streamlit's socket doesn't name its protocol."""
     assert Config("the app").get_loop_factory().__module__ == "uvloop"
 
 
