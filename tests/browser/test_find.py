@@ -74,8 +74,7 @@ def test_a_cell_of_the_map_of_all_heads_opens_both(walk: Visit) -> None:
     for text in ("differs=head", f"layer={one}", f"head={head}", f"layer2={other}"):
         assert text in page.url
     assert f"head2={second}" in page.url
-    page.go_back()
-    settle(page)
+    act(page, page.go_back)
     click_cell(page, "all_heads_alike", 4, 4)
     page.wait_for_url("**/head?*")
 

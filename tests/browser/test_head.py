@@ -101,9 +101,8 @@ def test_a_click_on_q_chooses_a_query_and_on_k_or_v_a_key(walk: Visit) -> None:
     settle(page)
     assert "query=8" in page.url
     assert "key=5" in page.url
-    page.go_back()
+    act(page, page.go_back)
     expect(heading).to_contain_text("query ·house (8), key ·the (5)")
-    settle(page)
     page.keyboard.down("Shift")  # why there? on the page that is open
     click_cell(page, "stages", row=9, column=6, chart=PAIRS["scores"])
     page.keyboard.up("Shift")

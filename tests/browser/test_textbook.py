@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 
 from gpt2viz.app.course.contents import CHAPTERS
 from tests.browser.conftest import (
+    act,
     box_of,
     found_at_rest,
     kinds,
@@ -77,8 +78,7 @@ def test_a_click_on_the_diagram_opens_the_page_of_the_tensor(walk: Visit) -> Non
     page.wait_for_url("**/head*")
     settle(page)
     assert "layer=2" in page.url
-    page.go_back()
-    settle(page)
+    act(page, page.go_back)
     page.get_by_role("button", name=re.compile("^mlp.c_fc")).click()
     page.wait_for_url("**/shapes*filter=h.2.mlp.c_fc*")
 

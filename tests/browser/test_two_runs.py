@@ -104,9 +104,8 @@ def test_clicking_cells_hides_keys_and_the_link_brings_them_back(walk: Visit) ->
     assert "edited=true" in page.url
     weight = edited("forbid:2:1,forbid:3:0", 3, 4)[3, 1]
     expect(page.locator(".st-key-why_answer")).to_contain_text(f" ({weight:.2f})")
-    page.go_back()
+    act(page, page.go_back)
     page.wait_for_url("**/what_if?*")
-    settle(page)
     click_cell(page, "whatif", 3, 0, panel=1)  # grey there: shown again
     act(page, page.locator(".st-key-edit_list").get_by_role("button").first.click)
     assert "edits" not in page.url

@@ -148,9 +148,8 @@ def test_links_lead_on_with_it(reader: FirstScreen) -> None:
     page.wait_for_url("**/head?*")
     settle(page)
     assert {"layer=1", "head=3"} <= set(page.url.partition("?")[2].split("&"))
-    page.go_back()
+    act(page, page.go_back)
     page.wait_for_url("**/?*")
-    settle(page)
     assert picture(page, "heads").evaluate("view => view.p.chosen") == N_HEAD + 3
     reader.head(2, 5)
     page.get_by_role("link", name="Go on in What if").click()  # the menu's are completed otherwise
