@@ -25,15 +25,15 @@ export function shade(scale, share) {
   return a.map((x, i) => Math.round(x + part * (b[i] - x)))
 }
 
-// A colour as the four bytes of an opaque pixel, in one number: each click repaints half a million.
-const pixel = (color) => new Uint32Array(Uint8Array.of(...color, 255).buffer)[0]
+// Colours as opaque pixels, each four bytes in one number: a click repaints half a million.
+const pixelsOf = (colors) =>
+  new Uint32Array(Uint8Array.from(colors.flatMap((color) => [...color, 255])).buffer)
 
 /** The colours of a cell by its code: an index into `shades`, or after them its state. The
  * `special` states have two alternating colours. */
 export function paletteOf(shades, special) {
   const turns = [0, 1].map((turn) => [...shades, ...special.map((pair) => rgb(pair[turn]))])
-  return { count: shades.length, inks: turns[0].map(ink),
-    pixels: turns.map((colors) => Uint32Array.from(colors, pixel)) }
+  return { count: shades.length, inks: turns[0].map(ink), pixels: turns.map(pixelsOf) }
 }
 
 /** The code of a cell with a share from 0 to 1 of its scale, or with another state. */

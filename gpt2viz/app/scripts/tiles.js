@@ -388,11 +388,12 @@ function deliver(view, message) {
 
 // Show the chosen part of the text: the server's, or another part, cropped here.
 function show(view, chosen) {
-  const { drawn } = view, { zooms } = drawn, part = zooms && parsePart(chosen, zooms.end)
+  const { drawn, p: before } = view, { zooms } = drawn
+  const part = zooms && parsePart(chosen, zooms.end)
   const other = zooms && formatPart(part) !== formatPart(zooms.part)
   view.shows = part ?? null
   view.p = other ? crop(drawn, part) : drawn
-  view.palette = paletteIn(view.p)
+  if (before?.scale !== view.p.scale) view.palette = paletteIn(view.p)
   view.cells = painted(view.p, view.palette).map(({ codes, bytes }, n) => ({ codes,
     image: bytes.length ? imageOf(bytes, view.p.panels[n].columns.length) : null }))
   view.setAttribute("aria-label", other ? briefAlt(view.p, part) : drawn.alt)

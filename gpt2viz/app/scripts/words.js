@@ -107,11 +107,11 @@ function draw(view, moves = false) {
   for (const word of next.querySelectorAll("button"))
     word.setAttribute("aria-pressed", word === from)
   if (!from) return
-  const listed = ends(view, shown)
-  for (const { key, share, label } of listed.toReversed()) {
-    const word = words[key - p.first]
-    if (!word) continue
-    const { path, top: [x, y], faint = 1 } = arc(top(from), top(word), ROOM)
+  // All are measured before any is drawn: otherwise the browser lays the page out for each.
+  const start = top(from), arcs = ends(view, shown).toReversed()
+    .map(({ key, ...end }) => ({ ...end, word: words[key - p.first] })).filter(({ word }) => word)
+    .map((end) => ({ ...end, ...arc(start, top(end.word), ROOM) }))
+  for (const { word, share, label, path, top: [x, y], faint = 1 } of arcs) {
     word.style.background = `color-mix(in srgb, var(--arc) ${35 * share}%, transparent)`
     makeSvg("path", { d: path, pathLength: 1, "stroke-width": 1 + 8 * share,
       opacity: faint * (.35 + .6 * share) }, svg)
